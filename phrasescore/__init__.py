@@ -1,19 +1,20 @@
 """Neural features for phrase-based statistical machine translation.
 
-Every command of ``phrasescore`` is a function here, imported when it is first asked for: ``import
-phrasescore`` imports no torch. `docs/library.md` has an example of each. In all of them:
+Every command of ``phrasescore`` is a function here, imported on first use: ``import phrasescore``
+does not import torch. `docs/library.md` has an example of each. These parameters and exceptions
+are common to all of them:
 
-:param output: and other files to write: ``-`` is stdout, a name in ``.gz`` is compressed; a file
-    appears whole or not at all. Of files to read ``-`` is stdin, and gzip is told by its content.
-:param model: and other models: the folder of a trained one.
+:param output: like other files to write: ``-`` is stdout, a name in ``.gz`` is compressed, and a
+    file appears whole or not at all. For files to read, ``-`` is stdin, and gzip is recognised.
+:param model: like other models: the folder of a trained model.
 :param precision: of the matrix products.
-:param device: ``auto`` takes a CUDA device where there is one; or ``cpu``, ``cuda``, ``cuda:N``.
-:param threads: CPU threads; None for all cores. The number changes no value.
-:param engine: where the work runs; None is in threads here. It changes no value.
-:param progress: a callable that gets a `phrasescore.progress.Progress` now and then.
+:param device: ``cpu``, ``cuda``, ``cuda:N``, or ``auto`` for a CUDA device if there is one.
+:param threads: number of CPU threads; None for all cores. It does not change values.
+:param engine: where the work runs; None for threads of this process. It does not change values.
+:param progress: a callable that regularly gets a `phrasescore.progress.Progress`.
 :raises ArgumentError: if a value is out of range, or arguments do not go together.
-:raises DataError: if a file is not what it should be.
-:raises ModelError: if a model cannot be loaded or used so, or gives a score that is not finite.
+:raises DataError: if an input file is malformed.
+:raises ModelError: if a model cannot be loaded or used, or gives a score that is not finite.
 :raises PhrasescoreError: if a file cannot be written, or would overwrite another one.
 """
 
@@ -138,8 +139,8 @@ def __dir__() -> list[str]:
     return [*globals(), *_HOMES]
 
 
-# Threads of torch's OpenMP library spin while they wait for one another, unless this says no when
-# the library is loaded. Beside other work a thread then spins while the one it waits for has no
-# core: training by two threads on two busy cores was ten times slower than by one. A user's own
-# value stays. The numbers that torch computes do not depend on it.
+# By default, the threads of torch's OpenMP library spin while they wait for one another. Beside
+# other work, a thread then spins while the one it waits for has no core: training with two threads
+# on two busy cores was ten times slower than with one. The library reads this when it is loaded;
+# results do not depend on it, and a user's own value stays.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -1,4 +1,4 @@
-"""``python -m phrasescore`` is the command ``phrasescore``, as for ``torchrun -m``."""
+"""Make ``python -m phrasescore`` run the command ``phrasescore``, as for ``torchrun -m``."""
 
 from phrasescore.cli import main
 

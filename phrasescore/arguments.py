@@ -1,4 +1,4 @@
-"""Types of arguments that many functions of the library take, and the checks of their values."""
+"""Types of arguments that many functions share, and checks of their values."""
 
 import os
 import re
@@ -16,7 +16,7 @@ PairedTestName = Literal["approximate", "bootstrap"]
 ReportFormat = Literal["text", "json"]
 SideName = Literal["source", "reference"]
 ModelFormat = Literal["nplm"]
-# sacrebleu's tokenizers that need no further package and no download.
+# sacrebleu's tokenizers that need no other package and no download.
 Tokenizer = Literal["none", "13a", "intl", "char", "zh"]
 # The keys of phrasescore.generation.segmentation.CONFIDENCES, whose import takes seconds.
 ConfidenceName = Literal["forward", "both", "penalized", "penalized-released"]
@@ -24,7 +24,7 @@ SegmentationName = Literal["best", "none", "random", "random-confidence"]
 
 
 def flag(name: str) -> str:
-    """Return how messages name a parameter: as users of the command line write it.
+    """Return a parameter's name in messages, which is its option on the command line.
 
     >>> flag("allow_missing")
     '--allow-missing'
@@ -36,9 +36,9 @@ _DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
 
 
 def check_choice(choices: Iterable[str], /, **values: str | Sequence[str] | None) -> None:
-    """Raise an ArgumentError at the first value that is none of the choices; None passes.
+    """Raise an ArgumentError at the first value that is not a valid choice; None passes.
 
-    Of a sequence each member is a value.
+    A value may also be a sequence of choices.
 
     >>> check_choice(("text", "json"), format="xml")
     Traceback (most recent call last):
@@ -46,15 +46,16 @@ def check_choice(choices: Iterable[str], /, **values: str | Sequence[str] | None
     phrasescore.errors.ArgumentError: --format: expected one of text, json, got 'xml'
     """
     known = list(choices)
-    for name, given in values.items():
-        for value in (given,) if isinstance(given, str) else given or ():
+    for name, argument in values.items():
+        for value in (argument,) if isinstance(argument, str) else argument or ():
             if value not in known:
-                problem = f"expected one of {', '.join(known)}, got {value!r}"
-                raise ArgumentError(f"{flag(name)}: {problem}")
+                raise ArgumentError(
+                    f"{flag(name)}: expected one of {', '.join(known)}, got {value!r}"
+                )
 
 
 def check_at_least(least: float, /, **values: float | None) -> None:
-    """Raise an ArgumentError at the first value below the least one, or NaN; None passes.
+    """Raise an ArgumentError at the first value below ``least``, or NaN; None passes.
 
     >>> check_at_least(1, beam=5, threads=0)
     Traceback (most recent call last):
@@ -74,25 +75,23 @@ def check_positive(**values: float | None) -> None:
 
 
 def check_at_most(most: float, /, **values: float | None) -> None:
-    """Raise an ArgumentError at the first value above the largest one, or NaN; None passes."""
+    """Raise an ArgumentError at the first value above ``most``, or NaN; None passes."""
     for name, value in values.items():
         if value is not None and not value <= most:
             raise ArgumentError(f"{flag(name)}: expected at most {most:g}, got {value!r}")
 
 
 def check_sequences(**values: object) -> None:
-    """Raise an ArgumentError at the first value that is one text or path, and not several."""
+    """Raise an ArgumentError at the first value that is a single string or path."""
     for name, value in values.items():
         if isinstance(value, str | os.PathLike):
             raise ArgumentError(f"{name}: expected a sequence, got the string {str(value)!r}")
 
 
 def check_compute(device: str, precision: str | None, threads: int | None) -> None:
-    """Check how networks are to be run: the values of these parameters, of which many have all.
+    """Check the form of these parameters, which many functions have.
 
-    Whether the device is there is for :func:`phrasescore.devices.choose_device` to see.
-
-    :raises ArgumentError: at the first that says nothing.
+    :func:`phrasescore.devices.choose_device` checks whether the device exists.
     """
     if _DEVICE.fullmatch(device) is None:
         raise ArgumentError(f"--device: expected auto, cpu, cuda or cuda:N, got {device!r}")

@@ -1,4 +1,4 @@
-"""Which device and how many threads a network runs on."""
+"""Choose the device and the number of threads of a network."""
 
 import contextlib
 import os
@@ -11,18 +11,18 @@ from phrasescore.errors import PhrasescoreError
 if TYPE_CHECKING:
     import torch
 
-# Threads that keep a GPU busy with scoring: while it computes for one, another plans.
+# Threads that keep a GPU busy with scoring: while it computes for one, another prepares work.
 GPU_THREADS = 2
 
-# The caller's setting of torch's threads, then those in force, the latest last.
+# torch's number of threads before the first `torch_threads`, then the active ones, innermost last.
 _torch_threads: dict[object, int] = {}
 _lock = threading.Lock()
 
 
 def choose_device(name: str) -> "torch.device":
-    """Return the device of a name: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+    """Return the device ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
 
-    :raises PhrasescoreError: if a CUDA device is asked for that is not there.
+    :raises PhrasescoreError: if the CUDA device does not exist.
     """
     import torch
 
@@ -36,7 +36,7 @@ def choose_device(name: str) -> "torch.device":
 
 
 def move(device: "torch.device", *parts: "torch.Tensor") -> "Sequence[torch.Tensor]":
-    """Return flat tensors of one type on ``device``: one copy, for which nobody waits."""
+    """Move flat tensors of one type to ``device`` in one asynchronous copy."""
     if device.type == "cpu":
         return parts
     import torch
@@ -53,18 +53,18 @@ def move(device: "torch.device", *parts: "torch.Tensor") -> "Sequence[torch.Tens
 def is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
     """Return whether torch or numpy raised this because memory is short.
 
-    On a CPU torch's is a RuntimeError like any other: "DefaultCPUAllocator: can't allocate memory:
-    ...", "unable to mmap ...: Cannot allocate memory (12)".
+    On a CPU torch raises a plain RuntimeError: "DefaultCPUAllocator: can't allocate memory: ...",
+    "unable to mmap ...: Cannot allocate memory (12)".
     """
     if isinstance(error, MemoryError):
         return True
-    # The last two of a GPU: torch.OutOfMemoryError or AcceleratorError, and that of a library.
+    # The last two are a GPU's: torch.OutOfMemoryError or AcceleratorError, and a library's error.
     known = ("allocate memory", "out of memory", "_STATUS_ALLOC_FAILED")
     return any(words in str(error) for words in known)
 
 
 def memory_problem(error: MemoryError | RuntimeError) -> str | None:
-    """Return what a user is told where memory is short; None of any other error."""
+    """Return a message if memory is short, and None for any other error."""
     if not is_out_of_memory(error):
         return None
     reason = str(error).partition("\n")[0].split(". ")[0]
@@ -72,20 +72,20 @@ def memory_problem(error: MemoryError | RuntimeError) -> str | None:
 
 
 def usable_threads(wanted: int | None) -> int:
-    """Return how many threads to use: as many as wanted, else one for each core we may use."""
+    """Return the number of threads to use: ``wanted``, or one per core available to us."""
     if wanted is not None:
         return wanted
     try:
         return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
+    except AttributeError:  # not available on every system
         return os.cpu_count() or 1
 
 
 @contextlib.contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Let each of torch's operations use this many threads meanwhile, and then as many as before.
+    """Set the number of threads of torch's operations within the block.
 
-    Of several that overlap, as iterators do, the latest that has not ended counts.
+    Nested uses, also in overlapping iterators: the innermost active one wins.
     """
     import torch
 

@@ -2,8 +2,8 @@
 
 ::
 
-    PhrasescoreError                       base of all; the command line prints it and exits 1
-    |-- DataError(path, line, problem)     an input file is not what it should be
+    PhrasescoreError                       base of all; the command line prints it and exits with 1
+    |-- DataError(path, line, problem)     an input file is malformed
     |-- ConfigError(path, key, problem)    a setting is unknown, of a wrong type or out of range
     |-- ModelError(problem)                a checkpoint is unusable, or a score is no logarithm
     |-- PluginError(title, problem)        a feature or metric of another package is unusable
@@ -18,8 +18,8 @@ import os
 import re
 from typing import Any
 
-# What a machine, and not a program, does wrong; other errors without a file name are bugs. ENOENT
-# comes of tempfile where no folder takes a file, as on full disks: sacrebleu asks for one.
+# Errors of the machine; other OSErrors without a file name are bugs. tempfile, which sacrebleu
+# uses, raises ENOENT if no folder takes a file, as on a full disk.
 _MACHINE_ERRORS = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EMFILE),
     errno.ENOENT,
@@ -28,32 +28,32 @@ _MACHINE_ERRORS = {
 # Part of the message about a file that begins with a byte order mark.
 BOM_PROBLEM = "found a byte order mark before it: save the file as UTF-8 without one"
 
-# What a terminal obeys and does not show: C0 and C1 but for tab and line feed, and what turns the
-# direction of a text.
+# Characters that a terminal interprets: C0 and C1 without tab and line feed, and those that change
+# the direction of text.
 _CONTROLS = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def show_controls(text: str) -> str:
-    """Return a message or a table with escapes, as JSON has them, for its control characters.
+    """Return a message or a table with its control characters escaped as in JSON.
 
-    Files of strangers are quoted there, and a terminal obeys what it is sent.
+    These texts quote files of unknown origin, and a terminal interprets control characters.
 
     >>> show_controls(chr(27) + "[2J") == chr(92) + "u001b[2J"
     True
     """
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
 
 
 def shown_path(path: str) -> str:
-    """Return a path as messages have it: ``-`` is ``<stdin>``."""
+    """Return a path for a message: ``-`` is ``<stdin>``."""
     return "<stdin>" if path == "-" else path
 
 
 class PhrasescoreError(Exception):
-    """Base of every error that is raised on purpose; one process can send it to another.
+    """Base of every error that is raised on purpose; it can be pickled.
 
-    A message names parameters as the options of the command line, as in "--moses-ini and
-    --moses-ini-out go together".
+    Messages name parameters as options of the command line, as in "--moses-ini and --moses-ini-out
+    go together".
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -69,11 +69,10 @@ def _restore(
 
 
 class DataError(PhrasescoreError):
-    """An input file is not what it should be.
+    """An input file is malformed.
 
     :param path: as the user gave it; ``-`` is printed as ``<stdin>``.
-    :param line: 1-based, counted after decompression; None where no line is to blame.
-    :param problem: what was expected and what was found.
+    :param line: 1-based, counted after decompression; None if no single line is wrong.
     """
 
     def __init__(self, path: str, line: int | None, problem: str) -> None:
@@ -89,7 +88,7 @@ class ConfigError(PhrasescoreError):
     """A setting is unknown, of a wrong type or out of range.
 
     :param path: the file, or the parameter that the setting came from.
-    :param key: as ``[table] key``; None where the whole file is to blame.
+    :param key: ``[table] key``; None if the whole file is wrong.
     """
 
     def __init__(self, path: str, key: str | None, problem: str) -> None:
@@ -105,11 +104,7 @@ class ModelError(PhrasescoreError):
 
 
 class PluginError(PhrasescoreError):
-    """A feature or a metric of another package cannot be used, or breaks its contract.
-
-    :param title: the package, and the name in it.
-    :param problem: what was expected and what was found.
-    """
+    """A feature or a metric of another package cannot be used, or breaks its contract."""
 
     def __init__(self, title: str, problem: str) -> None:
         self.title = title
@@ -118,19 +113,18 @@ class PluginError(PhrasescoreError):
 
 
 class ArgumentError(PhrasescoreError, ValueError):
-    """The arguments of a call of the library do not go together.
+    """The arguments of a library call do not go together.
 
-    The command line exits with 2, as for any wrong command line.
+    The command line exits with 2, as for any usage error.
     """
 
 
 class StoppedError(PhrasescoreError):
-    """A signal stopped long work at a good place, and the state to go on from is kept.
+    """A signal stopped long work, whose state is kept so that it can be resumed.
 
-    The command line exits with 128 plus the signal, as for any signal.
+    The command line exits with 128 plus the signal number ``signal``.
 
-    :param signal: its number.
-    :param problem: how far the work is, and how it goes on.
+    :param problem: how far the work is, and how to resume it.
     """
 
     def __init__(self, signal: int, problem: str) -> None:
@@ -139,7 +133,7 @@ class StoppedError(PhrasescoreError):
 
 
 def file_problem(error: OSError) -> str | None:
-    """Return what a user is told of an error of a file or a disk; None where it is a bug."""
+    """Return a message about an error of a file or a disk, or None for a bug."""
     if error.filename is None and error.errno not in _MACHINE_ERRORS:
         return None
     where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "

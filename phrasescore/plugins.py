@@ -1,13 +1,13 @@
-"""Features and metrics of other packages, which are found by their entry points.
+"""Find features and metrics of other packages by their entry points.
 
-An installed package names its classes in its metadata, as its ``pyproject.toml`` says::
+An installed package names its classes in its metadata, from its ``pyproject.toml``::
 
     [project.entry-points."phrasescore.features"]
     copied_words = "outside_feature:CopiedWords"
 
-To find them is to read the metadata of packages and nothing else; a class is imported when a user
-asks for it by name, or for the list of all. The current folder is never searched, for data lies
-there, though ``python -m phrasescore`` has it on Python's path.
+Finding them reads only the metadata of packages; a class is imported when a user asks for it by
+name, or lists all. The current folder is never searched because it holds data, although ``python
+-m phrasescore`` has it on Python's path.
 """
 
 import os
@@ -30,9 +30,9 @@ GROUPS: dict[PluginKind, str] = {
     "metric": "phrasescore.metrics",
 }
 
-# What stands between "@" and "=" on a command line, and in the names of features in n-best lists.
+# The form of a name after "@" on a command line, and of a feature's name in n-best lists.
 _NAME = re.compile("[a-z][a-z0-9_]*")
-# Characters of another package's error that a message shows.
+# Maximum length of another package's error in a message.
 _SHOWN = 200
 
 
@@ -42,10 +42,10 @@ class Plugin:
 
     kind: PluginKind
     name: str
-    # The package's name and version: values may be others in another version.
+    # The package's name and version; another version may compute other values.
     package: str
     entry_point: "EntryPoint"
-    # Why it may not be used, as far as its name tells; None where it may.
+    # Why its name makes it unusable; None if it does not.
     problem: str | None = None
 
     @property
@@ -56,56 +56,57 @@ class Plugin:
     def load(self) -> Any:
         """Import the class and return it.
 
-        :raises PluginError: if the name is not its own, the import fails, or it is no class.
+        :raises PluginError: if its name is not unique, the import fails, or it is not a class.
         """
         if self.problem is not None:
             raise PluginError(self.title, self.problem)
         try:
-            found = self.entry_point.load()
+            loaded = self.entry_point.load()
         except (Exception, SystemExit) as error:
             raise PluginError(self.title, f"its import failed: {shown_error(error)}") from error
-        if not callable(found):
-            problem = f"expected a class at {self.entry_point.value}, found {found!r}"
-            raise PluginError(self.title, problem)
-        return found
+        if not callable(loaded):
+            raise PluginError(
+                self.title, f"expected a class at {self.entry_point.value}, found {loaded!r}"
+            )
+        return loaded
 
 
 def find_plugins(kind: PluginKind, ours: Collection[str]) -> list[Plugin]:
-    """Return the classes of all installed packages, by name; none is imported.
+    """Return the classes of all installed packages, sorted by name, without importing them.
 
-    :param ours: the names of phrasescore's own features or metrics, which no other may have.
+    :param ours: the names of phrasescore's own features or metrics, which are reserved.
     """
-    found = sorted(_installed(kind), key=lambda plugin: (plugin.name, plugin.package))
-    names = [plugin.name for plugin in found]
+    plugins = sorted(_installed(kind), key=lambda plugin: (plugin.name, plugin.package))
+    names = [plugin.name for plugin in plugins]
     return [
-        replace(plugin, problem=_problem(plugin, found, ours, names.count(plugin.name)))
-        for plugin in found
+        replace(plugin, problem=_problem(plugin, plugins, ours, names.count(plugin.name)))
+        for plugin in plugins
     ]
 
 
 def find_plugin(kind: PluginKind, name: str, ours: Collection[str]) -> Plugin | None:
-    """Return the class of that name, None where no package has one.
+    """Return the class with this name, or None.
 
-    :raises PluginError: if it has the name of another one, or of one of ours.
+    :raises PluginError: if the name is not unique, or is reserved.
     """
-    found = next((plugin for plugin in find_plugins(kind, ours) if plugin.name == name), None)
-    if found is not None and found.problem is not None:
-        raise PluginError(found.title, found.problem)
-    return found
+    plugin = next((plugin for plugin in find_plugins(kind, ours) if plugin.name == name), None)
+    if plugin is not None and plugin.problem is not None:
+        raise PluginError(plugin.title, plugin.problem)
+    return plugin
 
 
 def _installed(kind: PluginKind) -> Iterator[Plugin]:
-    from importlib.metadata import distributions  # takes a while, and few commands need it
+    from importlib.metadata import distributions  # slow, and needed by few commands
 
     here = os.path.realpath(os.curdir)
     seen: set[str] = set()
     for package in distributions(path=[x for x in sys.path if os.path.realpath(x) != here]):
         entry_points = package.entry_points.select(group=GROUPS[kind])
-        if not entry_points:  # the rest of the metadata takes long to read
+        if not entry_points:  # the rest of the metadata is slow to read
             continue
         name: str | None = package.metadata["Name"]
         key = re.sub("[-_.]+", "-", name or "").lower()
-        if not key or key in seen:  # of two on the path, Python imports the first as well
+        if not key or key in seen:  # Python, too, imports the first of two on the path
             continue
         seen.add(key)
         for entry_point in entry_points:
@@ -113,21 +114,21 @@ def _installed(kind: PluginKind) -> Iterator[Plugin]:
 
 
 def _problem(
-    plugin: Plugin, found: Collection[Plugin], ours: Collection[str], count: int
+    plugin: Plugin, plugins: Collection[Plugin], ours: Collection[str], count: int
 ) -> str | None:
     if _NAME.fullmatch(plugin.name) is None:
         return "expected a name of a-z, 0-9 and '_', with a letter first"
     if plugin.name in ours:
         return f"phrasescore {__version__} has a {plugin.kind} of this name itself"
     if count > 1:
-        all_of_them = (other.package for other in found if other.name == plugin.name)
+        all_of_them = (other.package for other in plugins if other.name == plugin.name)
         packages = " and ".join(dict.fromkeys(all_of_them))
         return f"installed {count} times under this name, by {packages}"
     return None
 
 
 def shown_error(error: BaseException) -> str:
-    """Return another package's error for a message: its type, and some of its text.
+    """Return another package's error for a message: its type, and the start of its text.
 
     >>> shown_error(KeyError("x"))
     "KeyError: 'x'"

@@ -1,4 +1,4 @@
-"""How far long work is: a value that workflows hand to whoever called them."""
+"""Report the progress of long work to callers of workflows."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Self, TypeVar
 
 _T = TypeVar("_T")
 
-# Of each text: the lines that its latest reader has read, and what tells the share of its bytes;
-# None at the end.
+# For each text, the number of lines that its latest reader has read, and a function that returns
+# the share of its bytes; None at the end.
 _read: dict[str, tuple[int, Callable[[], float] | None]] = {}
 
-# Seconds between two calls of a callback, at least.
+# Minimum number of seconds between two calls of a callback.
 INTERVAL = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a piece of work is."""
+    """The progress of a piece of work."""
 
-    # The name of the work, such as "annotate".
+    # Name of the work, such as "annotate".
     task: str
     # What is counted, in the plural.
     unit: str
     done: int
-    # How many there will be; None where it is not known.
+    # Total count; None if it is not known.
     total: int | None = None
-    # The share that is done, from 0 to 1, by an estimate; None where there is none.
+    # Estimated share that is done, from 0 to 1; None without an estimate.
     share: float | None = None
     # Such as "loss 3.21".
     note: str = ""
@@ -41,16 +41,15 @@ ProgressCallback = Callable[[Progress], None]
 
 
 class Meter:
-    """Counts finished things and hands each new count to a callback.
+    """Counts finished things and reports the count to a callback.
 
-    A context manager: entering it hands over the beginning, leaving it without an error the last
-    count as ``finished``. Where no total is known, the share that is done is estimated by how much
-    of a text has been read. In between the callback is called at most every `INTERVAL` seconds. The
-    clock of the work starts with the beginning that was handed over last.
+    A context manager: it reports the beginning on entering, and the last count as ``finished`` on
+    leaving without an error; in between it reports at most every `INTERVAL` seconds. If there is no
+    total, the share that is done is estimated from how much of a text has been read. The clock of
+    the work starts with the last report of a beginning.
 
-    :param callback: gets every `Progress`; None for nobody.
-    :param lines_of: the text, each line of which is counted once.
-    :ivar skipped: lines of the text that an earlier run had done.
+    :param lines_of: the text whose lines are counted, once each.
+    :ivar skipped: number of lines of the text that an earlier run had done.
 
     >>> seen = []
     >>> with Meter("count", "words", seen.append) as meter:
@@ -76,33 +75,28 @@ class Meter:
         self._next = math.inf if callback is None else 0.0
 
     def __enter__(self) -> Self:
-        """Hand over that the work begins."""
         self.begin()
         return self
 
     def begin(self) -> None:
-        """Hand over that the work begins, again where its preparation has ended only now."""
+        """Report the beginning of the work, again if its preparation has just ended."""
         self._report(finished=False)
 
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
-        """Hand over the last count, unless an error ended the work."""
         if kind is None:
             self._report(finished=True)
 
     def update(self, count: int = 1, note: str | None = None) -> None:
-        """Add ``count`` finished things.
-
-        :param note: from now on handed over with each count.
-        """
+        """Add ``count`` finished things, and replace the note of all further reports."""
         self.done += count
         if note is not None:
             self._note = note
-        # Not at every count: a line of a phrase table takes 3 microseconds in all.
+        # Not at every count: reading a line of a phrase table takes only 3 microseconds.
         if time.monotonic() >= self._next:
             self._report(finished=False)
 
     def track(self, items: Iterable[_T]) -> Iterator[_T]:
-        """Yield the items as they are; each counts as done when the next one is asked for."""
+        """Yield the items; each counts as done when the next one is requested."""
         for item in items:
             yield item
             self.update()
@@ -110,12 +104,10 @@ class Meter:
     def _report(self, *, finished: bool) -> None:
         if self._callback is not None:
             self._next = time.monotonic() + INTERVAL
-            self._callback(
-                Progress(
-                    *(self.task, self.unit, self.done, self.total, self._share()),
-                    *(self._note, finished),
-                )
+            progress = Progress(
+                self.task, self.unit, self.done, self.total, self._share(), self._note, finished
             )
+            self._callback(progress)
 
     def _share(self) -> float | None:
         lines = None if self._lines_of is None else estimate_lines(self._lines_of)
@@ -125,9 +117,7 @@ class Meter:
 
 
 def format_count(number: int, unit: str) -> str:
-    """Return how many things there are.
-
-    :param unit: what they are, in the plural.
+    """Return a count with its unit, which is given in the plural.
 
     >>> format_count(1, "updates"), format_count(1, "hypotheses"), format_count(1209173, "lines")
     ('1 update', '1 hypothesis', '1,209,173 lines')
@@ -138,7 +128,7 @@ def format_count(number: int, unit: str) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration as people write it.
+    """Return a duration in hours, minutes and seconds.
 
     >>> format_duration(65), format_duration(3600)
     ('1:05', '1:00:00')
@@ -149,18 +139,18 @@ def format_duration(seconds: float) -> str:
 
 
 def note_lines(path: str, lines: int, share: Callable[[], float] | None) -> None:
-    """Note how many lines of a text have been read; for its reader.
+    """Record how many lines of a text its reader has read.
 
-    :param share: returns the share of its bytes that is read, 0 where it is not known; None where
-        these are all lines.
+    :param share: returns the share of its bytes that has been read, 0 if unknown; None if these are
+        all lines.
     """
     _read[path] = lines, share
 
 
 def estimate_lines(path: str) -> int | None:
-    """Return about how many lines a text has, by the part of it that is read.
+    """Return the number of lines of a text, estimated from the part that has been read.
 
-    None where that does not tell, as of a stream. When the text is read, the number is exact.
+    The number is exact after the text has been read, and None without an estimate, as for a stream.
     """
     lines, share = _read.get(path, (0, None))
     if share is None:

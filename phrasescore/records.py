@@ -1,4 +1,4 @@
-"""What flows through the project: phrase pairs, hypotheses, and weights of features."""
+"""The common types of the project: phrase pairs, hypotheses, and weights of features."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 def to_words(text: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the words of a tokenised text: those between the spaces (U+0020) of a string.
+    """Return the words of a tokenised text, or of a sequence of words.
 
-    The end of a line at the end of a string is no part of the last word. Any other sequence has a
-    word at each place.
+    The words of a string are separated by U+0020. A line end at the end of a string is no part of
+    its last word.
 
     :raises TypeError: if it is no text, or has two sentences or words where one is expected.
 
@@ -41,8 +41,8 @@ class _Phrases(NamedTuple):
 class PhrasePair(_Phrases):
     """A source phrase and a target phrase, as words without ``<s>`` and ``</s>``.
 
-    A NamedTuple and not a frozen dataclass: it is made once per line of a phrase table, and costs a
-    third of the time.
+    It is a NamedTuple because one is created per line of a phrase table, and a frozen dataclass
+    takes three times as long.
 
     :param source: words, or a string with spaces between them; ``target`` likewise.
     """
@@ -50,17 +50,17 @@ class PhrasePair(_Phrases):
     __slots__ = ()
 
     def __new__(cls, source: str | Iterable[str], target: str | Iterable[str]) -> Self:
-        """Return the pair; ``_make`` does not look at the types, and is faster."""
+        """Return the pair; ``_make`` does not check the types, and is faster."""
         return cls._make((to_words(source), to_words(target)))
 
 
 class PhraseBlock(NamedTuple):
-    """Phrase pairs as byte offsets into a text, so no object per pair is made."""
+    """Phrase pairs as byte offsets into a text, without an object per pair."""
 
-    # UTF-8; the bytes outside the phrases may be anything.
+    # UTF-8 in the phrases; the bytes outside of them may be anything.
     text: bytes
-    # (pairs, 4): where the source begins and ends, and where the target. Between the words of
-    # a phrase is one space; an empty phrase has no words.
+    # (pairs, 4): start and end of the source, then of the target. The words of a phrase are
+    # separated by one space; an empty phrase has no words.
     places: "NDArray[np.int64]"
 
     def pairs(self) -> Iterator[PhrasePair]:
@@ -70,7 +70,7 @@ class PhraseBlock(NamedTuple):
         source: tuple[str, ...] = ()
         for begin, end, target_begin, target_end in self.places.tolist():
             phrase = text[begin:end]
-            if phrase != known:  # tables have the targets of a source side by side
+            if phrase != known:  # the targets of a source are adjacent in a table
                 known = phrase
                 source = tuple(phrase.decode().split(" ")) if phrase else ()
             phrase = text[target_begin:target_end]
@@ -81,17 +81,17 @@ class PhraseBlock(NamedTuple):
 class _List(NamedTuple):
     source: tuple[str, ...]
     hypotheses: list[tuple[str, ...]]
-    # For each hypothesis the place in the source that each word is affiliated with, from 0 on; the
-    # number of source words is the place of their end. None where no alignment is known.
+    # For each hypothesis, the index of the source word that each word is affiliated with, from 0;
+    # the number of source words stands for their end. None without alignments.
     affiliations: list[tuple[int, ...]] | None = None
 
 
 class HypothesisList(_List):
-    """A source sentence and translations of it, as tokens; the same one may come twice.
+    """A source sentence and its translations, as tokens; a translation may occur twice.
 
     :param source: words, or a string with spaces between them; each of ``hypotheses`` likewise.
-    :raises TypeError: if there is one string in place of several hypotheses.
-    :raises ValueError: if the affiliations are not those of the words of such hypotheses.
+    :raises TypeError: if ``hypotheses`` is a string.
+    :raises ValueError: if the affiliations do not fit the words of the hypotheses.
     """
 
     __slots__ = ()
@@ -114,23 +114,23 @@ class HypothesisList(_List):
                 raise ValueError(f"expected affiliations from 0 to {len(words)}, got {places}")
         return cls._make((words, translations, places))
 
-    def select(self, places: Iterable[int]) -> Self:
-        """Return the list with some of its hypotheses, in their order."""
-        chosen = list(places)
+    def select(self, indices: Iterable[int]) -> Self:
+        """Return the list with some of its hypotheses, in the order of ``indices``."""
+        chosen = list(indices)
         affiliations = self.affiliations
         return type(self)(
             self.source,
-            [self.hypotheses[place] for place in chosen],
-            None if affiliations is None else [affiliations[place] for place in chosen],
+            [self.hypotheses[index] for index in chosen],
+            None if affiliations is None else [affiliations[index] for index in chosen],
         )
 
 
 class FeatureLabel(NamedTuple):
-    """Where a feature value stands in Moses' ``Name= v0 v1 ...``."""
+    """The position of a feature value in Moses' ``Name= v0 v1 ...``."""
 
     # The feature's name, without ``=``.
     name: str
-    # From 0 on.
+    # Index of the value, from 0.
     place: int
 
     def __str__(self) -> str:
@@ -138,14 +138,14 @@ class FeatureLabel(NamedTuple):
         return f"{self.name}_{self.place}"
 
 
-# The weights of the log-linear model: of each feature, by its name, a weight per value.
+# The weights of the log-linear model: one per value of each feature, by the feature's name.
 Weights = dict[str, tuple[float, ...]]
 
 
 class WeightPair(NamedTuple):
-    """Two sets of weights; the same where n-best lists have the decoder's features alone."""
+    """Two sets of weights; equal if n-best lists have only the decoder's features."""
 
-    # Of the decoder's features: what it decodes with.
+    # Of the decoder's features, used for decoding.
     search: Weights
-    # Of all features of its n-best lists: what chooses from them.
+    # Of all features of its n-best lists, used for reranking.
     lists: Weights

@@ -1,4 +1,4 @@
-"""Signals that end a command, or ask a long run to stop at the next good place."""
+"""Handle signals that end a command, or ask a long run to stop at the next good moment."""
 
 import signal
 import threading
@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 
 class EndedBySignal(BaseException):
-    """A signal that ends this process; on the way out everything is put away as after Ctrl-C."""
+    """A signal that ends this process; cleaning up works as after Ctrl-C."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -17,7 +17,7 @@ class EndedBySignal(BaseException):
 
 
 def raise_signal(number: int) -> NoReturn:
-    """Raise the exception of a signal: KeyboardInterrupt for SIGINT, else `EndedBySignal`."""
+    """Raise KeyboardInterrupt for SIGINT, and `EndedBySignal` for any other signal."""
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise EndedBySignal(number)
@@ -25,9 +25,9 @@ def raise_signal(number: int) -> NoReturn:
 
 @contextmanager
 def catching_signals() -> Iterator[list[int]]:
-    """Yield a list to which SIGINT and SIGTERM add themselves; a second SIGINT interrupts.
+    """Yield a list that SIGINT and SIGTERM are added to; a second SIGINT interrupts.
 
-    Elsewhere than in the main thread, where signals are not delivered, the list stays empty.
+    The list stays empty outside the main thread, where signals are not delivered.
     """
     caught: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -48,10 +48,10 @@ def catching_signals() -> Iterator[list[int]]:
 
 @contextmanager
 def ending_on_signals() -> Iterator[None]:
-    """Let SIGINT, SIGTERM and SIGHUP raise, so that what was started is ended.
+    """Let SIGINT, SIGTERM and SIGHUP raise exceptions, so that child processes are ended.
 
-    Those that are ignored stay so. One that is swallowed, as torch does while it imports numpy, is
-    raised again at the end.
+    Ignored signals stay ignored. An exception that is swallowed, as torch does while it imports
+    numpy, is raised again at the end.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -63,7 +63,7 @@ def ending_on_signals() -> Iterator[None]:
         ended.append(number)
         raise_signal(number)
 
-    # nohup has SIGHUP ignored, and a shell's & has SIGINT.
+    # nohup ignores SIGHUP, and a shell's & ignores SIGINT.
     before = {
         number: handler
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -82,10 +82,9 @@ def ending_on_signals() -> Iterator[None]:
 
 @contextmanager
 def deferring_signals() -> Iterator[None]:
-    """Let SIGINT and SIGTERM wait, but for a second SIGINT, and keep their handlers as they are.
+    """Defer SIGINT and SIGTERM, except a second SIGINT, and protect their handlers.
 
-    Ray, as it starts, sets a handler of SIGTERM, and is left in a state that ends in a crash where
-    a handler raises.
+    Ray sets a handler of SIGTERM when it starts, and crashes later if a handler raises meanwhile.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,9 +1,9 @@
-"""Subwords: pieces of words, of which every word is made that has no new character.
+"""Vocabularies of subwords, which can spell every word without a new character.
 
-The pieces are those of sentencepiece's byte pair encoding (Sennrich et al., 2016), trained and
-applied word by word: Moses' words are tokens already, and no piece is of two of them. A piece that
-begins a word begins with ``▁``, as sentencepiece writes it. Beside the pieces, which are a
-vocabulary like any other, is sentencepiece's own model: ``source.spm`` beside ``source.vocab``.
+The pieces are sentencepiece's byte pair encoding (Sennrich et al., 2016), trained and applied to
+one word at a time: Moses' words are tokens already, and a piece never spans two of them. The first
+piece of a word begins with ``▁``, as in sentencepiece. The pieces are saved like any vocabulary,
+with sentencepiece's model beside it: ``source.spm`` beside ``source.vocab``.
 """
 
 import io
@@ -21,17 +21,16 @@ from phrasescore.vocabulary import Vocabulary
 
 # Begins the first piece of a word.
 BEGIN = "▁"
-# Ends the name of sentencepiece's model, in place of a vocabulary's ".vocab".
+# Replaces ".vocab" in the name of a vocabulary to name sentencepiece's model.
 SUFFIX = ".spm"
-# Distinct words whose pieces are remembered.
+# Maximum number of words whose pieces are remembered.
 _KEPT_WORDS = 1 << 20
 
 
 class SubwordVocabulary(Vocabulary):
-    """Pieces and their ids: a word is several of them, and ``<unk>`` is a new character.
+    """Pieces and their ids: a word consists of pieces, and ``<unk>`` is a new character.
 
-    :param model: sentencepiece's.
-    :raises ValueError: if it is none.
+    :raises ValueError: if it is malformed.
     """
 
     is_subwords = True
@@ -39,7 +38,7 @@ class SubwordVocabulary(Vocabulary):
     def __init__(self, model: bytes) -> None:
         self._model = model
         try:
-            # Of no bytes it would make a processor that fails later.
+            # With no bytes sentencepiece would make a processor that fails later.
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model or b"\0")
             # The first piece is <unk>.
             super().__init__(map(self._processor.id_to_piece, range(1, len(self._processor))))
@@ -49,13 +48,11 @@ class SubwordVocabulary(Vocabulary):
 
     @classmethod
     def from_counts(cls, counts: Mapping[str, float], size: int) -> "SubwordVocabulary":
-        """Return at most ``size`` pieces, learnt from words; all characters are among them.
+        """Train at most ``size`` pieces on words; all characters are among them.
 
-        Of few words there are fewer pieces. The same counts give the same pieces.
-
-        :raises PhrasescoreError: if the words have more characters than that.
+        The same counts give the same pieces.
         """
-        # What sentencepiece would take for its own marks, or for the end of a word.
+        # sentencepiece would take these for its own symbols, or for the end of a word.
         marks = (*cls.SYMBOLS, BEGIN, "\t")
         rows = [
             f"{word}\t{max(1, round(count))}"
@@ -86,7 +83,7 @@ class SubwordVocabulary(Vocabulary):
         except RuntimeError as error:
             characters = len(set(chain.from_iterable(counts))) + 1
             raise PhrasescoreError(
-                f"--subwords: sentencepiece made no {size:,} pieces; the words have "
+                f"--subwords: sentencepiece cannot make {size:,} pieces; the words have "
                 f"{characters:,} different characters, each of which is a piece: ask for more"
             ) from error
         return cls(model.getvalue())
@@ -104,12 +101,12 @@ class SubwordVocabulary(Vocabulary):
 
     def _split(self, word: str) -> tuple[str, ...]:
         if BEGIN in word:
-            # sentencepiece takes the mark for a space. No piece begins with two of them.
+            # sentencepiece takes the mark for a space. No trained piece begins with two of them.
             return (BEGIN, f"{BEGIN}{BEGIN}{word}")
         return tuple(self._processor.encode(word, out_type=str)) or (BEGIN,)
 
     def join(self, pieces: Sequence[str]) -> tuple[str, ...]:
-        """Return the words of some pieces."""
+        """Return the words that pieces form."""
         return tuple(word for word in "".join(pieces).split(BEGIN) if word)
 
     def ids(self, words: Sequence[str]) -> list[int]:
@@ -117,32 +114,27 @@ class SubwordVocabulary(Vocabulary):
         return self.ids_of_pieces(list(chain.from_iterable(self.split(words))))
 
     def __contains__(self, word: object) -> bool:
-        """Say whether a word has no new character."""
         return isinstance(word, str) and self.UNKNOWN not in self.ids([word])
 
     def __eq__(self, other: object) -> bool:
-        """Two are equal when they split every word alike, into pieces with the same ids."""
         return isinstance(other, SubwordVocabulary) and self._model == other._model
 
     __hash__ = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the pieces, and sentencepiece's model beside them, each whole or not at all."""
+        """Write the pieces and sentencepiece's model, each whole or not at all."""
         super().save(path)
         with open_output(str(model_path(path))) as output:
             output.write(self._model)
 
 
 def model_path(path: str | os.PathLike[str]) -> Path:
-    """Return where sentencepiece's model is, beside a vocabulary of pieces."""
+    """Return the path of sentencepiece's model that belongs to a vocabulary of pieces."""
     return Path(path).with_suffix(SUFFIX)
 
 
 def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
-    """Read a vocabulary, of words or of pieces: those have sentencepiece's model beside them.
-
-    :raises DataError: if a file is not what it should be.
-    """
+    """Read a vocabulary of words, or of pieces if sentencepiece's model is beside it."""
     words, beside = Vocabulary.load(path), model_path(path)
     if not beside.exists():
         return words
@@ -151,6 +143,9 @@ def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
     except ValueError as error:
         raise DataError(str(beside), None, str(error)) from error
     if not words.has_words_of(subwords):
-        problem = f"expected the model of the pieces in {os.path.basename(path)}, found another"
-        raise DataError(str(beside), None, problem)
+        raise DataError(
+            str(beside),
+            None,
+            f"expected the model of the pieces in {os.path.basename(path)}, found another",
+        )
     return subwords

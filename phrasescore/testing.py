@@ -1,7 +1,7 @@
-"""Checks for the tests of other packages: whether a feature or a metric keeps its contract.
+"""Check in another package's tests that its feature or metric keeps the contract.
 
-phrasescore's own features and metrics are held to the same checks. What breaks the contract raises
-a :class:`phrasescore.errors.PluginError` that says how.
+phrasescore's own features and metrics pass the same checks. A broken contract raises a
+:class:`phrasescore.errors.PluginError` that explains it.
 
 >>> class Letters:
 ...     def values(self, pairs):
@@ -23,7 +23,7 @@ from phrasescore.evaluation.plugin_metric import CheckedMetric
 from phrasescore.features.plugin_feature import checked_values, copied
 from phrasescore.records import PhrasePair
 
-# Unknown words, empty sides, repeated pairs and sources, a long phrase, a number, a mark.
+# With unknown words, empty sides, repeated pairs and sources, a long phrase, a number, a mark.
 PAIRS = [
     PhrasePair(("la", "maison"), ("the", "house")),
     PhrasePair(("rare",), ("rare", "house", "rare")),
@@ -35,12 +35,12 @@ PAIRS = [
     PhrasePair(("la", "5", "?"), ("the", "house")),
 ] * 3
 
-# Two sets of references: the second has other words, another length, and an empty line.
+# Two sets of references; the second has other words, other lengths, and an empty line.
 REFERENCES = [
     [("the", "cat", "is", "here", "now", "."), ("a", "dog", "barks", "at", "it"), ("yes", "!")],
     [("there", "is", "a", "cat", "here"), ("the", "dog", "barks", "at", "the", "cat"), ()],
 ]
-# Hypotheses and their segments: partly right, repeated and unknown words, empty.
+# Hypotheses and their segments: partly correct, repeated and unknown words, empty.
 _HYPOTHESES = [
     (("the", "the", "the", "cat", "is", "here"), 0),
     (("seen", "by", "nobody"), 1),
@@ -50,7 +50,7 @@ _HYPOTHESES = [
     ((), 2),
 ]
 
-# By how much values may differ that are computed in other blocks, as those of networks are.
+# Tolerance for values that are computed in other blocks, as a network's are.
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-5
 
 
@@ -59,14 +59,12 @@ def check_feature(
 ) -> None:
     """Check that a feature keeps the contract of features.
 
-    There is a finite float for each pair, in the order of the pairs, whether there are none, one or
-    many of them; equal pairs have equal values, and a second run gives the same bits; pairs are
-    read as values are asked for; and two copies (``copy.copy``), as threads have them, do not
-    disturb each other.
+    It yields a finite float for each pair, in order, for no, one or many pairs; equal pairs have
+    equal values, and a second run gives the same bits; it reads pairs lazily; and two copies
+    (``copy.copy``), as threads have them, do not disturb each other.
 
-    :param feature: an object, or a class that is made without arguments, as phrasescore makes it.
-    :param pairs: what it is tried on; some of them should be equal.
-    :param read_ahead: pairs that it may read beyond those that have their values.
+    :param feature: an object, or a class that can be called without arguments.
+    :param read_ahead: number of pairs that it may read beyond those whose values it has returned.
     :raises PluginError: naming the first promise that is broken.
     """
     if isinstance(feature, type):
@@ -74,25 +72,25 @@ def check_feature(
     title = type(feature).__name__
     pairs = [PhrasePair(*pair) for pair in pairs]
 
-    def values(*given: PhrasePair, of: Any = feature) -> Iterator[float]:
-        return checked_values(of, given, title)
+    def values(*some: PhrasePair, of: Any = feature) -> Iterator[float]:
+        return checked_values(of, some, title)
 
-    found = list(values(*pairs))
+    expected = list(values(*pairs))
     list(values())
-    if list(values(*pairs)) != found:
+    if list(values(*pairs)) != expected:
         raise PluginError(title, "a second run gives other values")
     known: dict[PhrasePair, float] = {}
-    for pair, value in zip(pairs, found, strict=True):
+    for pair, value in zip(pairs, expected, strict=True):
         _check_equal(
             title, "equal pairs have different values", known.setdefault(pair, value), value
         )
         (alone,) = values(pair)
         _check_equal(title, "a pair alone has another value than among others", alone, value)
-    for value, last in zip(found, reversed(list(values(*reversed(pairs)))), strict=True):
+    for value, last in zip(expected, reversed(list(values(*reversed(pairs)))), strict=True):
         _check_equal(title, "in another order pairs have other values", value, last)
     first, second = copied(feature, title), copied(feature, title)
     both = zip(values(*pairs, of=first), values(*reversed(pairs), of=second), strict=True)
-    for (one, other), value, last in zip(both, found, reversed(found), strict=True):
+    for (one, other), value, last in zip(both, expected, reversed(expected), strict=True):
         _check_equal(title, "two copies that run at the same time disturb each other", one, value)
         _check_equal(title, "two copies that run at the same time disturb each other", other, last)
     wanted = 10
@@ -107,26 +105,26 @@ def _check_equal(title: str, problem: str, value: float, expected: float) -> Non
 
 
 def _endless(title: str, pairs: Sequence[PhrasePair], most: int) -> Iterator[PhrasePair]:
-    """Yield the pairs again and again.
-
-    :raises PluginError: if more of them are read than that.
-    """
+    """Yield the pairs repeatedly, and raise a PluginError if more than ``most`` are read."""
     for number, pair in enumerate(itertools.cycle(pairs)):
         if number >= most:
-            problem = f"it reads {most:,} pairs and more before their values are asked for"
-            raise PluginError(title, f"expected values lazily, and {problem}")
+            raise PluginError(
+                title,
+                f"expected values lazily, and it reads {most:,} pairs and more before their values "
+                "are asked for",
+            )
         yield pair
 
 
 def check_metric(made: Callable[[Any], Any]) -> None:
     """Check that the class of a metric keeps the contract of metrics.
 
-    It takes references by file and segment, each of them words. Its ``num_stats`` numbers per
-    hypothesis are finite, whatever else is computed with it; the ``score`` of their sum over a
-    corpus is from 0 to 1, for many sums at a time, also of parts of hypotheses and of statistics
-    plus 1, which methods of tuning take; and the references themselves are better than nothing.
+    It takes references by file and segment, as words. It returns ``num_stats`` finite numbers per
+    hypothesis, which do not depend on the other hypotheses. The ``score`` of their sum over a
+    corpus is from 0 to 1, for an array of sums as well, and also for fractional sums and sums
+    plus 1, which tuning uses. The references themselves score higher than empty hypotheses.
 
-    :param made: the class, or a function of references that makes an object of it.
+    :param made: the class, or a function from references to an object of the class.
     :raises PluginError: naming the first promise that is broken.
     """
     title = getattr(made, "__name__", type(made).__name__)
@@ -135,24 +133,24 @@ def check_metric(made: Callable[[Any], Any]) -> None:
         hypotheses = [*references[0], *(words for words, _ in _HYPOTHESES)]
         segments = [*range(num_segments), *(segment for _, segment in _HYPOTHESES)]
         metric = CheckedMetric(title, title, made, references)
-        found = metric.statistics(hypotheses, segments)
+        stats = metric.statistics(hypotheses, segments)
         _check_same(title, "a second run gives other statistics",
-                    metric.statistics(hypotheses, segments), found)  # fmt: skip
+                    metric.statistics(hypotheses, segments), stats)  # fmt: skip
         backwards = metric.statistics(hypotheses[::-1], segments[::-1])[::-1]
-        _check_same(title, "in another order hypotheses have other statistics", backwards, found)
-        each = zip(hypotheses, segments, strict=True)
-        alone = [metric.statistics([words], [segment]) for words, segment in each]
+        _check_same(title, "in another order hypotheses have other statistics", backwards, stats)
+        both = zip(hypotheses, segments, strict=True)
+        single = [metric.statistics([words], [segment]) for words, segment in both]
         problem = "a hypothesis alone has other statistics than among others"
-        _check_same(title, problem, np.concatenate(alone), found)
+        _check_same(title, problem, np.concatenate(single), stats)
         metric.statistics([], [])
-        right, empty = found[:num_segments].sum(axis=0), found[-num_segments:].sum(axis=0)
-        sums = np.stack([right, empty, found.sum(axis=0), right / 2, right + 1, empty + 1])
+        right, empty = stats[:num_segments].sum(axis=0), stats[-num_segments:].sum(axis=0)
+        sums = np.stack([right, empty, stats.sum(axis=0), right / 2, right + 1, empty + 1])
         scores = metric.score(sums)
         one_by_one = np.stack([metric.score(row) for row in sums])
         _check_same(title, "one sum has another score than many", one_by_one, scores)
         square = metric.score(sums.reshape(2, 3, -1)).reshape(-1)
         _check_same(title, "a matrix of sums has other scores than a list", square, scores)
-        metric.score(found)
+        metric.score(stats)
         if not scores[0] > scores[1]:
             problem = f"{scores[0]:g}, and of empty hypotheses {scores[1]:g}"
             raise PluginError(title, f"score: the references' own is {problem}")

@@ -1,3 +1,3 @@
-"""The version, apart from the public API, so that every room may know it."""
+"""The version, in a module without imports, so that every package can use it."""
 
 __version__ = "0.2.0"

@@ -1,7 +1,7 @@
 """Words and their ids: a shortlist of the most frequent words of one side.
 
-The file format is text, in UTF-8: a header line, then one word a line by falling frequency. The
-number of a line, counted from 1, is the id of its word: ids 0 and 1 are ``</s>`` and ``<unk>``.
+The file is UTF-8 text: a header line, then one word per line by falling frequency. The 1-based line
+number of a word is its id; ids 0 and 1 are ``</s>`` and ``<unk>``.
 """
 
 import heapq
@@ -21,7 +21,7 @@ HEADER = "# phrasescore vocabulary 1; id 0 is </s>, id 1 is <unk>, other ids are
 class Vocabulary:
     """Word <-> id over a shortlist; every other word is ``<unk>``.
 
-    A literal ``</s>`` or ``<unk>`` in the data is an unknown word: data cannot end a phrase early.
+    A literal ``</s>`` or ``<unk>`` in the data is an unknown word, so data cannot end a phrase.
 
     >>> vocabulary = Vocabulary.from_counts({"la": 5.0, "maison": 2.0, "rue": 1.0}, size=2)
     >>> vocabulary.ids(("la", "rue", "</s>")), vocabulary.word(3), len(vocabulary)
@@ -31,18 +31,18 @@ class Vocabulary:
     END = 0
     UNKNOWN = 1
     SYMBOLS = ("</s>", "<unk>")
-    # Whether a word is several pieces: see :mod:`phrasescore.subwords`.
+    # Whether a word may consist of several pieces (:mod:`phrasescore.subwords`).
     is_subwords = False
 
     def __init__(self, words: Iterable[str]) -> None:
-        """Number ``words`` from 2 on, in their order.
+        """Number ``words`` from 2 on, in order.
 
-        :raises ValueError: if a word comes twice, is empty, holds a line end, or is a symbol.
+        :raises ValueError: if a word occurs twice, is empty, has a newline, or is a symbol.
         """
         self._words = [*self.SYMBOLS, *words]
         self._ids = {word: number for number, word in enumerate(self._words)}
         if len(self._ids) != len(self._words):
-            raise ValueError("a word comes twice, or is one of the symbols </s> and <unk>")
+            raise ValueError("a word occurs twice, or is one of the symbols </s> and <unk>")
         for symbol in self.SYMBOLS:
             del self._ids[symbol]
         if any(not word or "\n" in word for word in self._ids):
@@ -50,14 +50,13 @@ class Vocabulary:
 
     @classmethod
     def from_counts(cls, counts: Mapping[str, float], size: int) -> "Vocabulary":
-        """Return the shortlist of the ``size`` words with the highest counts.
+        """Return the shortlist of the ``size`` words with the highest counts, symbols excluded.
 
-        :param counts: of any scale; words of equal count are taken in the order of their bytes.
-        :param size: words at most, the two symbols not among them.
+        Words with equal counts are in the order of their bytes.
         """
         if size < 1:
             raise ValueError(f"size must be at least 1, got {size}")
-        # The order of code points is the order of UTF-8's bytes.
+        # Code points have the same order as UTF-8's bytes.
         ranked = ((-count, word) for word, count in counts.items() if word not in cls.SYMBOLS)
         return cls(word for _, word in heapq.nsmallest(size, ranked))
 
@@ -66,7 +65,7 @@ class Vocabulary:
         return self.ids_of_pieces(words)
 
     def ids_of_pieces(self, pieces: Sequence[str]) -> list[int]:
-        """Return the id of each piece that `split` made, in order."""
+        """Return the id of each piece from `split`, in order."""
         get = self._ids.get
         return [get(piece, 1) for piece in pieces]
 
@@ -75,60 +74,52 @@ class Vocabulary:
         return [(word,) for word in words]
 
     def join(self, pieces: Sequence[str]) -> tuple[str, ...]:
-        """Return the words of some pieces."""
+        """Return the words that pieces form."""
         return tuple(pieces)
 
     def word(self, number: int) -> str:
-        """Return the word of an id from 0 to ``len(self) - 1``."""
+        """Return the word with an id from 0 to ``len(self) - 1``."""
         if not 0 <= number < len(self._words):
             raise IndexError(f"expected an id from 0 to {len(self._words) - 1}, got {number}")
         return self._words[number]
 
     def __len__(self) -> int:
-        """Return the number of ids: the words and the two symbols."""
         return len(self._words)
 
     def __contains__(self, word: object) -> bool:
-        """Say whether a word is in the shortlist; the two symbols are not."""
+        """Return whether a word is in the shortlist; the two symbols are not."""
         return word in self._ids
 
     def __eq__(self, other: object) -> bool:
-        """Two vocabularies are equal when each word has the same id in both."""
         return type(other) is type(self) and self.has_words_of(other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def has_words_of(self, other: "Vocabulary") -> bool:
-        """Say whether each word, or piece, has the same id in both."""
+        """Return whether each word, or piece, has the same id in both."""
         return self._words == other._words
 
     def coverage(self, counts: Mapping[str, float]) -> float:
-        """Return the share of running words inside the shortlist, from 0 to 1.
-
-        :param counts: how often each word runs; where nothing runs, everything is covered (1).
-        """
+        """Return the share of running words inside the shortlist, from 0 to 1; 1 for no words."""
         total = sum(counts.values())
         inside = sum(count for word, count in counts.items() if word in self)
         return inside / total if total > 0 else 1.0
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the file whole or not at all; see the head of this module for its format."""
+        """Write the file whole or not at all."""
         lines = [HEADER, *self._words[len(self.SYMBOLS) :]]
         with open_output(os.fspath(path)) as output:
             output.write("".join(f"{line}\n" for line in lines).encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":
-        """Read a file that ``save`` wrote.
-
-        :raises DataError: at the first line that is not what it should be.
-        """
+        """Read a file that ``save`` wrote."""
         path = os.fspath(path)
         words: dict[str, int] = {}
         number = num_bytes = 0
         for number, raw in enumerate(read_lines(path), start=1):
             num_bytes += len(raw)
-            if num_bytes > MAX_WORDS:  # of gzip, whose size says little
+            if num_bytes > MAX_WORDS:  # the size of a compressed file says little
                 raise DataError(path, number, f"expected {MAX_WORDS:,} bytes at most, found more")
             word = decode(path, number, raw)
             if number == 1:
@@ -146,10 +137,7 @@ class Vocabulary:
 
 
 def count_words(path: str) -> Counter[str]:
-    """Return how often each word of a text comes, ``-`` and ``.gz`` included.
-
-    :raises DataError: as :func:`phrasescore.io.corpora.read_monolingual_text`.
-    """
+    """Return how often each word of a text occurs; see `read_monolingual_text`."""
     counts: Counter[str] = Counter()
     for line in read_monolingual_text(path, refuse_marks=True):
         counts.update(line.words)

@@ -1,9 +1,9 @@
-"""Settings of a training run: TOML <-> frozen dataclasses, checked on the way in.
+"""Read the settings of a training run from TOML into frozen dataclasses, and check them.
 
-A file has a table for each dataclass (``[model]``, ``[vocabulary]``, ``[training]``) and the key
-``kind`` above them; a setting that it leaves out keeps its default. Nothing else is read: no
-environment, no file of the user's home. Settings are layered in one place only, `layer_settings`: a
-preset or a file, then ``table.key=value``, then limits.
+A file has a table per dataclass (``[model]``, ``[vocabulary]``, ``[training]``) and the key
+``kind`` above them; a missing setting keeps its default. Environment variables and files in the
+user's home are not read. Only `layer_settings` combines settings: a preset or a file, then
+``table.key=value``, then limits.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from phrasescore.config.settings import (
 from phrasescore.config.toml_file import TomlTable, read_toml, unknown
 from phrasescore.errors import ArgumentError, ConfigError
 
-# The presets from which the settings of each kind start where the user names none.
+# The preset of each kind that is used if the user names none.
 DEFAULT_PRESETS = {
     "attention": "attention-small",
     "cslm": "cslm-small",
@@ -36,8 +36,8 @@ DEFAULT_PRESETS = {
     "joint": "joint-small",
     "lstm": "lstm-small",
 }
-# The settings that may differ when a run is resumed: how long it goes on and how often it saves.
-# (With schedule = "linear" the limits set the learning rate, and so the weights, all the same.)
+# The settings that may differ when a run is resumed: its length and how often it saves. (With
+# schedule = "linear" the limits also set the learning rate, and so the weights.)
 RESUMABLE = frozenset(
     {"updates", "epochs", "minutes", "patience", "checkpoint_minutes", "checkpoint_updates"}
 )
@@ -45,7 +45,7 @@ RESUMABLE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Everything that is set before training starts.
+    """All settings of a training run.
 
     >>> Config().override(["training.batch_size=32"]).training.batch_size
     32
@@ -58,19 +58,15 @@ class Config:
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> "Config":
-        """Read a TOML file.
-
-        :raises ConfigError: if it cannot be read, or holds settings that :meth:`from_dict` refuses.
-        """
+        """Read a TOML file."""
         path = os.fspath(path)
         return cls.from_dict(read_toml(path), path)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], path: str) -> "Config":
-        """Check tables of settings, as TOML gives them; a missing one keeps its default.
+        """Check tables of settings, as parsed from TOML; a missing setting keeps its default.
 
-        :param path: where they come from, for messages.
-        :raises ConfigError: on the first key that is unknown, of a wrong type or out of range.
+        :raises ConfigError: at the first key that is unknown, of a wrong type or out of range.
         """
         kind = values.get("kind", "encoder-decoder")
         if not isinstance(kind, str) or kind not in MODEL_CONFIGS:
@@ -84,8 +80,8 @@ class Config:
             if key != "kind" and key not in tables:
                 raise ConfigError(path, None, unknown(f"table [{key}]", key, tables))
         whole = TomlTable(path, "", values)
-        made = {name: whole.table(name).read(table) for name, table in tables.items()}
-        return cls(kind, **made)
+        configs = {name: whole.table(name).read(table) for name, table in tables.items()}
+        return cls(kind, **configs)
 
     @classmethod
     def preset(cls, name: str) -> "Config":
@@ -101,7 +97,7 @@ class Config:
         return dataclasses.asdict(self)
 
     def to_toml(self) -> str:
-        """Return the text of a file that :meth:`from_toml` reads as this, every setting written."""
+        """Return the text of a file that :meth:`from_toml` reads as these settings, all written."""
         lines = []
         for key, value in self.to_dict().items():
             if isinstance(value, dict):
@@ -112,18 +108,14 @@ class Config:
         return "\n".join(lines) + "\n"
 
     def override(self, assignments: Iterable[str], path: str = "--set") -> "Config":
-        """Return these settings with others for ``table.key=value``, the later ones winning.
-
-        :raises ConfigError: on an assignment without that form, or that :meth:`from_dict` refuses.
-        """
+        """Return these settings changed by ``table.key=value``; later assignments win."""
         values = self.to_dict()
         for assignment in assignments:
             key, equals, text = assignment.partition("=")
             table, dot, name = key.strip().partition(".")
             if not equals or not dot or not name:
                 hint = _with_table(key.strip(), values)
-                problem = f"expected table.key=value, got {assignment!r}{hint}"
-                raise ConfigError(path, None, problem)
+                raise ConfigError(path, None, f"expected table.key=value, got {assignment!r}{hint}")
             if not isinstance(values.get(table), dict):
                 names = [known for known, value in values.items() if isinstance(value, dict)]
                 raise ConfigError(path, None, unknown(f"table [{table}]", table, names))
@@ -132,7 +124,7 @@ class Config:
 
 
 def preset_names(kind: str | None = None) -> list[str]:
-    """Return the names of the presets, of one kind of network or of all, sorted."""
+    """Return the sorted names of the presets of one kind of network, or of all."""
     folder = resources.files("phrasescore.config") / "presets"
     names = sorted(
         entry.name.removesuffix(".toml")
@@ -154,11 +146,9 @@ def layer_settings(
 
     :param preset: name of a preset; by default the small one of the kind.
     :param config_file: path of a TOML file, instead of a preset.
-    :param assignments: ``table.key=value``, as `Config.override` takes them.
-    :param limits: settings of training by name; those that are None stay as they are.
-    :param stored: of a run to resume: the start where neither a preset nor a file is named.
-    :raises ArgumentError: if a preset and a file are named.
-    :raises ConfigError: if a setting is wrong, or if they are for another kind of network.
+    :param assignments: ``table.key=value``, as for `Config.override`.
+    :param limits: training settings by name; None keeps the setting.
+    :param stored: settings of the run to resume, used if neither a preset nor a file is named.
     """
     if preset is not None and config_file is not None:
         raise ArgumentError("--preset and --config exclude one another")
@@ -182,18 +172,15 @@ def fine_tuning_settings(
     limits: Mapping[str, int | float | None],
     stored: Config | None = None,
 ) -> Config:
-    """Return the settings of a run that trains a network on from n-best lists.
+    """Return the settings for fine-tuning a network on n-best lists.
 
-    :param start: of the network, which keeps its sizes.
-    :param assignments: see `layer_settings`, as for ``limits``.
-    :param stored: of a run to resume.
-    :raises ConfigError: if a setting is wrong, or is not one of training.
+    :param start: settings of the network, which keeps its sizes.
     """
     config = stored or dataclasses.replace(start, training=FINE_TUNING)
     config = config.override(assignments)
     for name in ("model", "vocabulary"):
         if getattr(config, name) != getattr(start, name):
-            problem = "a network that is trained already keeps its sizes; change [training] alone"
+            problem = "a trained network keeps its sizes; change only [training]"
             raise ConfigError("--set", f"[{name}]", problem)
     return _with_limits(config, limits)
 
@@ -206,9 +193,9 @@ def _with_limits(config: Config, limits: Mapping[str, int | float | None]) -> Co
 
 
 def check_resumable(old: Config, new: Config) -> None:
-    """Check that a run with settings ``old`` can go on with ``new``.
+    """Check that a run with the settings ``old`` can be resumed with ``new``.
 
-    :raises ConfigError: on the first setting that differs and changes the weights.
+    :raises ConfigError: at the first setting that differs and changes the weights.
     """
     if old.kind != new.kind:
         raise ConfigError("--resume", "kind", f"the run has {old.kind!r}")
@@ -225,7 +212,7 @@ def check_resumable(old: Config, new: Config) -> None:
 
 
 def _with_table(name: str, values: Mapping[str, Any]) -> str:
-    """Return a hint at the setting whose name without its table is the closest; none, nothing."""
+    """Return a hint at the setting with the closest name in any table, or ""."""
     keys = {
         key: f"{table}.{key}"
         for table, settings in values.items()
@@ -237,7 +224,7 @@ def _with_table(name: str, values: Mapping[str, Any]) -> str:
 
 
 def _read_value(current: Any, text: str) -> Any:
-    """Return the value that ``text`` stands for, of the type of ``current`` if it can be."""
+    """Convert ``text`` to the type of ``current`` if possible; otherwise guess a type."""
     if current is None or isinstance(current, str):
         return text.strip("\"'")
     if isinstance(current, bool):
@@ -252,6 +239,6 @@ def _read_value(current: Any, text: str) -> Any:
 
 def _toml(value: str | int | float) -> str:
     if isinstance(value, str):
-        # Every string here is one of a list of choices: nothing in it to escape.
+        # Every string setting is one of several choices, which need no escapes.
         return f'"{value}"'
     return repr(value).lower() if isinstance(value, bool) else repr(value)

@@ -1,7 +1,7 @@
-"""The settings themselves: frozen dataclasses, each field with its default and its range.
+"""The settings of networks and training: frozen dataclasses with defaults and ranges.
 
-One dataclass per kind of network, and two that all share. :mod:`phrasescore.config.config` reads
-and checks them.
+There is one dataclass per kind of network, and two that all kinds share.
+:mod:`phrasescore.config.config` reads and checks them.
 """
 
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-# Of a layer: far beyond what fits into any memory, so that a slip of the finger is found at once.
+# Size of a layer. The limit exceeds any memory, and catches typing errors early.
 Size = Annotated[int, Meta(ge=1, le=1 << 16)]
-# Of a shortlist, in words: ids are stored in 32 bits.
+# Words of a shortlist; ids are stored in 32 bits.
 ShortlistSize = Annotated[int, Meta(ge=1, le=1 << 30)]
 Count = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0.0)]
@@ -22,120 +22,120 @@ OptimizerName = Literal["adadelta", "adam", "sgd"]
 
 @dataclass(frozen=True, slots=True)
 class EncoderDecoderConfig:
-    """Sizes of the RNN Encoder-Decoder; the defaults are those of Cho et al. (2014), 4.1.1."""
+    """Sizes of the RNN Encoder-Decoder, by default as in Cho et al. (2014), 4.1.1."""
 
-    # Units of the gated layers, the same in encoder and decoder.
+    # Units of the gated layers, of both encoder and decoder.
     hidden_size: Size = 1000
-    # Rank of the matrices between words and layers: the size of a word's embedding.
+    # Rank of the matrices between words and layers, which is the size of a word's embedding.
     embedding_size: Size = 100
-    # Maxout units, each the larger of two.
+    # Number of maxout units, each the maximum of two.
     maxout_size: Size = 500
     # Rank of the output matrix G = G_l G_r.
     output_rank: Size = 100
-    # Standard deviation of the Gaussian that the weights start from, recurrent ones apart.
+    # Standard deviation of the Gaussian initialization of the weights except recurrent ones.
     init_std: Positive = 0.01
-    # Not the paper's: share of embeddings and maxout units that an update drops.
+    # Not in the paper: share of embeddings and maxout units that dropout zeroes.
     dropout: Dropout = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class LstmConfig:
-    """Sizes of the deep LSTM; the defaults are those of Sutskever et al. (2014), 3.4."""
+    """Sizes of the deep LSTM, by default as in Sutskever et al. (2014), 3.4."""
 
-    # Layers of the encoder, and of the decoder.
+    # Number of layers of the encoder, and of the decoder.
     layers: Annotated[int, Meta(ge=1, le=64)] = 4
-    # Cells of each layer.
+    # Number of cells of each layer.
     hidden_size: Size = 1000
     embedding_size: Size = 1000
-    # Whether the encoder reads the source from its last word to its first (section 3.3).
+    # Whether the encoder reads the source backwards (section 3.3).
     reverse_source: bool = True
-    # All weights start uniformly between minus this and this.
+    # Weights are initialized uniformly between minus and plus this.
     init_range: Positive = 0.08
-    # Not the paper's: share of the connections between layers, never of recurrent ones, that an
-    # update drops (Zaremba et al., 2014).
+    # Not in the paper: share of the non-recurrent connections between layers that dropout zeroes
+    # (Zaremba et al., 2014).
     dropout: Dropout = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionConfig:
-    """Sizes of RNNsearch; the defaults are those of Bahdanau et al. (2014), A.3."""
+    """Sizes of RNNsearch, by default as in Bahdanau et al. (2014), A.3."""
 
     # Units of the decoder, and of each direction of the encoder.
     hidden_size: Size = 1000
     embedding_size: Size = 620
-    # Maxout units, each the larger of two.
+    # Number of maxout units, each the maximum of two.
     maxout_size: Size = 500
     # Units of the alignment model.
     alignment_size: Size = 1000
-    # Standard deviations of the Gaussians that the weights start from: of W_a and U_a, and of the
-    # rest. Recurrent matrices start orthogonal, v_a and biases at 0.
+    # Standard deviations of the Gaussian initializations of W_a and U_a, and of the other weights.
+    # Recurrent matrices start orthogonal, v_a and biases at 0.
     alignment_init_std: Positive = 0.001
     init_std: Positive = 0.01
-    # Not the paper's: share of embeddings, annotations and maxout units that an update drops.
+    # Not in the paper: share of embeddings, annotations and maxout units that dropout zeroes.
     dropout: Dropout = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class GrconvConfig:
-    """Sizes of the gated recursive convolution; the defaults are those of Cho et al. (2014b), 3."""
+    """Sizes of the gated recursive convolution, by default as in Cho et al. (2014b), 3."""
 
     # Units of the encoder.
     encoder_size: Size = 2000
     # Units of the decoder.
     hidden_size: Size = 1000
     embedding_size: Size = 620
-    # Maxout units, each the larger of two.
+    # Number of maxout units, each the maximum of two.
     maxout_size: Size = 500
-    # Rank of the output matrix G = G_l G_r: as large as maxout_size, it bounds nothing.
+    # Rank of the output matrix G = G_l G_r; at maxout_size it is no restriction.
     output_rank: Size = 500
-    # Largest singular value of the encoder's square matrices at the start.
+    # Largest initial singular value of the encoder's square matrices.
     spectral_radius: Positive = 0.4
     init_std: Positive = 0.01
-    # Not the paper's: share of embeddings and maxout units that an update drops.
+    # Not in the paper: share of embeddings and maxout units that dropout zeroes.
     dropout: Dropout = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class CslmConfig:
-    """Sizes of the feed-forward language model; the defaults are those of Cho et al. (2014), 4.1.2.
+    """Sizes of the feed-forward language model, by default as in Cho et al. (2014), 4.1.2.
 
-    It learns from one text, whose words are those of the predicted side.
+    It is trained on one text, in the language of the predicted side.
     """
 
-    # Words of an n-gram: one is predicted from those before it.
+    # Words of an n-gram: the last one is predicted from the others.
     order: Annotated[int, Meta(ge=2, le=32)] = 7
-    # Of each word of the context.
+    # Size of the embedding of each word of the context.
     embedding_size: Size = 512
-    # Rectified units of the first layer, which reads all embeddings, and of the second.
+    # Rectified units of the first layer, which reads all embeddings, and of the second layer.
     hidden_size: Size = 1536
     upper_size: Size = 1024
-    # All weights start uniformly between minus this and this.
+    # Weights are initialized uniformly between minus and plus this.
     init_range: Positive = 0.01
-    # Not the paper's: share of embeddings and units that an update drops.
+    # Not in the paper: share of embeddings and units that dropout zeroes.
     dropout: Dropout = 0.0
-    # Not the paper's: alpha, by which training keeps the softmax's log Z near 0, so that it may be
-    # left out when scoring (Devlin et al., 2014, who take 0.1); 0: not so.
+    # Not in the paper: the factor alpha of a penalty that keeps log Z near 0, so that scoring may
+    # omit it (Devlin et al., 2014, who use 0.1); 0: no penalty.
     self_normalization: Annotated[float, Meta(ge=0.0, le=1e6)] = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class JointConfig:
-    """Sizes of the joint model; the defaults are those of Devlin et al. (2014), 2.1 and 2.2."""
+    """Sizes of the joint model, by default as in Devlin et al. (2014), 2.1 and 2.2."""
 
-    # Words of the target n-gram: one is predicted from those before it.
+    # Words of the target n-gram: the last one is predicted from the others.
     order: Annotated[int, Meta(ge=2, le=32)] = 4
-    # Source words that are read on each side of the affiliated one: 5 make the paper's m = 11.
+    # Source words on each side of the affiliated one; 5 is the paper's m = 11.
     source_window: Annotated[int, Meta(ge=0, le=32)] = 5
-    # Of each word of the context, source or target.
+    # Size of the embedding of each word of the context, source or target.
     embedding_size: Size = 192
     # tanh units of the first layer, which reads all embeddings, and of the second; 0: no second.
     hidden_size: Size = 512
     upper_size: Annotated[int, Meta(ge=0, le=1 << 16)] = 512
-    # All weights start uniformly between minus this and this.
+    # Weights are initialized uniformly between minus and plus this.
     init_range: Positive = 0.05
-    # Not the paper's: share of embeddings and units that an update drops.
+    # Not in the paper: share of embeddings and units that dropout zeroes.
     dropout: Dropout = 0.0
-    # alpha, by which training keeps the softmax's log Z near 0; 0: not so.
+    # The factor alpha of a penalty that keeps log Z near 0; 0: no penalty.
     self_normalization: Annotated[float, Meta(ge=0.0, le=1e6)] = 0.1
 
 
@@ -144,7 +144,7 @@ ModelConfig = (
     EncoderDecoderConfig | LstmConfig | AttentionConfig | GrconvConfig | CslmConfig | JointConfig
 )
 
-# The kinds of networks, by the dataclass of their sizes.
+# The dataclass of each kind of network.
 MODEL_CONFIGS: dict[str, type[ModelConfig]] = {
     "attention": AttentionConfig,
     "cslm": CslmConfig,
@@ -154,7 +154,7 @@ MODEL_CONFIGS: dict[str, type[ModelConfig]] = {
     "lstm": LstmConfig,
 }
 
-# The kinds that papers call by other names, in small letters.
+# Other names of the kinds in papers, in lower case.
 NAMES_IN_PAPERS = {
     "rnnsearch": "attention",
     "rnnenc": "encoder-decoder",
@@ -162,24 +162,24 @@ NAMES_IN_PAPERS = {
     "seq2seq": "lstm",
 }
 
-# Kinds that learn from one text, and read no source.
+# Kinds that are trained on one text, and read no source.
 LANGUAGE_MODELS = frozenset({"cslm"})
-# Kinds that read of the source what a word alignment says.
+# Kinds that read the source through a word alignment.
 ALIGNED = frozenset({"joint"})
-# Kinds that predict a word from a fixed number of others: they learn how often a sentence comes,
-# and may be trained to need no log Z.
+# Kinds that predict a word from a fixed number of others. They learn from repeated sentences as
+# often as these occur, and can be trained to need no log Z.
 FEED_FORWARD = LANGUAGE_MODELS | ALIGNED
 
 
 @dataclass(frozen=True, slots=True)
 class VocabularyConfig:
-    """Sizes of the shortlists, in words, ``</s>`` and ``<unk>`` not counted; or subwords."""
+    """Sizes of the shortlists, in words, without ``</s>`` and ``<unk>``; or subwords."""
 
-    # Of the side that the network reads; with --reverse that is the target side of the table.
+    # Of the side that the network reads; with --reverse it is the table's target side.
     source_size: ShortlistSize = 15000
-    # Of the side that the network predicts; a language model has no other.
+    # Of the side that the network predicts, the only one of a language model.
     target_size: ShortlistSize = 15000
-    # Pieces of words on each side, in place of shortlists (:mod:`phrasescore.subwords`); 0: words.
+    # Number of subwords per side, instead of shortlists (:mod:`phrasescore.subwords`); 0: words.
     subwords: Annotated[int, Meta(ge=0, le=1 << 20)] = 0
 
 
@@ -187,54 +187,54 @@ class VocabularyConfig:
 class TrainingConfig:
     """How a network is trained."""
 
-    # Pairs of an update.
+    # Pairs per update.
     batch_size: Annotated[int, Meta(ge=1, le=1 << 20)] = 64
-    # Batches that are drawn together and cut by length: less padding, fewer steps. 1: not so.
+    # Batches that are drawn together and sorted by length, which saves steps. 1: no sorting.
     window_batches: Annotated[int, Meta(ge=1, le=1 << 16)] = 1
-    # Pairs with more words, or pieces, than this on a side are left out of training, and counted.
+    # Pairs with a side of more words, or pieces, are excluded from training, and counted.
     max_length: Annotated[int, Meta(ge=1, le=65535)] = 100
-    # The loss of a batch: -log p summed over its pairs, or that divided by their number.
+    # The loss of a batch: the sum or the mean of -log p over its pairs.
     loss: Literal["sum", "mean"] = "sum"
     optimizer: OptimizerName = "adadelta"
-    # Factor of every step; Adadelta's is 1 in the paper that introduced it.
+    # Factor of every step; 1 in Adadelta's paper.
     learning_rate: Positive = 1.0
-    # linear: falls to 0 at the nearest of the limits below. halving: constant, and from the epoch
-    # halving_start on halved every halving_epochs, at once for the first time.
+    # linear: falls to 0 at the first of the limits below. halving: constant, then halved at epoch
+    # halving_start and after every further halving_epochs.
     schedule: Literal["constant", "linear", "halving"] = "constant"
     halving_start: Amount = 5.0
     halving_epochs: Positive = 0.5
     # Adadelta: decay of the running averages.
     rho: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.95
-    # Adadelta: 1e-6; Adam: 1e-8 is usual.
+    # 1e-6 is usual for Adadelta, 1e-8 for Adam.
     epsilon: Positive = 1e-6
     # Adam: decays of the running averages.
     beta1: Annotated[float, Meta(ge=0.0, le=0.9999)] = 0.9
     beta2: Annotated[float, Meta(ge=0.0, le=0.999999)] = 0.999
-    # The gradient of the loss is scaled down to this Euclidean norm; 0: never.
+    # Maximum Euclidean norm of the loss's gradient, which is scaled down if necessary; 0: none.
     clip_norm: Amount = 1.0
-    # Of matrix products; weights are float32 always. tf32 is for CUDA devices. bfloat16 rounds the
-    # factors on a CPU and is autocast on CUDA.
+    # Precision of matrix products; weights are always float32. tf32 is for CUDA. bfloat16 rounds
+    # the factors on a CPU and is autocast on CUDA.
     precision: Literal["float32", "tf32", "bfloat16"] = "float32"
-    # Pairs held out for validation, but never more than this share of all; 0: no validation.
+    # Number of held-out pairs, limited to a share of all pairs; 0: no validation.
     validation_pairs: Count = 5000
     validation_share: Annotated[float, Meta(ge=0.0, le=0.5)] = 0.02
     # Updates between validations; 0: one at the end of each epoch.
     validation_updates: Count = 1000
-    # Validations without a better perplexity before training stops; 0: never.
+    # Training stops after this number of validations without a better perplexity; 0: never.
     patience: Count = 0
-    # Limits, whichever comes first; 0: none.
+    # Training ends at the first of these limits; 0: none.
     updates: Count = 0
     epochs: Amount = 0.0
     minutes: Amount = 0.0
-    # Between checkpoints, whichever comes first; 0: none but the one at the end.
+    # A checkpoint is saved after the first of these; 0: only at the end.
     checkpoint_minutes: Amount = 10.0
     checkpoint_updates: Count = 0
-    # Of the start weights, the held-out part and the order of the pairs.
+    # For the initial weights, the held-out part and the order of the pairs.
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
 
 
-# How a trained network learns from n-best lists, where no setting says something else: its pairs
-# are lists, and a validation without a better score halves the learning rate.
+# Default settings for learning from n-best lists: a pair is a list, and a validation without a
+# better score halves the learning rate.
 FINE_TUNING = TrainingConfig(
     batch_size=16,
     loss="mean",

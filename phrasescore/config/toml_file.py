@@ -1,7 +1,7 @@
-"""TOML files of settings: read key by key, or as dataclasses; a key that nobody knows is refused.
+"""Read settings from TOML files, by key or as dataclasses; unknown keys are refused.
 
-A dataclass says by its annotations what a key may be: a type, a ``Literal`` of choices, or a number
-``Annotated`` with the range of a `msgspec.Meta`. An error names the file, the table and the key.
+The annotations of a dataclass say what a key may be: a type, a ``Literal`` of choices, or a number
+``Annotated`` with a `msgspec.Meta` range. An error names the file, the table and the key.
 """
 
 import dataclasses
@@ -19,11 +19,11 @@ import msgspec
 from phrasescore.errors import BOM_PROBLEM, ConfigError, DataError
 from phrasescore.io.plain_file import MAX_TOML, read_plain
 
-_Made = TypeVar("_Made")
+_Table = TypeVar("_Table")
 
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
 
-# What TOML promises of a number, and tables or lists in one another.
+# TOML's size of whole numbers, and our limit for nested tables or lists.
 _BITS, _MAX_DEPTH = 64, 32
 _TOO_DEEP = "tables or lists too deep in one another"
 
@@ -31,8 +31,8 @@ _TOO_DEEP = "tables or lists too deep in one another"
 def read_toml(path: str) -> dict[str, Any]:
     """Return the tables of a file.
 
-    :raises ConfigError: if it cannot be read, is a pipe, a device or larger than 1 MiB, or is not
-        TOML, whose whole numbers have 64 bits.
+    :raises ConfigError: if it cannot be read, is not a regular file of at most 1 MiB, or is not
+        TOML with whole numbers of 64 bits.
     """
     try:
         text = read_plain(path, MAX_TOML).decode()
@@ -48,25 +48,26 @@ def read_toml(path: str) -> dict[str, Any]:
         raise ConfigError(path, None, f"expected TOML: {error}") from error
     except RecursionError as error:
         raise ConfigError(path, None, f"expected TOML, found {_TOO_DEEP}") from error
-    except ValueError as error:  # also of int(), which refuses more than 4,300 digits
-        problem = f"expected TOML, found a whole number of more than {_BITS} bits"
-        raise ConfigError(path, None, problem) from error
+    except ValueError as error:  # also from int(), which refuses more than 4,300 digits
+        raise ConfigError(
+            path, None, f"expected TOML, found a whole number of more than {_BITS} bits"
+        ) from error
     return values
 
 
 def _check_values(values: Any, depth: int = 0) -> None:
-    """Refuse values that Python cannot show in a message: numbers too long, tables too deep."""
+    """Refuse values that Python cannot show in a message: huge numbers, deeply nested tables."""
     if depth > _MAX_DEPTH:
         raise RecursionError
     if isinstance(values, int) and values.bit_length() >= _BITS:
         raise ValueError
-    inner = values.values() if isinstance(values, dict) else values
-    for each in inner if isinstance(values, dict | list) else ():
-        _check_values(each, depth + 1)
+    items = values.values() if isinstance(values, dict) else values
+    for item in items if isinstance(values, dict | list) else ():
+        _check_values(item, depth + 1)
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """Return that a name is not known, with the one that may be meant.
+    """Return a message about an unknown name, with a suggestion.
 
     >>> unknown("kind of network", "lsmt", ["attention", "lstm"])
     "unknown kind of network; did you mean 'lstm'?"
@@ -78,12 +79,10 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 
 class TomlTable:
-    """A table of a file, read as a dataclass.
+    """A table of a file, to be read as a dataclass.
 
-    :param path: of the file, for messages.
-    :param name: of the table, with the names of the tables around it; "" for the whole file.
-    :param folder: where relative paths in the file begin.
-    :raises ConfigError: if ``values`` is no table.
+    :param name: full name of the table; "" for the whole file.
+    :param folder: base of relative paths in the file.
     """
 
     def __init__(self, path: str, name: str, values: Any, *, folder: Path = Path()) -> None:
@@ -96,73 +95,69 @@ class TomlTable:
         """Return an error about a key of this table."""
         return ConfigError(self.path, f"[{self._name}] {key}" if self._name else key, problem)
 
-    def read(self, kind: type[_Made], **given: Any) -> _Made:
-        """Return the table as a dataclass; a key that the table leaves out keeps its default.
+    def read(self, kind: type[_Table], **fields: Any) -> _Table:
+        """Return the table as a dataclass; missing keys keep their defaults.
 
-        A field may be a dataclass (a table in this one, whose key is its field ``name`` if it has
-        one), a ``dict`` by name, a ``Path`` (made absolute), or a ``tuple`` of any length, for
-        which one value needs no brackets.
+        A field may be a dataclass (a nested table, whose key becomes its field ``name``, if any),
+        a ``dict`` by name, a ``Path`` (made absolute), or a ``tuple`` of any length, for which a
+        single value needs no brackets.
 
-        :param given: fields that are not in the table.
+        :param fields: values of fields that do not come from the table.
         :raises ConfigError: at the first key that is unknown, of a wrong type, out of range, or
             missing.
         """
         hints = get_type_hints(kind, include_extras=True)
-        found = {
-            key: self._made(key, value, hints[key])
+        values = {
+            key: self._convert(key, value, hints[key])
             for key, value in self._values.items()
-            if key in hints and key not in given
+            if key in hints and key not in fields
         }
         for key in self._values:
-            if key not in hints or key in given:
+            if key not in hints or key in fields:
                 where = f" in [{self._name}]" if self._name else ""
-                known = [name for name in hints if name not in given]
-                problem = unknown(f"key '{key}'{where}", key, known)
-                raise ConfigError(self.path, None, problem)
+                known = [name for name in hints if name not in fields]
+                raise ConfigError(self.path, None, unknown(f"key '{key}'{where}", key, known))
         for field in dataclasses.fields(kind):  # type: ignore[arg-type]
             has_default = (field.default, field.default_factory) != (dataclasses.MISSING,) * 2
-            if field.name not in {**found, **given} and not has_default:
+            if field.name not in {**values, **fields} and not has_default:
                 raise self.error(field.name, f"is missing: expected {_expected(hints[field.name])}")
-        return kind(**found, **given)
+        return kind(**values, **fields)
 
     def table(self, key: str) -> "TomlTable":
-        """Return a table in this one; an empty one where it is not there."""
+        """Return a nested table, empty if it is missing."""
         name = f"{self._name}.{key}" if self._name else key
         return TomlTable(self.path, name, self._values.get(key, {}), folder=self._folder)
 
     def inner(self, name: str, values: Any) -> "TomlTable":
-        """Return a table that stands in a list of this one."""
+        """Return a table from a list in this one."""
         return TomlTable(self.path, name, values, folder=self._folder)
 
     def check_choice(self, key: str, value: str, choices: Iterable[str]) -> None:
-        """Refuse a value that is none of some choices.
-
-        :raises ConfigError: with the one that may be meant.
-        """
+        """Refuse a value that is not one of the choices, with a suggestion."""
         if value not in choices:
             raise self.error(key, f"{unknown('value', value, choices)}, got {value!r}")
 
-    def _made(self, key: str, value: Any, kind: Any) -> Any:
-        if type(None) in get_args(kind):  # TOML has none
-            kind = next(each for each in get_args(kind) if each is not type(None))
+    def _convert(self, key: str, value: Any, kind: Any) -> Any:
+        if type(None) in get_args(kind):  # TOML has no None
+            kind = next(option for option in get_args(kind) if option is not type(None))
         if dataclasses.is_dataclass(kind):
             is_named = any(field.name == "name" for field in dataclasses.fields(kind))
             return self.table(key).read(kind, **({"name": key} if is_named else {}))  # type: ignore[arg-type]
         if get_origin(kind) is dict:
             inner = self.table(key)
             of = get_args(kind)[1]
-            return {name: inner._made(name, each, of) for name, each in inner._values.items()}
+            return {name: inner._convert(name, item, of) for name, item in inner._values.items()}
         if get_origin(kind) is tuple:
             if not isinstance(value, str | list):
                 raise self.error(key, f"expected {_expected(kind)}, got {value!r}")
             values = value if isinstance(value, list) else [value]
             if not values and get_args(kind)[0] is Path:
                 raise self.error(key, "expected a path, or several, got []")
-            return tuple(self._made(key, each, get_args(kind)[0]) for each in values)
+            return tuple(self._convert(key, item, get_args(kind)[0]) for item in values)
         if kind is Path:
-            return Path(os.path.normpath(self._folder / self._made(key, value, str)))
+            return Path(os.path.normpath(self._folder / self._convert(key, value, str)))
         if type(value) is int and _base(kind) is float:
-            # Digits enough make a whole number that is larger than any float.
+            # A whole number may exceed any float.
             value = float(value) if abs(value) < 1 << 1000 else math.inf
         if _base(kind) is float and type(value) is float and not math.isfinite(value):
             raise self.error(key, f"must be finite, got {value!r}")
@@ -173,10 +168,7 @@ class TomlTable:
 
 
 def read_table(path: str) -> TomlTable:
-    """Return a file as a table; relative paths in it begin at the file's folder.
-
-    :raises ConfigError: if it cannot be read, or is not TOML.
-    """
+    """Return a file as a table, with relative paths based on its folder; see `read_toml`."""
     return TomlTable(path, "", read_toml(path), folder=Path(os.path.abspath(path)).parent)
 
 
@@ -185,7 +177,6 @@ def _base(kind: Any) -> Any:
 
 
 def _expected(kind: Any) -> str:
-    """Return the name of a type in a message."""
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}"
     if get_origin(kind) is tuple:
@@ -196,7 +187,6 @@ def _expected(kind: Any) -> str:
 
 
 def _wanted(kind: Any, value: Any) -> str:
-    """Return which type is expected, or in which range a number must be."""
     if type(value) is not _base(kind) or get_origin(kind) is not Annotated:
         return f"expected {_expected(kind)}"
     limits = get_args(kind)[1]

@@ -1,8 +1,8 @@
-"""Where work runs: in this process, in several, or on Ray; the results come in order.
+"""Run work in this process, in several, or on Ray; the results come in order.
 
-A `Work` says what to compute. Each worker loads it once, and computes the result of one item after
-another. An engine (`open_pool`) has the workers, and decides which of them gets an item; it knows
-nothing of tables, lists and networks.
+A `Work` says what to compute. Each worker loads it once, and then computes one item after another.
+An engine (`open_pool`) has the workers and distributes the items; it knows nothing about tables,
+lists and networks.
 """
 
 import importlib
@@ -21,17 +21,14 @@ ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """An engine, and how much of it to use.
-
-    :raises ArgumentError: when it is made, if the values do not go together.
-    """
+    """An engine, and how much of it to use."""
 
     name: EngineName = "here"
-    # Threads (here), processes, or actors on Ray; None for one per core, or per GPU of Ray.
+    # Number of threads (here), processes, or Ray actors; None for one per core, or per GPU of Ray.
     workers: int | None = None
-    # HOST:PORT of a running Ray, or "auto"; None starts one on this machine.
+    # HOST:PORT of a running Ray, or "auto"; None starts a Ray on this machine.
     ray_address: str | None = None
-    # Whether workers may differ in processor or version of torch, and so in last bits.
+    # Whether workers may differ in processor or torch version, which affects last bits.
     allow_unlike: bool = False
 
     def __post_init__(self) -> None:
@@ -42,27 +39,22 @@ class EngineSettings:
 
 
 def engine_or_here(engine: EngineSettings | None, threads: int | None) -> EngineSettings:
-    """Return the engine; where there is none, threads of this process.
+    """Return the engine, by default threads of this process.
 
-    :param threads: the workers of the engine here, under another name; None where not given.
-    :raises ArgumentError: if threads are given beside workers, or to another engine.
+    :param threads: another name for the number of workers of the engine here; None if not set.
     """
     engine = engine or EngineSettings()
     if threads is None:
         return engine
     if engine.name != "here":
-        problem = f"--threads is for the engine here; {engine.name} has --workers of one thread"
-        raise ArgumentError(problem)
+        raise ArgumentError(f"--threads is for the engine here; use --workers for {engine.name}")
     if engine.workers is not None:
-        raise ArgumentError("--threads and --workers are one number with the engine here")
+        raise ArgumentError("--threads and --workers are the same setting of the engine here")
     return replace(engine, workers=threads)
 
 
 def device_on(engine: EngineSettings, device: str) -> str:
-    """Return the device of an engine's workers: ``auto`` is the CPU, but here.
-
-    :raises ArgumentError: if forked processes are to use a GPU, or Ray's workers one by its number.
-    """
+    """Return the device of an engine's workers; ``auto`` is the CPU, except in the engine here."""
     if engine.name == "here":
         return device
     if engine.name == "ray" and device.startswith("cuda:"):
@@ -80,7 +72,7 @@ _POOLS = {
 
 
 def open_pool(engine: EngineSettings, work: "Work[Item, Result]") -> "WorkerPool[Item, Result]":
-    """Return the workers of an engine, to be entered as a context manager.
+    """Return the workers of an engine, as a context manager.
 
     :raises PhrasescoreError: on entering, if the work cannot be loaded or no worker starts.
     """

@@ -1,7 +1,8 @@
-"""The engine ``ray``: actors of Ray, on this machine or on a cluster.
+"""The engine ``ray``: Ray actors on this machine or on a cluster.
 
-Ray places the actors and carries items and results. Order, window and faults are ours: Ray's own
-pool reads all items before it gives the first result, and its retries are off unless asked for.
+Ray places the actors and transports items and results. The order, the window and the handling of
+failures are ours: Ray's own pool reads all items before it returns the first result, and it retries
+only on request.
 """
 
 import contextlib
@@ -25,14 +26,15 @@ from phrasescore.engines.ray_connection import RayConnection, first_line
 from phrasescore.errors import PhrasescoreError, file_problem
 from phrasescore.version import __version__
 
-# Items that an actor has at a time: one at work, and one that is there when it is done.
-_AT_A_TIME = 2
-# Workers that an item may outlive, and those that may die as they load before they are fewer.
-_DEATHS = 3
-# Seconds without any worker's process after which we give up.
-_PATIENCE = 120.0
-# Seconds for the calls of killed actors to end.
-_LAST_CALLS = 10.0
+# Items that an actor has at a time: one being computed, and one waiting.
+_ITEMS_PER_ACTOR = 2
+# Limit for the workers that die while computing the same item, and for those that die while loading
+# and are replaced.
+_MAX_DEATHS = 3
+# Seconds to wait for the first worker's process.
+_START_TIMEOUT = 120.0
+# Seconds to wait for the calls of killed actors to end.
+_END_TIMEOUT = 10.0
 
 # Ray colours the traceback of a worker.
 _COLOUR = re.compile("\033\\[[0-9;]*m")
@@ -41,16 +43,16 @@ _logger = logging.getLogger(__name__)
 
 
 class _Actor:
-    """A worker; Ray runs it in a process of its own."""
+    """A worker; Ray runs it in its own process."""
 
     def begin(self) -> None:
-        """Show that the process is there; loading may take long after it."""
+        """Do nothing: the call shows that the process runs, before the long loading."""
 
     def load(self, work: Work[Any, Any]) -> dict[str, str]:
         """Load the work, and return what the last bits of its results may depend on.
 
-        :raises PhrasescoreError: and nothing more special, for it is about a node, and a run with
-            others can go on.
+        :raises PhrasescoreError: never a subclass: the problem is local to a node, and the run can
+            be resumed on others.
         """
         with _naming_node():
             try:
@@ -66,14 +68,14 @@ class _Actor:
 
 @contextlib.contextmanager
 def _naming_node() -> Iterator[None]:
-    """Turn an error of the machine, such as a full disk, into a line; a bug stays what it is."""
+    """Turn a machine's errors, such as a full disk, into PhrasescoreErrors; let bugs pass."""
     try:
         yield
     except (OSError, MemoryError, RuntimeError) as error:
-        found = file_problem(error) if isinstance(error, OSError) else memory_problem(error)
-        if found is None:
+        problem = file_problem(error) if isinstance(error, OSError) else memory_problem(error)
+        if problem is None:
             raise
-        raise _on_node(found) from error
+        raise _on_node(problem) from error
 
 
 def _on_node(problem: str) -> PhrasescoreError:
@@ -84,7 +86,7 @@ def _on_node(problem: str) -> PhrasescoreError:
 class _Piece(Generic[Item, Result]):
     item: Item
     future: "Future[Result]" = field(default_factory=Future)
-    # Workers that died while this was the item at work.
+    # Number of workers that died while computing this item.
     deaths: int = 0
 
 
@@ -98,24 +100,24 @@ class _Worker:
 
 
 class ActorPool(WorkerPool[Item, Result]):
-    """Actors of Ray, each with one CPU, or one GPU.
+    """Ray actors, each with one CPU or one GPU.
 
-    An actor that dies costs its items, which others compute again; another actor is started in its
-    place as soon as Ray has room for it. Of actors that die as they load, only the first ones are
-    replaced: where the work does not fit so many times, fewer go on.
+    If an actor dies, its items are resubmitted, and another actor starts as soon as Ray has room
+    for it. Only the first actors that die while loading are replaced: if memory does not suffice
+    for all, fewer continue.
     """
 
     def __init__(self, work: Work[Item, Result], engine: EngineSettings) -> None:
         self._work, self._engine = work, engine
         self.workers = engine.workers or 0
-        # Called one after another by the thread that alone touches what follows.
+        # Events are called one after another by the thread that owns all fields below.
         self._events: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._waiting: deque[_Piece[Item, Result]] = deque()
         self._all: list[_Worker] = []
         self._likeness: dict[str, str] | None = None
         self._error: BaseException | None = None
         self._first_ready = threading.Event()
-        # Calls of actors that have not ended, and actors that died as they loaded.
+        # Number of unfinished calls of actors, and of actors that died while loading.
         self._calls = 0
         self._lost = 0
 
@@ -149,41 +151,41 @@ class ActorPool(WorkerPool[Item, Result]):
         self._connection.close()
 
     def submit(self, item: Item) -> "Future[Result]":
-        """Let an actor compute an item."""
+        """Submit an item to an actor."""
         task: _Piece[Item, Result] = _Piece(item)
         self._events.put(lambda: self._accept(task))
         return task.future
 
-    # In the thread
+    # The methods below run in the thread.
 
     def _run(self) -> None:
         self._handle_events()
         for worker in self._all:
             self._ray.kill(worker.actor)
-        # Ray's own threads call us as calls end: none may do so while Ray or Python shuts down.
+        # Ray's own threads call us when calls end, which must not happen while Ray or Python shuts
+        # down.
         with contextlib.suppress(queue.Empty):
             while self._calls:
-                self._events.get(timeout=_LAST_CALLS)
+                self._events.get(timeout=_END_TIMEOUT)
                 self._calls -= 1
 
     def _handle_events(self) -> None:
         while True:
             has_worker = any(worker.is_there for worker in self._all)
             try:
-                event = self._events.get(timeout=None if has_worker else _PATIENCE)
+                event = self._events.get(timeout=None if has_worker else _START_TIMEOUT)
             except queue.Empty:
-                problem = f"no worker has started within {_PATIENCE:.0f} seconds"
-                self._fail(PhrasescoreError(f"Ray: {problem}; has it room for one?"))
+                problem = f"no worker has started within {_START_TIMEOUT:.0f} seconds"
+                self._fail(PhrasescoreError(f"Ray: {problem}; does it have room for one?"))
                 continue
             if event is None:
                 break
             try:
                 event()
-            except BaseException as error:  # or whoever waits would wait for ever
+            except BaseException as error:  # otherwise those who wait would wait forever
                 self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        """Give everything up."""
         self._error = error
         for worker in self._all:
             self._waiting.extend(worker.tasks)
@@ -195,35 +197,34 @@ class ActorPool(WorkerPool[Item, Result]):
         self._first_ready.set()
 
     def _start_worker(self) -> None:
-        # A worker that is not ready has no room, and one that dies is replaced by us.
+        # max_restarts=0, because we replace dead workers ourselves.
         worker = _Worker(self._class.options(max_restarts=0, **self._resources).remote())
         self._all.append(worker)
         self._when_done(worker.actor.begin.remote(), partial(self._began, worker))
         self._when_done(worker.actor.load.remote(self._work), partial(self._loaded, worker))
 
     def _when_done(self, reference: Any, then: "Callable[[Future[Any]], None]") -> None:
-        """Handle the end of an actor's call as an event of the thread."""
         self._calls += 1
         reference.future().add_done_callback(
-            lambda found: self._events.put(lambda: self._end_call(found, then))
+            lambda call: self._events.put(lambda: self._end_call(call, then))
         )
 
-    def _end_call(self, found: "Future[Any]", then: "Callable[[Future[Any]], None]") -> None:
+    def _end_call(self, call: "Future[Any]", then: "Callable[[Future[Any]], None]") -> None:
         self._calls -= 1
-        then(found)
+        then(call)
 
-    def _began(self, worker: _Worker, found: "Future[None]") -> None:
-        worker.is_there = found.exception() is None  # of its death the call after this one tells
+    def _began(self, worker: _Worker, call: "Future[None]") -> None:
+        worker.is_there = call.exception() is None  # the next call reports a death
 
-    def _loaded(self, worker: _Worker, found: "Future[dict[str, str]]") -> None:
-        error = found.exception()
+    def _loaded(self, worker: _Worker, call: "Future[dict[str, str]]") -> None:
+        error = call.exception()
         if error is not None:
             if _is_death(self._ray, error):
-                self._lose(worker, error)
+                self._replace_unloaded(worker, error)
             else:
                 self._fail(_cause(error, "a worker could not start"))
             return
-        likeness = found.result()
+        likeness = call.result()
         if self._likeness is None:
             self._likeness = likeness
             if likeness["phrasescore"] != __version__:
@@ -234,29 +235,29 @@ class ActorPool(WorkerPool[Item, Result]):
         self._first_ready.set()
         self._share_out()
 
-    def _lose(self, worker: _Worker, error: BaseException) -> None:
-        """Start another worker for one that died as it loaded, or go on with the others."""
+    def _replace_unloaded(self, worker: _Worker, error: BaseException) -> None:
+        """Replace a worker that died while loading, or continue with the others."""
         self._all.remove(worker)
         self._lost += 1
-        if self._lost < _DEATHS:
-            _logger.warning("a worker of Ray has died as it loaded; another one is started")
+        if self._lost < _MAX_DEATHS:
+            _logger.warning("a Ray worker died while loading; starting another one")
             self._start_worker()
         elif self._all:
-            note = f"{self.workers} workers of Ray were wanted, and some died as they loaded"
+            note = f"fewer than {self.workers} Ray workers are running: some died while loading"
             if note not in self.notes:
                 self.notes = (*self.notes, note)
         else:
-            problem = "all workers have died as they loaded; was there too little memory?"
+            problem = "all workers died while loading; was there too little memory?"
             self._fail(PhrasescoreError(f"Ray: {problem} ({first_line(error)})"))
 
     def _compare(self, one: dict[str, str], other: dict[str, str]) -> None:
-        """Refuse workers that are not alike, or note it."""
+        """Refuse workers that differ, or note the difference."""
         differences = "; ".join(
             f"{name} {one[name]} and {other.get(name, 'none')}"
             for name in one
             if one[name] != other.get(name)
         )
-        problem = f"Ray's workers are not alike: {differences}"
+        problem = f"Ray's workers differ: {differences}"
         if one["phrasescore"] != other["phrasescore"] or not self._engine.allow_unlike:
             self._fail(PhrasescoreError(f"{problem}: the last bits of values may differ"))
         elif problem not in self.notes:
@@ -270,54 +271,59 @@ class ActorPool(WorkerPool[Item, Result]):
         self._share_out()
 
     def _share_out(self) -> None:
-        """Give waiting items to the workers that have fewest."""
+        """Give waiting items to the workers with the fewest items."""
         while self._waiting:
-            free = [each for each in self._all if each.is_ready and len(each.tasks) < _AT_A_TIME]
+            free = [
+                worker
+                for worker in self._all
+                if worker.is_ready and len(worker.tasks) < _ITEMS_PER_ACTOR
+            ]
             if not free:
                 return
-            worker = min(free, key=lambda each: len(each.tasks))
+            worker = min(free, key=lambda worker: len(worker.tasks))
             task = self._waiting.popleft()
             worker.tasks.append(task)
             reference = worker.actor.compute.remote(task.item)
             self._when_done(reference, partial(self._computed, worker, task))
 
     def _computed(
-        self, worker: _Worker, task: _Piece[Item, Result], found: "Future[Result]"
+        self, worker: _Worker, task: _Piece[Item, Result], call: "Future[Result]"
     ) -> None:
-        error = found.exception()
+        error = call.exception()
         if error is not None and _is_death(self._ray, error):
-            self._bury(worker, error)
+            self._handle_dead_worker(worker, error)
         elif task in worker.tasks:
             worker.tasks.remove(task)
             if error is not None:
                 task.future.set_exception(_cause(error, "a worker has failed"))
             else:
-                task.future.set_result(found.result())
+                task.future.set_result(call.result())
         self._share_out()
 
-    def _bury(self, worker: _Worker, error: BaseException) -> None:
-        """Give the items of a dead worker to the others, and start another one."""
+    def _handle_dead_worker(self, worker: _Worker, error: BaseException) -> None:
+        """Resubmit the items of a dead worker, and start another one."""
         if worker not in self._all:
             return
         self._all.remove(worker)
         if not worker.tasks:
             return
-        at_work = worker.tasks[0]
-        at_work.deaths += 1
-        if at_work.deaths >= _DEATHS:
-            problem = (
-                f"a piece of the work has ended {_DEATHS} workers; was there too little memory?"
-            )
-            self._waiting.extendleft(reversed(worker.tasks))
-            self._fail(PhrasescoreError(f"{problem} ({first_line(error)})"))
-            return
+        current = worker.tasks[0]
+        current.deaths += 1
         self._waiting.extendleft(reversed(worker.tasks))
-        _logger.warning("a worker of Ray has died; its piece of the work is computed again")
+        if current.deaths >= _MAX_DEATHS:
+            self._fail(
+                PhrasescoreError(
+                    f"a piece of the work has ended {_MAX_DEATHS} workers; was there too little "
+                    f"memory? ({first_line(error)})"
+                )
+            )
+            return
+        _logger.warning("a Ray worker died; its items are computed again")
         self._start_worker()
 
 
 def _is_death(ray: Any, error: BaseException) -> bool:
-    """Return whether a worker has died, and not its work raised an error."""
+    """Return whether a worker has died, as opposed to an error of its work."""
     kinds = ray.exceptions
     return isinstance(
         error, kinds.RayActorError | kinds.OutOfMemoryError | kinds.WorkerCrashedError
@@ -325,10 +331,10 @@ def _is_death(ray: Any, error: BaseException) -> bool:
 
 
 def _cause(error: BaseException, where: str) -> BaseException:
-    """Return the error that a work raised, or a line about one of Ray's."""
+    """Return the error that the work raised, or a one-line PhrasescoreError for Ray's errors."""
     cause: BaseException | None = getattr(error, "cause", None)
     if cause is None:
         return PhrasescoreError(f"Ray: {where}: {first_line(error)}")
-    if not isinstance(cause, PhrasescoreError):  # a bug: the traceback of the worker says more
+    if not isinstance(cause, PhrasescoreError):  # a bug: add the worker's traceback
         cause.add_note(_COLOUR.sub("", str(error)))
     return cause

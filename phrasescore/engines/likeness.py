@@ -1,4 +1,4 @@
-"""What the last bits of results depend on beside the work: the processor, the GPU, the versions."""
+"""Describe what the last bits of results depend on: the processor, the GPU, the versions."""
 
 import platform
 import sys
@@ -6,31 +6,30 @@ from pathlib import Path
 
 from phrasescore.version import __version__
 
-# Instructions by which the libraries of matrix products choose their kernels.
+# Instructions by which libraries choose their matrix kernels.
 _INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
 
 
 def describe(device: str = "cpu") -> dict[str, str]:
-    """Return what results may depend on beside the work: two workers should not differ in it.
+    """Return what the last bits of results depend on; all workers should agree in it.
 
-    :param device: where the work computes; a GPU that it does not use does not count.
+    :param device: where the work computes; the GPU only counts if it is used.
     """
-    found = {"phrasescore": __version__, "processor": _processor()}
+    properties = {"phrasescore": __version__, "processor": _processor()}
     torch = sys.modules.get("torch")
     if torch is not None:
-        found["torch"] = str(torch.__version__)
+        properties["torch"] = str(torch.__version__)
         if device.startswith("cuda"):
-            found["GPU"] = torch.cuda.get_device_name()
-    return found
+            properties["GPU"] = torch.cuda.get_device_name()
+    return properties
 
 
 def _processor() -> str:
-    """Return what decides the last bits of a product: the maker, and the vector instructions."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
-    except OSError:  # not on every system
+    except OSError:  # other operating systems
         return platform.machine()
-    found = dict(line.split(":", 1) for line in text.replace("\t", "").splitlines())
-    flags = found.get("flags", "").split()
+    fields = dict(line.split(":", 1) for line in text.replace("\t", "").splitlines())
+    flags = fields.get("flags", "").split()
     known = [name for name in _INSTRUCTIONS if name in flags]
-    return " ".join([platform.machine(), found.get("vendor_id", "").strip(), *known])
+    return " ".join([platform.machine(), fields.get("vendor_id", "").strip(), *known])

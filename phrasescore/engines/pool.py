@@ -1,4 +1,4 @@
-"""What all engines have in common: workers that load one work, and compute items in order."""
+"""The interface of all engines: workers that load one work, and compute items in order."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -12,19 +12,19 @@ _Result = TypeVar("_Result", covariant=True)
 
 
 class Work(Protocol[_Item, _Result]):
-    """Says what to compute: paths and settings, small enough to be sent to every worker."""
+    """What to compute: paths and settings, small enough to be sent to every worker."""
 
     def load(self) -> Callable[[_Item], _Result]:
-        """Load all that the work needs, and return what computes the result of an item.
+        """Load all that the work needs, and return the function from an item to its result.
 
-        It is called once in each worker. Equal items have equal results, whichever worker
-        computes them; with threads, several compute at the same time.
+        Each worker calls it once. The result must depend on the item only. In threads, several
+        items are computed at the same time.
         """
         ...
 
 
 def device_of(work: Work[Any, Any]) -> str:
-    """Return where a work computes: on the CPU, unless it says so."""
+    """Return the device that a work computes on; the default is the CPU."""
     device: str = getattr(work, "device", "cpu")
     return device
 
@@ -33,15 +33,15 @@ class Pending(Protocol[_Result]):
     """A result that is being computed."""
 
     def result(self) -> _Result:
-        """Wait for the result, or raise what the work has raised."""
+        """Wait for the result, or raise the exception of the work."""
         ...
 
 
 class WorkerPool(ABC, Generic[Item, Result]):
-    """The workers of an engine, a context manager; one thread submits the items.
+    """The workers of an engine, as a context manager; one thread submits the items.
 
-    :ivar workers: how many items are computed at the same time.
-    :ivar notes: sentences about the workers, for the end of a run.
+    :ivar workers: number of items that are computed at the same time.
+    :ivar notes: sentences about the workers, to be shown at the end of a run.
     """
 
     workers: int
@@ -52,18 +52,18 @@ class WorkerPool(ABC, Generic[Item, Result]):
 
     @abstractmethod
     def __exit__(self, *error: object) -> None:
-        """End the workers; what is not computed yet is given up."""
+        """End the workers; pending work is discarded."""
 
     @abstractmethod
     def submit(self, item: Item) -> Pending[Result]:
-        """Let a worker compute an item; items begin in the order in which they are submitted."""
+        """Submit an item to a worker; items start in the order of submission."""
 
     def map(self, items: Iterable[Item], window: int | None = None) -> Iterator[Result]:
         """Yield the result of each item, in the order of the items.
 
-        :param window: items that are read and whose results have not been taken, at the most; None
-            for enough to keep all workers busy. It bounds the memory.
-        :raises PhrasescoreError: that the work raises, or if workers die again and again.
+        :param window: limit for the items that have been read and whose results have not been
+            taken, which bounds the memory; None for enough to keep all workers busy.
+        :raises PhrasescoreError: from the work, or if workers die repeatedly.
         """
         size = window or 2 * self.workers + 1
         waiting: deque[Pending[Result]] = deque()

@@ -19,13 +19,13 @@ from phrasescore.engines.pool import Item, Result, Work, WorkerPool
 from phrasescore.errors import PhrasescoreError
 
 # Seconds between two checks that the parent process is alive.
-_LOOK_EVERY = 1.0
-# Times that processes may die before one of them has computed something.
-_DEATHS = 3
+_PARENT_CHECK_SECONDS = 1.0
+# Limit for restarts of the processes without a result in between.
+_MAX_DEATHS = 3
 
 
 class _Submitted(Generic[Item, Result]):
-    """An item, and its result in the processes of today."""
+    """An item, and its future in the current processes."""
 
     def __init__(self, pool: "ProcessPool[Item, Result]", item: Item) -> None:
         self.item = item
@@ -33,17 +33,17 @@ class _Submitted(Generic[Item, Result]):
         self._pool = pool
 
     def result(self) -> Result:
-        """Wait for the result; where a process has died, begin what is not there anew."""
+        """Wait for the result; if a process has died, resubmit the unfinished work."""
         return self._pool.wait(self)
 
 
 class ProcessPool(WorkerPool[Item, Result]):
     """Processes that share the memory of what this one has loaded.
 
-    They are made on entering, and must be made before other threads start. A process that dies
-    costs the items that were at work, which are computed again.
+    They are forked on entering, which must happen before other threads start. If a process dies,
+    the unfinished items are computed again.
 
-    :param closed: file descriptors that the processes close, such as a lock's.
+    :param closed: file descriptors for the processes to close, such as the one of a lock.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ProcessPool(WorkerPool[Item, Result]):
             self._processes.submit(os.getpid).result()
 
     def submit(self, item: Item) -> _Submitted[Item, Result]:
-        """Let a process compute an item."""
+        """Submit an item to a process."""
         task = _Submitted(self, item)
         self._unfinished.append(task)
         self._begin(task)
@@ -84,7 +84,7 @@ class ProcessPool(WorkerPool[Item, Result]):
             task.future.set_exception(error)
 
     def wait(self, task: _Submitted[Item, Result]) -> Result:
-        """Return the result of a task."""
+        """Return the result of a task, restarting the processes if necessary."""
         while True:
             try:
                 result = task.future.result()
@@ -99,11 +99,12 @@ class ProcessPool(WorkerPool[Item, Result]):
             return result
 
     def _restart(self, error: Exception) -> None:
-        """Make new processes, and begin anew what the old ones have not computed."""
         self._deaths += 1
-        if self._deaths > _DEATHS:
-            problem = "processes that were at work have died; was there too little memory?"
-            raise PhrasescoreError(f"{problem} (fewer of them need less)") from error
+        if self._deaths > _MAX_DEATHS:
+            raise PhrasescoreError(
+                "processes that were at work have died; was there too little memory? "
+                "(fewer of them need less)"
+            ) from error
         self._processes.shutdown()
         self._start()
         for task in self._unfinished:
@@ -112,7 +113,7 @@ class ProcessPool(WorkerPool[Item, Result]):
 
 
 class _Start:
-    """What a process does first; `compute` is set in a forked process alone."""
+    """Initializes a forked process; only there `compute` is set."""
 
     compute: Callable[[Any], Any] | None = None
 
@@ -122,7 +123,7 @@ class _Start:
     def begin(self) -> None:
         for descriptor in self._closed:
             os.close(descriptor)
-        # Ctrl-C is for the process that started this one, which stops it.
+        # Ctrl-C is handled by the parent process, which stops this one.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         threading.Thread(target=_end_with, args=(self._parent,), daemon=True).start()
@@ -130,9 +131,9 @@ class _Start:
 
 
 def _end_with(parent: int) -> None:
-    """End this process when its parent is gone, as after kill -9."""
+    """End this process when its parent has died, as after kill -9."""
     while os.getppid() == parent:
-        time.sleep(_LOOK_EVERY)
+        time.sleep(_PARENT_CHECK_SECONDS)
     os._exit(1)
 
 
@@ -142,7 +143,7 @@ def _compute(item: Any) -> Any:
         return _Start.compute(item)
     except Exception as error:
         try:
-            # What cannot be read again there would look like the death of this process.
+            # An exception that cannot be unpickled would look like the death of this process.
             ForkingPickler.loads(ForkingPickler.dumps(error))
         except Exception:
             raise RuntimeError("".join(traceback.format_exception(error))) from None

@@ -13,12 +13,12 @@ from phrasescore.engines.pool import Item, Result, Work, WorkerPool
 
 @dataclass(frozen=True)
 class LoadedWork(Generic[Item, Result]):
-    """A work that is loaded already; for threads alone."""
+    """A work that is already loaded; for threads only."""
 
     compute: Callable[[Item], Result]
 
     def load(self) -> Callable[[Item], Result]:
-        """Return what computes the result of an item."""
+        """Return the function that computes an item."""
         return self.compute
 
 
@@ -35,11 +35,11 @@ class ThreadPool(WorkerPool[Item, Result]):
         return self
 
     def __exit__(self, *error: object) -> None:
-        # A generator that its reader leaves in the middle is closed wherever the garbage collector
-        # runs. That may be one of these threads, which cannot wait for itself.
+        # The garbage collector closes an abandoned generator in any thread. If it is one of these
+        # threads, it cannot join itself.
         with contextlib.suppress(RuntimeError):  # cannot join current thread
             self._threads.shutdown(cancel_futures=True)
 
     def submit(self, item: Item) -> Future[Result]:
-        """Let a thread compute an item."""
+        """Submit an item to a thread."""
         return self._threads.submit(self._compute, item)

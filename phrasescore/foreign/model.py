@@ -1,4 +1,4 @@
-"""The folder of a model that CTranslate2 has converted, and computing with it."""
+"""Check, load and run translation models that CTranslate2 has converted."""
 
 import math
 import os
@@ -22,16 +22,16 @@ from phrasescore.io.state import digest_file, digest_text
 from phrasescore.io.text import shorten
 from phrasescore.records import PhrasePair
 
-# Where converters are told to copy models of sentencepiece (--copy_files): those of OPUS-MT for
-# each side, and that of M2M-100 and NLLB for both.
+# Names under which converters are told to copy sentencepiece models (--copy_files): for each side
+# in OPUS-MT; for both sides in M2M-100 and NLLB.
 _SPM_NAMES = {
     "source": ("source.spm", "sentencepiece.bpe.model"),
     "target": ("target.spm", "sentencepiece.bpe.model"),
 }
-# Probabilities of a batch, those of all known pieces at each place: 128 MiB for a thread, and still
-# large matrix products.
+# Limit for a batch, in probabilities (one per known piece and position): 128 MiB per thread, enough
+# for large matrix products.
 MAX_BATCH = 1 << 25
-# Pieces of a translation at most: twice those of its source, and this many.
+# A translation has at most twice the source's pieces plus this many.
 _MORE_PIECES = 10
 
 _Key = TypeVar("_Key")
@@ -39,24 +39,22 @@ Pieces = tuple[str, ...]
 
 
 class _ConvertedConfig(msgspec.Struct):
-    """What a converter says of a model in ``config.json``; other keys do not matter."""
-
     add_source_eos: bool = False
     decoder_start_token: str | None = None
     eos_token: str = "</s>"
 
 
 class PieceScore(NamedTuple):
-    """log p of a translation, and its pieces."""
+    """log p of a translation, with counts."""
 
     log_prob: float
-    # Of source and translation, without given tokens; and those that the model does not know.
+    # Pieces of source and translation, without given tokens; and pieces that the model lacks.
     pieces: int
     unknown: int
 
 
 class _WordsOfPieces:
-    """The words of one side of which a foreign model knows all pieces."""
+    """The words of one side whose pieces a foreign model knows."""
 
     def __init__(self, text: PieceText, pieces: frozenset[str]) -> None:
         self._text, self._pieces = text, pieces
@@ -67,34 +65,36 @@ class _WordsOfPieces:
 
 
 class ForeignModel:
-    """A model of CTranslate2 in a folder, checked and not loaded.
+    """A CTranslate2 model in a folder, checked and not loaded.
 
-    Its files are plain files, and none of them is run.
+    Its files are regular files, and none of them is executed.
 
-    :raises ModelError: if a file is missing or not what it should be, or CTranslate2 is missing.
+    :raises ModelError: if a file is missing or malformed, or CTranslate2 is not installed.
     """
 
     def __init__(self, folder: str, text: ForeignText, truecase_model: str | None = None) -> None:
         self.folder = folder
         if find_spec("ctranslate2") is None:
-            problem = "needs CTranslate2: pip install 'phrasescore[ctranslate2]'"
-            raise ModelError(f"{folder}: {problem}")
+            raise ModelError(f"{folder}: needs CTranslate2: pip install 'phrasescore[ctranslate2]'")
         try:
-            # CTranslate2 opens them itself, and waits at a pipe for ever.
-            self._files = sorted(each.name for each in os.scandir(folder) if not each.is_dir())
+            # CTranslate2 opens all files itself, and would wait at a pipe forever.
+            self._files = sorted(entry.name for entry in os.scandir(folder) if not entry.is_dir())
             for name in self._files:
                 check_plain(os.path.join(folder, name))
             if "config.json" not in self._files:
-                problem = "not a model that CTranslate2 has converted: config.json is missing"
-                raise ModelError(f"{folder}: {problem}")
+                raise ModelError(
+                    f"{folder}: not a model that CTranslate2 has converted: config.json is missing"
+                )
             self._config = msgspec.json.decode(self._read("config.json"), type=_ConvertedConfig)
             sides = {side: self._vocabulary(side) for side in ("source", "target")}
         except OSError as error:
-            where = error.filename or folder
-            raise ModelError(f"{where}: cannot open: {error.strerror}") from error
+            raise ModelError(
+                f"{error.filename or folder}: cannot open: {error.strerror}"
+            ) from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            problem = "expected the JSON of a model that CTranslate2 has converted"
-            raise ModelError(f"{folder}: {problem}: {error}") from error
+            raise ModelError(
+                f"{folder}: expected the JSON of a model that CTranslate2 has converted: {error}"
+            ) from error
         self._known_source, self._known_target = sides["source"], sides["target"]
         self.source = PieceText(
             self._spm("source", text.source_spm),
@@ -111,8 +111,8 @@ class ForeignModel:
         )
         suffix = text.source_suffix
         if suffix is None:
-            # Converters of transformers leave it to their tokenizers to add </s>, and the other
-            # ones do it themselves. The decoders that begin with </s> are those that know it.
+            # The converter for transformers leaves adding </s> to their tokenizers; other
+            # converters add it themselves. Decoders that begin with </s> know it.
             config = self._config
             adds = not config.add_source_eos and config.decoder_start_token == config.eos_token
             suffix = config.eos_token if adds else ""
@@ -136,18 +136,18 @@ class ForeignModel:
         return digest_text("\n".join(parts))
 
     def frame(self) -> str:
-        """Return how a source and a target are given to the model, for a user."""
+        """Return the frame in which the model gets a source and a target, for display."""
         shown = (*self.before, "source", *self.after, ">", *self.given, "target")
         return " ".join(shown)
 
     @property
     def ends_sources(self) -> bool:
-        """Whether CTranslate2 itself adds the end symbol to each source."""
+        """Whether CTranslate2 adds the end symbol to each source."""
         return self._config.add_source_eos
 
     @property
     def known_words(self) -> tuple[Container[str], Container[str]]:
-        """The words of the source, and of the target, of which the model knows all pieces."""
+        """The words of the source, and of the target, whose pieces the model knows."""
         return (
             _WordsOfPieces(self.source, self._known_source),
             _WordsOfPieces(self.target, self._known_target),
@@ -155,55 +155,53 @@ class ForeignModel:
 
     @property
     def num_known(self) -> int:
-        """The number of pieces that a target may have at each place."""
+        """The number of pieces that the model can predict."""
         return len(self._known_target)
 
     def count_unknown(self, source: Iterable[str], target: Iterable[str]) -> int:
-        """Return how many pieces the model does not know."""
+        """Return the number of pieces that the model does not know."""
         unknown = sum(piece not in self._known_source for piece in source)
         return unknown + sum(piece not in self._known_target for piece in target)
 
-    def _spm(self, side: str, given: str | None) -> str | None:
-        there = (os.path.join(self.folder, name) for name in _SPM_NAMES[side])
-        return given or next(filter(os.path.isfile, there), None)
+    def _spm(self, side: str, path: str | None) -> str | None:
+        candidates = (os.path.join(self.folder, name) for name in _SPM_NAMES[side])
+        return path or next(filter(os.path.isfile, candidates), None)
 
     def _vocabulary(self, side: str) -> frozenset[str]:
-        """Return the pieces that one side of the model knows."""
         for name in (f"{side}_vocabulary", "shared_vocabulary"):
             if f"{name}.json" in self._files:
                 return frozenset(msgspec.json.decode(self._read(f"{name}.json"), type=list[str]))
             if f"{name}.txt" in self._files:
                 return frozenset(self._read(f"{name}.txt").decode().split("\n"))
-        problem = (
-            f"expected a model that CTranslate2 has converted, with a vocabulary of the {side}"
+        raise ModelError(
+            f"{self.folder}: expected a model that CTranslate2 has converted, with a vocabulary of "
+            f"the {side}"
         )
-        raise ModelError(f"{self.folder}: {problem}")
 
     def _read(self, name: str) -> bytes:
         return read_plain(os.path.join(self.folder, name), MAX_JSON)
 
 
 class ForeignNetwork:
-    """A foreign model that is loaded, on one device.
+    """A loaded foreign model on one device.
 
-    Values depend on what is computed together by no more than float32's rounding, and not on the
-    number of threads: pairs of a batch have the same numbers of pieces, so that none is padded, and
-    there are always two or more, because the product of a single row is another one. CTranslate2
+    A pair's value depends on its batch by no more than the rounding of float32, and not on the
+    number of threads: the pairs of a batch have the same numbers of pieces, so there is no padding,
+    and a batch has at least two pairs, since a single row takes a different product. CTranslate2
     does not promise that the number of rows changes no bit of a product: on one AMD it does.
 
-    :param threads: how many callers may compute at the same time.
-    :raises ModelError: if CTranslate2 refuses the model.
+    :param threads: number of callers that may compute at the same time.
     """
 
     def __init__(self, model: ForeignModel, device: str = "cpu", threads: int = 1) -> None:
         import ctranslate2
 
         self._model = model
-        place, _, index = device.partition(":")
+        device_type, _, index = device.partition(":")
         try:
             self._translator: Any = ctranslate2.Translator(
                 model.folder,
-                device=place,
+                device=device_type,
                 device_index=int(index or 0),
                 inter_threads=threads,
                 intra_threads=1,
@@ -212,28 +210,26 @@ class ForeignNetwork:
             raise self._refused(error) from error
 
     def score(self, pairs: Sequence[PhrasePair]) -> list[PieceScore]:
-        """Return the score of each pair: log p(target ``</s>`` | source).
+        """Return log p(target ``</s>`` | source) of each pair, with counts.
 
-        A natural logarithm, of all pieces and the end symbol, not divided by length. Pieces that
-        the model does not know are scored as its ``<unk>``. CTranslate2 computes nothing where its
-        encoder reads nothing, not even a ``</s>``: the value of an empty source is then 0.
-
-        :raises ModelError: if CTranslate2 cannot score a pair, or a value is not finite.
+        It is a natural logarithm, summed over all pieces and the end symbol, and not divided by
+        length. Unknown pieces are scored as the model's ``<unk>``. If the encoder has nothing to
+        read, not even ``</s>``, CTranslate2 computes nothing, and the value is 0.
         """
         sources = {words: tuple(self._model.source.pieces(words)) for words, _ in pairs}
         targets = {words: tuple(self._model.target.pieces(words)) for _, words in pairs}
-        divided = [(sources[source], targets[target]) for source, target in pairs]
+        pieces = [(sources[source], targets[target]) for source, target in pairs]
         groups: dict[tuple[int, int], dict[tuple[Pieces, Pieces], None]] = defaultdict(dict)
-        for pair in divided:
+        for pair in pieces:
             groups[len(pair[0]), len(pair[1])][pair] = None
-        found: dict[tuple[Pieces, Pieces], PieceScore] = {}
+        scores: dict[tuple[Pieces, Pieces], PieceScore] = {}
         for lengths in sorted(groups):
             for batch in _batches(list(groups[lengths]), self._model.num_known * (lengths[1] + 2)):
-                found.update(zip(batch, self._score(batch), strict=False))
-        return [found[pair] for pair in divided]
+                scores.update(zip(batch, self._score(batch), strict=False))
+        return [scores[pair] for pair in pieces]
 
     def _score(self, batch: list[tuple[Pieces, Pieces]]) -> Iterator[PieceScore]:
-        """Yield the scores of pairs of the same lengths, two or more."""
+        """Yield the scores of at least two pairs with equal lengths."""
         model = self._model
         sources = [[*model.before, *source, *model.after] for source, _ in batch]
         targets = [[*model.given, *target] for _, target in batch]
@@ -255,22 +251,22 @@ class ForeignNetwork:
     def translate(
         self, sources: Sequence[tuple[str, ...]], beam: int, num_best: int
     ) -> list[list[tuple[str, ...]]]:
-        """Return the best translations of each source by log p, the first one the best, as words.
+        """Return the best translations of each source, by falling log p, as words.
 
-        Different pieces may be the same words, which are there once. An empty source has the empty
+        Translations with equal words and different pieces are merged. An empty source has the empty
         translation.
-
-        :raises ModelError: if CTranslate2 cannot translate a source.
         """
         pieces = {words: tuple(self._model.source.pieces(words)) for words in sources}
         groups: dict[int, list[Pieces]] = defaultdict(list)
         for source in dict.fromkeys(pieces.values()):
             groups[len(source)].append(source)
-        found: dict[Pieces, list[tuple[str, ...]]] = {(): [()]}
+        translations: dict[Pieces, list[tuple[str, ...]]] = {(): [()]}
         for length, group in groups.items():
             for batch in _batches(group, self._model.num_known * beam) if length else ():
-                found.update(zip(batch, self._translate(batch, beam, num_best), strict=False))
-        return [found[pieces[words]] for words in sources]
+                translations.update(
+                    zip(batch, self._translate(batch, beam, num_best), strict=False)
+                )
+        return [translations[pieces[words]] for words in sources]
 
     def _translate(
         self, batch: list[Pieces], beam: int, num_best: int
@@ -290,7 +286,7 @@ class ForeignNetwork:
         except (RuntimeError, ValueError) as error:
             raise self._refused(error, "".join(batch[0])) from error
         for result in results:
-            texts = (model.target.words(each[len(model.given) :]) for each in result.hypotheses)
+            texts = (model.target.words(item[len(model.given) :]) for item in result.hypotheses)
             yield list(dict.fromkeys(texts))
 
     def _refused(self, error: Exception, text: str = "") -> ModelError:
@@ -300,9 +296,9 @@ class ForeignNetwork:
 
 
 def _batches(items: list[_Key], size: int) -> Iterator[list[_Key]]:
-    """Yield some items at a time: never one alone, which comes twice.
+    """Yield batches of items; a batch of one item contains it twice.
 
-    :param size: of each item, in probabilities.
+    :param size: of an item, in probabilities.
     """
     count = max(MAX_BATCH // size, 2)
     for start in range(0, len(items), count):
@@ -312,23 +308,20 @@ def _batches(items: list[_Key], size: int) -> Iterator[list[_Key]]:
 
 @dataclass(frozen=True)
 class ForeignFolder:
-    """Where a worker finds a foreign model, and how it computes with it."""
+    """The folder of a foreign model for a worker, and how it computes with it."""
 
     path: str
     text: ForeignText
     device: str = "cpu"
-    # Callers in the worker's process.
+    # Number of callers in the worker's process.
     threads: int = 1
-    # Of the model that it must be; None where the folder is this machine's.
+    # Expected fingerprint; None if the folder is on this machine.
     fingerprint: str | None = None
     # For `ForeignNetwork.translate`.
     truecase_model: str | None = None
 
     def load(self) -> ForeignNetwork:
-        """Load the model.
-
-        :raises ModelError: if it is not there, or another one.
-        """
+        """Load the model."""
         model = ForeignModel(self.path, self.text, self.truecase_model)
         if self.fingerprint not in (None, model.fingerprint):
             raise ModelError(f"{self.path}: there is another model where a worker runs")
@@ -336,7 +329,7 @@ class ForeignFolder:
 
 
 class LazyNetwork:
-    """A model that is loaded when it is first needed: CTranslate2's threads outlive no fork."""
+    """A model that is loaded on first use, because CTranslate2's threads do not survive a fork."""
 
     def __init__(self, folder: ForeignFolder) -> None:
         self._folder = folder
@@ -344,10 +337,7 @@ class LazyNetwork:
         self._network: ForeignNetwork | None = None
 
     def network(self) -> ForeignNetwork:
-        """Return the network, for any thread.
-
-        :raises ModelError: see :meth:`ForeignFolder.load`.
-        """
+        """Return the network; any thread may call it."""
         with self._lock:
             if self._network is None:
                 self._network = self._folder.load()

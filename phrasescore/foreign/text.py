@@ -1,4 +1,4 @@
-"""Moses' words as the pieces of a foreign model, and the model's pieces as Moses' words."""
+"""Convert Moses' words to the pieces of a foreign model, and back."""
 
 import os
 import re
@@ -10,33 +10,31 @@ from phrasescore.errors import DataError, ModelError
 from phrasescore.io.plain_file import read_plain
 from phrasescore.io.state import new_digest
 
-# Bytes of a model of sentencepiece: the largest known, of 256,000 pieces, has 5 MB.
+# Size limit of a sentencepiece model: the largest known one, of 256,000 pieces, has 5 MB.
 _MAX_SPM = 1 << 28
 
 
-# What cannot be in a word of a line of text. U+00A0 and others of Unicode's blanks can.
+# These separate words in a line of text. U+00A0 and other Unicode spaces do not.
 _BLANKS = re.compile("[ \t\n\r]+")
 
 
 class PieceText:
-    """One side of the texts of a foreign model.
+    """One side of a foreign model's texts.
 
     From words to pieces:
 
-    1. Words that begin a sentence get a capital, as by Moses' detruecase.perl, if this is wanted.
+    1. The first word of a sentence is capitalized, as by Moses' detruecase.perl, if requested.
     2. Moses' escapes are undone and the words joined, as by detokenizer.perl; not for a model that
        was trained on Moses' tokens.
-    3. sentencepiece divides the text. Without a model of it, the words are the pieces.
+    3. sentencepiece splits the text. Without a sentencepiece model, the words are the pieces.
 
-    And back: pieces are joined, the text is divided as by tokenizer.perl, which escapes it, and a
-    truecaser gives words the letters that they have within sentences.
+    From pieces to words: the pieces are joined, the text is split and escaped as by tokenizer.perl,
+    and a truecaser restores the case that words have within sentences.
 
-    :param spm: a file of sentencepiece, None where words are the pieces.
-    :param language: a code as ``fr``, for the rules of Moses' tokenizer.
-    :param moses_tokens: whether the model was trained on Moses' tokens.
-    :param detruecase: whether words are truecased, and not in the model's texts.
-    :param truecase_model: a file of Moses' train-truecaser.perl.
-    :raises DataError: if a file is not what it should be.
+    :param spm: path of a sentencepiece model; None if words are the pieces.
+    :param language: a code such as ``fr``, for the rules of Moses' tokenizer.
+    :param detruecase: whether Moses' words are truecased, and the model's are not.
+    :raises DataError: if a file is malformed.
     """
 
     def __init__(
@@ -64,7 +62,7 @@ class PieceText:
 
     @property
     def is_subwords(self) -> bool:
-        """Whether a word may be several pieces."""
+        """Whether a word may consist of several pieces."""
         return self._spm is not None
 
     @property
@@ -91,7 +89,7 @@ class PieceText:
         return pieces
 
     def words(self, pieces: list[str]) -> tuple[str, ...]:
-        """Return the words that pieces stand for."""
+        """Return the words that pieces form."""
         text = " ".join(pieces) if self._spm is None else self._spm.decode(pieces)
         if self._joins:
             text = self._tokenizer.tokenize(text, return_str=True)
@@ -101,24 +99,24 @@ class PieceText:
 
 
 def _load_spm(path: str) -> tuple[Any, str]:
-    """Return a model of sentencepiece, and the digest of its file."""
     try:
         import sentencepiece
     except ImportError:
-        problem = "needs sentencepiece: pip install 'phrasescore[ctranslate2]'"
-        raise ModelError(f"{path}: {problem}") from None
+        raise ModelError(
+            f"{path}: needs sentencepiece: pip install 'phrasescore[ctranslate2]'"
+        ) from None
     try:
         data = read_plain(path, _MAX_SPM)
     except OSError as error:
         raise DataError(path, None, f"cannot open: {error.strerror}") from error
     try:
-        found = sentencepiece.SentencePieceProcessor(model_proto=data)
-        if not found.get_piece_size():
+        processor = sentencepiece.SentencePieceProcessor(model_proto=data)
+        if not processor.get_piece_size():
             raise RuntimeError
     except RuntimeError as error:
         raise DataError(path, None, "expected a model of sentencepiece") from error
     digest = new_digest(data).hexdigest()
-    return found, f"{digest} sentencepiece {version('sentencepiece')}"
+    return processor, f"{digest} sentencepiece {version('sentencepiece')}"
 
 
 def _load_truecaser(path: str) -> Any:
@@ -130,5 +128,4 @@ def _load_truecaser(path: str) -> Any:
     except OSError as error:
         raise DataError(path, None, f"cannot open: {error.strerror}") from error
     except (ValueError, IndexError, AttributeError) as error:
-        problem = "expected a model of Moses' train-truecaser.perl"
-        raise DataError(path, None, problem) from error
+        raise DataError(path, None, "expected a model of Moses' train-truecaser.perl") from error

@@ -1,10 +1,10 @@
-"""The best targets that networks can make up, as far as a beam search finds them.
+"""Beam search for the best targets that networks can generate.
 
-At each step every hypothesis of the beam is extended by every word, and of all extensions of a
-source the best ones stay, as many as the beam is wide. One that ends is complete, and the beam is
-narrower by one from then on (Cho et al., 2014b, section 4.2.1); a search is over when the beam is
-as narrow as it can be, or when no hypothesis in it can become better than the complete ones: a
-log-probability only falls.
+At each step every hypothesis of the beam is extended by every word, and the best extensions of a
+source are kept, up to the width of the beam. A hypothesis that ends is complete, and the beam is
+narrower by one from then on (Cho et al., 2014b, section 4.2.1). A search is over when the width is
+0, or when no hypothesis in the beam can become better than the complete ones: a log-probability
+never rises.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,39 +24,35 @@ from phrasescore.generation.word_choice import Floats, Ids, best_words, length_l
 from phrasescore.records import to_words
 from phrasescore.vocabulary import Vocabulary
 
-# Beams are as many together as have about this many hypotheses: rows of a step.
+# Sources are batched so that their beams have about this many hypotheses (rows of a step).
 BATCH_ROWS = {"cpu": 768, "cuda": 16384}
 
 
 @dataclass(frozen=True)
 class BeamSettings:
-    """The settings of a search, and the number of targets wanted."""
+    """Width and limits of a beam search."""
 
-    # Hypotheses of a source that are kept: 1 takes the best word each time; Sutskever et al. (2014)
-    # end with 12.
+    # Hypotheses kept per source: 1 takes the best word each time; Sutskever et al. (2014) use up to
+    # 12.
     width: int = 10
-    # Complete targets wanted of each source; at most as many as the beam is wide.
+    # Number of complete targets per source; at most the width.
     num_best: int = 1
-    # Whether complete targets are sorted by log p / (words + 1), not by log p.
+    # Whether complete targets are sorted by log p / (words + 1) instead of log p.
     normalize: bool = False
-    # Whether a target may have <unk>.
+    # Whether a target may contain <unk>.
     unknown: bool = True
-    # Words at most; None for twice those of the source and 10.
+    # Maximum number of words; None for twice the source's words plus 10.
     max_length: int | None = None
-    # Whether <unk> becomes the word of the source that the network attends to most.
+    # Whether <unk> is replaced by the source word that the network attends to most.
     copy_unknown: bool = False
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        :raises PhrasescoreError: if one is out of range.
-        """
         if self.width < 1:
             raise PhrasescoreError(f"the beam: expected a width of at least 1, got {self.width}")
         if not 1 <= self.num_best <= self.width:
             raise PhrasescoreError(
-                f"expected a beam as wide as the {self.num_best} targets wanted of each source, or "
-                f"wider, got {self.width}"
+                f"expected a beam at least as wide as the {self.num_best} targets per source, got "
+                f"{self.width}"
             )
         if self.max_length is not None and self.max_length < 0:
             raise PhrasescoreError(f"expected a length of at least 0, got {self.max_length}")
@@ -65,15 +61,15 @@ class BeamSettings:
 class Candidates(NamedTuple):
     """Extensions of hypotheses by one word."""
 
-    places: Ids  # the hypothesis, a node of this level
+    nodes: Ids  # index of the hypothesis, a node of this level
     words: Ids
     log_probs: Floats  # of the whole extended hypothesis
-    roots: Ids  # its source
+    roots: Ids  # index of its source
 
     def select(self, chosen: Ids) -> "Candidates":
         """Return the chosen candidates, in that order."""
         return Candidates(
-            self.places[chosen], self.words[chosen], self.log_probs[chosen], self.roots[chosen]
+            self.nodes[chosen], self.words[chosen], self.log_probs[chosen], self.roots[chosen]
         )
 
 
@@ -83,11 +79,11 @@ def best_targets(
     settings: BeamSettings,
     engine: EngineSettings,
 ) -> Iterator[list[Generated]]:
-    """Yield the best targets of each source, in order; some hundred sources are read ahead.
+    """Yield the best targets of each source, in order; a few hundred sources are read ahead.
 
-    A source without words has one target without words, with the score 0.
+    An empty source has one empty target with the score 0.
 
-    :param generator: of the workers; for Ray in folders.
+    :param generator: for the workers; on Ray, give the folders.
     """
     return beam_work(generator, settings).targets(map(to_words, sources), engine)
 
@@ -105,49 +101,48 @@ def _batch_size(generator: Generator | NetworkFolders, settings: BeamSettings) -
 def _search_window(
     settings: BeamSettings, generator: Generator, _first: int, sources: Sequence[Source]
 ) -> list[list[Generated]]:
-    found = iter(beam_search(generator, [source for source in sources if source], settings))
-    return [next(found) if source else [Generated((), 0.0)] for source in sources]
+    targets = iter(beam_search(generator, [source for source in sources if source], settings))
+    return [next(targets) if source else [Generated((), 0.0)] for source in sources]
 
 
 def beam_search(
     generator: Generator, sources: Iterable[str | Sequence[str]], settings: BeamSettings
 ) -> list[list[Generated]]:
-    """Return the best targets of each source, the best first, at most ``settings.num_best``.
+    """Return the best targets of each source, best first, at most ``settings.num_best``.
 
-    Equal targets stand in the order in which they were complete. Of subwords, targets whose words
-    have other pieces than usual are left out, unless there is no other. Where no target ends within
-    the length allowed there is one, the best beginning of that length, with ``finished`` False. A
-    source's targets do not depend on the other sources, to the last bit.
+    Ties are in the order of completion. With subwords, targets whose words are split into unusual
+    pieces are omitted, unless there is no other. If no target ends within the maximum length, the
+    best prefix of that length is returned, with ``finished`` False. A source's targets have the
+    same bits whatever the other sources are.
 
-    :raises PhrasescoreError: if ``<unk>`` is to be replaced and no network aligns.
+    :raises PhrasescoreError: if ``<unk>`` is to be replaced and no network aligns words.
     """
     check_copying(generator, settings)
     size = _batch_size(generator, settings)
     texts = list(map(to_words, sources))
-    # Sources of like lengths together: they end at about the same step, and so few steps have few
-    # rows.
-    order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
-    found: list[list[Generated]] = [[] for _ in texts]
+    # Sources of similar lengths end at about the same step, so few steps have few rows.
+    order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
+    targets: list[list[Generated]] = [[] for _ in texts]
     with generator.precision.active(), torch.inference_mode():
         for start in range(0, len(order), size):
             part = order[start : start + size]
-            search = _SentenceBeam(generator, [texts[number] for number in part], settings)
-            for number, targets in zip(part, search.run(), strict=True):
-                found[number] = targets
-    return found
+            search = _SentenceBeam(generator, [texts[index] for index in part], settings)
+            for index, best in zip(part, search.run(), strict=True):
+                targets[index] = best
+    return targets
 
 
 def check_copying(generator: Generator, settings: BeamSettings) -> None:
-    """Raise a PhrasescoreError if ``<unk>`` is to be replaced and no network aligns."""
+    """Raise a PhrasescoreError if ``<unk>`` is to be replaced and no network aligns words."""
     if settings.copy_unknown and not generator.can_align:
         raise PhrasescoreError(
-            "no word of the source can stand for <unk>: that needs a model of the kind attention, "
-            "which aligns them, of whole words"
+            "<unk> cannot be replaced by a source word: this needs an attention model of whole "
+            "words, which aligns them"
         )
 
 
 class _Complete(NamedTuple):
-    """The end of a target: its score, and the node at which it ends."""
+    """The end of a target: its score, and the node of its last word."""
 
     log_prob: float
     depth: int
@@ -156,16 +151,14 @@ class _Complete(NamedTuple):
 
 
 class _BeamLevel(NamedTuple):
-    """The nodes of a level, to trace a target back."""
-
     parents: Ids
     words: Ids
-    # The place in the source that each word is aligned with; empty without copies of words.
+    # Index of the source word that each word is aligned with; empty if no words are copied.
     attended: Ids
 
 
 class _SentenceBeam:
-    """The beams of some sources, side by side."""
+    """The beams of a batch of sources."""
 
     def __init__(
         self, generator: Generator, sources: Sequence[Source], settings: BeamSettings
@@ -175,8 +168,8 @@ class _SentenceBeam:
         self._settings = settings
         self._limits = length_limits(generator.lengths(sources), settings.max_length)
         self._widths = np.full(len(sources), settings.width)
-        # Of each source: the complete targets in the order in which they were found, and the score
-        # of the last one wanted among them, -inf where there are too few.
+        # For each source, the complete targets in the order of completion, and the score of the
+        # last of the best `num_best`, -inf if there are fewer.
         self._complete: list[list[_Complete]] = [[] for _ in sources]
         self._to_beat = np.full(len(sources), -np.inf)
         self._levels: list[_BeamLevel] = []
@@ -191,41 +184,42 @@ class _SentenceBeam:
             candidates = self._best_of_each_source(self._extend(walk, log_probs, roots))
             self._complete_ended(candidates, depth)
             candidates = self._without_too_long(candidates, log_probs, depth)
-            going_on = self._going_on(candidates)
-            if not len(going_on.words):
+            open_candidates = self._open(candidates)
+            if not len(open_candidates.words):
                 break
+            nodes, words = open_candidates.nodes, open_candidates.words
             attended = walk.attended() if self._settings.copy_unknown else np.zeros(0, np.int64)
             if len(attended):
-                attended = attended[going_on.places]
-            self._levels.append(_BeamLevel(going_on.places, going_on.words, attended))
-            roots, log_probs = going_on.roots, going_on.log_probs
-            walk.advance(going_on.places, going_on.words, roots)
+                attended = attended[nodes]
+            self._levels.append(_BeamLevel(nodes, words, attended))
+            roots, log_probs = open_candidates.roots, open_candidates.log_probs
+            walk.advance(nodes, words, roots)
             depth += 1
-        found = []
+        results = []
         for complete, source in zip(self._complete, self._sources, strict=True):
             best = sorted(complete, key=self._score, reverse=True)
-            traced = (self._trace(each, source) for each in best)
+            traced = (self._trace(end, source) for end in best)
             usual = (target for target, is_usual in traced if is_usual)
             targets = list(islice(usual, self._settings.num_best))
-            found.append(targets or [self._trace(best[0], source)[0]])
-        return found
+            results.append(targets or [self._trace(best[0], source)[0]])
+        return results
 
     def _extend(self, walk: SearchWalk, log_probs: Floats, roots: Ids) -> Candidates:
-        """Return the best extensions of each hypothesis: no beam can keep more of them."""
-        found = []
+        """Return the best extensions of each hypothesis, as many as the widest beam can keep."""
+        best = []
         for _, distributions in walk.log_distributions():
             if not (self._settings.unknown and self._generator.has_unknown):
                 distributions[:, Vocabulary.UNKNOWN] = -np.inf
-            found.append(best_words(distributions, self._settings.width))
-        words = np.concatenate(found)
-        places, ranks = np.nonzero(words >= 0)
-        chosen = words[places, ranks]
-        totals = log_probs[places] + walk.log_probs(places, chosen)
-        return Candidates(places, chosen, totals, roots[places])
+            best.append(best_words(distributions, self._settings.width))
+        words = np.concatenate(best)
+        nodes, ranks = np.nonzero(words >= 0)
+        chosen = words[nodes, ranks]
+        totals = log_probs[nodes] + walk.log_probs(nodes, chosen)
+        return Candidates(nodes, chosen, totals, roots[nodes])
 
     def _best_of_each_source(self, candidates: Candidates) -> Candidates:
-        """Return those that the beams keep, by source and falling score."""
-        order = np.lexsort((candidates.words, candidates.places, -candidates.log_probs))
+        """Return the candidates that the beams keep, by source and falling score."""
+        order = np.lexsort((candidates.words, candidates.nodes, -candidates.log_probs))
         order = order[np.argsort(candidates.roots[order], kind="stable")]
         roots = candidates.roots[order]
         firsts = np.searchsorted(roots, roots)
@@ -233,11 +227,11 @@ class _SentenceBeam:
         return candidates.select(kept)
 
     def _complete_ended(self, candidates: Candidates, depth: int) -> None:
-        """Take the extensions that end out of the beams, which are narrower then."""
+        """Move the extensions that end out of the beams, and narrow these."""
         ended = np.flatnonzero(candidates.words == Vocabulary.END)
-        for place in ended.tolist():
-            root = int(candidates.roots[place])
-            log_prob, node = float(candidates.log_probs[place]), int(candidates.places[place])
+        for index in ended.tolist():
+            root = int(candidates.roots[index])
+            log_prob, node = float(candidates.log_probs[index]), int(candidates.nodes[index])
             self._complete[root].append(_Complete(log_prob, depth, node))
         np.subtract.at(self._widths, candidates.roots[ended], 1)
         for root in np.unique(candidates.roots[ended]).tolist():
@@ -246,43 +240,40 @@ class _SentenceBeam:
                 scores = sorted(map(self._score, complete), reverse=True)
                 self._to_beat[root] = scores[self._settings.num_best - 1]
 
-    def _going_on(self, candidates: Candidates) -> Candidates:
-        """Return the extensions that are searched further, by place."""
-        # A target's log-probability at its end is at most its present one.
+    def _open(self, candidates: Candidates) -> Candidates:
+        """Return the extensions that the search continues with, by node."""
+        # A target's final log-probability is at most its present one.
         bounds = candidates.log_probs
         if self._settings.normalize:
             bounds = bounds / (self._limits[candidates.roots] + 1)
         is_open = candidates.words != Vocabulary.END
         kept = np.flatnonzero(is_open & (bounds > self._to_beat[candidates.roots]))
-        # The networks want the extensions of one hypothesis side by side.
-        kept = kept[np.lexsort((candidates.words[kept], candidates.places[kept]))]
+        # The networks need the extensions of one hypothesis to be adjacent.
+        kept = kept[np.lexsort((candidates.words[kept], candidates.nodes[kept]))]
         return candidates.select(kept)
 
     def _without_too_long(
         self, candidates: Candidates, log_probs: Floats, depth: int
     ) -> Candidates:
-        """Return the extensions of a length that is allowed.
+        """Drop the extensions that are too long.
 
-        Where nothing is complete, the best hypothesis of the longest ones is kept as it is.
-
-        :param log_probs: of the hypotheses that are extended.
+        For a source without a complete target, the best of its longest hypotheses is kept as it is.
         """
         too_long = self._limits[candidates.roots] <= depth
         for root in np.unique(candidates.roots[too_long]).tolist():
             if not self._complete[root]:
-                nodes = np.unique(candidates.places[candidates.roots == root])
+                nodes = np.unique(candidates.nodes[candidates.roots == root])
                 best = int(nodes[np.argmax(log_probs[nodes])])
                 cut = _Complete(float(log_probs[best]), depth, best, finished=False)
                 self._complete[root].append(cut)
         return candidates.select(np.flatnonzero(~too_long))
 
     def _score(self, complete: _Complete) -> float:
-        """Return the score by which targets of a source are sorted."""
         words_and_end = complete.depth + 1
         return complete.log_prob / words_and_end if self._settings.normalize else complete.log_prob
 
     def _trace(self, complete: _Complete, source: Source) -> tuple[Generated, bool]:
-        """Return a target with its words, and whether it has their usual pieces."""
+        """Return a target with its words, and whether they are split into the usual pieces."""
         words = []
         node, unknown = complete.node, 0
         for level in reversed(self._levels[: complete.depth]):
@@ -295,5 +286,5 @@ class _SentenceBeam:
             words.append(text)
             node = int(level.parents[node])
         target, is_usual = self._generator.in_order(words[::-1])
-        made = Generated(target, complete.log_prob, complete.finished, unknown, complete.depth)
-        return made, is_usual
+        generated = Generated(target, complete.log_prob, complete.finished, unknown, complete.depth)
+        return generated, is_usual

@@ -1,13 +1,13 @@
-"""Random segments as long as those of the confident segmentation: a control.
+"""Random segments with the lengths of the confident segmentation, as a control.
 
 Pouget-Abadie et al. (2014), section 5.1, cut sentences at random so that "the distribution of the
 lengths of random segments has its mean and variance identical to those of the segments produced by
-our algorithm", and leave the method open. Here it is the distribution of maximum entropy over all
+our algorithm", and do not say how. Here the distribution is the one of maximum entropy over all
 segmentations of the sentences that has these two moments:
 
     p(segmentation) ~ exp(a * number of segments + b * sum of squared lengths)
 
-a and b are found once, from the lengths of the algorithm's segments.
+a and b are fitted once, to the lengths of the algorithm's segments.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,18 +19,17 @@ from scipy.special import logsumexp
 
 Floats = NDArray[np.float64]
 
-# Of the weights below: where the moments are extreme (all sentences whole), no finite weights give
-# them exactly, and these leave a chance of e^-50 at most for any other segmentation.
+# Bounds of a and b. No finite weights give extreme moments (all sentences whole) exactly; these
+# leave any other segmentation a chance of at most e^-50.
 _BOUND = 1000.0
 
 
 class RandomCuts:
     """Draws segmentations of sentences.
 
-    :param per_segment: a in the formula above.
-    :param per_square: b, times the square of ``max_segment``.
-    :param max_segment: words of the longest segment.
-    :param seed: a sentence's segments depend on it and on the sentence's number alone.
+    :param per_segment: a in the formula of the module.
+    :param per_square: b times the square of ``max_segment``.
+    :param seed: a sentence's segments depend only on it and on the sentence's number.
     """
 
     def __init__(
@@ -39,11 +38,11 @@ class RandomCuts:
         self.max_segment = max_segment
         self._seed = seed
         self._log_weights = _log_weights(per_segment, per_square, max_segment)
-        # At place n: log of the sum over all segmentations of n words.
+        # Entry n is the log of the sum over all segmentations of n words.
         self._log_totals = np.zeros(1)
 
     def __call__(self, number: int, length: int) -> list[int]:
-        """Return the sizes of the segments of the sentence of this number and length."""
+        """Return the sizes of the segments of the sentence with this number and length."""
         generator = np.random.default_rng([self._seed, number])
         if length >= len(self._log_totals):
             self._log_totals = _log_totals(self._log_weights, length)
@@ -64,9 +63,9 @@ class RandomCuts:
 def fit_random_cuts(
     segmentations: Iterable[Sequence[int]], *, max_segment: int, seed: int
 ) -> RandomCuts:
-    """Return cuts whose segments have the mean and variance of the lengths of some others.
+    """Fit cuts to the mean and variance of the lengths of given segments.
 
-    These are the mean and variance to be expected over all the sentences together.
+    The moments are expectations over all sentences together.
 
     :param segmentations: the sizes of the segments of each sentence, at most ``max_segment``.
     """
@@ -88,8 +87,8 @@ def fit_random_cuts(
         value = float(shares @ log_totals[lengths] - weights @ wanted)
         return value, shares @ expected[lengths] - wanted
 
-    # Convex: the log-likelihood of a family of exponential form, negated.
-    found = scipy.optimize.minimize(
+    # The objective is convex: the negative log-likelihood of an exponential family.
+    fit = scipy.optimize.minimize(
         surplus,
         np.zeros(2),
         jac=True,
@@ -97,7 +96,7 @@ def fit_random_cuts(
         bounds=[(-_BOUND, _BOUND)] * 2,
         options={"ftol": 1e-14, "gtol": 1e-9, "maxiter": 1000},
     )
-    per_segment, per_square = found.x.tolist()
+    per_segment, per_square = fit.x.tolist()
     return RandomCuts(per_segment, per_square, max_segment=max_segment, seed=seed)
 
 
@@ -107,7 +106,7 @@ def _log_weights(per_segment: float, per_square: float, max_segment: int) -> Flo
 
 
 def _log_totals(log_weights: Floats, length: int) -> Floats:
-    """Return log of the summed weights of all segmentations of 0 to ``length`` words."""
+    """Return the log of the total weight of all segmentations of 0 to ``length`` words."""
     totals = np.zeros(length + 1)
     for end in range(1, length + 1):
         longest = min(end, len(log_weights))
@@ -119,7 +118,7 @@ def _expect(weights: Floats, length: int, max_segment: int) -> tuple[Floats, Flo
     """Return the log totals and the expectations for segmentations of 0 to ``length`` words.
 
     :return: ``(length + 1,)``, and ``(length + 1, 2)``: the number of segments, and the sum of
-        their squared lengths by ``max_segment`` squared.
+        their squared lengths divided by the square of ``max_segment``.
     """
     per_segment, per_square = weights.tolist()
     log_weights = _log_weights(per_segment, per_square, max_segment)

@@ -1,9 +1,9 @@
 """Random targets, drawn word by word from networks' distributions (Cho et al., 2014, table 3).
 
-Every random number is a function of the seed, the number of its source, the number of its sample
-and the place of its word: numpy's Philox generator gives them for the key (seed, source) and the
-counter (0, 0, 0, sample), one per word (Salmon et al., 2011, "Parallel random numbers: as easy as
-1, 2, 3"). So a sample is the same whatever is drawn beside it.
+Every random number is a function of the seed, the number of the source, the number of the sample
+and the position of the word: numpy's Philox generator with the key (seed, source) and the counter
+(0, 0, 0, sample) yields one per word (Salmon et al., 2011, "Parallel random numbers: as easy as 1,
+2, 3"). A sample is therefore the same whatever else is drawn.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,33 +22,30 @@ from phrasescore.generation.word_choice import Floats, Ids, draw_words, length_l
 from phrasescore.records import to_words
 from phrasescore.vocabulary import Vocabulary
 
-# Samples that are drawn together: their distinct beginnings are the rows of a step.
+# Maximum number of samples drawn together: their distinct prefixes are the rows of a step.
 BATCH_SAMPLES = {"cpu": 2048, "cuda": 65536}
 
 
 @dataclass(frozen=True)
 class SampleSettings:
-    """The number of samples per source, and the way they are drawn."""
+    """The number of samples per source, and how they are drawn."""
 
     count: int
-    # Each word is drawn in proportion to p^(1 / temperature): 1 is the network's distribution, less
-    # than 1 is nearer to the best word.
+    # A word is drawn with a probability proportional to p^(1 / temperature): 1 is the network's
+    # distribution, and lower values favour the best word.
     temperature: float = 1.0
     # From 0 to 2^64 - 1.
     seed: int = 1
-    # Words at most; None for twice those of the source and 10.
+    # Maximum number of words; None for twice the source's words plus 10.
     max_length: int | None = None
     # Whether ``<unk>`` may be drawn.
     unknown: bool = True
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        :raises PhrasescoreError: if the temperature or the seed is out of range.
-        """
         if not 0 < self.temperature < np.inf:
-            problem = f"expected a number above 0, got {self.temperature}"
-            raise PhrasescoreError(f"temperature: {problem}")
+            raise PhrasescoreError(
+                f"temperature: expected a number above 0, got {self.temperature}"
+            )
         if not 0 <= self.seed < 2**64:
             raise PhrasescoreError("seed: expected a number from 0 to 2^64 - 1")
 
@@ -59,11 +56,11 @@ def samples(
     settings: SampleSettings,
     engine: EngineSettings,
 ) -> Iterator[list[Generated]]:
-    """Yield random targets of each source, in order; the number of a source is its place, from 0.
+    """Yield random targets of each source, in order; sources are numbered from 0.
 
-    A source without words has no target.
+    An empty source has no target.
 
-    :param generator: of the workers; for Ray in folders.
+    :param generator: for the workers; on Ray, give the folders.
     """
     find = partial(_draw_window, settings)
     work = TargetWork(generator, find, _batch_size(generator, settings))
@@ -78,9 +75,9 @@ def _draw_window(
     settings: SampleSettings, generator: Generator, first: int, sources: Sequence[Source]
 ) -> list[list[Generated]]:
     numbers = [number for number, source in enumerate(sources, first) if source]
-    spoken = [source for source in sources if source]
-    found = iter(sample_targets(generator, spoken, settings, numbers))
-    return [next(found) if source else [] for source in sources]
+    nonempty = [source for source in sources if source]
+    targets = iter(sample_targets(generator, nonempty, settings, numbers))
+    return [next(targets) if source else [] for source in sources]
 
 
 def sample_targets(
@@ -89,12 +86,12 @@ def sample_targets(
     settings: SampleSettings,
     numbers: Sequence[int] | None = None,
 ) -> list[list[Generated]]:
-    """Return random targets of each source, in the order of their numbers.
+    """Return random targets of each source, in the order of the samples' numbers.
 
-    ``log_prob`` is the networks' own, whatever the temperature. A target without an end within the
-    length allowed has ``finished`` False, and so has one of subwords whose words have other pieces
-    than usual. Where the shortlists of an ensemble differ, a word is drawn in proportion to its
-    score.
+    ``log_prob`` is the networks' log-probability, whatever the temperature. ``finished`` is False
+    for a target that does not end within the maximum length, and for subwords that split a word
+    into unusual pieces. If the shortlists of an ensemble differ, words are drawn in proportion to
+    their scores.
 
     :param numbers: the number of each source, 0, 1, ... by default. Sources with different
         numbers get different samples.
@@ -103,28 +100,28 @@ def sample_targets(
     if numbers is None:
         numbers = range(len(texts))
     size = _batch_size(generator, settings)
-    found: list[list[Generated]] = []
+    targets: list[list[Generated]] = []
     with generator.precision.active(), torch.inference_mode():
         for start in range(0, len(texts), size):
             part = slice(start, start + size)
-            found += _Sampler(generator, texts[part], settings, numbers[part]).run()
-    return found
+            targets += _Sampler(generator, texts[part], settings, numbers[part]).run()
+    return targets
 
 
 def random_numbers(seed: int, numbers: Sequence[int], count: int, length: int) -> Floats:
-    """Return numbers from 0 up to, not including, 1: ``(sources, samples, words)``."""
-    found = np.empty((len(numbers), count, length))
-    for row, number in zip(found, numbers, strict=True):
+    """Return numbers in [0, 1), ``(sources, samples, words)``."""
+    draws = np.empty((len(numbers), count, length))
+    for row, number in zip(draws, numbers, strict=True):
         key = np.array([seed, number], np.uint64)
         for sample in range(count):
             counter = np.array([0, 0, 0, sample], np.uint64)
             generator = np.random.Generator(np.random.Philox(key=key, counter=counter))
             generator.random(out=row[sample])
-    return found
+    return draws
 
 
 class _Sampler:
-    """Draws the samples of some sources together; those with one beginning share its node."""
+    """Draws the samples of some sources together; samples with a common prefix share its node."""
 
     def __init__(
         self,
@@ -149,7 +146,7 @@ class _Sampler:
         num_words = len(self._generator.words)
         roots = np.arange(len(self._sources))
         node_log_probs = np.zeros(len(roots))
-        # Of the samples that go on: their numbers, and the node of each.
+        # The numbers of the unfinished samples, and the node of each.
         active, nodes = np.arange(len(self._draws)), roots.repeat(count)
         log_probs = np.zeros(len(active))
         finished = np.zeros(len(active), bool)
@@ -163,29 +160,28 @@ class _Sampler:
             ends = words == Vocabulary.END
             finished[active[ends]] = True
             log_probs[active[ends]] = node_log_probs[inverse[ends]]
-            goes_on = ~ends & (depth < self._limits[active])
-            # A word too many is not said, and has no probability.
-            for sample, word in zip(active[goes_on], words[goes_on], strict=True):
+            continues = ~ends & (depth < self._limits[active])
+            # A word beyond the maximum length is dropped, and its probability does not count.
+            for sample, word in zip(active[continues], words[continues], strict=True):
                 texts[sample].append(word)
-            log_probs[active[goes_on]] = node_log_probs[inverse[goes_on]]
-            active = active[goes_on]
+            log_probs[active[continues]] = node_log_probs[inverse[continues]]
+            active = active[continues]
             if not len(active):
                 break
-            kept, nodes = np.unique(inverse[goes_on], return_inverse=True)
+            kept, nodes = np.unique(inverse[continues], return_inverse=True)
             roots = roots[parents[kept]]
             node_log_probs = node_log_probs[kept]
             walk.advance(parents[kept], node_words[kept], roots)
             depth += 1
-        made = [
-            self._generated(text, log_prob, done)
-            for text, log_prob, done in zip(
+        targets = [
+            self._generated(text, log_prob, is_finished)
+            for text, log_prob, is_finished in zip(
                 texts, log_probs.tolist(), finished.tolist(), strict=True
             )
         ]
-        return [made[start : start + count] for start in range(0, len(made), count)]
+        return [targets[start : start + count] for start in range(0, len(targets), count)]
 
     def _draw(self, walk: SearchWalk, nodes: Ids, numbers: Floats) -> Ids:
-        """Return a word for each sample."""
         order = np.argsort(nodes, kind="stable")
         starts = np.searchsorted(nodes[order], np.arange(walk.num_nodes + 1))
         drawn = np.empty(len(nodes), np.int64)
@@ -215,10 +211,10 @@ class CountedSample(NamedTuple):
 def count_samples(samples: Sequence[Generated]) -> list[CountedSample]:
     """Return the distinct targets with their counts, by falling log-probability.
 
-    That is the order of table 3 of Cho et al. (2014). Equal ones stay in the order of the samples.
+    This is the order of table 3 of Cho et al. (2014). Ties keep the order of the samples.
     """
     equal: dict[tuple[tuple[str, ...], bool], list[Generated]] = {}
     for sample in samples:
         equal.setdefault((sample.words, sample.finished), []).append(sample)
-    counted = [CountedSample(found[0], len(found)) for found in equal.values()]
+    counted = [CountedSample(group[0], len(group)) for group in equal.values()]
     return sorted(counted, key=lambda item: item.target.log_prob, reverse=True)

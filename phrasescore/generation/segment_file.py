@@ -1,6 +1,6 @@
-"""The file of ``phrasescore segment --segments``: JSON, one line per sentence.
+"""Read and write the file of ``phrasescore segment --segments``: JSON, one line per sentence.
 
-A word may be anything but a space, so that no separator between segments would be safe.
+A word may contain anything except a space, so no separator between segments would be safe.
 """
 
 import json
@@ -25,10 +25,7 @@ class _SegmentLine(msgspec.Struct):
 
 
 def format_segments(number: int, sentence: SegmentedSentence) -> bytes:
-    """Return the line of a sentence, with its newline.
-
-    :param number: of the sentence, from 0.
-    """
+    """Return the line of a sentence with this number, counted from 0, with its newline."""
     segments = [
         {
             "start": segment.start,
@@ -48,39 +45,44 @@ def format_segments(number: int, sentence: SegmentedSentence) -> bytes:
 def read_sizes(path: str, *, min_length: int, max_segment: int) -> Iterator[list[int]]:
     """Yield the sizes of the segments of each sentence that could be cut.
 
-    :param min_length: sentences with fewer words were not to be cut.
-    :param max_segment: words of a segment at most.
-    :raises DataError: on reading, if a line is not one that ``--segments`` wrote, a segment is
-        longer, or there is no sentence that could be cut.
+    :param min_length: sentences with fewer words stay whole, and are skipped.
+    :raises DataError: on reading, if a line is malformed, a segment is longer, or no sentence could
+        be cut.
     """
-    found = False
+    is_empty = True
     for number, raw in enumerate(read_lines(path), start=1):
         sizes = _sizes(path, number, decode(path, number, raw))
         if sum(sizes) < max(min_length, 1):
             continue
         if max(sizes) > max_segment:
-            problem = f"expected segments of at most --max-segment {max_segment} words, found one"
-            raise DataError(path, number, f"{problem} of {max(sizes)}")
-        found = True
+            raise DataError(
+                path,
+                number,
+                f"expected segments of at most --max-segment {max_segment} words, found one of "
+                f"{max(sizes)}",
+            )
+        is_empty = False
         yield sizes
-    if not found:
-        problem = f"expected segments of sentences of at least {max(min_length, 1)} words"
-        raise DataError(path, None, f"{problem}, found none")
+    if is_empty:
+        raise DataError(
+            path,
+            None,
+            f"expected segments of sentences of at least {max(min_length, 1)} words, found none",
+        )
 
 
 def _sizes(path: str, number: int, text: str) -> list[int]:
-    """Return the sizes of the segments in a line."""
     try:
         line = msgspec.json.decode(text, type=_SegmentLine)
     except (msgspec.DecodeError, RecursionError) as error:
         problem = f"expected a line that --segments wrote, found {shorten(text)}"
         raise DataError(path, number, problem) from error
     bounds = [(segment.start, segment.end) for segment in line.segments]
-    place = 0
+    expected_start = 0
     for start, end in bounds:
-        if start != place or end <= start:
+        if start != expected_start or end <= start:
             raise DataError(path, number, f"expected segments side by side, found {bounds}")
-        place = end
-    if line.words != place:
+        expected_start = end
+    if line.words != expected_start:
         raise DataError(path, number, f"expected segments of {line.words} words, got {bounds}")
     return [end - start for start, end in bounds]

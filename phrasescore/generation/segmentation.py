@@ -1,10 +1,10 @@
-"""Sentences translated piece by piece: which pieces, and how (Pouget-Abadie et al., 2014).
+"""Translate sentences in segments (Pouget-Abadie et al., 2014).
 
-Networks that read a sentence into one vector translate long ones badly. So the sentence is cut into
-segments that can be translated with confidence, and their translations are joined, in their order.
-The confidence of a span comes from the translations that a forward model finds for it, and from how
-well a reverse model finds the way back (eq. 2-3); the segmentation is that with the highest sum of
-confidences (eq. 4), found by dynamic programming (eq. 5-6).
+Networks that read a sentence into one vector translate long ones badly. Here a sentence is cut into
+segments that can be translated with confidence, and their translations are joined in order. The
+confidence of a span depends on the candidate translations of a forward model, and on how well a
+reverse model translates them back (eq. 2-3). The segmentation has the highest sum of confidences
+(eq. 4), found by dynamic programming (eq. 5-6).
 """
 
 import math
@@ -23,19 +23,19 @@ from phrasescore.vocabulary import Vocabulary
 Words = tuple[str, ...]
 Floats = NDArray[np.float64]
 
-# Spans whose translations are wanted at once, and spans that are remembered from one block of
-# sentences to the next. Neither changes a result.
+# Spans that are translated together, and spans that are remembered between blocks of sentences.
+# Neither changes a result.
 BLOCK_SPANS = 4096
 KEPT_SPANS = 100_000
 
 _UNKNOWN = Vocabulary.SYMBOLS[Vocabulary.UNKNOWN]
 
 
-# Returns the candidates of each span, at least one, the most probable first.
+# Returns the candidates of each span, at least one, most probable first.
 Translate = Callable[[Sequence[Words]], Sequence[Sequence[Generated]]]
-# Returns log q(span ``</s>`` | candidate) of each span's candidates, natural logarithms.
+# Returns log q(span ``</s>`` | candidate) for each candidate of each span, natural logarithms.
 ScoreBack = Callable[[Sequence[HypothesisList]], Iterable[Sequence[float]]]
-# Returns the size of each segment of a sentence, by its number, from 0, and its length.
+# Returns the size of each segment of a sentence, given its number (from 0) and its length.
 Cut = Callable[[int, int], list[int]]
 
 
@@ -44,22 +44,22 @@ class Confidence(NamedTuple):
 
     # Whether the reverse model's log-probability is added to the forward model's.
     both: bool
-    # By the span's number of words. Where it is 0, the confidence is minus infinity.
+    # Computed from the span's number of words. If it is 0, the confidence is minus infinity.
     divisor: Callable[[int], float]
 
     def value(self, total: float, num_words: int) -> float:
         """Return the confidence in a translation of a span.
 
-        :param total: log p(translation | span), and with ``both`` log q(span | translation) added.
+        :param total: log p(translation | span), plus log q(span | translation) if ``both``.
         """
         divisor = self.divisor(num_words)
         return total / divisor if divisor else -math.inf
 
 
-# The three of section 5.2, and one more. penalized is eq. 2: log(j - i + 1), the logarithm of a
-# span's length, is 0 for one word, whose confidence is then minus infinity; yet table 3 of the
-# paper has a segment of one word. The authors' program (GroundHog) divides by log(n + 2), which
-# has no such case: penalized-released.
+# The three definitions of section 5.2, and one more. penalized is eq. 2: its log(j - i + 1), the
+# logarithm of a span's length, is 0 for one word, whose confidence is then minus infinity; yet
+# table 3 of the paper has a segment of one word. The authors' program (GroundHog) divides by
+# log(n + 2), which avoids this: penalized-released.
 CONFIDENCES = {
     "forward": Confidence(both=False, divisor=lambda _: 1.0),
     "both": Confidence(both=True, divisor=lambda _: 2.0),
@@ -69,44 +69,44 @@ CONFIDENCES = {
 
 
 class Segment(NamedTuple):
-    """A piece of a sentence, from word ``start`` up to, not including, ``end``, from 0."""
+    """The words from ``start`` up to, not including, ``end``, counted from 0."""
 
     start: int
     end: int
     target: Words
-    # Minus infinity for a single word under eq. 2, and where no translation came to its end.
+    # Minus infinity for a single word under eq. 2, and for an unfinished translation.
     confidence: float
-    # Whether the translation has an end, or is a beginning of the greatest length allowed.
+    # Whether the translation ends, or was cut at the maximum length.
     finished: bool = True
 
 
 class SegmentedSentence(NamedTuple):
-    """A sentence and its segments, side by side from its first word to its last."""
+    """A sentence and its adjacent segments, from its first word to its last."""
 
     words: Words
     segments: list[Segment]
 
     @property
     def translation(self) -> Words:
-        """The translations of the segments, joined in their order."""
+        """The translations of the segments, joined in order."""
         return tuple(word for segment in self.segments for word in segment.target)
 
 
 def best_cuts(confidences: Floats) -> list[int]:
-    """Return the sizes of the segments whose confidences have the highest sum (eq. 5-6).
+    """Return the sizes of the segments with the highest sum of confidences (eq. 5-6).
 
-    Segments with a confidence of minus infinity are as few as can be; among segmentations with as
-    many, the sum over the others decides. Of equal ones that with the longest last segment is
-    taken, then that with the longest one before it, and so on: the first index in eq. 6.
+    The number of segments with a confidence of minus infinity is minimized first; then the sum of
+    the others is maximized. Among ties, the last segment is as long as possible, then the one
+    before it, and so on: the first index in eq. 6.
 
-    :param confidences: ``(words, longest)``: at ``[i, n - 1]`` that of the span of n words from
-        word i, counted from 0. Spans that reach beyond the sentence are ignored.
+    :param confidences: ``(words, longest)``: entry ``[i, n - 1]`` belongs to the span of n words
+        from word i, counted from 0. Spans that reach beyond the sentence are ignored.
 
     >>> best_cuts(np.array([[-3.0, -1.0], [-3.0, -2.5], [-1.0, np.nan]]))
     [2, 1]
     """
     length, longest = confidences.shape
-    # s_j: how many segments are minus infinity, negated, and the sum of the others.
+    # s_j: minus the number of infinite confidences, and the sum of the others.
     scores: list[tuple[int, float]] = [(0, 0.0)]
     sizes = [0]
     values = confidences.tolist()
@@ -116,11 +116,11 @@ def best_cuts(confidences: Floats) -> list[int]:
             confidence = values[start][end - start - 1]
             infinite, total = scores[start]
             if confidence == -math.inf:
-                found = (infinite - 1, total)
+                candidate = (infinite - 1, total)
             else:
-                found = (infinite, total + confidence)
-            if found > best:
-                best, best_size = found, end - start
+                candidate = (infinite, total + confidence)
+            if candidate > best:
+                best, best_size = candidate, end - start
         scores.append(best)
         sizes.append(best_size)
     cuts = []
@@ -132,11 +132,10 @@ def best_cuts(confidences: Floats) -> list[int]:
 
 
 def cut_by_random_confidence(seed: int, max_segment: int) -> Cut:
-    """Return the control that takes the best segmentation of random confidences (section 5.1).
+    """Return the control that maximizes the sum of random confidences (section 5.1).
 
-    They are uniform between -1 and 0: the paper has no range, but its confidences are negative as
-    well, and so longer segments are worth more. Those of a sentence depend on the seed and on the
-    sentence's number alone.
+    They are uniform between -1 and 0. The paper gives no range, but its confidences are negative,
+    too, which favours longer segments. They depend only on the seed and the sentence's number.
     """
 
     def cut(number: int, length: int) -> list[int]:
@@ -147,7 +146,7 @@ def cut_by_random_confidence(seed: int, max_segment: int) -> Cut:
 
 
 def cut_nothing(_number: int, length: int) -> list[int]:
-    """Return the sentence whole, however long it is: the control without segmentation."""
+    """Keep the sentence whole, however long it is: the control without segmentation."""
     return [length] if length else []
 
 
@@ -164,17 +163,17 @@ class SegmentationWork:
     """Counts of the work so far."""
 
     sentences: int = 0
-    # Sentences that stayed in one piece.
+    # Number of sentences that stayed in one piece.
     whole: int = 0
     segments: int = 0
     words: int = 0
     # Sum of the squares of the segments' lengths.
     squares: int = 0
-    # Segments whose translation has no end.
+    # Number of segments whose translation does not end.
     unfinished: int = 0
-    # ``<unk>`` in the translations.
+    # Number of ``<unk>`` in the translations.
     unknown_words: int = 0
-    # Spans wanted, a span of several sentences counted each time, and those translated.
+    # Number of spans wanted, repetitions included, and of spans translated.
     wanted: int = 0
     spans: int = 0
 
@@ -197,17 +196,14 @@ class SegmentationWork:
 
 
 class Segmenter:
-    """Cuts sentences into segments, and translates those.
+    """Cuts sentences into segments, and translates these.
 
-    The segments depend on the sentence alone (with a random control on its number, too), as long as
-    ``translate`` and ``score_back`` keep the same promise.
+    A sentence's segments do not depend on the other sentences, if ``translate`` and ``score_back``
+    do not; with a random control they depend on its number.
 
-    :param translate: gives candidates for spans, by the forward model.
-    :param score_back: scores spans given their candidates, by the reverse model; None where the
-        confidence needs none.
-    :param max_segment: words of the longest segment that is considered.
+    :param score_back: scores spans given their candidates with the reverse model; None if the
+        confidence does not need it.
     :param cut: a control; None for the segmentation with the highest confidence.
-    :param min_length: sentences with fewer words stay whole.
     """
 
     def __init__(
@@ -230,9 +226,9 @@ class Segmenter:
         self.work = SegmentationWork()
 
     def segment(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[SegmentedSentence]:
-        """Yield each sentence in segments, in order; an empty sentence has no segment.
+        """Yield each sentence in segments, in order; an empty sentence has no segments.
 
-        Sentences are read and translated in blocks, which bound the memory.
+        Sentences are read and translated in blocks, to bound the memory.
         """
         block: list[_Planned] = []
         spans = 0
@@ -259,16 +255,17 @@ class Segmenter:
         return _Planned(words, False, spans)
 
     def _finish(self, block: "list[_Planned]") -> Iterator[SegmentedSentence]:
-        """Translate the spans of some sentences, and yield the sentences in segments."""
-        found = self._translated(block)
+        translations = self._translated(block)
         for planned in block:
             words, is_cut, spans = planned
             if not is_cut:
                 confidences = np.full((len(words), self._max_segment), -math.inf)
                 for start, end in spans:
-                    confidences[start, end - start - 1] = found[words[start:end]].confidence
+                    confidences[start, end - start - 1] = translations[words[start:end]].confidence
                 spans = _bounds(best_cuts(confidences))
-            segments = [Segment(start, end, *found[words[start:end]]) for start, end in spans]
+            segments = [
+                Segment(start, end, *translations[words[start:end]]) for start, end in spans
+            ]
             self._count(segments, len(words))
             yield SegmentedSentence(words, segments)
         for span in list(self._kept)[: max(0, len(self._kept) - KEPT_SPANS)]:
@@ -278,19 +275,19 @@ class Segmenter:
         """Return the best translation of every span of a block, each computed once."""
         wanted = {planned.words[start:end] for planned in block for start, end in planned.spans}
         self.work.wanted += sum(len(planned.spans) for planned in block)
-        # Those used last come to the end, where they are kept longest.
-        found = {span: self._kept.pop(span) for span in sorted(wanted & self._kept.keys())}
-        # Spans of a length side by side: their beams end together.
-        missing = sorted(wanted - found.keys(), key=lambda span: (len(span), span))
+        # Reinsert the spans that are used again at the end, where they are kept longest.
+        translations = {span: self._kept.pop(span) for span in sorted(wanted & self._kept.keys())}
+        # Beams of spans of equal length end at similar steps.
+        missing = sorted(wanted - translations.keys(), key=lambda span: (len(span), span))
         self.work.spans += len(missing)
         for start in range(0, len(missing), BLOCK_SPANS):
             part = missing[start : start + BLOCK_SPANS]
-            found.update(zip(part, self._translate_spans(part), strict=True))
-        self._kept |= found
-        return found
+            translations.update(zip(part, self._translate_spans(part), strict=True))
+        self._kept |= translations
+        return translations
 
     def _translate_spans(self, spans: Sequence[Words]) -> list[_Translated]:
-        """Return for each span the candidate in which the confidence is highest (eq. 3)."""
+        """Return the candidate with the highest confidence for each span (eq. 3)."""
         candidates = self._translate(spans)
         totals = [[candidate.log_prob for candidate in of_span] for of_span in candidates]
         if self._confidence.both:
@@ -301,17 +298,17 @@ class Segmenter:
             ]
             back = self._score_back(lists)
             totals = [
-                [there + again for there, again in zip(*both, strict=True)]
-                for both in zip(totals, back, strict=True)
+                [forward + backward for forward, backward in zip(*pair, strict=True)]
+                for pair in zip(totals, back, strict=True)
             ]
         best = []
         for span, of_span, sums in zip(spans, candidates, totals, strict=True):
-            # Of the same span: the divisor changes no order. Of equal ones the more probable.
-            place = max(range(len(sums)), key=sums.__getitem__)
-            chosen = of_span[place]
+            # The divisor is the same for all candidates of a span. Ties go to the more probable.
+            index = max(range(len(sums)), key=sums.__getitem__)
+            chosen = of_span[index]
             confidence = -math.inf
             if chosen.finished:
-                confidence = self._confidence.value(sums[place], len(span))
+                confidence = self._confidence.value(sums[index], len(span))
             best.append(_Translated(chosen.words, confidence, chosen.finished))
         return best
 
@@ -327,14 +324,13 @@ class Segmenter:
 
 
 class _Planned(NamedTuple):
-    """A sentence, and the bounds of the spans of it that are needed."""
+    """A sentence, and the bounds of its spans that are needed."""
 
     words: Words
-    # Whether the spans are its segments; otherwise the confidences decide.
+    # Whether the spans are the final segments; otherwise the confidences decide.
     is_cut: bool
     spans: list[tuple[int, int]]
 
 
 def _bounds(sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Return start and end of each segment, given their sizes."""
     return list(pairwise(np.cumsum([0, *sizes]).tolist()))

@@ -1,4 +1,4 @@
-"""The targets of many sources, on an engine: windows of sources are its items."""
+"""Generate the targets of many sources on an engine, a window of sources at a time."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,26 +17,23 @@ from phrasescore.models.checkpoint import ModelFolder
 
 _logger = logging.getLogger(__name__)
 
-# Batches that are read together and then cut by length, so that a batch's sources are alike.
+# A window has this many batches; its sources are sorted by length, so that a batch's are similar.
 WINDOW_BATCHES = 4
 
-# The number of the first source, and some sources.
+# The number of the first source of a window, and its sources.
 SourceWindow = tuple[int, list[Source]]
 TargetPool = WorkerPool[SourceWindow, list[list[Generated]]]
 
 
 class NetworkFolders(NamedTuple):
-    """Where a worker on another machine finds the networks of a generator."""
+    """The networks of a generator for a worker on another machine."""
 
     models: tuple[ModelFolder, ...]
     device: str
     precision: PrecisionName
 
     def load(self) -> Generator:
-        """Read the networks.
-
-        :raises ModelError: if one is not there, or is another one.
-        """
+        """Read the networks."""
         checkpoints = [model.load() for model in self.models]
         with torch_threads(1):
             return Generator(checkpoints, choose_device(self.device), precision=self.precision)
@@ -44,12 +41,12 @@ class NetworkFolders(NamedTuple):
 
 @dataclass(frozen=True)
 class TargetWork:
-    """Finds the targets of windows of sources: the work of an engine's workers."""
+    """Generates the targets of windows of sources in an engine's workers."""
 
     networks: Generator | NetworkFolders
-    # Takes the generator, the number of a window's first source, and the window.
+    # Its arguments are the generator, the number of the window's first source, and the window.
     find: Callable[[Generator, int, Sequence[Source]], list[list[Generated]]]
-    # Sources that the networks compute together.
+    # Number of sources that the networks compute together.
     batch_size: int
 
     @property
@@ -58,28 +55,25 @@ class TargetWork:
         return str(self.networks.device)
 
     def load(self) -> Callable[[SourceWindow], list[list[Generated]]]:
-        """Return what finds the targets of a window.
-
-        :raises ModelError: if a model is not there, or is another one.
-        """
+        """Return a function from a window to its targets."""
         networks = self.networks
         generator = networks.load() if isinstance(networks, NetworkFolders) else networks
 
         def find(window: SourceWindow) -> list[list[Generated]]:
-            # Windows never wait for one another: each is computed with one thread.
+            # Windows run in parallel, so each uses one thread.
             torch.set_num_threads(1)
             return self.find(generator, *window)
 
         return find
 
     def open_pool(self, engine: EngineSettings) -> TargetPool:
-        """Return the workers of an engine, to be entered; here a GPU has one."""
+        """Return the workers of an engine, as a context manager; a local GPU gets one worker."""
         if engine.name == "here" and self.device != "cpu":
             engine = replace(engine, workers=1)
         return open_pool(engine, self)
 
     def windows(self, sources: Iterable[Source]) -> Iterator[SourceWindow]:
-        """Yield the sources in windows of some batches."""
+        """Yield the sources in windows of several batches."""
         size = self.batch_size * WINDOW_BATCHES
         iterator = iter(sources)
         parts = iter(lambda: list(islice(iterator, size)), [])
@@ -90,7 +84,7 @@ class TargetWork:
     ) -> Iterator[list[Generated]]:
         """Yield the targets of each source, in order; some windows are read ahead."""
         with self.open_pool(engine) as pool:
-            for found in pool.map(self.windows(sources)):
-                yield from found
+            for targets in pool.map(self.windows(sources)):
+                yield from targets
         for note in pool.notes:
             _logger.warning("%s", note)

@@ -1,4 +1,4 @@
-"""The compressed formats that files are read and written in: those that Moses reads."""
+"""The compressed file formats that Moses reads."""
 
 import bz2
 import lzma
@@ -9,51 +9,48 @@ from typing import BinaryIO, Literal, NamedTuple, Protocol
 from xopen import xopen
 from zlib_ng import zlib_ng
 
-# Files as large as Moses' own scripts make them (zlib at level 6), in less than half the time.
+# The files are as small as those of Moses' scripts (zlib at level 6), in less than half the time.
 _GZIP_LEVEL = 5
-_PIECE = 1 << 16  # bytes that are read at a time
+_PIECE = 1 << 16  # bytes per read
 
 
 class ByteSource(Protocol):
-    """A stream that bytes are read from."""
+    """A stream to read bytes from."""
 
     def read(self, size: int = ..., /) -> bytes:
-        """Return at most so many bytes; none at the end."""
+        """Return at most ``size`` bytes; none at the end."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close the stream."""
 
 
 class Compressor(Protocol):
-    """Compresses data piece by piece."""
+    """Compresses data in pieces."""
 
     def compress(self, data: bytes, /) -> bytes:
-        """Return what can be written so far."""
+        """Return the compressed bytes that are complete."""
 
     def flush(self) -> bytes:
-        """Return the rest."""
+        """Return the remaining compressed bytes."""
 
 
 class Compression(NamedTuple):
-    """A compressed format. Files of it that follow one another are one file of it."""
+    """A compressed format. Concatenated files of a format are one file."""
 
     name: str
-    # Of a file's name, without the point; also the name that xopen has for the format.
+    # The ending of a file's name, without the dot; also xopen's name for the format.
     ending: Literal["gz", "bz2", "xz"]
-    # How a file begins.
+    # The first bytes of a file.
     start: re.Pattern[bytes]
-    # What else the bytes of a file depend on.
+    # The version and level, which determine the bytes of a compressed file.
     version: str
     new_compressor: Callable[[], Compressor]
-    # Opens a stream of such data for reading.
+    # Opens a stream of compressed data for reading.
     decompress: Callable[[BinaryIO], ByteSource]
 
 
 class _Decompressor:
-    """Reads bzip2 or xz from a stream; Python's own readers end without a word at other data.
-
-    :param new: makes an object that decompresses one file.
-    """
+    """Reads bzip2 or xz from a stream. Python's own readers silently ignore trailing garbage."""
 
     def __init__(
         self, stream: BinaryIO, new: type[bz2.BZ2Decompressor] | type[lzma.LZMADecompressor]
@@ -62,16 +59,16 @@ class _Decompressor:
         self._file = new()
 
     def read(self, size: int = -1) -> bytes:
-        """Return some bytes, at most ``size``; none at the end.
+        """Return at most ``size`` bytes; none at the end.
 
-        :raises EOFError, OSError, LZMAError: if the data are cut off, or others.
+        :raises EOFError, OSError, LZMAError: if the data are truncated or corrupt.
         """
         data = b""
         while not data:
             piece = b""
             if self._file.eof:
                 rest = self._file.unused_data
-                # Zeros may stand between files of xz, and at the end.
+                # Zeros are allowed between xz files and at the end.
                 while not (piece := rest.lstrip(b"\0")) and (rest := self._stream.read(_PIECE)):
                     pass
                 if not piece:
@@ -83,7 +80,7 @@ class _Decompressor:
         return data
 
     def close(self) -> None:
-        """Do nothing: the stream is closed by those who opened it."""
+        """Do nothing: whoever opened the stream closes it."""
 
 
 COMPRESSIONS = (
@@ -92,10 +89,10 @@ COMPRESSIONS = (
         "gz",
         re.compile(rb"\x1f\x8b"),
         f"zlib-ng {zlib_ng.ZLIBNG_RUNTIME_VERSION}",
-        # With no name and time 0.
+        # The gzip header has no name and time 0.
         lambda: zlib_ng.compressobj(_GZIP_LEVEL, wbits=31),
-        # threads=0 reads in this process: igzip takes 0.14 microseconds per line, and a thread
-        # would only blur the place of an error.
+        # threads=0 reads in this process: igzip takes 0.14 microseconds per line, and with a thread
+        # an error would be reported at a later place.
         lambda stream: xopen(stream, "rb", format="gz", threads=0),
     ),
     Compression(
@@ -118,10 +115,10 @@ COMPRESSIONS = (
 
 
 def compression_of(start: bytes) -> Compression | None:
-    """Return the format of a file that begins with some bytes; None where it is not compressed."""
-    return next((each for each in COMPRESSIONS if each.start.match(start)), None)
+    """Return the format of a file from its first bytes, or None if it is not compressed."""
+    return next((form for form in COMPRESSIONS if form.start.match(start)), None)
 
 
 def compression_by_name(path: str) -> Compression | None:
-    """Return the format that the name of a file says; None where it says none."""
-    return next((each for each in COMPRESSIONS if path.endswith(f".{each.ending}")), None)
+    """Return the format of a file from its name, or None."""
+    return next((form for form in COMPRESSIONS if path.endswith(f".{form.ending}")), None)

@@ -1,7 +1,7 @@
-"""Text: of one language, or two files line by line each other's translation.
+"""Read text of one language, or two parallel files.
 
-Words are separated by U+0020 only and lines by U+000A only, as in Moses; several spaces are one,
-and one ``\\r`` at the end of a line is not part of it.
+Words are separated by U+0020 only and lines by U+000A only, as in Moses. Several spaces count as
+one, and a ``\\r`` at the end of a line is removed.
 """
 
 from collections.abc import Iterator
@@ -12,14 +12,14 @@ from phrasescore.errors import DataError, shown_path
 from phrasescore.io.text import MARKUP, decode, read_lines, split_words
 from phrasescore.records import PhrasePair
 
-# Models put them around each sentence by themselves.
+# Models add these to each sentence.
 _MARKS = ("<s>", "</s>")
-# Of Moses' files; in text, Moses has "&#124;" for each of the three.
+# Separates the fields of Moses' files; in text, Moses writes "&#124;" for each of its characters.
 FIELD_SEPARATOR = "|||"
 
 
 class TextLine(NamedTuple):
-    """A line: its bytes and its words."""
+    """The bytes and the words of a line."""
 
     raw: bytes
     words: tuple[str, ...]
@@ -28,13 +28,12 @@ class TextLine(NamedTuple):
 def read_monolingual_text(path: str, *, refuse_marks: bool = False) -> Iterator[TextLine]:
     """Yield each sentence of a text, in order, lazily.
 
-    An empty line is a sentence without words, as it is for KenLM: its end is predicted.
+    An empty line is a sentence without words, as in KenLM: its end is predicted.
 
-    :param path: ``.gz`` and ``-`` included.
     :param refuse_marks: whether ``<s>`` and ``</s>`` are errors, as in text that a language model
-        learns from or is measured on.
-    :raises DataError: on reading, naming file and line: as `sentence_words` and `check_no_marks`;
-        if the file has no line, or none with a word; and as :func:`phrasescore.io.text.read_lines`.
+        is trained or measured on.
+    :raises DataError: on reading, as `sentence_words`, `check_no_marks` and
+        :func:`phrasescore.io.text.read_lines`, or if the file has no word.
     """
     has_words = False
     for number, raw in enumerate(read_lines(path), start=1):
@@ -48,7 +47,7 @@ def read_monolingual_text(path: str, *, refuse_marks: bool = False) -> Iterator[
 
 
 class ParallelLine(NamedTuple):
-    """A line of both files: their bytes, with a newline between them, and their words."""
+    """The bytes of a line of both files, with a newline between them, and its words."""
 
     raw: bytes
     pair: PhrasePair
@@ -59,17 +58,14 @@ def read_parallel_text(
 ) -> Iterator[ParallelLine]:
     """Yield each sentence with its translation, in order, lazily.
 
-    In training text an empty line on either side is an error, also if the other side is empty as
-    well: aligners and cleaning scripts write none, so that it says that the files are not of one
-    origin, or not clean. So are ``<s>`` and ``</s>``.
+    In training text an empty line is an error, even if both sides are empty: aligners and cleaning
+    scripts write none, so the files are not clean or do not belong together. ``<s>`` and ``</s>``
+    are errors, too.
 
-    :param source: a path, ``.gz`` included; one of the two may be ``-``.
-    :param target: likewise.
-    :param allow_empty: whether this is not training text: a line may have no word, as translations
-        may, or any.
-    :raises DataError: on reading, naming file and line: as `sentence_words`; if a line has no word,
-        if one of the files has more lines than the other, or none has any; and as
-        :func:`phrasescore.io.text.read_lines`.
+    :param source: a path; at most one of the two may be ``-``.
+    :param allow_empty: accept empty lines and all words, for text other than training text.
+    :raises DataError: on reading, as `sentence_words` and :func:`phrasescore.io.text.read_lines`;
+        if a line has no word, the files have different numbers of lines, or they are empty.
     """
     words = sentence_words if allow_empty else _words
     number = 0
@@ -77,10 +73,11 @@ def read_parallel_text(
     for number, (source_line, target_line) in enumerate(lines, start=1):
         if source_line is None or target_line is None:
             ended, other = (source, target) if source_line is None else (target, source)
-            problem = (
-                f"expected as many lines as {shown_path(other)} has, found the end of the file"
+            raise DataError(
+                ended,
+                number,
+                f"expected as many lines as {shown_path(other)} has, found the end of the file",
             )
-            raise DataError(ended, number, problem)
         pair = PhrasePair(words(source, number, source_line), words(target, number, target_line))
         yield ParallelLine(b"%b\n%b" % (source_line, target_line), pair)
     if number == 0:
@@ -88,37 +85,42 @@ def read_parallel_text(
 
 
 def sentence_words(path: str, number: int, line: bytes) -> tuple[str, ...]:
-    """Return the words of a line, which may have none.
+    """Return the words of a line, which may be empty.
 
-    :param number: of the line, from 1.
-    :raises DataError: if it is not UTF-8 or has markup; or, of the first line, if it has fields as
-        phrase tables and n-best lists have.
+    :raises DataError: if it is not UTF-8 or has markup, or if the first line has fields like a
+        phrase table or an n-best list.
     """
     text = decode(path, number, line).removesuffix("\r")
     MARKUP.check(path, number, text)
     words = split_words(text)
-    # Further on it may be a word of some odd sentence; those files have it from the first line on.
+    # Later it may be a word of an odd sentence; tables and lists have it from the first line on.
     if number == 1 and FIELD_SEPARATOR in words:
-        problem = f"expected a sentence, found {FIELD_SEPARATOR!r} among its words"
-        raise DataError(path, number, f"{problem}: is it a phrase table, or an n-best list?")
+        raise DataError(
+            path,
+            number,
+            f"expected a sentence, found {FIELD_SEPARATOR!r} among its words: is it a phrase "
+            "table, or an n-best list?",
+        )
     return words
 
 
 def check_no_marks(path: str, number: int, raw: bytes, words: tuple[str, ...]) -> None:
-    """Check that a sentence has no ``<s>`` and no ``</s>``, which would be unknown words.
+    """Refuse a sentence with the words ``<s>`` or ``</s>``, which would be unknown words.
 
-    lmplz refuses them, too; IRSTLM wants them.
+    KenLM's lmplz refuses them, too; IRSTLM needs them.
 
-    :param raw: the line, which may have more text.
-    :raises DataError: naming file and line.
+    :param raw: the line, which may contain more than the sentence.
     """
     if b"s>" not in raw:
         return
     for mark in _MARKS:
         if mark in words:
-            problem = f"expected text without <s> and </s>, found {mark} as a word"
             cure = r"models add them: remove them, as with sed 's/^<s> //; s/ <\/s>$//'"
-            raise DataError(path, number, f"{problem}; {cure}")
+            raise DataError(
+                path,
+                number,
+                f"expected text without <s> and </s>, found {mark} as a word; {cure}",
+            )
 
 
 def _words(path: str, number: int, line: bytes) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all, and folders that one process works in."""
+"""Folders that appear whole or not at all, and folders that one process locks."""
 
 import contextlib
 import fcntl
@@ -10,25 +10,23 @@ from pathlib import Path
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.output import writing
 
-# A file in a folder that is worked in.
+# Name of the lock file in a work folder.
 LOCK = "lock"
 
-# Added to the name of a folder until it is whole, and of the older one until it is removed. Nobody
-# else may give such names: leavings of a killed run are removed without a word.
+# Suffixes of a folder that is not yet complete, and of the older one until it is removed. Nobody
+# else may use such names: remains of a killed run are removed silently.
 NEW, OLD = ".phrasescore-new", ".phrasescore-old"
 
 
 @contextlib.contextmanager
 def writing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a new empty folder to fill, which takes the place of ``path`` when the block ends.
+    """Yield a new empty folder to fill, which replaces ``path`` when the block ends.
 
-    It is filled beside ``path``, under its name with `NEW` at the end (leavings of a killed run are
-    removed), synced to the disk and renamed. An older folder at ``path`` is moved out of the way
-    first and removed last, so that at any moment one of them is there whole, though in the instant
-    between two renames under the name with `OLD`. On any exception the new folder is removed and
-    the older one stays. A symbolic link stays, and the folder it points to is replaced.
-
-    :raises PhrasescoreError: if the folder cannot be written, as on a full disk.
+    The folder is filled beside ``path``, under its name plus `NEW` (remains of a killed run are
+    removed), synced to the disk and renamed. An older folder at ``path`` is first renamed and
+    removed last, so that one of the two is always there whole; between two renames it is the one
+    with the suffix `OLD`. On an exception the new folder is removed and the older one stays. If
+    ``path`` is a symbolic link, the folder it points to is replaced.
     """
     shown, path = path, Path(os.path.realpath(path))
     new, old = names_beside(path)
@@ -52,30 +50,28 @@ def writing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def names_beside(path: Path) -> tuple[Path, Path]:
-    """Return where `writing_folder` fills a folder, and where it moves an older one meanwhile."""
+    """Return the temporary names of a new folder and of an older one in `writing_folder`."""
     return path.with_name(f"{path.name}{NEW}"), path.with_name(f"{path.name}{OLD}")
 
 
 def check_folder_above(path: Path) -> None:
-    """Check that a folder may be made, before the work whose result it gets.
-
-    :raises PhrasescoreError: if no folder takes it.
-    """
-    above = next(each for each in Path(os.path.realpath(path)).parents if os.path.lexists(each))
+    """Check that a folder can be created, before the work whose result it gets."""
+    above = next(
+        parent for parent in Path(os.path.realpath(path)).parents if os.path.lexists(parent)
+    )
     if not above.is_dir():
-        raise PhrasescoreError(f"{path}: cannot write: {above} is no folder")
+        raise PhrasescoreError(f"{path}: cannot write: {above} is not a folder")
     if not os.access(above, os.W_OK | os.X_OK):
         raise PhrasescoreError(f"{path}: cannot write: the folder {above} may not be written to")
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder with its content, if it is there."""
+    """Remove a folder with its content, if it exists."""
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(path)
 
 
 def _sync(path: Path) -> None:
-    """Bring a file, or the list of names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -85,18 +81,18 @@ def _sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def locked(work: Path) -> Iterator[int]:
-    """Make a folder if need be, and keep other processes out of it.
+    """Create a folder if necessary, and keep other processes out of it.
 
-    Yields the descriptor of the lock: a process that inherits it keeps the folder locked, too. The
-    folders above that are made for it go when the block ends, if nothing is in them then.
+    Yield the descriptor of the lock: a process that inherits it keeps the folder locked, too.
+    Parent folders that were created here are removed when the block ends, if they are empty.
 
-    :raises PhrasescoreError: if another process is at work there.
+    :raises PhrasescoreError: if another process has the lock.
     """
-    made = [folder for folder in work.parents if not folder.exists()]
+    created = [folder for folder in work.parents if not folder.exists()]
     with writing(work):
         work.mkdir(parents=True, exist_ok=True)
-        # A file in the folder: the folder itself is removed at the end. Nothing is written to it,
-        # and what another file or a pipe of this name is linked to stays as it is.
+        # The lock is a file because the folder is removed at the end. Nothing is written to it, so
+        # a file or a pipe that a link of this name leads to stays as it is.
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         lock = os.fdopen(os.open(work / LOCK, flags, 0o666), "rb")
     with lock:
@@ -108,5 +104,5 @@ def locked(work: Path) -> Iterator[int]:
             yield lock.fileno()
         finally:
             with contextlib.suppress(OSError):
-                for folder in made:
+                for folder in created:
                     folder.rmdir()

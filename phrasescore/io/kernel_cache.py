@@ -1,7 +1,7 @@
-"""Compiled loops that are kept on disk.
+"""Compile loops with numba, and keep the code on disk.
 
-numba keeps them beside the sources, in the user's cache, or where NUMBA_CACHE_DIR says, and runs
-what it finds there.
+numba keeps it beside the sources, in the user's cache, or in NUMBA_CACHE_DIR, and trusts what it
+finds there.
 """
 
 from collections.abc import Callable
@@ -11,9 +11,9 @@ import numba
 
 
 def kept_njit(*, fastmath: bool | set[str] = False) -> Callable[[Callable[..., Any]], Any]:
-    """Return numba's decorator of loops that run without the GIL and are kept on disk.
+    """Return numba's decorator for loops that release the GIL and are cached on disk.
 
-    :raises RuntimeError: when it decorates, if there is no folder to keep loops in.
+    :raises RuntimeError: on decorating, if there is no folder for the cache.
     """
     decorate: Callable[[Callable[..., Any]], Any] = numba.njit(
         nogil=True, cache=True, error_model="numpy", fastmath=fastmath

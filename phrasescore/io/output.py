@@ -1,6 +1,6 @@
-"""Write files as bytes: plain, compressed, or stdout, whose path is ``-``; whole or not at all.
+"""Write bytes to plain or compressed files, or to stdout (``-``). Files appear whole or not at all.
 
-Names of files are checked before any of them is written: `check_files`.
+`check_files` checks the names of all files before the first one is written.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
-# At the end of a part file's name, after the target's and a random number. Nobody else may give
-# such names.
+# Suffix of a part file, after the target's name and a random number. Nobody else may use such
+# names.
 _PART = ".phrasescore-part"
 
-# As phrasescore.models.checkpoint has them, whose import takes seconds.
+# As in phrasescore.models.checkpoint, whose import takes seconds.
 _WEIGHTS = "model.safetensors"
 _FILES_OF_A_MODEL = {_WEIGHTS, "config.toml", "source.vocab", "target.vocab", "training.json"}
 
@@ -37,8 +37,8 @@ _FILES_OF_A_MODEL = {_WEIGHTS, "config.toml", "source.vocab", "target.vocab", "t
 class _CheckedWriter(io.RawIOBase):
     """A byte sink whose failures name the output file.
 
-    They are told apart from other OSErrors at the lowest level, so that code that writes may fail
-    to read something else and keep its own message. A closed pipe stays a BrokenPipeError.
+    Errors are converted at the lowest level, so that the code that writes may fail to read another
+    file and keep that error's message. A closed pipe stays a BrokenPipeError.
     """
 
     def __init__(self, name: str, target: io.RawIOBase | BinaryIO) -> None:
@@ -55,7 +55,7 @@ class _CheckedWriter(io.RawIOBase):
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn an OSError into a PhrasescoreError that says which file could not be written."""
+    """Turn an OSError into a PhrasescoreError that names the file that cannot be written."""
     try:
         yield
     except BrokenPipeError:
@@ -68,17 +68,17 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
 def open_output(path: str) -> Iterator[BinaryIO]:
     """Open a file for writing bytes, which appears whole at the end or not at all.
 
-    The data go to a part file beside the target, are synced to the disk, and replace the target
-    when the block ends. On any exception the part file is removed, and an older target stays as
-    it was. The part file of a run that was killed is removed when its target is written again. A
-    new file gets the permissions that the umask gives, a replaced one keeps its own; a symbolic
-    link stays, and the file it points to is replaced. A device or a named pipe is written directly.
+    The data go to a part file beside the target, which is synced to the disk and replaces the
+    target when the block ends. On an exception the part file is removed, and an older target stays
+    as it was. Part files of killed runs are removed when their target is written again. A new file
+    gets the permissions that the umask allows; a replaced file keeps its own. If the target is a
+    symbolic link, the file it points to is replaced. A device or a named pipe is written directly.
 
     :param path: ``-`` is stdout, which is flushed and not closed. A file whose name ends in
-        ``.gz``, ``.bz2`` or ``.xz`` is compressed; the same data make the same bytes.
-    :raises PhrasescoreError: when the folder does not exist or cannot be written, or the disk is
-        full: on entering, writing or leaving.
-    :raises BrokenPipeError: when the reader of stdout has gone; the command line knows what to do.
+        ``.gz``, ``.bz2`` or ``.xz`` is compressed; equal data give equal bytes.
+    :raises PhrasescoreError: on entering, writing or leaving, if the folder does not exist or is
+        not writable, or the disk is full.
+    :raises BrokenPipeError: if the reader of stdout has gone; the command line handles this.
     """
     if path == "-":
         if sys.stdout is None:  # as after ">&-" in a shell
@@ -95,7 +95,7 @@ def open_output(path: str) -> Iterator[BinaryIO]:
     target, replaced = _check_target(path)
     form = compression_by_name(path)
     if replaced is not None and not stat.S_ISREG(replaced.st_mode):
-        # By its own name: /dev/stdout leads to a pipe, and a pipe is in no folder.
+        # Use the original path: /dev/stdout resolves to a pipe, which is in no folder.
         with _open_raw(path, path, os.O_WRONLY) as raw, _writer(path, raw, form) as output:
             yield output
         return
@@ -116,7 +116,7 @@ def open_output(path: str) -> Iterator[BinaryIO]:
 
 
 class StreamOutput:
-    """Stdout, a device or a pipe, with the methods of an output that can be resumed.
+    """Stdout, a device or a pipe, with the methods of a resumable output.
 
     A context manager; see :class:`phrasescore.io.resumable.ResumableOutput`.
     """
@@ -128,7 +128,6 @@ class StreamOutput:
         self._opened = open_output(path)
 
     def __enter__(self) -> Self:
-        """Open the stream."""
         self._stream: BinaryIO = self._opened.__enter__()
         return self
 
@@ -144,32 +143,28 @@ class StreamOutput:
         *,
         ends_chunk: bool = True,  # noqa: ARG002
     ) -> None:
-        """Write some whole lines."""
+        """Write whole lines."""
         self._stream.write(data)
 
     def flush(self) -> None:
-        """Hand all that was written to the stream."""
+        """Flush the stream."""
         self._stream.flush()
 
     def __exit__(self, *error: Any) -> None:
-        """Close the stream, unless it is stdout."""
         self._opened.__exit__(*error)
 
 
 def check_files(read: Sequence[str | None], written: Sequence[str | None]) -> None:
-    """Check that every file to write has a name of its own, and a folder that can hold it.
+    """Check that every output file has a name of its own, in a folder that can hold it.
 
-    :param read: names of the files to read, and None in place of those that are not wanted.
-    :param written: the same of the files to write.
-    :raises ArgumentError: if two files would share stdin or stdout.
-    :raises PhrasescoreError: if a file to write has no name, would overwrite another file or
-        a part of a model, or cannot be written where its name says.
+    :param read: names of the input files; None for files that are not used.
+    :param written: names of the output files, likewise.
     """
     if read.count("-") > 1 or written.count("-") > 1:
         raise ArgumentError("two files cannot share stdin or stdout")
     outputs = [name for name in written if name is not None]
-    for place, name in enumerate(outputs):
-        for other in (*read, *outputs[:place]):
+    for index, name in enumerate(outputs):
+        for other in (*read, *outputs[:index]):
             if other is not None and same_file(name, other):
                 raise PhrasescoreError(f"{name}: would overwrite another file; name another one")
         folder, base = os.path.split(os.path.realpath(name))
@@ -179,26 +174,23 @@ def check_files(read: Sequence[str | None], written: Sequence[str | None]) -> No
 
 
 def optional_path(path: str | os.PathLike[str] | None) -> str | None:
-    """Return the path of a file that need not be given, as a string."""
+    """Return an optional path as a string."""
     return None if path is None else os.fspath(path)
 
 
 def check_output(path: str) -> None:
-    """Check that a file may be written, before the work whose result it gets.
-
-    :raises PhrasescoreError: when the folder does not exist or cannot be written to.
-    """
+    """Check that a file can be written, before the work whose result it gets."""
     if path == "-":
         return
     target, replaced = _check_target(path)
     is_stream = replaced is not None and not stat.S_ISREG(replaced.st_mode)
-    # An older file, too, is replaced by one that is written beside it.
+    # A regular file is written beside its target, so its folder must be writable.
     if not is_stream and not os.access(os.path.dirname(target), os.W_OK):
         raise PhrasescoreError(f"{path}: cannot write: the folder may not be written to")
 
 
 def _check_target(path: str) -> tuple[str, os.stat_result | None]:
-    """Return the file that a path leads to, and what stands there already, None if nothing does."""
+    """Return the resolved path, and the status of an existing file, else None."""
     if not path or path.endswith(os.sep):
         raise PhrasescoreError(f"expected the name of a file to write, found {path!r}")
     target = os.path.realpath(path)
@@ -214,19 +206,18 @@ def _check_target(path: str) -> tuple[str, os.stat_result | None]:
 
 
 def _open_raw(path: str, opened: str, flags: int) -> io.FileIO:
-    """Open a file unbuffered, with the permissions that the umask leaves."""
     with writing(path):
         return io.FileIO(os.open(opened, flags | os.O_CLOEXEC, 0o666), "wb")
 
 
 def _open_part(path: str, target: str) -> tuple[str, io.FileIO]:
-    """Make a part file, locked until it is closed or this process ends; return its name, too.
+    """Create a part file, locked until it is closed or this process ends, and remove old ones.
 
-    Part files of the same target that nobody has locked are removed.
+    Old part files of the same target are those that no process has locked.
     """
     folder, name = os.path.split(target)
     is_left = re.compile(rf"{re.escape(name)}\.[0-9a-f]{{8}}{re.escape(_PART)}")
-    with contextlib.suppress(OSError):  # a folder may be written to and not be read
+    with contextlib.suppress(OSError):  # a folder may be writable and not readable
         for left in filter(is_left.fullmatch, os.listdir(folder)):
             _remove_unlocked(os.path.join(folder, left))
     while True:
@@ -236,16 +227,16 @@ def _open_part(path: str, target: str) -> tuple[str, io.FileIO]:
             fcntl.flock(raw, fcntl.LOCK_EX | fcntl.LOCK_NB)
             is_removed = os.fstat(raw.fileno()).st_nlink == 0
         except BlockingIOError:
-            is_removed = True  # another run, which found it unlocked, is about to do it
+            is_removed = True  # another run found it unlocked and is about to remove it
         except OSError:
-            is_removed = False  # where there are no locks, nobody removes it
+            is_removed = False  # no run can remove it, since there are no locks
         if not is_removed:
             return part, raw
         raw.close()
 
 
 def _remove_unlocked(part: str) -> None:
-    """Remove a part file, if the process that made it has ended."""
+    """Remove a part file if the process that created it has ended."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with contextlib.suppress(OSError), io.FileIO(os.open(part, flags), "r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -269,16 +260,16 @@ def _writer(path: str, raw: io.FileIO, form: Compression | None) -> Iterator[Bin
 
 @contextlib.contextmanager
 def _closing_quietly_on_error(stream: BinaryIO) -> Iterator[None]:
-    """Close a writer; after an exception its own failure to flush must not hide the first one."""
+    """Close a writer; if an exception is active, ignore errors of flushing."""
     try:
         yield
-        stream.flush()  # what fails here is not its own context, as where close() flushes
+        stream.flush()  # close() would make an error of flushing its own context
         stream.close()
     except BaseException as error:
         context = error.__context__
         with contextlib.suppress(Exception):
             stream.close()
-        # A thread that compresses has one error: close() raises it twice, as the context of
-        # itself, and an ExitStack would look for the end of the contexts for ever.
+        # xopen's thread has one error, which close() raises twice: it becomes its own context, and
+        # an ExitStack would follow the contexts forever.
         error.__context__ = context
         raise

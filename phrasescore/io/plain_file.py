@@ -1,7 +1,6 @@
-"""Read files of folders that others may have filled: plain ones of a sane size, and no others.
+"""Read files of folders that others may have filled: only regular files of a sane size.
 
-Reading a pipe may wait forever, and a device may have no end: neither is read as one of the files
-of a model or of a run. A link counts as what it leads to.
+Reading a pipe may wait forever, and a device may have no end. A link counts as its target.
 """
 
 import contextlib
@@ -11,17 +10,16 @@ from io import BufferedReader, FileIO
 
 from phrasescore.errors import DataError
 
-# Bytes of a file of settings, of one of results or of a state, of a vocabulary, and of arrays.
+# Limits in bytes for settings, for results and states, for vocabularies, and for arrays.
 MAX_TOML, MAX_JSON, MAX_WORDS, MAX_ARRAYS = 1 << 20, 1 << 28, 1 << 30, 1 << 36
-# Of a model of subwords, each of which takes some twenty bytes.
+# Limit for a sentencepiece model, which takes some twenty bytes per subword.
 MAX_SUBWORDS = 1 << 28
 
 
 def open_plain(path: str | os.PathLike[str], max_size: int | None = None) -> BufferedReader:
-    """Open a plain file for reading bytes.
+    """Open a regular file for reading bytes.
 
-    :param max_size: in bytes.
-    :raises DataError: if it is a pipe or a device, or larger.
+    :raises DataError: if it is a pipe or a device, or larger than ``max_size``.
     :raises OSError: if it cannot be opened.
     """
     file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115
@@ -38,25 +36,25 @@ def open_plain(path: str | os.PathLike[str], max_size: int | None = None) -> Buf
 
 
 def read_plain(path: str | os.PathLike[str], max_size: int) -> bytes:
-    """Return the content of a plain file; see `open_plain`."""
+    """Return the content of a regular file; see `open_plain`."""
     with open_plain(path, max_size) as file:
         content = file.read(max_size + 1)
-    if len(content) > max_size:  # as in /proc, where files have no size
+    if len(content) > max_size:  # files in /proc have size 0
         raise DataError(os.fspath(path), None, f"expected {max_size:,} bytes at most, found more")
     return content
 
 
 def check_plain(path: str | os.PathLike[str], max_size: int | None = None) -> None:
-    """Refuse a file that is to be read by other means; see `open_plain`."""
+    """Check a file that other code will read; see `open_plain`."""
     open_plain(path, max_size).close()
 
 
 def open_at_end(path: str) -> FileIO:
-    """Open a plain file, or a new one, to add bytes to it, with no buffer.
+    """Open a regular file, or create one, to append bytes without a buffer.
 
-    What a full disk refuses is then not tried again when the file is closed.
+    Without a buffer, closing the file does not retry a write that a full disk refused.
 
-    :raises DataError: if there is a link, a pipe or a device of this name.
+    :raises DataError: if the name is a link, a pipe or a device.
     :raises OSError: if it cannot be opened.
     """
     with contextlib.suppress(OSError):
@@ -70,5 +68,5 @@ def _open_no_link(path: str, flags: int) -> int:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    # Without this flag, opening a pipe waits for somebody to write to it.
+    # Without this flag, opening a pipe waits for a writer.
     return os.open(path, flags | os.O_NONBLOCK)

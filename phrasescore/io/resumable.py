@@ -1,12 +1,11 @@
-"""An output file that a killed run leaves in a state to go on from.
+"""An output file that can be resumed after a killed run.
 
-Lines are written in chunks. A chunk that is on the disk as a whole, in ``OUT.part``, is then
-entered in the journal ``OUT.part.json``, which says how far the file is good, in lines and bytes;
-so at no moment does the journal promise more than there is. A compressed file gets one member per
-chunk, and a resumed run makes the same bytes as one that was never stopped. At the end the part
-file becomes the output.
+Lines are written in chunks to ``OUT.part``. When a whole chunk is on the disk, the journal
+``OUT.part.json`` records the number of lines and bytes so far; so the journal never promises more
+than the part file has. A compressed file gets one member per chunk, and a resumed run writes the
+same bytes as an uninterrupted one. At the end the part file becomes the output.
 
-Stdout, a device or a pipe is written as it comes, and has the same methods.
+Stdout, devices and pipes are written directly, through an object with the same methods.
 """
 
 import contextlib
@@ -33,7 +32,7 @@ from phrasescore.io.text import InputLines
 
 _logger = logging.getLogger(__name__)
 
-# Pieces that wait for the thread that compresses and writes them.
+# Maximum number of pieces that wait for the thread that compresses and writes them.
 WAITING = 4
 
 # Files that this process has locked.
@@ -45,7 +44,7 @@ def _close_locked() -> None:
         file.close()
 
 
-# A forked worker would keep them locked for a moment after this process is killed.
+# Otherwise forked workers would hold the locks for a moment after this process is killed.
 os.register_at_fork(after_in_child=_close_locked)
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -55,12 +54,12 @@ _Lines = TypeVar("_Lines", bound=InputLines)
 
 
 def is_resumable(path: str) -> bool:
-    """Return whether an output is a file of its own: not stdout, a device or a pipe."""
+    """Return whether an output is a regular file: not stdout, a device or a pipe."""
     return path != "-" and (os.path.isfile(path) or not os.path.exists(path))
 
 
 def work_files(path: str) -> tuple[str, ...]:
-    """Return an output's part file, its journal, and the journal's new text; () for a stream."""
+    """Return an output's part file, its journal and the journal's new version; () for a stream."""
     if not is_resumable(path):
         return ()
     part = f"{os.path.realpath(path)}.part"
@@ -70,49 +69,48 @@ def work_files(path: str) -> tuple[str, ...]:
 def open_resumable(
     path: str, settings: Mapping[str, str], *, resume: bool, chunk_lines: int | None = None
 ) -> "ResumableOutput | StreamOutput":
-    """Return an output that can be resumed, or a stream; see :class:`ResumableOutput`."""
+    """Return a resumable output, or a stream for stdout and the like."""
     if not is_resumable(path):
         return StreamOutput(path)
     return ResumableOutput(path, settings, resume=resume, chunk_lines=chunk_lines)
 
 
 def check_resume(path: str, resume: bool) -> None:
-    """Raise an ArgumentError if a stream is to be resumed."""
+    """Raise an ArgumentError if the output to resume is a stream."""
     if resume and not is_resumable(path):
         raise ArgumentError("--resume needs --output FILE: a stream cannot be resumed")
 
 
 class Journal(msgspec.Struct, frozen=True):
-    """How far a run has come, as its journal says."""
+    """The progress of a run, as its journal records it."""
 
     lines: _Count
-    # Of the part file.
+    # Size of the part file.
     num_bytes: _Count = msgspec.field(name="bytes")
-    # Digest of the input lines that are done: the rest is only worth doing for the same input.
+    # Digest of the input lines that are done: a run can only be resumed on the same input.
     input: str
     # Whether all lines are done.
     complete: bool
-    # Everything that the bytes depend on, but for the input.
+    # Everything that the bytes depend on, except the input.
     settings: dict[str, str]
     # Digest of the part file.
     output: str
 
 
 class ResumableOutput:
-    """Writes lines to a file that appears whole at the end, or goes on after a kill.
+    """Writes lines to a file that appears whole at the end, or can be resumed after a kill.
 
-    A context manager. Left by an error in the data or the model, it removes what this process has
-    begun; left by anything else (Ctrl-C, a full disk) it keeps that, and says how to go on. It
-    always keeps what an earlier run had done.
+    A context manager. After an error in the data or the model it removes the part file that this
+    process created. After any other exception (Ctrl-C, a full disk) it keeps the file, and logs how
+    to resume. It always keeps the work of an earlier run.
 
-    :ivar settings: all that the bytes depend on, but for the input: also how they are compressed.
-    :ivar finished: whether the earlier run had nothing left to do.
-    :ivar last_skipped: the last of the lines that `remaining` left out; None if there are none.
+    :ivar settings: everything that the bytes depend on, except the input; includes the compression.
+    :ivar finished: whether the earlier run had done all the work.
+    :ivar last_skipped: the last of the lines that `remaining` skipped, or None.
 
-    :param path: the file that will appear; compressed where the name says so, as by ``.gz``.
-    :param settings: everything that the bytes depend on, but for the input; kept to be compared.
-    :param resume: whether to go on with an unfinished run where there is one.
-    :param chunk_lines: lines of a chunk; None where the writer says at which pieces chunks end.
+    :param path: the final file; it is compressed according to its name.
+    :param settings: everything else that the bytes depend on, except the input.
+    :param chunk_lines: lines per chunk; None if the caller of `write` decides where chunks end.
     """
 
     def __init__(
@@ -132,29 +130,29 @@ class ResumableOutput:
         self._resume = resume
         self._chunk_lines = chunk_lines
         self._digest, self._output_digest = new_digest(), new_digest()
-        # What an earlier run had done, and what the journal says now.
+        # The journal of the earlier run, and the present one.
         self._begun = self._promised = Journal(0, 0, "", False, self.settings, "")
-        # Lines handed to this object, those of the earlier run counted, and those in whole chunks.
+        # Number of lines written, the earlier run's included, and of lines in whole chunks.
         self._lines = self._lines_in_chunks = 0
         self.finished = False
         self.last_skipped: InputLines | None = None
         self._failed = False
 
     def __enter__(self) -> Self:
-        """Lock the part file, and find out how far it is good.
+        """Lock the part file, and find out how much of it is valid.
 
-        :raises PhrasescoreError: if another run has it; if it is not ours; if it holds an
-            unfinished run that is not to be resumed, or one with other settings; if it is damaged.
+        :raises PhrasescoreError: if another run has locked it, it is not ours or damaged, or it
+            holds an unfinished run that is not to be resumed or has other settings.
         """
         with contextlib.ExitStack() as stack:
-            made = [path for path in (self.part, self.journal) if not os.path.exists(path)]
+            created = [path for path in (self.part, self.journal) if not os.path.exists(path)]
             with writing(self.path):
                 self._file = stack.enter_context(open_at_end(self.part))
             self._lock()
             try:
                 self._begin()
             except BaseException:
-                _remove(*made, self._new_journal)
+                _remove(*created, self._new_journal)
                 raise
             self._compressor = self._new_compressor()
             self._writer = stack.enter_context(ThreadPoolExecutor(1))
@@ -163,10 +161,9 @@ class ResumableOutput:
         return self
 
     def _begin(self) -> None:
-        """Cut the part file to its whole chunks, and write the journal."""
         self._begun = self._read_journal()
         self._lines = self._lines_in_chunks = self._begun.lines
-        # The part file of a finished output is empty: its bytes are in the output.
+        # The part file of a finished output is empty, because it was renamed to the output.
         self._num_bytes = 0 if self.finished else self._begun.num_bytes
         with writing(self.path):
             self._file.truncate(self._num_bytes)
@@ -177,43 +174,42 @@ class ResumableOutput:
     def _lock(self) -> None:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The run that had the lock may have renamed the file meanwhile.
-            there = os.fstat(self._file.fileno()).st_ino == os.stat(self.part).st_ino
+            # The run that had the lock may have renamed the file since we opened it.
+            is_ours = os.fstat(self._file.fileno()).st_ino == os.stat(self.part).st_ino
         except (BlockingIOError, FileNotFoundError):
-            there = False
-        if not there:
+            is_ours = False
+        if not is_ours:
             raise PhrasescoreError(f"{self.part}: another run is writing this file")
         _locked.add(self._file)
 
     def _read_journal(self) -> Journal:
-        """Return how far the part file is good."""
         size = os.fstat(self._file.fileno()).st_size
-        anew = f"delete it and {self.journal} to start anew"
+        start_over = f"delete it and {self.journal} to start over"
         try:
-            found = read_state(self.journal, Journal)
+            journal = read_state(self.journal, Journal)
         except DataError as error:
-            raise PhrasescoreError(f"{error}; {anew}") from error
-        if found is None and size:
+            raise PhrasescoreError(f"{error}; {start_over}") from error
+        if journal is None and size:
             raise PhrasescoreError(
-                f"{self.part}: this name is needed for the unfinished output; there is a file "
-                "of this name that no run of phrasescore has left"
+                f"{self.part}: expected the file of an unfinished run, found another file; rename "
+                "it, since the output needs this name"
             )
-        if found is None or found.lines == 0:
+        if journal is None or journal.lines == 0:
             return self._begun
-        is_output = found.complete and size == 0 and os.path.isfile(self.path)
+        is_output = journal.complete and size == 0 and os.path.isfile(self.path)
         if is_output and not self._resume:
             return self._begun  # no work is lost
-        finished = is_output and self._is_good(found, self.path)
-        if not finished and not self._is_good(found, self.part):
-            raise PhrasescoreError(f"{self.part} is damaged, or is not there; {anew}")
+        finished = is_output and self._is_good(journal, self.path)
+        if not finished and not self._is_good(journal, self.part):
+            raise PhrasescoreError(f"{self.part} is damaged or missing; {start_over}")
         if not self._resume:
             raise PhrasescoreError(
-                f"{self.part} holds {found.lines:,} lines of an unfinished run: go on with "
-                f"--resume, or {anew}"
+                f"{self.part} holds {journal.lines:,} lines of an unfinished run: go on with "
+                f"--resume, or {start_over}"
             )
-        check_same_run(found.settings, self.settings, self.part, anew)
-        self.finished = finished  # killed between its last two steps
-        return found
+        check_same_run(journal.settings, self.settings, self.part, start_over)
+        self.finished = finished  # the earlier run was killed between its last two steps
+        return journal
 
     def _is_good(self, journal: Journal, path: str) -> bool:
         """Return whether a file begins with the bytes that the journal promises."""
@@ -226,23 +222,23 @@ class ResumableOutput:
         return not left and journal.output == self._output_digest.hexdigest()
 
     def remaining(self, blocks: Iterable[_Lines], path: str) -> Iterator[_Lines]:
-        """Return the lines that no earlier run has done; to be called once, on entering.
+        """Return the lines that no earlier run has done; call it once, after entering.
 
         :param blocks: all lines of the input; with ``chunk_lines`` they are cut where chunks end.
-        :param path: of the input, for messages.
-        :raises DataError: if the lines before are not those that the earlier run has read, or if
-            that run had come to the end of the input, and there are more lines now.
+        :raises DataError: if the skipped lines differ from those of the earlier run, or if that run
+            had reached the end of the input, and there are more lines now.
         """
         blocks = self._skip(self._cut(blocks), path)
         done = self._begun.lines
         at_end = self.finished or bool(self._chunk_lines and done % self._chunk_lines)
-        # Where the earlier run has come to the end, new lines have no chunk of their own.
+        # New lines after the end of the earlier run would not start a new chunk.
         if at_end and next(blocks, None) is not None:
-            made = self.path if self.finished else self.part
-            problem = f"has more lines than the {done:,} that {made} was made from"
-            raise DataError(path, None, problem)
+            output = self.path if self.finished else self.part
+            raise DataError(
+                path, None, f"has more lines than the {done:,} that {output} was made from"
+            )
         if self.finished:
-            _logger.info("%s is there already; there was nothing left to do", self.path)
+            _logger.info("%s is complete; there was nothing left to do", self.path)
         elif done:
             _logger.info("going on after line %s", f"{done:,}")
         elif self._resume:
@@ -250,7 +246,7 @@ class ResumableOutput:
         return blocks
 
     def _cut(self, blocks: Iterable[_Lines]) -> Iterator[_Lines]:
-        """Yield the same lines in blocks that end where a chunk does."""
+        """Yield the same lines in blocks that end where chunks do."""
         for block in blocks:
             size, first = self._chunk_lines or block.num_lines, 0
             while first < block.num_lines:
@@ -260,7 +256,7 @@ class ResumableOutput:
                 first += part.num_lines
 
     def _skip(self, blocks: Iterator[_Lines], path: str) -> Iterator[_Lines]:
-        """Return the lines after those that are done, which must be the same as they were."""
+        """Skip the lines that are done, after checking that they have not changed."""
         left = self._begun.lines
         for block in blocks if left else ():
             self.last_skipped = done = block.lines(0, min(left, block.num_lines))
@@ -271,19 +267,18 @@ class ResumableOutput:
                     blocks = chain([block.lines(done.num_lines, block.num_lines)], blocks)
                 break
         if self._begun.lines and self._digest.hexdigest() != self._begun.input:
-            those = f"that {self.path} was made from" if self.finished else f"of {self.part}"
-            problem = f"its first {self._begun.lines:,} lines are not those {those}"
-            raise DataError(path, None, problem)
+            output = self.path if self.finished else self.part
+            problem = f"lines differ from those that {output} was made from"
+            raise DataError(path, None, f"its first {self._begun.lines:,} {problem}")
         return blocks
 
     def write(
         self, data: bytes, input_data: bytes, num_lines: int, *, ends_chunk: bool = True
     ) -> None:
-        """Append some whole lines; at the end of a chunk, all before will be on the disk.
+        """Append whole lines. When a chunk ends, all lines up to its end will be synced.
 
-        :param input_data: the input lines that they were made from.
-        :param num_lines: how many input lines these are.
-        :param ends_chunk: without ``chunk_lines``, whether a chunk ends here.
+        :param input_data: the input lines that the data were made from.
+        :param ends_chunk: whether a chunk ends here; ignored with ``chunk_lines``.
         """
         self._digest.update(input_data)
         self._submit(
@@ -296,10 +291,7 @@ class ResumableOutput:
             self._end_chunk()
 
     def flush(self) -> None:
-        """End the last chunk, and wait until all that was written is on the disk.
-
-        :raises PhrasescoreError: if it cannot be written.
-        """
+        """End the last chunk, and wait until everything is on the disk."""
         if self._lines > self._lines_in_chunks:
             self._end_chunk()
         while self._waiting:
@@ -316,7 +308,7 @@ class ResumableOutput:
         self._waiting.append(self._writer.submit(self._do, work))
 
     def _do(self, work: Callable[[], None]) -> None:
-        # Nothing may follow a failure: the journal would promise bytes that are not there.
+        # Nothing may follow a failure, or the journal would promise bytes that are not there.
         if self._failed:
             return
         self._failed = True
@@ -348,7 +340,7 @@ class ResumableOutput:
         return None if self._form is None else self._form.new_compressor()
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        """Let the file appear; after an error, keep or remove the part file."""
+        """Rename the part file to the output; after an error, keep or remove it."""
         with self._stack:
             if kind is not None:
                 self._leave(kind)
@@ -365,14 +357,14 @@ class ResumableOutput:
             _remove(self.journal, self._new_journal, *([self.part] if self.finished else []))
 
     def _leave(self, kind: type[BaseException]) -> None:
-        """Keep the part file if a later run can go on from it."""
+        """Keep the part file if a later run can resume from it."""
         for future in self._waiting:
             future.cancel()
         self._writer.shutdown()
         if self.finished:
-            os.unlink(self.part)  # all is in the output; the journal still says so
+            os.unlink(self.part)  # the output has all lines, and the journal still says so
             return
-        # A wrong line or model will be wrong again; what was stopped from outside may go on.
+        # Wrong data or a wrong model would fail again; an interrupted run can be resumed.
         wrong = issubclass(kind, PhrasescoreError) and kind is not PhrasescoreError
         if self._promised.lines == 0 or (wrong and self._begun.lines == 0):
             _remove(self.part, self.journal, self._new_journal)

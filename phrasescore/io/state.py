@@ -1,9 +1,8 @@
-"""The state of a run that can be resumed: a JSON file, and digests of what the run depends on.
+"""Save the state of a resumable run as JSON, and compute digests of what the run depends on.
 
-A state is a `msgspec.Struct`. Its file has ``format`` beside the fields, and appears whole. All
-that the result of a run depends on is kept in it as well, and compared before the run goes on:
-`check_same_run`. A digest is a short number for content, equal where the content is: blake2b of 16
-bytes.
+A state is a `msgspec.Struct`. Its file has the key ``format`` in addition to the fields, and is
+replaced as a whole. It also records everything that the result depends on; `check_same_run`
+compares this before a run is resumed. Digests are blake2b of 16 bytes.
 """
 
 import contextlib
@@ -23,7 +22,7 @@ from phrasescore.io.text import open_input
 FORMAT = 1
 DIGEST_SIZE = 16  # bytes
 
-# Numbers of a state, which nobody may have made larger than a run of any length makes them.
+# Numbers of a state, limited to what a real run can reach.
 Number = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e12)]
@@ -32,15 +31,12 @@ _State = TypeVar("_State", bound=msgspec.Struct)
 
 
 def write_state(path: str | os.PathLike[str], state: msgspec.Struct) -> None:
-    """Replace a state file as a whole, synced to the disk.
-
-    :raises PhrasescoreError: if it cannot be written.
-    """
+    """Replace a state file as a whole, synced to the disk."""
     path = os.fspath(path)
     new = f"{path}.new"
     values = {"format": FORMAT, **msgspec.to_builtins(state)}
     with writing(path):
-        # Neither a link nor a pipe of this name is written to: the folder may be a stranger's.
+        # Never follow a link or write to a pipe of this name: the folder may be somebody else's.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
         descriptor = os.open(new, flags | os.O_CLOEXEC, 0o666)
         try:
@@ -56,34 +52,33 @@ def write_state(path: str | os.PathLike[str], state: msgspec.Struct) -> None:
 
 
 def read_state(path: str | os.PathLike[str], kind: type[_State]) -> _State | None:
-    """Return the state in a file, None where there is no file.
+    """Return the state in a file of the type ``kind``, or None if there is no file.
 
-    :param kind: the type of the state.
-    :raises DataError: if the file is not a state of this kind and format.
+    :raises DataError: if the file is not a state of this type and format.
     """
     path = os.fspath(path)
     try:
         values = msgspec.json.decode(read_plain(path, MAX_JSON), type=dict[str, Any])
-        found = values.pop("format", None)
-        if found != FORMAT:
-            raise msgspec.ValidationError(f"expected format {FORMAT}, got {found!r}")
+        version = values.pop("format", None)
+        if version != FORMAT:
+            raise msgspec.ValidationError(f"expected format {FORMAT}, got {version!r}")
         return msgspec.convert(values, kind)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise DataError(path, None, f"cannot open: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        problem = f"expected the state of a run of this version: {error}"
-        raise DataError(path, None, problem) from error
+        raise DataError(
+            path, None, f"expected the state of a run of this version: {error}"
+        ) from error
 
 
 def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any], where: str, cure: str) -> None:
-    """Check that a run may go on: that it is about the same as the one that was begun.
+    """Check that a run to resume has the same properties as when it was started.
 
-    :param old: of the run that was begun, by name.
     :param where: what holds the run, for the message.
     :param cure: what else the user can do.
-    :raises PhrasescoreError: at the first name, in the order of the alphabet, whose values differ.
+    :raises PhrasescoreError: naming the first property that differs, in alphabetical order.
     """
     for key in sorted({*old, *new}):
         if old.get(key) != new.get(key):
@@ -94,12 +89,12 @@ def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any], where: str, c
 
 
 def new_digest(content: bytes = b"") -> "hashlib.blake2b":
-    """Return a digest to which more content may be added, piece by piece."""
+    """Return a digest that more content can be added to."""
     return hashlib.blake2b(content, digest_size=DIGEST_SIZE)
 
 
 def digest_text(text: str) -> str:
-    """Return the digest of a text, which may hold file names that are not UTF-8."""
+    """Return the digest of a text, which may contain file names that are not UTF-8."""
     return new_digest(text.encode(errors="surrogateescape")).hexdigest()
 
 
@@ -114,20 +109,17 @@ def digest_file(path: Path) -> str:
 
 
 def digest_content(path: str) -> str:
-    """Return the digest of what a file holds, decompressed; ``-`` is stdin.
-
-    :raises DataError: if it cannot be read.
-    """
+    """Return the digest of a file's decompressed content; ``-`` is stdin."""
     with open_input(path) as stream:
         return hashlib.file_digest(stream, new_digest).hexdigest()
 
 
 class FileDigests:
-    """Digests of files and folders as they lie on the disk.
+    """Digests of files and folders on the disk.
 
-    A file is read again only where its size or time of change is another one.
+    A file is read again only if its size or modification time has changed.
 
-    :param known: of an earlier run, by path: size, time of change in ns, digest.
+    :param known: size, modification time in ns and digest by path, from an earlier run.
     :param written: the content that some files are going to have.
     """
 
@@ -138,17 +130,15 @@ class FileDigests:
     def digest(self, path: Path) -> str:
         """Return the digest of a file, or of a folder's files and their names.
 
-        Files whose names begin with a dot do not count: Snakemake marks folders so.
-
-        :raises DataError: if it is not there or cannot be read.
+        Files whose names begin with a dot are ignored: Snakemake puts such files into folders.
         """
         try:
             if not path.is_dir():
                 return self._digest_file(path)
             parts = [
-                f"{found.relative_to(path)} {self._digest_file(found)}"
-                for found in sorted(path.rglob("*"))
-                if found.is_file() and not found.name.startswith(".")
+                f"{file.relative_to(path)} {self._digest_file(file)}"
+                for file in sorted(path.rglob("*"))
+                if file.is_file() and not file.name.startswith(".")
             ]
         except OSError as error:
             raise DataError(str(path), None, f"cannot open: {error.strerror}") from error
@@ -158,9 +148,9 @@ class FileDigests:
         if path in self._written:
             return new_digest(self._written[path]).hexdigest()
         status = os.stat(path)
-        is_now = [status.st_size, status.st_mtime_ns]
-        size, changed, found = self.known.get(str(path), (None, None, ""))
-        if [size, changed] != is_now:
-            found = digest_file(path)
-            self.known[str(path)] = [*is_now, found]
-        return str(found)
+        current = [status.st_size, status.st_mtime_ns]
+        size, changed, digest = self.known.get(str(path), (None, None, ""))
+        if [size, changed] != current:
+            digest = digest_file(path)
+            self.known[str(path)] = [*current, digest]
+        return str(digest)

@@ -1,10 +1,9 @@
-"""Read text files as bytes: plain, compressed, or stdin, whose path is ``-``.
+"""Read plain or compressed text files, or stdin (``-``), as bytes.
 
-Everything here works on bytes, because the bytes of a line have to survive a run untouched. A
-line ends at U+000A and nowhere else: the ``\\r`` of CRLF, U+0085 and U+2028 are ordinary content.
-Words are separated by U+0020 and nothing else. A byte order mark at the beginning of any input is
-an error: Moses and KenLM take it for a part of the first word.
-:mod:`phrasescore.io.output` writes files.
+The functions work on bytes, so that the bytes of a line survive a run unchanged. A line ends at
+U+000A only: the ``\\r`` of CRLF, U+0085 and U+2028 are ordinary content. Words are separated by
+U+0020 only. A byte order mark at the beginning of a file is an error, because Moses and KenLM take
+it for a part of the first word. :mod:`phrasescore.io.output` writes files.
 """
 
 import codecs
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 BLOCK_SIZE = 1 << 18  # bytes; larger blocks fall out of the cache and are slower to parse
 MAX_LINE = 1 << 26  # bytes; a longer line means that the file is not text
 
-# A number as Moses' files have it: no "inf", no "nan", no spaces or underscores.
-# Possessive: so that a text that is none of any length is refused in one pass over it.
+# A number in Moses' files: no "inf", no "nan", no spaces or underscores. The possessive
+# quantifiers refuse other text of any length in one pass.
 NUMBER = r"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
 
 _ATTRIBUTE = re.compile(r'\s[^\s"=]+="')
@@ -39,28 +38,27 @@ _SHOWN = 60  # characters of the offending text in a message
 
 
 class InputLines(Protocol):
-    """Some consecutive lines of an input, such as a block of a phrase table."""
+    """Consecutive lines of an input, such as a block of a phrase table."""
 
     @property
     def before(self) -> int:
-        """How many lines of the input come before."""
+        """Number of lines of the input before these."""
 
     @property
     def num_lines(self) -> int:
-        """How many lines there are."""
+        """Number of these lines."""
 
     @property
     def raw(self) -> bytes:
-        """The bytes of the lines."""
+        """The bytes of these lines."""
 
     def lines(self, first: int, after: int) -> Self:
-        """Return the lines from number ``first`` to before ``after``, counted from 0."""
+        """Return the lines from ``first`` up to, not including, ``after``, counted from 0."""
 
 
 def _decompression_errors() -> tuple[type[Exception], ...]:
-    """Return the errors that the implementations behind xopen raise on damaged data."""
     errors: list[type[Exception]] = [zlib.error, lzma.LZMAError, EOFError]
-    for name in ("isal.isal_zlib", "zlib_ng.zlib_ng"):  # which are there depends on the machine
+    for name in ("isal.isal_zlib", "zlib_ng.zlib_ng"):  # their presence depends on the machine
         with contextlib.suppress(ImportError):
             errors.append(importlib.import_module(name).error)
     return tuple(errors)
@@ -72,7 +70,7 @@ _DECOMPRESSION_ERRORS = _decompression_errors()
 def shorten(text: str | bytes) -> str:
     """Return some input in quotes for a message, cut at 60 characters.
 
-    Bytes are shown as the text that they are; those that are no UTF-8, as escapes.
+    Bytes are decoded; bytes that are not UTF-8 become escapes.
 
     >>> shorten("0,5"), shorten("été".encode()), shorten(b"\\xff")
     ("'0,5'", "'été'", "'\\\\\\\\xff'")
@@ -83,12 +81,12 @@ def shorten(text: str | bytes) -> str:
     return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."
 
 
-# Compressed bytes that are read at a time, so that their place says how far the text is read.
+# Compressed bytes per read, so that the file position tells how far the text is read.
 _PACKED_BLOCK = 1 << 16
 
 
 class _PackedBytes(io.RawIOBase):
-    """Compressed bytes that are read in small pieces, whatever a decompressor asks for."""
+    """Compressed bytes that are read in small pieces, even if a decompressor asks for more."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source
@@ -109,9 +107,8 @@ class _CheckedReader(io.RawIOBase):
         self, path: str, source: ByteSource, opened: BinaryIO | None, form: str = "plain"
     ) -> None:
         """
-        :param source: the stream to read; of compressed data, the decompressor.
+        :param source: the stream to read; for compressed data, the decompressor.
         :param opened: the file underneath, which is closed at the end; None for stdin.
-        :param form: the name of the compressed format, for messages.
         """
         self._form = form
         self._path = path
@@ -120,7 +117,7 @@ class _CheckedReader(io.RawIOBase):
         self._at_start = True
 
     def share(self) -> float:
-        """Return the share of the file that is read, from 0 to 1; 0 where it is not known."""
+        """Return the share of the file that has been read, from 0 to 1; 0 if unknown."""
         if self._opened is None or self._opened.closed:
             return 0.0
         size = os.fstat(self._opened.fileno()).st_size
@@ -139,7 +136,7 @@ class _CheckedReader(io.RawIOBase):
         except _DECOMPRESSION_ERRORS as error:
             raise DataError(self._path, None, f"corrupt {self._form} data: {error}") from error
         except OSError as error:
-            # gzip.BadGzipFile is an OSError without an errno, and so is what bz2 raises.
+            # gzip.BadGzipFile and bz2's errors are OSErrors without an errno.
             problem = f"corrupt {self._form}: {error}"
             if error.errno:
                 problem = f"cannot read: {error.strerror}"
@@ -162,12 +159,12 @@ class _CheckedReader(io.RawIOBase):
 def open_input(path: str) -> io.BufferedReader:
     """Open a file for reading bytes; gzip, bzip2 and xz are recognised by their first bytes.
 
-    :param path: ``-`` is stdin, which may be compressed too and is left open at the end. A file
-        called ``.gz`` has to be gzip, and so on. Several compressed files in one are one text.
-    :raises DataError: at the call, when the file cannot be opened or is not what its name says; on
-        reading, when the text begins with a byte order mark, or compressed data are truncated or
-        corrupt, or gzip is followed by others. The error about compressed data has no line;
-        `read_blocks` and `read_lines` add the last one that they have read.
+    :param path: ``-`` is stdin, which may be compressed, too, and is not closed. A file whose name
+        ends in ``.gz`` must be gzip, and so on. Concatenated compressed files are one text.
+    :raises DataError: at the call, if the file cannot be opened or its format differs from its
+        name; on reading, if the text begins with a byte order mark, or compressed data are
+        truncated or corrupt. The error about compressed data has no line number; `read_blocks` and
+        `read_lines` add the last line that they have read.
     """
     opened: io.BufferedReader | None = None
     if path != "-":
@@ -181,25 +178,26 @@ def open_input(path: str) -> io.BufferedReader:
             start = stream.peek(16)
         except OSError as error:
             raise DataError(path, None, f"cannot read: {error.strerror}") from error
-        found, named = compression_of(start), compression_by_name(path)
-        if named is not None and named is not found:
+        form, named = compression_of(start), compression_by_name(path)
+        if named is not None and named is not form:
             shown = shorten(start[:8]) if start else "an empty file"
-            problem = f"expected {named.name} data, as the name says, found {shown}"
-            raise DataError(path, None, problem)
-        if found is not None:
-            source: ByteSource = found.decompress(cast(BinaryIO, _PackedBytes(stream)))
+            raise DataError(
+                path, None, f"expected {named.name} data, as the name says, found {shown}"
+            )
+        if form is not None:
+            source: ByteSource = form.decompress(cast(BinaryIO, _PackedBytes(stream)))
         else:
             source = stream
     except BaseException:
         if opened is not None:
             opened.close()
         raise
-    form = "plain" if found is None else found.name
-    return io.BufferedReader(_CheckedReader(path, source, opened, form), BLOCK_SIZE)
+    name = "plain" if form is None else form.name
+    return io.BufferedReader(_CheckedReader(path, source, opened, name), BLOCK_SIZE)
 
 
 def _stdin() -> io.BufferedReader:
-    """Return stdin as bytes with a peek(), also where a test runner has replaced it."""
+    """Return stdin as bytes with a peek(), even if a test runner has replaced it."""
     if sys.stdin is None:  # as after "<&-" in a shell
         raise DataError("-", None, "cannot open: this process was started without a stdin")
     stream: object = sys.stdin.buffer
@@ -211,13 +209,12 @@ def _stdin() -> io.BufferedReader:
 def read_blocks(path: str) -> Iterator[bytes]:
     """Yield a file as blocks of whole lines, each about a quarter of a megabyte.
 
-    Every block ends with a newline, except that the last one lacks it where the file does: joined
-    together the blocks are the file. This is the fast way to read, and the one that keeps
-    the last newline or its absence.
+    The blocks are the file's bytes: each ends with a newline, except that the last one lacks it if
+    the file does. This is the fast way to read.
 
-    :raises DataError: at the first ``next`` if the file cannot be opened, later if compressed data
-        are damaged (with the number of the last line that was read before, if there is one) or a
-        line is longer than 64 MiB, which text never is.
+    :raises DataError: at the first ``next`` if the file cannot be opened; later if compressed data
+        are damaged (with the number of the last line before, if any) or a line is longer than
+        64 MiB, which text never is.
     """
     lines = 0
     pending: list[bytes] = []
@@ -227,13 +224,14 @@ def read_blocks(path: str) -> Iterator[bytes]:
         assert isinstance(reader, _CheckedReader)
         while True:
             try:
-                # read1, not read: the bytes before a damaged place are handed over first.
+                # read1, not read: it returns the bytes before a damaged place first.
                 chunk = stream.read1(BLOCK_SIZE)
             except DataError as error:
                 if lines == 0:
                     raise
-                problem = f"{error.problem}, somewhere after this line"
-                raise DataError(path, lines, problem) from error
+                raise DataError(
+                    path, lines, f"{error.problem}, somewhere after this line"
+                ) from error
             if not chunk:
                 break
             end = chunk.rfind(b"\n") + 1
@@ -241,8 +239,12 @@ def read_blocks(path: str) -> Iterator[bytes]:
                 pending.append(chunk)
                 pending_size += len(chunk)
                 if pending_size > MAX_LINE:
-                    problem = f"expected lines of text, found one of more than {MAX_LINE} bytes"
-                    raise DataError(path, lines + 1, f"{problem}; is this a binary file?")
+                    raise DataError(
+                        path,
+                        lines + 1,
+                        f"expected lines of text, found one of more than {MAX_LINE} bytes; "
+                        "is this a binary file?",
+                    )
                 continue
             block = b"".join((*pending, chunk[:end]))
             pending = [chunk[end:]]
@@ -258,8 +260,8 @@ def read_blocks(path: str) -> Iterator[bytes]:
 def read_lines(path: str) -> Iterator[bytes]:
     """Yield the lines of a file without their newline, lazily.
 
-    Lines end at U+000A only; a ``\\r`` before it stays. A last line without a newline is a line
-    like any other; a caller to whom the difference matters uses `read_blocks`.
+    A ``\\r`` before the newline stays. A missing newline at the end of the file makes no
+    difference; use `read_blocks` to see it.
 
     :raises DataError: as `read_blocks`.
     """
@@ -285,11 +287,7 @@ def split_block(block: bytes) -> list[bytes]:
 
 
 def decode(path: str, line_number: int, raw: bytes) -> str:
-    """Return a line as text; a byte that is not UTF-8 is an error, never replaced.
-
-    :param line_number: 1-based.
-    :raises DataError: naming file, line and the offending byte with its place in the line.
-    """
+    """Return a line as text; a byte that is not UTF-8 is an error and never replaced."""
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -298,7 +296,7 @@ def decode(path: str, line_number: int, raw: bytes) -> str:
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """Return the words of a sentence, which U+0020 alone separates.
+    """Return the words of a sentence, which are separated by U+0020 only.
 
     >>> split_words(" la  maison ")
     ('la', 'maison')
@@ -308,38 +306,37 @@ def split_words(text: str) -> tuple[str, ...]:
 
 
 class Markup:
-    """The tags of Moses' -xml-input in a source text, as moses/XmlOption.cpp takes them apart.
+    """The tags of Moses' -xml-input in a source text, as moses/XmlOption.cpp parses them.
 
-    A letter follows the opening bracket at once: ``a < b`` has no tag. A name in brackets alone,
-    such as ``<num>``, is a word, and so are ``<s>`` and ``</s>``.
+    A tag has a letter directly after the opening bracket: ``a < b`` has no tag. A bare name in
+    brackets, such as ``<num>``, is a word, and so are ``<s>`` and ``</s>``.
 
-    :param opening: the brackets, which Moses' option -xml-brackets names.
-    :param every_tag: whether a name in brackets is a tag, too, as it is to Moses with -xml-input.
+    :param opening: the opening bracket; Moses' option -xml-brackets sets both brackets.
+    :param every_tag: whether a bare name in brackets is a tag, too, as with Moses' -xml-input.
     """
 
     def __init__(self, opening: str = "<", closing: str = ">", *, every_tag: bool = False) -> None:
         self._opening, self._every_tag = opening, every_tag
         left, right = re.escape(opening), re.escape(closing)
-        # Possessive: so that text of any length is read in one pass over it.
+        # The possessive quantifiers read text of any length in one pass.
         content = rf'(?:"(?:(?!{right})[^"])*+"|(?!{left}|{right}).)*+'
         self._tag = re.compile(rf"{left}(/?)([A-Za-z](?:(?!{right})[^\s/])*+)({content}){right}")
 
     def check(self, path: str, line_number: int, text: str) -> None:
-        """Refuse a line with markup.
-
-        :param line_number: 1-based.
-        :raises DataError: naming file, line and the first tag.
-        """
+        """Refuse a line with markup."""
         tag = self._find(text) if self._opening in text else None
-        if tag is None and _TRANSLATION in text:  # in the brackets of some -xml-brackets
+        if tag is None and _TRANSLATION in text:  # a tag in other brackets (-xml-brackets)
             tag = text[text.rfind(" ", 0, text.index(_TRANSLATION)) + 1 :]
         if tag is not None:
-            problem = f"expected words, found markup: {shorten(tag)}"
-            cure = "take it out, or escape it if it is words, as &lt; and &gt;"
-            raise DataError(path, line_number, f"{problem}; {cure}")
+            raise DataError(
+                path,
+                line_number,
+                f"expected words, found markup: {shorten(tag)}; take it out, or escape it if it "
+                "is words, as &lt; and &gt;",
+            )
 
     def _find(self, text: str) -> str | None:
-        """Return a tag that has an attribute, is empty as ``<wall/>``, or is closed later."""
+        """Return the first tag that has an attribute, is empty as ``<wall/>``, or is closed."""
         opened: dict[str, str] = {}
         for tag in self._tag.finditer(text):
             is_end, name, content = tag.groups()
@@ -352,21 +349,21 @@ class Markup:
         return None
 
 
-# Of the brackets that Moses has where -xml-brackets names no others.
+# Markup in Moses' default brackets.
 MARKUP = Markup()
 
 
 def is_stream(path: str) -> bool:
-    """Return whether a path leads to a stream, read once only: stdin, or a shell's ``<(...)``."""
+    """Return whether a path is a stream, which can be read only once: stdin or ``<(...)``."""
     return path == "-" or (
         os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
     )
 
 
 def same_file(first: str, second: str) -> bool:
-    """Return whether two paths lead to one file, also by way of links; ``-`` is never the same.
+    """Return whether two paths lead to the same file, also through links; ``-`` never does.
 
-    Paths to files that do not exist yet are compared after resolving links and ``..``.
+    Paths of files that do not exist yet are compared after resolving links and ``..``.
     """
     if "-" in (first, second):
         return False

@@ -1,9 +1,9 @@
 """The element-wise parts of a decoder step, each in one pass over memory.
 
-Between two matrix products a step reads rows that belong to a node's parent, its root and its last
-word, adds them up and squashes the sums. As separate tensor operations that costs as much time as
-the products themselves; here each node's rows are read once, where they lie. On a GPU the same
-functions are plain torch.
+Between two matrix products, a step reads rows that belong to a node's parent, its root and its last
+word, adds them up and applies an activation function. As separate tensor operations this would take
+as long as the products; here each node's rows are read once, in place. On a GPU the same functions
+use plain torch.
 """
 
 import numba
@@ -24,8 +24,8 @@ from phrasescore.kernels.vector_math import (
 def thirds(row):  # type: ignore[no-untyped-def]
     """Return the three parts of a row: of z, of r and of the candidate.
 
-    An index like ``j + size`` often compiles to a gather, because it might be negative and count
-    from the end; parts of their own are read eight or sixteen numbers at a time.
+    An index like ``j + size`` often compiles to a gather, because it could be negative and count
+    from the end; separate parts are read eight or sixteen numbers at a time.
     """
     size = len(row) // 3
     return row[:size], row[size : 2 * size], row[2 * size :]
@@ -50,7 +50,7 @@ def _decoder_step(  # type: ignore[no-untyped-def]
             z = read(product_z, j, unit, scales_z) + widen(outer_z[j]) + widen(word_z[j])
             r = read(product_r, j, unit, scales_r) + widen(outer_r[j]) + widen(word_r[j])
             update[j], reset[j] = sigmoid(z), sigmoid(r)
-        # A candidate waits for its reset. In a loop of its own it finds all of them ready.
+        # A candidate depends on its reset gate; a separate loop finds all of them ready.
         for j in range(size):
             inner = read(product_h, j, unit, scales_h) + widen(outer_h[j])
             candidate = tanh(widen(word_h[j]) + reset[j] * inner)
@@ -127,9 +127,9 @@ def decoder_step(
 ) -> None:
     """Write the nodes' states into ``out``, ``(nodes, hidden)``.
 
-    Cho et al. (2014), appendix A.1.1: z', r', h~' and their blend.
+    Cho et al. (2014), appendix A.1.1: z', r', h~' and their combination.
 
-    :param products: U'_z h', U'_r h' and U' h' of the parents that go on, ``(rows, 3 * hidden)``.
+    :param products: U'_z h', U'_r h' and U' h' of the needed parents, ``(rows, 3 * hidden)``.
     :param positions: ``(nodes,)``: the row of ``products`` of each node's parent.
     :param context: C_z c, C_r c and C c of each root, ``(roots, 3 * hidden)``.
     :param roots: ``(nodes,)``: each node's root.
@@ -139,8 +139,8 @@ def decoder_step(
     :param parents: ``(nodes,)``: the row of ``old`` of each node's parent.
     """
     if is_fused(out):
-        numbers = (positions, context, roots, table, words, old, parents, out)
-        _decoder_step(*arrays(*products.parts(), *numbers))
+        inputs = (positions, context, roots, table, words, old, parents, out)
+        _decoder_step(*arrays(*products.parts(), *inputs))
         return
     size = out.shape[1]
     total = products.values.index_select(0, positions).add_(context.index_select(0, roots))
@@ -164,10 +164,10 @@ def maxout(
 ) -> None:
     """Write s, the maxout units, into ``out``, ``(nodes, units)``.
 
-    Column j of the first half and column j of the second are the two inputs of unit j.
+    The inputs of unit j are column j of the first half and column j of the second half.
 
     :param products: O_h h', ``(nodes, 2 * units)``.
-    :param context: O_c c with the bias of each root, ``(roots, 2 * units)``.
+    :param context: O_c c plus the bias, for each root, ``(roots, 2 * units)``.
     :param table: O_y y of each word, ``(words, 2 * units)``.
     """
     if is_fused(out):
@@ -193,8 +193,8 @@ def encoder_gates(
     :param table: W_z e, W_r e and W e of each word with the biases, ``(words, 3 * hidden)``.
     """
     if is_fused(update):
-        numbers = (table, words, old, parents, update, masked)
-        _encoder_gates(*arrays(*products.parts(), *numbers))
+        inputs = (table, words, old, parents, update, masked)
+        _encoder_gates(*arrays(*products.parts(), *inputs))
         return
     size = update.shape[1]
     gates = table[:, : 2 * size].index_select(0, words)
@@ -214,8 +214,8 @@ def encoder_blend(
 ) -> None:
     """Write the nodes' states into ``out``, ``(nodes, hidden)``; ``products`` is U (r * h)."""
     if is_fused(out):
-        numbers = (table, words, old, parents, update, out)
-        _encoder_blend(*arrays(*products.parts(), *numbers))
+        inputs = (table, words, old, parents, update, out)
+        _encoder_blend(*arrays(*products.parts(), *inputs))
         return
     size = update.shape[1]
     candidate = table[:, 2 * size :].index_select(0, words).add_(products.values).tanh_()

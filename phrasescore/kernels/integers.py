@@ -1,9 +1,9 @@
-"""Matrix products of 8-bit integers: rounding their factors, and scaling the products.
+"""Matrix products of 8-bit integers: round the factors, and scale the products.
 
-A row of numbers becomes integers from -127 to 127 times a scale of its own, its largest number by
-127; so does a column of a matrix. Integers add up exactly in any order: a product of such factors
-gives the same bits whatever rows are beside it, however many threads there are and on whatever
-processor. The only loss is the rounding of factors, to 1/254 of the largest of a row.
+A row of numbers becomes integers from -127 to 127 times a scale of its own, which is its largest
+absolute value divided by 127; so does a column of a matrix. Sums of integers are exact in any
+order: a product has the same bits whatever the other rows, the number of threads and the processor
+are. The only error is the rounding of the factors, to 1/254 of the largest value of a row.
 """
 
 import functools
@@ -21,15 +21,15 @@ _CHECKED_ROWS = 16
 _SMALLEST = np.float32(1e-30)
 _HALF = np.float32(0.5)
 _INFINITE = np.int32(0x7F800000)
-_MAGNITUDE = np.int32(0x7FFFFFFF)  # all bits of a float32 but its sign
+_MAGNITUDE = np.int32(0x7FFFFFFF)  # all bits of a float32 except its sign
 
 
 @numba.njit(nogil=True, error_model="numpy")
 def _largest(row):  # type: ignore[no-untyped-def]
-    """Return the bits of the largest absolute value of a row; those of a NaN are the largest.
+    """Return the bits of the largest absolute value of a row; a NaN is larger than any number.
 
-    Without their sign, floats are in the order of their bits; and of integers the largest is found
-    with vector instructions.
+    Without their sign, floats have the order of their bits, and vector instructions can find the
+    largest integer.
     """
     bits = row.view(np.int32)
     largest = np.int32(0)
@@ -47,12 +47,12 @@ def _round_rows(rows, values, scales):  # type: ignore[no-untyped-def]
         row, value = rows[i], values[i]
         bits = _largest(row)
         if bits >= _INFINITE:
-            # All of its products are NaN, which callers check for.
+            # All products of this row will be NaN, which callers check.
             value[:] = 0
             scales[i] = np.nan
             continue
         largest = np.int32(bits).view(np.float32)
-        # 127 divided by much smaller numbers would be infinite.
+        # 127 divided by a much smaller number would be infinite.
         inverse = np.float32(LARGEST) / largest if largest > _SMALLEST else np.float32(0)
         scales[i] = largest / np.float32(LARGEST) if largest > _SMALLEST else np.float32(0)
         for j in range(len(row)):
@@ -69,9 +69,9 @@ def _scale(values, rows, columns, out):  # type: ignore[no-untyped-def]
 
 
 def round_rows(rows: Tensor, values: Tensor, scales: Tensor) -> None:
-    """Write the rows as integers and the scale of each; a row is ``values * scale``.
+    """Write the rows as integers with a scale each; a row is ``values * scale``.
 
-    :param rows: ``(rows, columns)`` float32. One that is not finite gets the scale NaN.
+    :param rows: ``(rows, columns)`` float32. A row that is not finite gets the scale NaN.
     :param values: ``(rows, columns)`` int8.
     :param scales: ``(rows,)`` float32; 0 for a row without a number above 1e-30.
     """
@@ -79,7 +79,7 @@ def round_rows(rows: Tensor, values: Tensor, scales: Tensor) -> None:
 
 
 def scale(values: Tensor, rows: Tensor, columns: Tensor, out: Tensor) -> Tensor:
-    """Write the products that integers stand for into ``out``, float32, and return it.
+    """Write the float32 values of integer products into ``out``, and return it.
 
     :param values: ``(rows, columns)`` int32.
     :param rows: ``(rows,)``: the scale of each row; ``columns``: ``(columns,)``: of each column.
@@ -91,32 +91,32 @@ def scale(values: Tensor, rows: Tensor, columns: Tensor, out: Tensor) -> Tensor:
 def multiply(rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
     """Write the product of int8 matrices into ``out``, int32, and return it."""
     if rows.shape[1] == 1:
-        # torch 2.13 takes the steps of a matrix of one row, stored by columns, for those of rows.
+        # torch 2.13 confuses the strides of a one-row matrix that is stored by columns.
         return torch.mul(rows.int(), matrix.int(), out=out)
     return torch._int_mm(rows, matrix, out=out) if len(rows) else out
 
 
 @functools.cache
 def check_exact(size: int, columns: int) -> None:
-    """Multiply extreme integers by an ``(size, columns)`` matrix, and check that sums are exact.
+    """Check that products of extreme integers with an ``(size, columns)`` matrix are exact.
 
-    Some processors add up products of bytes in 16 bits, and stop at the largest number; and the
-    library chooses another kernel for other sizes. Each size of matrix is checked once.
+    Some processors add up products of bytes in 16 bits with saturation, and the library chooses
+    another kernel for other sizes. Each size of matrix is checked once.
 
-    :raises PhrasescoreError: if they are not, or this torch has no such product.
+    :raises PhrasescoreError: if they are not exact, or this torch has no such product.
     """
     generator = torch.Generator().manual_seed(1)
     shape = (_CHECKED_ROWS + columns, size)
     bits = torch.randint(0, 2, shape, generator=generator, dtype=torch.int8)
     left, right = ((2 * bits - 1) * LARGEST).split([_CHECKED_ROWS, columns])
     left[:8], right[:8] = LARGEST, LARGEST
-    wanted = (left.double() @ right.double().t()).int()
-    found = torch.empty_like(wanted)
+    expected = (left.double() @ right.double().t()).int()
+    result = torch.empty_like(expected)
     try:
-        multiply(left, right.t(), found)
+        multiply(left, right.t(), result)
     except (AttributeError, RuntimeError) as error:
         problem = f"this torch cannot multiply 8-bit integers on the CPU: {error}"
         raise PhrasescoreError(problem) from error
-    if not torch.equal(found, wanted):
+    if not torch.equal(result, expected):
         problem = "this processor's products of 8-bit integers are not exact"
         raise PhrasescoreError(f"{problem} ({size} x {columns})")

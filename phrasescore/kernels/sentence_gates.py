@@ -1,9 +1,9 @@
-"""Element-wise parts of networks that score sentences alone, each in one pass over memory.
+"""Element-wise parts of networks that score only sentences, each in one pass over memory.
 
-The deep LSTM's cell, RNNsearch's decoder step and grConv's cells. As in
-:mod:`phrasescore.kernels.gates`, each node's rows are read once, where they lie, and a number
-depends on its own row alone, to the last bit. Of RNNsearch, nodes with the same parent (a *family*)
-share the values that depend on the parent alone: its products, and the context.
+They are the deep LSTM's cell, RNNsearch's decoder step and grConv's cells. As in
+:mod:`phrasescore.kernels.gates`, each node's rows are read once, in place, and a result has the
+same bits whatever the other rows are. In RNNsearch, nodes with the same parent (a *family*) share
+the values that depend only on the parent: its products, and the context.
 """
 
 import numba
@@ -21,7 +21,7 @@ from phrasescore.kernels.vector_math import (
 )
 
 _ZERO = np.float32(0)
-# Of a grConv cell: a new activation, the left child, the right child.
+# Of a grConv cell: for the new activation, the left child and the right child.
 _JOIN_GATES = 3
 
 
@@ -66,19 +66,18 @@ def lstm_cell(
 ) -> None:
     """Write h and c of the nodes into ``hidden`` and ``cell``, ``(nodes, hidden)`` each.
 
-    Zaremba et al. (2014), equation 3; i, f, o and g stand one after the other in a row of 4.
+    Zaremba et al. (2014), equation 3. A row of ``4 * hidden`` has the parts i, f, o and g.
 
     :param recurrent: the gates' input from the last h of this layer, ``(rows, 4 * hidden)``.
     :param positions: ``(nodes,)``: the row of ``recurrent`` of each node's parent.
-    :param below: their input from the layer below, ``(other rows, 4 * hidden)``.
+    :param below: the gates' input from the layer below, ``(other rows, 4 * hidden)``.
     :param places: ``(nodes,)``: the row of ``below`` of each node.
     :param bias: ``(4 * hidden,)``.
     :param old: c before the step, ``(more rows, hidden)``; it must not overlap with ``cell``.
     :param parents: ``(nodes,)``: the row of ``old`` of each node's parent.
     """
     if is_fused(hidden):
-        arguments = (recurrent, positions, below, places, bias, old, parents, hidden, cell)
-        _lstm_cell(*arrays(*arguments))
+        _lstm_cell(*arrays(recurrent, positions, below, places, bias, old, parents, hidden, cell))
         return
     size = hidden.shape[1]
     total = recurrent.index_select(0, positions).add_(below.index_select(0, places)).add_(bias)
@@ -97,7 +96,7 @@ def _attentive_gates(products, sums, families, table, words, old, update, masked
         family = families[node]
         product, context, word = products[family, units:], sums[family], table[words[node]]
         before = old[family]
-        # Parts of their own, as an index like j + size may compile to a gather: see gates.thirds().
+        # Separate parts, because an index like j + size may compile to a gather: see gates.thirds.
         product_r, context_r, word_r = product[size:], context[size:], word[size:]
         for j in range(size):
             update[node, j] = sigmoid(product[j] + context[j] + word[j])
@@ -145,10 +144,10 @@ def attentive_gates(
 
     :param products: W_a s, U_z s and U_r s, ``(families, units + 2 * hidden)``.
     :param sums: C_z c, C_r c, C c and C_o c, ``(families, 3 * hidden + 2 * maxout)``.
-    :param families: ``(nodes,)``: which family each node is of.
+    :param families: ``(nodes,)``: the family of each node.
     :param table: W_z e, W_r e and W e of each word with the biases, ``(words, 3 * hidden)``.
     :param words: ``(nodes,)``: each node's last word.
-    :param old: s, the families' own states, ``(families, hidden)``.
+    :param old: s of the families, ``(families, hidden)``.
     """
     if is_fused(update):
         _attentive_gates(*arrays(products, sums, families, table, words, old, update, masked))
@@ -186,7 +185,7 @@ def attentive_maxout(
 ) -> None:
     """Write t, the maxout units, into ``out``, ``(nodes, units)``.
 
-    Column j of the first half and column j of the second are the two inputs of unit j.
+    The inputs of unit j are column j of the first half and column j of the second half.
 
     :param products: U_o s, ``(nodes, 2 * units)``.
     :param table: V_o E y of each word with the bias, ``(words, 2 * units)``.
@@ -212,7 +211,7 @@ def _join_cells(products, bias, logits, gate_bias, old, left, right, out):  # ty
         new, first, second = exp(new - highest), exp(first - highest), exp(second - highest)
         total = new + first + second
         new, first, second = new / total, first / total, second / total
-        # A part of its own, as an index like j + size may compile to a gather: see gates.thirds().
+        # Separate parts, because an index like j + size may compile to a gather: see gates.thirds.
         from_left, from_right = products[a], products[b, size:]
         before_left, before_right, after = old[a], old[b], out[cell]
         for j in range(size):
@@ -234,15 +233,14 @@ def join_cells(
     Cho et al. (2014b), section 2.2; see :mod:`phrasescore.models.grconv`.
 
     :param products: W_l h and W_r h of the cells below, ``(below, 2 * size)``.
-    :param logits: G_l h and G_r h of the same, ``(below, 6)``.
+    :param logits: G_l h and G_r h of the cells below, ``(below, 6)``.
     :param old: the cells below, ``(below, size)``.
     :param left: ``(cells,)``: the row of each cell's left child; ``right``: of its right child.
     """
     size = old.shape[1]
     if is_fused(old):
         out = old.new_empty(len(left), size)
-        parts = (products, bias, logits, gate_bias, old, left, right, out)
-        _join_cells(*arrays(*parts))
+        _join_cells(*arrays(products, bias, logits, gate_bias, old, left, right, out))
         return out
     omega = logits[:, :_JOIN_GATES].index_select(0, left) + logits[:, _JOIN_GATES:].index_select(
         0, right

@@ -1,8 +1,8 @@
-"""Prefix trees in compiled code: sort the sequences, and their nodes follow in order.
+"""Build prefix trees in compiled code: sort the sequences, and create their nodes in order.
 
-In sequences sorted by root and words, those with a common prefix stand side by side, the prefix
-itself first. What a sequence shares with the one before it, it shares with all earlier ones; the
-rest of its words are new nodes. They come in the order of their parents at every depth.
+If sequences are sorted by root and words, those with a common prefix are adjacent, beginning with
+the prefix itself. The words that a sequence shares with the previous one are all it shares with any
+earlier one; each further word is a new node. At every depth, nodes have the order of their parents.
 """
 
 import numpy as np
@@ -14,18 +14,18 @@ _KERNEL = kept_njit()
 
 @_KERNEL
 def _shared(ids, starts, lengths, one, other):  # type: ignore[no-untyped-def]
-    """Return how many first words two sequences have in common."""
+    """Return the length of the longest common prefix of two sequences."""
     count = min(lengths[one], lengths[other])
     a, b = starts[one], starts[other]
-    for place in range(count):
-        if ids[a + place] != ids[b + place]:
-            return place
+    for index in range(count):
+        if ids[a + index] != ids[b + index]:
+            return index
     return count
 
 
 @_KERNEL
 def _is_after(ids, starts, lengths, one, other):  # type: ignore[no-untyped-def]
-    """Return whether a sequence comes after another one; of equal ones neither does."""
+    """Return whether a sequence sorts after another one; for equal sequences it does not."""
     shared = _shared(ids, starts, lengths, one, other)
     if shared == lengths[one] or shared == lengths[other]:
         return lengths[one] > lengths[other]
@@ -34,10 +34,10 @@ def _is_after(ids, starts, lengths, one, other):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _sort(ids, starts, lengths, order, spare):  # type: ignore[no-untyped-def]
-    """Sort some sequences by their words: merge sort, fast where they are in order.
+    """Sort sequences by their words with merge sort, which is fast if they are nearly in order.
 
-    :param order: their numbers, which get into order.
-    :param spare: room for at least as many.
+    :param order: their indices, sorted in place.
+    :param spare: scratch memory of at least the same length.
     """
     size = len(order)
     width = 1
@@ -47,41 +47,41 @@ def _sort(ids, starts, lengths, order, spare):  # type: ignore[no-untyped-def]
             if not _is_after(ids, starts, lengths, order[middle - 1], order[middle]):
                 continue
             left, right = begin, middle
-            for place in range(begin, end):
+            for index in range(begin, end):
                 if right >= end or (
                     left < middle and not _is_after(ids, starts, lengths, order[left], order[right])
                 ):
-                    spare[place] = order[left]
+                    spare[index] = order[left]
                     left += 1
                 else:
-                    spare[place] = order[right]
+                    spare[index] = order[right]
                     right += 1
-            for place in range(begin, end):
-                order[place] = spare[place]
+            for index in range(begin, end):
+                order[index] = spare[index]
         width *= 2
 
 
 @_KERNEL
 def keys(ids, starts, lengths, roots, word_bits, num_words):  # type: ignore[no-untyped-def]
-    """Return a number for each sequence: its root and its first words, one after another.
+    """Return a number for each sequence, packed from its root and its first words.
 
-    :param word_bits: those of a word's id plus 1: 0 is no word.
-    :param num_words: how many words a number holds.
+    :param word_bits: bits for a word's id plus 1; 0 stands for no word.
+    :param num_words: number of words in a packed number.
     """
-    found = np.empty(len(lengths), np.int64)
+    numbers = np.empty(len(lengths), np.int64)
     for sequence in range(len(lengths)):
         key, start = roots[sequence], starts[sequence]
-        for place in range(num_words):
+        for index in range(num_words):
             key <<= word_bits
-            if place < lengths[sequence]:
-                key |= ids[start + place] + 1
-        found[sequence] = key
-    return found
+            if index < lengths[sequence]:
+                key |= ids[start + index] + 1
+        numbers[sequence] = key
+    return numbers
 
 
 @_KERNEL
 def _sort_equal(ids, starts, lengths, values, order):  # type: ignore[no-untyped-def]
-    """Sort the sequences whose numbers, from :func:`keys`, are equal, by all of their words."""
+    """Sort sequences whose numbers from :func:`keys` are equal by all of their words."""
     spare = np.empty_like(order)
     begin = 0
     for end in range(1, len(order) + 1):
@@ -93,12 +93,12 @@ def _sort_equal(ids, starts, lengths, values, order):  # type: ignore[no-untyped
 
 @_KERNEL
 def _common(ids, starts, lengths, roots, order):  # type: ignore[no-untyped-def]
-    """Return what each sorted sequence shares with the one before it, in words."""
+    """Return the number of words that each sorted sequence shares with the previous one."""
     common = np.zeros(len(order), np.int64)
-    for place in range(1, len(order)):
-        one, other = order[place - 1], order[place]
+    for index in range(1, len(order)):
+        one, other = order[index - 1], order[index]
         if roots[one] == roots[other]:
-            common[place] = _shared(ids, starts, lengths, one, other)
+            common[index] = _shared(ids, starts, lengths, one, other)
     return common
 
 
@@ -106,12 +106,12 @@ def _common(ids, starts, lengths, roots, order):  # type: ignore[no-untyped-def]
 def grow(ids, starts, lengths, roots, values, order):  # type: ignore[no-untyped-def]
     """Return the nodes of all levels, one level after another, and where each sequence ends.
 
-    :param values: of :func:`keys`.
-    :param order: the sequences in the order of these; of equal ones in any.
-    :return: where each level's nodes begin in what follows, and where those of the last end; the
-        parents in the level above (at the top: the roots) and the words of the nodes; where the
-        sequences begin in the last array that end at each level; those sequences, in their order;
-        and the node of its level at which each of the latter ends.
+    :param values: the sequences' numbers from :func:`keys`.
+    :param order: the sequences sorted by these numbers; ties in any order.
+    :return: the start of each level in the next two arrays, plus the end; the nodes' parents in the
+        level above (roots at the top); the nodes' words; the start of each level in the last two
+        arrays; the sequences that end at each level, in their order; and the nodes of that level at
+        which they end.
     """
     _sort_equal(ids, starts, lengths, values, order)
     common = _common(ids, starts, lengths, roots, order)
@@ -119,9 +119,9 @@ def grow(ids, starts, lengths, roots, values, order):  # type: ignore[no-untyped
     for length in lengths:
         depth = max(depth, length)
     level_starts, end_starts = np.zeros(depth + 1, np.int64), np.zeros(depth + 1, np.int64)
-    for place in range(len(order)):
-        length = lengths[order[place]]
-        for level in range(common[place], length):
+    for index in range(len(order)):
+        length = lengths[order[index]]
+        for level in range(common[index], length):
             level_starts[level + 1] += 1
         if length > 0:
             end_starts[length] += 1
@@ -132,10 +132,10 @@ def grow(ids, starts, lengths, roots, values, order):  # type: ignore[no-untyped
     following = level_starts[:-1].copy()
     path = np.zeros(depth, np.int64)
     node_of = np.zeros(len(lengths), np.int64)
-    for place in range(len(order)):
-        sequence = order[place]
+    for index in range(len(order)):
+        sequence = order[index]
         length = lengths[sequence]
-        for level in range(common[place], length):
+        for level in range(common[index], length):
             node = following[level]
             following[level] += 1
             parents[node] = path[level - 1] if level > 0 else roots[sequence]

@@ -1,7 +1,6 @@
-"""exp and its kin in a form that compiles to vector instructions, for loops of numba's.
+"""exp, sigmoid and tanh in a form that compiles to vector instructions, for numba's loops.
 
-A loop that is compiled before this file changes keeps what it has: numba looks at the loop's own
-file only.
+Compiled loops do not change when this file does: numba checks only the loop's own file.
 """
 
 from typing import Any
@@ -15,24 +14,23 @@ from phrasescore.io.kernel_cache import kept_njit
 
 _ONE = np.float32(1)
 _LOG2_E = np.float32(1.4426950408889634)
-# ln 2 in two parts, the first exact in few bits: x - k ln 2 then loses nothing (Cody and Waite).
+# ln 2 in two parts; the first has few bits, so that x - k ln 2 is exact (Cody and Waite).
 _LN2_HIGH = np.float32(0.693359375)
 _LN2_LOW = np.float32(0.6931471805599453 - 0.693359375)
 # exp() overflows and underflows float32 outside of this range.
 _LOWEST, _HIGHEST = np.float32(-86), np.float32(88)
-# A compiled loop exists as vector and as scalar instructions, and which of them runs depends on
-# where the arrays happen to lie. With these flags of fast-math, and no others, both give the same
-# bits. A sum has to be reordered to be vectorised; it is written to one place at its end, and has
-# no such choice.
+# A compiled loop has vector and scalar code, and the alignment of the arrays decides which one runs
+# for an element. With these flags of fast-math, and no others, both give the same bits. A sum must
+# be reordered to be vectorised; its single result does not depend on the alignment.
 EXACT = {"contract", "nnan", "nsz"}
 ELEMENTWISE = kept_njit(fastmath=EXACT)
 SUMMING = kept_njit(fastmath=True)
 
 
 def add_attribute(builder: Any, name: str, value: str) -> None:
-    """Give one of LLVM's attributes to the function that is being compiled."""
+    """Add an LLVM attribute to the function that is being compiled."""
     attributes = builder.function.attributes
-    # llvmlite writes all that is in this set, but lets only names in that it knows.
+    # llvmlite writes everything in this set, but its own add() accepts only known names.
     if isinstance(attributes, set):
         set.add(attributes, f'"{name}"="{value}"')
 
@@ -45,15 +43,15 @@ def _widen_registers(_typing: Any) -> Any:
     return numba.types.none(), generate
 
 
-# Called in a compiled function, it lets that one's loops have registers of 512 bits, where there
-# are any. LLVM takes halves of them, because the first processors that had them lowered their clock
-# for it; here the matrix products in between have it lowered anyway.
+# Called in a compiled function, it lets the function's loops use registers of 512 bits, if there
+# are any. LLVM uses half of them by default, because the first processors with such registers
+# lowered their clock for them; here the matrix products lower it anyway.
 use_widest_registers: Any = intrinsic(_widen_registers)
 
-# 1.5 * 2^23: of the float32 numbers around it, each is 1 from the next.
+# 1.5 * 2^23: consecutive float32 numbers around it differ by 1.
 _TO_WHOLE = np.float32(3 << 22)
 _EXPONENT = np.int32(23)  # the bits of a float32 below its exponent
-# e^r for |r| <= ln(2)/2: the polynomial through the Chebyshev nodes, exact to 3e-9 of the value.
+# e^r for |r| <= ln(2)/2: the polynomial through the Chebyshev nodes, with a relative error of 3e-9.
 _C0, _C1, _C2, _C3, _C4, _C5, _C6 = (
     Chebyshev.interpolate(np.exp, 6, domain=[-np.log(2) / 2, np.log(2) / 2])
     .convert(kind=Polynomial)
@@ -61,15 +59,15 @@ _C0, _C1, _C2, _C3, _C4, _C5, _C6 = (
 )
 
 
-# Not inline="always": the fast-math of the calling loop would hold for it, too, and might take the
-# rounding number away again. LLVM inlines it all the same.
+# Not inline="always": the calling loop's fast-math would apply here and might remove the rounding
+# number. LLVM inlines it anyway.
 @numba.njit(nogil=True, error_model="numpy", fastmath=EXACT)
 def exp(x):  # type: ignore[no-untyped-def]
-    """Return e^x to 1.2e-7 of its value, by a form that compiles to vector instructions.
+    """Return e^x with a relative error of 1.2e-7.
 
-    x = k ln 2 + r with |r| <= ln(2)/2; k is added to the exponent bits of e^r. A large number
-    leaves no bits for fractions: added to x / ln 2, it rounds it to k, which then stands in the
-    lowest bits.
+    x = k ln 2 + r with |r| <= ln(2)/2, and k is added to the exponent bits of e^r. Adding a large
+    number, which leaves no bits for fractions, rounds x / ln 2 to k; the sum has k in its lowest
+    bits.
     """
     x = min(max(x, _LOWEST), _HIGHEST)
     rounded = x * _LOG2_E + _TO_WHOLE
@@ -93,5 +91,5 @@ def sigmoid(x):  # type: ignore[no-untyped-def]
 
 @numba.njit(inline="always", fastmath=EXACT)
 def tanh(x):  # type: ignore[no-untyped-def]
-    """Return tanh x, exact to 2e-7 (of 1, not of its value)."""
+    """Return tanh x with an absolute error of 2e-7."""
     return _ONE - np.float32(2) / (exp(x + x) + _ONE)

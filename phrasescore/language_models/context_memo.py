@@ -1,7 +1,7 @@
-"""The contexts that a language model has computed, for a search that asks for them again.
+"""A memo of the contexts that a language model has computed, for a search that repeats them.
 
-A hypothesis is extended by phrases of several lengths, which lie in several stacks, and so the
-same words come before a phrase in call after call.
+A search extends a hypothesis by phrases of several lengths, whose hypotheses lie in several stacks.
+The same context therefore comes back in call after call.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from phrasescore.io.kernel_cache import kept_njit
 
-# Bytes of the rows that are kept, at most.
+# Upper limit for the bytes of the rows.
 _BYTES = 1 << 26
 # Mixes the bits of a context (the constants of splitmix64, Steele et al., 2014).
 _FACTOR = np.uint64(0xBF58476D1CE4E5B9)
@@ -25,14 +25,11 @@ _KERNEL = kept_njit()
 
 
 class ContextMemo:
-    """The row that the softmax reads after each context, and log Z; emptied when it is full.
+    """Maps a context to the row that the softmax reads and to log Z; emptied when it is full.
 
-    For one thread at a time. Memory that nothing has been written to is not taken.
+    It is for one thread at a time. The operating system provides memory only as rows are written.
 
-    :param words: of a context.
-    :param width: numbers per row.
-    :param device: where the rows are kept.
-    :param capacity: contexts that are kept; as many as take 64 MB if None.
+    :param capacity: maximum number of contexts; None for as many as take 64 MB.
     """
 
     def __init__(
@@ -50,33 +47,33 @@ class ContextMemo:
         contexts: NDArray[np.int32],
         compute: Callable[[NDArray[np.int64]], tuple[Tensor, Tensor]],
     ) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
-        """Return rows, log Z, and the place of each context among them.
+        """Return rows, log Z, and the index of each context among them.
 
         :param contexts: ``(n, words)`` ids; ``n`` is at most the capacity.
-        :param compute: from contexts to their rows and log Z; called with each new one, once.
+        :param compute: returns the rows and log Z of new contexts; each is passed once.
         """
         if self._count + len(contexts) > self.capacity:
             self._slots.fill(-1)
             self._count = 0
         known = self._count
-        places = np.empty(len(contexts), np.int64)
-        self._count = _find(contexts, self._contexts, self._slots, known, places)
+        indices = np.empty(len(contexts), np.int64)
+        self._count = _find(contexts, self._contexts, self._slots, known, indices)
         if self._count > known:
             part = slice(known, self._count)
             try:
                 new = self._contexts[part].astype(np.int64)
                 self._rows[part], self._normalizers[part] = compute(new)
             except BaseException:
-                # Contexts without rows must not be found.
+                # Do not let later calls find contexts whose rows are missing.
                 self._slots.fill(-1)
                 self._count = 0
                 raise
-        return self._rows[: self._count], self._normalizers[: self._count], places
+        return self._rows[: self._count], self._normalizers[: self._count], indices
 
 
 @_KERNEL
-def _find(contexts: Any, kept: Any, slots: Any, count: int, places: Any) -> int:
-    """Write the place of each context, adding those that are new; return how many there are."""
+def _find(contexts: Any, kept: Any, slots: Any, count: int, indices: Any) -> int:
+    """Write the index of each context, append the new ones, and return the new count."""
     mask = np.uint64(len(slots) - 1)
     for row in range(len(contexts)):
         mixed = _GOLDEN
@@ -85,20 +82,20 @@ def _find(contexts: Any, kept: Any, slots: Any, count: int, places: Any) -> int:
             mixed ^= mixed >> _SHIFT
         slot = np.int64(mixed & mask)
         while True:
-            place = slots[slot]
-            if place < 0:
-                place = count
-                slots[slot] = place
-                kept[place] = contexts[row]
+            index = slots[slot]
+            if index < 0:
+                index = count
+                slots[slot] = index
+                kept[index] = contexts[row]
                 count += 1
                 break
             same = True
             for column in range(contexts.shape[1]):
-                if kept[place, column] != contexts[row, column]:
+                if kept[index, column] != contexts[row, column]:
                     same = False
                     break
             if same:
                 break
             slot = np.int64(np.uint64(slot + 1) & mask)
-        places[row] = place
+        indices[row] = index
     return count

@@ -1,4 +1,4 @@
-"""A joint model for aligned words: those of hypotheses in lists, and of phrases in a search."""
+"""Score aligned words with a joint model: hypotheses in lists, and phrases in a search."""
 
 from collections.abc import Sequence
 
@@ -19,11 +19,8 @@ from phrasescore.vocabulary import Vocabulary
 class JointScorer(ContextScorer):
     """log p(word | the words before it, the source words around its affiliation).
 
-    Natural logarithms. A word outside the shortlist has the probability of ``<unk>``, which is that
-    of all such words together.
-
-    :param checkpoint: of the kind joint.
-    :raises ModelError: if the network is of another kind, or has a weight that is not finite.
+    The values are natural logarithms. A word outside the shortlist gets the probability of
+    ``<unk>``, which is the total of all such words.
     """
 
     def __init__(
@@ -38,32 +35,30 @@ class JointScorer(ContextScorer):
         if not isinstance(network, JointNetwork):
             kind = checkpoint.config.kind
             raise ModelError(f"expected a joint model, found a model of the kind {kind}")
-        super().__init__(*(network, checkpoint, device, precision), normalized=normalized)
+        super().__init__(network, checkpoint, device, precision, normalized=normalized)
         self._network = network
         self._source_vocabulary = checkpoint.source_vocabulary
 
     def windows(self, sources: Sequence[Sequence[str]]) -> WordIds:
-        """Return what a context holds of the source, for each of its words and for its end.
+        """Return the source window around each word and each end of the sources.
 
         :return: ``(words + sources, 2 * source_window + 1)``, one source after another.
         """
         batch = batch_sequences([self._source_vocabulary.ids(words) for words in sources])
-        found: WordIds = self._network.source_windows(batch).numpy().astype(np.int32)
-        return found
+        windows: WordIds = self._network.source_windows(batch).numpy().astype(np.int32)
+        return windows
 
 
 def score_aligned(scorer: JointScorer, texts: HypothesisTexts) -> TreeLogProbs:
-    """Return the log-probability of every word of the hypotheses, a sequence each.
+    """Return the log-probability of every word of the hypotheses, as a tree of sequences.
 
     Each distinct context is computed once. The words of the tree are ids of the target vocabulary.
-
-    :raises ModelError: if a list has no affiliations.
     """
-    tree, places = texts.plan_aligned()
+    tree, num_positions = texts.plan_aligned()
     ids = scorer.number(texts.words).ids
     windows = scorer.windows(texts.sources)
     lengths = np.array([len(words) for words in texts.sources], np.int64)
-    # Rows of the windows: of each source's first word, and of its end.
+    # Rows of `windows` for the first word and the end of each source.
     starts = np.cumsum(lengths + 1) - (lengths + 1)
     ends = starts + lengths
     history = np.full((tree.num_roots, scorer.order - 1), Vocabulary.END, np.int32)
@@ -71,15 +66,15 @@ def score_aligned(scorer: JointScorer, texts: HypothesisTexts) -> TreeLogProbs:
     histories, rows = [history[tree.empty_roots]], [ends[tree.empty_roots]]
     predicted = [np.full(len(tree.empty), Vocabulary.END, np.int32)]
     for level in tree.levels:
-        words, affiliations = np.divmod(level.words, places)
+        words, affiliations = np.divmod(level.words, num_positions)
         roots = roots[level.parents]
-        before, found = history[level.parents], ids[words]
-        history = np.concatenate([before[:, 1:], found[:, None]], axis=1)
+        before, word_ids = history[level.parents], ids[words]
+        history = np.concatenate([before[:, 1:], word_ids[:, None]], axis=1)
         histories += [before, history[level.end_nodes]]
         rows += [starts[roots] + affiliations, ends[roots[level.end_nodes]]]
-        predicted += [found, np.full(len(level.ends), Vocabulary.END, np.int32)]
+        predicted += [word_ids, np.full(len(level.ends), Vocabulary.END, np.int32)]
     contexts = np.concatenate([windows[np.concatenate(rows)], np.concatenate(histories)], axis=1)
     values = scorer.log_probs_of_ids(contexts, np.concatenate(predicted))
-    levels = [level._replace(words=level.words // places) for level in tree.levels]
+    levels = [level._replace(words=level.words // num_positions) for level in tree.levels]
     words_tree = tree._replace(levels=levels).renumber(ids.astype(np.int64))
     return TreeLogProbs(words_tree, values)

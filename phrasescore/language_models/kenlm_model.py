@@ -1,4 +1,4 @@
-"""KenLM's n-gram models: how they are loaded, how words are spelled for them, how to back off."""
+"""KenLM's n-gram models: load them, spell words for them, and back off to them."""
 
 import importlib.util
 import math
@@ -17,31 +17,28 @@ if TYPE_CHECKING:
     import kenlm
 
 LN_10 = math.log(10.0)
-# Contexts whose masses are kept, at most: some 100 bytes each.
+# Upper limit for the memo of masses; an entry takes some 100 bytes.
 _MASSES = 1_000_000
 
-# It has to be compiled, so that an installation may lack it.
+# kenlm has to be compiled, so an installation may lack it.
 MISSING = (
     "kenlm is not installed, which reads n-gram models: pip install kenlm (it needs a C++ compiler "
     "and Python's headers)"
 )
 
-# Characters of kenlm's text in a message; it quotes the file.
-_SAID = 500
+# Maximum length of the part of kenlm's message that is quoted; it contains text of the file.
+_MAX_QUOTE = 500
 
-# What the module kenlm divides a sentence at; an ARPA file has U+000B and U+000C within words.
+# The module kenlm splits a sentence at these. ARPA files have U+000B and U+000C within words.
 _DIVIDERS = re.compile("[\0\t\n\v\f\r]")
-# A word of a text that holds one of these is in no model: they end words in ARPA files, too, and
-# the module cannot be asked for a word with U+0000.
+# No model knows a word with one of these: they end words in ARPA files, too, and the module cannot
+# look up a word with U+0000.
 _IN_NO_WORD = re.compile("[\0\t\n\r]")
 _SYMBOLS = frozenset({"<s>", "</s>", "<unk>"})
 
 
 def import_kenlm() -> Any:
-    """Return the module kenlm, which nothing but n-gram models needs.
-
-    :raises PhrasescoreError: if it is not installed, or cannot be loaded.
-    """
+    """Return the module kenlm, which only n-gram models need."""
     try:
         import kenlm
     except ImportError as error:
@@ -52,16 +49,16 @@ def import_kenlm() -> Any:
 
 
 def load_kenlm(path: str) -> "kenlm.Model":
-    """Return the model of an ARPA file, plain or ``.gz``, or of a binary that build_binary made.
+    """Return the model of an ARPA file, plain or ``.gz``, or of a binary from build_binary.
 
-    :raises DataError: if the file is no model, or of a higher order than kenlm was built for.
+    :raises DataError: if the file is malformed, or its order is too high for this build of kenlm.
     :raises PhrasescoreError: if kenlm is not installed.
     """
     kenlm = import_kenlm()
     if is_stream(path):
         raise DataError(path, None, "expected a file: KenLM cannot read a stream")
     with open_input(path) as file:
-        file.peek(1)  # a file that is missing or cannot be read is named as everywhere else
+        file.peek(1)  # raise our usual error for a missing or unreadable file
     config = kenlm.Config()
     config.show_progress = False
     config.arpa_complain = kenlm.ARPALoadComplain.NONE
@@ -70,21 +67,21 @@ def load_kenlm(path: str) -> "kenlm.Model":
     except OSError as error:
         raise DataError(path, None, _problem(str(error))) from error
     except UnicodeDecodeError as error:
-        # What could not be decoded is kenlm's message, which quotes the file.
+        # The text that failed to decode is kenlm's message, which quotes the file.
         message = error.object.decode(errors="backslashreplace")
         raise DataError(path, None, _problem(message)) from error
 
 
 def plain_word(word: str) -> str:
-    """Return a word of a text as KenLM has to be asked for it; a literal symbol is ``<unk>``."""
+    """Return a word as KenLM must be asked for it; a literal symbol is ``<unk>``."""
     return "<unk>" if word in _SYMBOLS or _IN_NO_WORD.search(word) else word
 
 
 def score_sentence(model: "kenlm.Model", words: Sequence[str]) -> float:
-    """Return log10 p(words ``</s>`` | ``<s>``); words are separated by U+0020 and nothing else."""
+    """Return log10 p(words ``</s>`` | ``<s>``). Only U+0020 separates words."""
     text = " ".join(words)
-    # kenlm's own loop over the words is three times as fast as one here that shares the beginnings
-    # of hypotheses: 0.4 s for the 97,000 of a real development set.
+    # kenlm's loop over the words is three times as fast as one here that shares the prefixes of
+    # hypotheses: 0.4 s for the 97,000 hypotheses of a real development set.
     if _DIVIDERS.search(text) is None:
         score: float = model.score(text)
         return score
@@ -102,36 +99,34 @@ def score_words(model: "kenlm.Model", words: Sequence[str]) -> list[tuple[float,
     scores = []
     for word in (*words, "</s>"):
         asked = "<unk>" if _IN_NO_WORD.search(word) else word
-        found = model.BaseFullScore(state, asked, after)
-        scores.append((found.log_prob, found.oov))
+        score = model.BaseFullScore(state, asked, after)
+        scores.append((score.log_prob, score.oov))
         state, after = after, state
     return scores
 
 
 def _problem(message: str) -> str:
-    """Return kenlm's message about a file as one line."""
-    said = " ".join(message.split())[:_SAID]
-    return f"expected an ARPA file or a KenLM binary; kenlm says: {said}"
+    quote = " ".join(message.split())[:_MAX_QUOTE]
+    return f"expected an ARPA file or a KenLM binary; kenlm says: {quote}"
 
 
 class BackoffModel:
     """An n-gram model for the words outside a network's shortlist, for one thread at a time.
 
-    Schwenk (2007), section 3.1: with S the shortlist and h the words before,
+    Schwenk (2007), section 3.1. With S the shortlist and h the words before,
 
-        p(w | h) = p_network(w | h) * P_S(h)   where w is in S,
-        p(w | h) = p_ngram(w | h)              elsewhere,
+        p(w | h) = p_network(w | h) * P_S(h)   if w is in S,
+        p(w | h) = p_ngram(w | h)              otherwise,
         P_S(h)   = sum over v in S of p_ngram(v | h).
 
-    The network's probabilities are divided among the words of S alone, so that the whole sums to
-    one over the n-gram model's vocabulary with ``</s>`` and ``<unk>``. A word of the shortlist that
-    the n-gram model does not know is not in S: it is ``<unk>`` to both.
+    The network's probabilities are renormalized over S, so that the combination sums to one over
+    the n-gram model's vocabulary with ``</s>`` and ``<unk>``. A word of the shortlist that the
+    n-gram model does not know is not in S: both treat it as ``<unk>``.
 
     :param path: an ARPA file, plain or ``.gz``, or KenLM's binary of one.
-    :param vocabulary: the network's.
-    :param order: the network's; the n-gram model's must not be higher.
-    :raises DataError: if the file is no such model, or of a higher order.
-    :raises PhrasescoreError: if it has no word of the shortlist.
+    :param order: the network's order, which the n-gram model must not exceed.
+    :raises DataError: if the file is malformed, or its order is too high.
+    :raises PhrasescoreError: if it knows no word of the shortlist.
     """
 
     def __init__(self, path: str, vocabulary: Vocabulary, order: int) -> None:
@@ -146,7 +141,7 @@ class BackoffModel:
             )
         self._path = path
         words = [vocabulary.word(number) for number in range(len(vocabulary))]
-        # Ids of the vocabulary that make up S, rising; </s> is the first.
+        # The ids of S, ascending; </s> is the first.
         self.shortlist: NDArray[np.int32] = np.array(
             [Vocabulary.END]
             + [number for number in range(2, len(words)) if self.knows(words[number])],
@@ -156,14 +151,14 @@ class BackoffModel:
             raise PhrasescoreError(f"{path}: the n-gram model knows no word of the shortlist")
         self._inside = [words[number] for number in self.shortlist]
         outside = _outside(path, set(self._inside))
-        # The smaller set of words is summed, where both are known.
+        # Sum over the smaller of the two sets, if both are known.
         self._complement = outside is not None and len(outside) < len(self._inside)
         self._summed = outside if outside is not None and self._complement else self._inside
         self._masses: dict[kenlm.State, float] = {}
 
     @property
     def width(self) -> int:
-        """The number of words before that a probability depends on."""
+        """The number of previous words that a probability depends on."""
         order: int = self._model.order
         return order - 1
 
@@ -175,8 +170,8 @@ class BackoffModel:
     def state(self, context: Sequence[str], *, begins: bool) -> "kenlm.State":
         """Return the model's state after a context.
 
-        :param context: words, the oldest first.
-        :param begins: whether a sentence begins with the first of them.
+        :param context: words, oldest first.
+        :param begins: whether the first of them begins a sentence.
         """
         state, after = self._new_state(), self._new_state()
         if begins:
@@ -196,7 +191,7 @@ class BackoffModel:
     def log_mass(self, state: "kenlm.State") -> float:
         """Return log P_S(h), a natural logarithm.
 
-        :raises PhrasescoreError: if S has no mass: the model's probabilities do not sum to one.
+        :raises PhrasescoreError: if the mass of S is not above 0 and at most 1.
         """
         mass = self._masses.get(state)
         if mass is None:
@@ -210,17 +205,17 @@ class BackoffModel:
             mass = 1.0 - total if self._complement else total
             if not 0.0 < mass < 1.001:
                 raise PhrasescoreError(
-                    f"{self._path}: expected probabilities that sum to one, found a shortlist "
-                    f"with {mass:g} of them"
+                    f"{self._path}: expected probabilities that sum to one, found {mass:g} for the "
+                    "shortlist"
                 )
             self._masses[state] = mass
         return min(math.log(mass), 0.0)
 
 
 def _outside(path: str, inside: set[str]) -> list[str] | None:
-    """Return the words of an ARPA file outside the shortlist, ``<unk>`` among them; None of others.
+    """Return an ARPA file's words outside the shortlist, or None for other formats.
 
-    ``<s>`` is never predicted.
+    ``<unk>`` is among them, and ``<s>``, which is never predicted, is not.
     """
     with open_input(path) as file:
         if b"\\data\\" not in file.peek(1 << 12)[: 1 << 12]:

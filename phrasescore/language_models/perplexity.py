@@ -1,7 +1,7 @@
-"""How well language models predict a text: perplexities, and of a mixture of two models.
+"""Measure how well language models predict a text: perplexities, and mixtures of two models.
 
-Every model here predicts the same events: each word of each sentence and its ``</s>``. A word that
-is unknown to a model is its ``<unk>``; a perplexity tells how it was counted.
+All models predict the same events: each word of each sentence and its ``</s>``. A word that a model
+does not know is its ``<unk>``; a perplexity says whether such words count.
 """
 
 import math
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-# Sentences that are scored together.
+# Number of sentences that are scored together.
 _SENTENCES = 1024
-# How near a mixture's weight is to the best one.
+# Accuracy of a mixture's weight.
 _NEAR = 1e-9
 
 
 class TextScores(NamedTuple):
-    """The log-probabilities of a text under a model, event by event."""
+    """The log-probabilities of a text under a model, one per event."""
 
-    # Natural logarithms of the probabilities of the words and ``</s>``, in their order.
+    # Natural logarithms, for each word and ``</s>`` in order.
     log_probs: Floats
     # Whether the event is a word that the model does not know.
     unknown: Flags
@@ -44,11 +44,11 @@ class TextScores(NamedTuple):
 class Perplexity:
     """Perplexities of a text, with the numbers that KenLM's ``query`` prints."""
 
-    # Words and ``</s>``.
+    # Number of words and ``</s>``.
     tokens: int
-    # Words that the model does not know.
+    # Number of words that the model does not know.
     unknown: int
-    # exp of the mean of -log p: of all tokens, and of those that are known.
+    # exp(mean of -log p) over all tokens, and over the known ones.
     including_unknown: float
     excluding_unknown: float
 
@@ -56,7 +56,7 @@ class Perplexity:
 def measure(scores: TextScores) -> Perplexity:
     """Return the perplexities of a text of at least one token.
 
-    Where no token is known, the one without unknown words is NaN, as KenLM's.
+    If no token is known, ``excluding_unknown`` is NaN, as KenLM's.
     """
     known = scores.log_probs[~scores.unknown]
     return Perplexity(
@@ -68,15 +68,12 @@ def measure(scores: TextScores) -> Perplexity:
 
 
 def _perplexity(log_probs: Floats) -> float:
-    # Weights of a damaged model, which are numbers still, give what no float holds.
+    # The finite weights of a damaged model can give a perplexity that overflows.
     return math.exp(min(-log_probs.mean(), 700.0))
 
 
 def mixture(first: Floats, second: Floats, weight: float) -> Floats:
-    """Return log(weight p1 + (1 - weight) p2) of each event.
-
-    :param weight: from 0 to 1.
-    """
+    """Return log(weight p1 + (1 - weight) p2) of each event; ``weight`` is from 0 to 1."""
     with np.errstate(divide="ignore"):
         parts = np.log([weight, 1.0 - weight])
     mixed: Floats = np.logaddexp(first + parts[0], second + parts[1])
@@ -84,17 +81,17 @@ def mixture(first: Floats, second: Floats, weight: float) -> Floats:
 
 
 def mixture_weight(first: Floats, second: Floats) -> float:
-    """Return the weight of the first model under which a text is most probable, from 0 to 1.
+    """Return the weight of the first model that makes a text most probable, from 0 to 1.
 
-    The log-probability is a concave function of the weight: its maximum is where its slope is 0, or
-    at an end.
+    The log-probability is a concave function of the weight, so its maximum is where its slope is 0,
+    or at an end.
 
     :param first: log p of each event of the text under the first model.
     """
     odds = second - first
 
     def slope(weight: float) -> float:
-        # With s the first model's share p1 w / (p1 w + p2 (1 - w)), found without overflow.
+        # The first model's share p1 w / (p1 w + p2 (1 - w)), computed without overflow.
         shares = np.exp(-np.logaddexp(0.0, odds + math.log1p(-weight) - math.log(weight)))
         return float((shares / weight - (1 - shares) / (1 - weight)).mean())
 
@@ -106,11 +103,11 @@ def mixture_weight(first: Floats, second: Floats) -> float:
 
 
 def score_with_network(scorer: WordScorer, sentences: Iterable[Sequence[str]]) -> TextScores:
-    """Return the scores of a text under a network, with or without an n-gram model behind it.
+    """Return the scores of a text under a network, which may back off to an n-gram model.
 
-    Unknown are the words outside its shortlist, or with an n-gram model those outside the latter's
-    vocabulary: the same words, then, as :func:`score_with_kenlm` counts. Of subwords, log p of a
-    word is the sum over its pieces, and a word with a new character is unknown.
+    Words outside its shortlist are unknown. With an n-gram model, words outside that model's
+    vocabulary are unknown instead, as for :func:`score_with_kenlm`. With subwords, log p of a word
+    is the sum over its pieces, and a word with a new character is unknown.
     """
     log_probs, unknown = [np.zeros(0)], [np.zeros(0, dtype=bool)]
     iterator = map(to_words, sentences)
@@ -136,13 +133,13 @@ def score_with_network(scorer: WordScorer, sentences: Iterable[Sequence[str]]) -
 
 
 def score_with_kenlm(model: "kenlm.Model", sentences: Iterable[Sequence[str]]) -> TextScores:
-    """Return the scores of a text under an n-gram model: of words after ``<s>``, and ``</s>``."""
-    found = [
+    """Return the scores of a text under an n-gram model: each word and ``</s>``, after ``<s>``."""
+    scores = [
         score
         for words in map(to_words, sentences)
         for score in score_words(model, [plain_word(word) for word in words])
     ]
     return TextScores(
-        np.array([log_10 for log_10, _ in found], dtype=np.float64) * LN_10,
-        np.array([is_unknown for _, is_unknown in found], dtype=bool),
+        np.array([log_10 for log_10, _ in scores], dtype=np.float64) * LN_10,
+        np.array([is_unknown for _, is_unknown in scores], dtype=bool),
     )

@@ -1,8 +1,8 @@
-"""Choose training text that is like some other text, by the difference of two cross-entropies.
+"""Select training text that resembles another text, by the difference of two cross-entropies.
 
-Moore and Lewis (2010): a sentence is worth more the better a model of the wanted domain predicts
-it, and the worse one of the text at large does. Axelrod et al. (2011) add up both sides of parallel
-text. The lower a difference, the better.
+Moore and Lewis (2010): the best sentences are those that a model of the wanted domain predicts
+well, compared to a model of general text. Axelrod et al. (2011) add up both sides of parallel text.
+Lower differences are better.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,37 +23,36 @@ Flags = NDArray[np.bool_]
 
 
 class Differences(NamedTuple):
-    """Cross-entropies of some sentences, in-domain minus general."""
+    """Cross-entropies of sentences, in-domain minus general."""
 
     # Nats per token, in the order of the sentences.
     values: Floats
-    # Words and ends of sentences.
+    # Number of words and ends of sentences.
     tokens: int
-    # Words that one of the models knows and the other one does not.
+    # Number of words that only one of the models knows.
     known_to_one: int
 
 
 class CrossEntropyDifference:
     """H_in(s) - H_general(s) of sentences of one language, in nats per token.
 
-    Each word and ``</s>`` is a token; an unknown word has the probability of ``<unk>``, which
+    Each word and ``</s>`` is a token. An unknown word gets the probability of ``<unk>``, which
     covers different words in models with different vocabularies: see ``known_to_one``.
 
     :param in_domain: an n-gram model of the wanted domain: ARPA, plain or ``.gz``, or KenLM's
         binary of one.
-    :param general: an n-gram model of the text that is chosen from.
-    :raises DataError: if a file is no such model.
+    :param general: an n-gram model of the text to select from.
     """
 
     def __init__(self, in_domain: str, general: str) -> None:
         self._in_domain, self._general = load_kenlm(in_domain), load_kenlm(general)
         # The words that each model knows, by its path.
         self.known_words = {in_domain: self._in_domain, general: self._general}
-        # Of the words so far, whether only one model knows them.
+        # For each word so far, whether only one model knows it.
         self._differs: dict[str, bool] = {}
 
     def differences(self, sentences: Iterable[Sequence[str]]) -> Differences:
-        """Return the difference of each sentence; one without words is its ``</s>`` alone."""
+        """Return the difference of each sentence; an empty sentence is a single ``</s>``."""
         in_domain, general, differs = self._in_domain, self._general, self._differs
         values, tokens, known_to_one = [], 0, 0
         for sentence in sentences:
@@ -71,10 +70,7 @@ class CrossEntropyDifference:
 
 
 def choose_best(values: Floats, count: int) -> Flags:
-    """Return flags of the best sentences; of equal ones the earlier is better.
-
-    :param values: differences; the lowest are the best.
-    :param count: how many to choose, at most all.
+    """Return flags of the ``count`` sentences with the lowest values; ties go to the earlier one.
 
     >>> choose_best(np.array([0.5, -1.0, 0.5, 0.0]), 3).tolist()
     [True, True, False, True]
@@ -85,7 +81,7 @@ def choose_best(values: Floats, count: int) -> Flags:
 
 
 def draw(total: int, count: int, seed: int) -> Flags:
-    """Return flags of sentences drawn without replacement: a selection has to beat them."""
+    """Return flags of sentences drawn without replacement, as a baseline for a selection."""
     chosen = np.zeros(total, dtype=bool)
     chosen[np.random.default_rng(seed).permutation(total)[:count]] = True
     return chosen

@@ -1,6 +1,6 @@
-"""A feed-forward language model for words that the caller numbers: a text's, a decoder's, a list's.
+"""Score words that the caller numbers with a feed-forward language model.
 
-A word that the network does not know is ``<unk>``, or scored by an n-gram model
+A word that the network does not know is ``<unk>``, or an n-gram model scores it
 (:mod:`phrasescore.language_models.kenlm_model`).
 """
 
@@ -30,40 +30,37 @@ from phrasescore.scoring.prefix_tree import PrefixTree
 from phrasescore.scoring.tree_scorer import TreeLogProbs
 from phrasescore.vocabulary import Vocabulary
 
-# The number of ``<s>`` and of every place before it in a context, and of ``</s>`` where a word is
-# predicted.
+# In a context, the number of ``<s>`` and of every position before it; as a predicted word, the
+# number of ``</s>``.
 BOUNDARY = -1
 
 
 class CslmOptions(NamedTuple):
-    """The options of scores; see :class:`WordScorer`."""
+    """Options of :class:`WordScorer`."""
 
     # Whether log Z is computed.
     normalized: bool = True
-    # An n-gram model for the words outside the shortlist; None for <unk>.
+    # Path of an n-gram model for the words outside the shortlist; None for <unk>.
     backoff: str | None = None
 
 
-# Scores that are probabilities, with <unk>.
+# Normalized probabilities with <unk>.
 USUAL = CslmOptions()
 
 
 class WordScorer(ContextScorer):
-    """log p(word | the words before it). Several threads may use one instance at once.
+    """log p(word | the words before it). Several threads may share one instance.
 
-    Natural logarithms. Without ``backoff`` a word outside the shortlist has the probability of
-    ``<unk>``, which is that of all such words together; with it, its own.
+    The values are natural logarithms. Without ``backoff``, a word outside the shortlist gets the
+    probability of ``<unk>``, which is the total of all such words; with it, its own probability.
 
-    :ivar order: of the network, whose contexts have a word less.
-    :ivar contexts_scored: softmaxes so far.
+    :ivar order: the network's order; a context has one word less.
+    :ivar contexts_scored: number of softmaxes so far.
 
-    :param checkpoint: of the kind cslm.
-    :param precision: of the matrix products.
-    :param normalized: False leaves log Z out: values are then near log p only where training kept
-        log Z near 0, and may be above 0.
-    :param backoff: an n-gram model for the words outside the shortlist, as a file.
-    :raises ModelError: if the network is of another kind, or has a weight that is not finite.
-    :raises PhrasescoreError: if an n-gram model is wanted and log Z is not.
+    :param normalized: False omits log Z: values are near log p only if training kept log Z near 0,
+        and may be above 0.
+    :param backoff: path of an n-gram model for the words outside the shortlist.
+    :raises PhrasescoreError: if there is an n-gram model, but ``normalized`` is False.
     """
 
     def __init__(
@@ -77,8 +74,8 @@ class WordScorer(ContextScorer):
     ) -> None:
         if backoff is not None and not normalized:
             raise PhrasescoreError(
-                f"{backoff}: a model that leaves log Z out cannot share its probability with "
-                "another"
+                f"{backoff}: a network that leaves log Z out cannot be combined with an n-gram "
+                "model"
             )
         network, vocabulary = checkpoint.model, checkpoint.target_vocabulary
         if not isinstance(network, CslmNetwork):
@@ -86,20 +83,20 @@ class WordScorer(ContextScorer):
             raise ModelError(f"expected a language model (cslm), found a model of the kind {kind}")
         self._backoff = None
         if backoff is not None and vocabulary.is_subwords:
-            problem = "a network of subwords knows all words, and backs off to no n-gram model"
-            raise ModelError(f"{backoff}: {problem}")
+            raise ModelError(
+                f"{backoff}: a network of subwords knows all words, and needs no n-gram model"
+            )
         if backoff is not None:
             self._backoff = BackoffModel(backoff, vocabulary, network.config.order)
+        shortlist = None if self._backoff is None else self._backoff.shortlist
         super().__init__(
-            *(network, checkpoint, device, precision),
-            normalized=normalized,
-            shortlist=None if self._backoff is None else self._backoff.shortlist,
+            network, checkpoint, device, precision, normalized=normalized, shortlist=shortlist
         )
-        # KenLM gives way to other threads nowhere, and the masses are one table.
+        # KenLM never releases the interpreter lock, and the masses are one table.
         self._lock = threading.Lock()
 
     def is_unknown(self, numbering: Numbering) -> NDArray[np.bool_]:
-        """Return whether each word, and at the end BOUNDARY, has the probability of ``<unk>``."""
+        """Return whether each word has the probability of ``<unk>``; BOUNDARY is the last entry."""
         if self._backoff is None:
             unknown: NDArray[np.bool_] = numbering.ids == Vocabulary.UNKNOWN
             return unknown
@@ -115,23 +112,22 @@ class WordScorer(ContextScorer):
     ) -> Floats:
         """Return log p of each word after its context, ``(n,)``.
 
-        :param contexts: ``(n, order - 1)`` numbers, the oldest word first; BOUNDARY at the places
-            before a sentence. Equal rows cost one softmax.
+        :param contexts: ``(n, order - 1)`` numbers, oldest word first; BOUNDARY before a sentence.
+            Equal rows cost one softmax.
         :param words: ``(n,)`` numbers; BOUNDARY is ``</s>``.
-        :param memo: its contexts cost no softmax, and it learns the others; for one thread.
-        :raises ModelError: if a value is not a finite log-probability.
+        :param memo: contexts that cost no softmax; new ones are added. For one thread at a time.
         """
         ids = numbering.ids[words]
         if self._backoff is None:
             return self.log_probs_of_ids(numbering.ids[contexts], ids, memo)
-        found = np.empty(len(words))
+        log_probs = np.empty(len(words))
         is_inside = self._rows[ids] >= 0
         inside = np.flatnonzero(is_inside)
         known = numbering.ids[contexts[inside]]
-        found[inside] = self.log_probs_of_ids(known, ids[inside], memo)
+        log_probs[inside] = self.log_probs_of_ids(known, ids[inside], memo)
         with self._lock:
-            self._back_off(self._backoff, numbering, contexts, words, is_inside, found)
-        return found
+            self._back_off(self._backoff, numbering, contexts, words, is_inside, log_probs)
+        return log_probs
 
     def _back_off(
         self,
@@ -140,33 +136,32 @@ class WordScorer(ContextScorer):
         contexts: WordIds,
         words: WordIds,
         inside: NDArray[np.bool_],
-        found: Floats,
+        log_probs: Floats,
     ) -> None:
-        """Add the shortlist's mass to its words, and fill the places of the others."""
         width = backoff.width
         recent = contexts[:, contexts.shape[1] - width :]
-        distinct, places = distinct_rows(recent + 1, len(numbering.words) + 1)
-        order = np.argsort(places, kind="stable")
-        cuts = np.searchsorted(places[order], np.arange(len(distinct) + 1))
+        distinct, groups = distinct_rows(recent + 1, len(numbering.words) + 1)
+        order = np.argsort(groups, kind="stable")
+        cuts = np.searchsorted(groups[order], np.arange(len(distinct) + 1))
         for row, (start, end) in zip(distinct - 1, pairwise(cuts), strict=True):
             begins = bool((row == BOUNDARY).any())
             state = backoff.state(
                 [numbering.words[word] for word in row if word != BOUNDARY], begins=begins
             )
-            asked = order[start:end]
-            known = asked[inside[asked]]
+            indices = order[start:end]
+            known = indices[inside[indices]]
             if len(known):
-                found[known] += backoff.log_mass(state)
-            for place in asked[~inside[asked]]:
-                found[place] = backoff.log_prob(state, numbering.words[words[place]])
+                log_probs[known] += backoff.log_mass(state)
+            for index in indices[~inside[indices]]:
+                log_probs[index] = backoff.log_prob(state, numbering.words[words[index]])
 
 
 def score_tree(scorer: WordScorer, tree: PrefixTree, words: Sequence[str]) -> TreeLogProbs:
-    """Return the log-probability of every word of the tree, whatever its roots read.
+    """Return the log-probability of every word of the tree, as if all its roots were empty.
 
     Each distinct n-gram context is computed once.
 
-    :param tree: of the sentences; its words are places in ``words``.
+    :param tree: of the sentences; its words are indices of ``words``.
     """
     context = np.full((tree.num_roots, scorer.order - 1), BOUNDARY, dtype=np.int32)
     contexts = [context[tree.empty_roots]]

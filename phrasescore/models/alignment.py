@@ -1,12 +1,12 @@
-"""The alignment model of Bahdanau et al. (2014): energies, their softmax and its averages.
+"""The alignment model of Bahdanau et al. (2014): energies, their softmax, and the contexts.
 
     e_ij = v_a . tanh(W_a s_{i-1} + U_a h_j),  alpha_ij = softmax over j,  sum_j alpha_ij x_j
 
-with W_a s_{i-1} the *query*, U_a h_j the *keys* and x_j the *values* of a source's positions. The
-tanh over (pairs, positions, units) is the most of it. On a CPU a compiled loop makes each of them
-where it is added up, so that they are never written to memory, and the backward pass makes them
-again; positions of all sources stand below one another, and none is padding. Elsewhere the same is
-computed by torch on padded sources.
+W_a s_{i-1} is the *query*; U_a h_j are the *keys* and x_j the *values* of a source's positions.
+Most of the work is the tanh over (pairs, positions, units). On a CPU a compiled loop computes it
+while it sums, so that it is never written to memory, and the backward pass computes it again. The
+positions of all sources are concatenated without padding. On other devices torch computes the same
+on padded sources.
 """
 
 from dataclasses import dataclass, replace
@@ -26,27 +26,27 @@ FUSED_DEVICES: tuple[str, ...] = ("cpu",)
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the positions of each pair's source are, among those of all sources."""
+    """Which positions belong to the source of each pair, with all sources concatenated."""
 
-    starts: Tensor  # (pairs,) int64: the first
-    lengths: Tensor  # (pairs,) int64: how many; at least one
-    longest: int  # the largest of the lengths, or more
-    count: int  # positions of all sources
+    starts: Tensor  # (pairs,) int64: the first position
+    lengths: Tensor  # (pairs,) int64: number of positions, at least 1
+    longest: int  # at least the largest length
+    count: int  # number of positions of all sources
 
     @staticmethod
     def of(lengths: Tensor) -> "Places":
-        """Return the places of sources of these lengths, below one another, all on the CPU."""
+        """Return the positions of concatenated sources, on the CPU."""
         ends = torch.cumsum(lengths, 0)
         count = int(ends[-1]) if len(ends) else 0
         return Places(ends - lengths, lengths, int(lengths.max()) if len(lengths) else 0, count)
 
     def to(self, device: torch.device) -> "Places":
-        """Return the places on ``device``."""
+        """Return a copy on ``device``."""
         starts, lengths = move(device, self.starts, self.lengths)
         return replace(self, starts=starts, lengths=lengths)
 
     def of_pairs(self, pairs: Tensor) -> "Places":
-        """Return the places of the sources of some pairs."""
+        """Select the sources of some pairs."""
         return replace(
             self,
             starts=self.starts.index_select(0, pairs),
@@ -54,14 +54,17 @@ class Places:
         )
 
     def padded(self, pairs: int, longest: int) -> tuple[Tensor, Tensor]:
-        """Return the places of the first pairs, and which are real, both ``(pairs, longest)``."""
+        """Return the positions of the first pairs and a mask of the real ones.
+
+        Both are ``(pairs, longest)``; the mask is True where a position is real.
+        """
         lengths = self.lengths[:pairs].unsqueeze(1)
         time = torch.arange(longest, device=lengths.device).unsqueeze(0)
         return self.starts[:pairs].unsqueeze(1) + torch.minimum(time, lengths - 1), time < lengths
 
 
 def is_fused(tensor: Tensor) -> bool:
-    """Return whether the compiled loops can work on this tensor."""
+    """Return whether the compiled loops support this tensor."""
     return tensor.device.type in FUSED_DEVICES and tensor.dtype == torch.float32
 
 
@@ -161,21 +164,21 @@ def attend(
     weights: Tensor,
     out: Tensor,
 ) -> None:
-    """Write the weights alpha of some rows, and the sums of the values that they weigh.
+    """Write the weights alpha of some rows, and the weighted sums of the values.
 
-    In a compiled loop, a row's result depends on its query and its source alone, to the last bit.
+    The compiled loop gives a row the same bits whatever the other rows are.
 
     :param queries: ``(rows, units)``.
     :param keys: ``(positions, units)``.
     :param energy: v_a, ``(units,)``.
     :param values: ``(positions, width)``.
-    :param places: of the source of each row: the first ``rows`` of them.
-    :param weights: ``(rows, longest source)``, 0 behind a source's end when this is done.
-    :param out: ``(rows, width)``.
+    :param places: the source of each row; only the first ``rows`` entries are used.
+    :param weights: ``(rows, longest source)``, written; 0 after the end of a source.
+    :param out: ``(rows, width)``, written.
     """
     if is_fused(queries):
-        around = (places.starts, places.lengths)
-        _attend(*arrays(queries, keys, energy, values, *around, weights, out))
+        starts, lengths = places.starts, places.lengths
+        _attend(*arrays(queries, keys, energy, values, starts, lengths, weights, out))
         return
     at, real = places.padded(*weights.shape)
     energies = torch.tanh(keys[at] + queries.unsqueeze(1)) @ energy
@@ -195,19 +198,19 @@ def attend_backward(
     to_keys: Tensor,
     to_energy: Tensor,
 ) -> None:
-    """Go back through :func:`attend`, all but the values' own gradient (:func:`spread`).
+    """Compute the gradients of :func:`attend` except the values' (see :func:`spread`).
 
-    :param gradients: of the sums, ``(rows, width)``.
+    :param gradients: of the weighted sums, ``(rows, width)``.
     :param weights: as :func:`attend` wrote them.
-    :param to_queries: written.
-    :param to_keys: added to.
-    :param to_energy: added to.
+    :param to_queries: overwritten with the gradient.
+    :param to_keys: the gradient is added to it.
+    :param to_energy: the gradient is added to it.
     """
     if is_fused(queries):
-        around = (places.starts, places.lengths)
-        read = (gradients, queries, keys, energy, values, *around, weights)
+        starts, lengths = places.starts, places.lengths
+        inputs = (gradients, queries, keys, energy, values, starts, lengths, weights)
         scratch = weights.new_empty(weights.shape[1])
-        _attend_backward(*arrays(*read, to_queries, to_keys, to_energy, scratch))
+        _attend_backward(*arrays(*inputs, to_queries, to_keys, to_energy, scratch))
         return
     at, _ = places.padded(*weights.shape)
     to_weights = torch.bmm(values[at], gradients.unsqueeze(2)).squeeze(2)
@@ -221,18 +224,18 @@ def attend_backward(
 
 
 def spread(gradients: Tensor, weights: Tensor, steps: Steps, places: Places) -> Tensor:
-    """Return the gradient that all rows together give to the values, ``(positions, width)``.
+    """Return the gradient of the values, summed over all rows, ``(positions, width)``.
 
-    :param gradients: of the sums, ``(rows, width)``.
+    :param gradients: of the weighted sums, ``(rows, width)``.
     :param weights: ``(rows, longest source)``.
-    :param steps: which pair and step each row is of.
+    :param steps: the pair and the step of each row.
     """
     if is_fused(gradients):
         to_values = gradients.new_zeros(places.count, gradients.shape[1])
         # Pair by pair: the rows that are added to stay in the cache.
         order = torch.argsort(steps.pairs, stable=True)
-        around = (places.starts, places.lengths)
-        _spread(*arrays(gradients, weights, order, steps.pairs, *around, to_values))
+        starts, lengths = places.starts, places.lengths
+        _spread(*arrays(gradients, weights, order, steps.pairs, starts, lengths, to_values))
         return to_values
     at, real = places.padded(len(places.lengths), weights.shape[1])
     shape = (len(real), len(steps.sizes))

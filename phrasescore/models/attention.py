@@ -1,9 +1,9 @@
 """RNNsearch of Bahdanau et al. (2014), to the letter of the paper's appendices A and B.
 
 The paper omits biases "in order to increase readability"; here each affine map has one. (An
-energy e_ij has none: the softmax would not see it.) The authors' code reads the source's ``</s>``
-as its last word, so does this: an empty source has one annotation, too. Appendix A.2 leaves C_z c_i
-and C_r c_i out of the gates; they are in section 3.3 and among A.2's weights, and they are here.
+energy e_ij has none because the softmax cancels it.) As in the authors' code, the source's ``</s>``
+is its last word, so an empty source has one annotation. Appendix A.2 omits C_z c_i and C_r c_i
+from the gates; they are included here, as in section 3.3 and in A.2's list of weights.
 """
 
 from typing import Any
@@ -32,9 +32,9 @@ from phrasescore.models.layers import (
 class AttentiveRecurrence(Function):
     """Alignment, gates and state of every step, appendix A.2.
 
-    C h_j and C_o h_j are made once for each position of a source (*values*), and weighed in place
-    of the annotations: C c_i = sum over j of alpha_ij C h_j. That is the same function, and turns a
-    product per target word into one per source word.
+    C h_j and C_o h_j are computed once per source position (the *values*), and averaged instead of
+    the annotations: C c_i = sum over j of alpha_ij C h_j. The result is the same, but it needs a
+    product per source word rather than one per target word.
     """
 
     @staticmethod
@@ -51,16 +51,16 @@ class AttentiveRecurrence(Function):
         steps: Steps,
         places: Places,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return s_i and C_o c_i of each row, and the weights alpha_ij, which have no gradient.
+        """Return s_i, C_o c_i and the weights alpha_ij of each row; alpha has no gradient.
 
         :param inputs: ``(rows, 3 * hidden)``: W_z e, W_r e and W e with their biases.
         :param initial: ``(batch, hidden)``: s_0.
         :param keys: ``(positions, units)``: U_a h with its bias.
         :param values: ``(positions, 3 * hidden + readout)``: C_z h, C_r h, C h and C_o h.
         :param energy: ``(units,)``: v_a.
-        :param state_weight: ``(units + 2 * hidden, hidden)``: W_a, U_z and U_r above one another.
+        :param state_weight: ``(units + 2 * hidden, hidden)``: W_a, U_z and U_r stacked.
         :param candidate_weight: ``(hidden, hidden)``: U.
-        :param steps: of the targets; initial and places are in the order of its pairs.
+        :param steps: of the targets; ``initial`` and ``places`` follow the order of its pairs.
         :return: ``(rows, hidden)``, ``(rows, readout)`` and ``(rows, longest source)``.
         """
         size, units = initial.shape[1], len(energy)
@@ -179,7 +179,7 @@ class AttentionNetwork(PairNetwork):
 
     @torch.no_grad()
     def initialize(self, generator: torch.Generator) -> None:
-        """Set the weights as appendix B.1 does.
+        """Initialize the weights as in appendix B.1.
 
         Recurrent matrices are orthogonal; W_a and U_a come from a Gaussian of standard
         deviation 0.001 (``alignment_init_std``); v_a and biases are 0; the rest comes from a
@@ -196,7 +196,7 @@ class AttentionNetwork(PairNetwork):
                 parameter.normal_(0.0, self.config.init_std, generator=generator)
 
     def forward(self, batch: PairBatch) -> Tensor:
-        """See :class:`PairNetwork`; of an empty source the encoder reads ``</s>`` alone."""
+        """See :class:`PairNetwork`; the encoder reads at least the source's ``</s>``."""
         target = batch.target
         steps = target.words_and_ends().to(target.ids.device)
         previous = self.drop(previous_words(self.target_embedding, target, steps))
@@ -209,9 +209,9 @@ class AttentionNetwork(PairNetwork):
     def alignments(self, batch: PairBatch) -> Tensor:
         """Return alpha_ij, ``(batch, target_time + 1, source_time + 1)``.
 
-        Row i is the step that predicts word i, counted from 0, the last one of a target its
-        ``</s>``; column j is source word j, the last one of a source its ``</s>``. A row sums to 1,
-        or is 0 behind the target's end.
+        Row i predicts target word i, and the last row its ``</s>``. Column j is source word j, and
+        the last column its ``</s>``. Indices start at 0. A row sums to 1, or is 0 after the end of
+        the target.
         """
         source, target = batch
         steps = target.words_and_ends().to(target.ids.device)
@@ -223,10 +223,10 @@ class AttentionNetwork(PairNetwork):
         return alpha
 
     def encode(self, source: BatchSide) -> tuple[Tensor, Places]:
-        """Return the annotations of all words and ends, and where those of each source are.
+        """Return the annotations of all words and ends, and which belong to each source.
 
-        :return: ``(positions, 2 * hidden)``, in the order of the ids: the forward states, and
-            beside them the backward ones.
+        :return: ``(positions, 2 * hidden)``, in the order of the ids: forward states in the first
+            half of the columns, backward states in the second.
         """
         device = source.ids.device
         steps = source.words_and_ends().to(device)

@@ -1,11 +1,11 @@
-"""A trained model as a folder, that holds all that scoring needs and no code.
+"""Save and load a trained model: a folder with all that scoring needs, and no code.
 
 ===================== ==========================================================================
 model.safetensors     the weights
 config.toml           every setting of the run
 source.vocab          words of the side that the network reads
 target.vocab          words of the side that the network predicts
-source.spm            of subwords alone: sentencepiece's model; target.spm likewise
+source.spm            sentencepiece's model, for a vocabulary of subwords; target.spm likewise
 training.json         format and library version, fingerprints, direction, and how it was trained
 ===================== ==========================================================================
 """
@@ -35,7 +35,7 @@ from phrasescore.vocabulary import Vocabulary
 
 FORMAT = 1
 
-# The networks, by the kind that config.toml names: dotted, so that only the one needed is imported.
+# Dotted name of the network of each kind in config.toml. Only the network in use is imported.
 NETWORKS = {
     "attention": "phrasescore.models.attention:AttentionNetwork",
     "cslm": "phrasescore.models.cslm:CslmNetwork",
@@ -47,40 +47,40 @@ NETWORKS = {
 
 FORWARD = "target-given-source"
 REVERSE = "source-given-target"
-# Ends the direction of a model that predicts the last word first.
+# Suffix of the direction of a model that predicts the last word first.
 RIGHT_TO_LEFT = "-right-to-left"
 _DIRECTIONS = tuple(side + end for end in ("", RIGHT_TO_LEFT) for side in (FORWARD, REVERSE))
 
 _WEIGHTS, _CONFIG, _RECORD = "model.safetensors", "config.toml", "training.json"
 _SOURCE, _TARGET = "source.vocab", "target.vocab"
-# The files with a fingerprint in the record, and the names of their contents in an error.
+# The files whose fingerprint is in the record, and what they contain, for messages.
 _FINGERPRINTED = {
     _WEIGHTS: "weights",
     _CONFIG: "settings",
     _SOURCE: "vocabulary",
     _TARGET: "vocabulary",
 }
-# Likewise, of the sides whose words are split into pieces.
+# Likewise, for the sides whose words are split into pieces.
 _SUBWORDS = {str(model_path(name)): "model of sentencepiece" for name in (_SOURCE, _TARGET)}
 
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """How far training was at a validation."""
+    """The progress of training at one validation."""
 
     update: int
-    # Of training, without reading the table.
+    # Training time so far, without reading the data.
     minutes: float
-    # -log p per predicted word, ``</s>`` included, over the updates since the last point.
+    # -log p per predicted word, ``</s>`` included, averaged over the updates since the last point.
     training_loss: float
-    # exp of the same on the held-out pairs; None where there are none.
+    # exp(-log p per predicted word) on the held-out pairs; None without held-out pairs.
     validation_perplexity: float | None
-    # Of the held-out lists, where a network learns from lists: 100 if all are references. The
-    # training loss is then that of the objective, per list.
+    # On the held-out lists, if the network learns from lists; 100 if every hypothesis equals its
+    # reference. The training loss is then the objective's, per list.
     expected_bleu: float | None = None
 
     def quality(self) -> str:
-        """Return the measure of the held-out part with its name; empty where there is none."""
+        """Return the measure on the held-out data with its name, or "" without held-out data."""
         if self.expected_bleu is not None:
             return f"expected BLEU {self.expected_bleu:.2f}"
         if self.validation_perplexity is not None:
@@ -90,38 +90,38 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class FineTuning:
-    """How a trained network was trained on from n-best lists."""
+    """How a trained network was fine-tuned on n-best lists."""
 
     objective: str
-    # Of the network that it began as.
+    # Fingerprint of the network that fine-tuning started from.
     start_fingerprint: str
-    # Lists for training, and those held out.
+    # Number of lists for training, and of held-out lists.
     lists: int
     held_out_lists: int
     # The network's feature in the log-linear model, and its weight.
     feature: str
     weight: float
-    # Of the log-linear model's scores in the softmax over a list.
+    # Factor of the log-linear model's scores in the softmax over a list.
     scale: float
-    # The factor of -log p per predicted word in the loss.
+    # Factor of -log p per predicted word in the loss.
     likelihood: float
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingRecord:
-    """On which data a model was trained, and how training went. A new field has a default."""
+    """The data a model was trained on, and how training went. A new field needs a default."""
 
-    # Which side of the table is predicted, and from which end: see `direction_of`.
+    # Which side of the table is predicted, and from which end (`direction_of`).
     direction: str = FORWARD
     seed: int = 0
-    # blake2b of the lines of the phrase table or of both texts, uncompressed.
+    # blake2b of the uncompressed lines of the phrase table, or of both texts.
     data_fingerprint: str = ""
-    # Distinct pairs that the network was trained on, and those held out.
+    # Number of distinct pairs for training, and of held-out pairs.
     training_pairs: int = 0
     validation_pairs: int = 0
     duplicates: int = 0
     too_long: int = 0
-    # Share of running words inside the shortlists, and the origin of those.
+    # Share of running words inside each shortlist, and where the shortlist comes from.
     source_coverage: float = 0.0
     target_coverage: float = 0.0
     source_shortlist_from: str = ""
@@ -129,13 +129,13 @@ class TrainingRecord:
     updates: int = 0
     epochs: float = 0.0
     minutes: float = 0.0
-    # The update whose weights these are, and why training ended.
+    # The update that these weights were saved at, and why training ended.
     best_update: int = 0
     stopped_by: str = ""
     device: str = ""
     curve: tuple[CurvePoint, ...] = ()
-    # Where the network was trained on from lists: pairs and coverage are those of its first
-    # training, all else is of the last one.
+    # If the network was fine-tuned, the numbers of pairs and the coverages are from its first
+    # training, and all else is from the last one.
     fine_tuning: FineTuning | None = None
 
     @property
@@ -145,11 +145,11 @@ class TrainingRecord:
 
     @property
     def right_to_left(self) -> bool:
-        """Whether a word is predicted from those behind it, and not from those before it."""
+        """Whether the network predicts the last word first."""
         return self.direction.endswith(RIGHT_TO_LEFT)
 
     def summary(self) -> str:
-        """Return why training ended, and how good the weights that were kept are."""
+        """Return why training ended, and the quality of the weights that were kept."""
         best = [
             f"{point.quality()} after update {point.update:,}"
             for point in self.curve
@@ -164,9 +164,9 @@ class TrainingRecord:
 class Checkpoint:
     """A trained model: the network and all that belongs to it.
 
-    The network reads the source and predicts the target. In a reverse model the first is the
-    target side of the phrase table; ``table_*`` are named after the table's sides. The target of a
-    right-to-left model is to be given to the network, and comes from it, with its last word first.
+    The network reads the source and predicts the target. In a reverse model, the network's source
+    is the target side of the phrase table; the ``table_*`` properties follow the table's sides. A
+    right-to-left model takes and gives its target with the last word first.
     """
 
     model: nn.Module
@@ -174,12 +174,12 @@ class Checkpoint:
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
     record: TrainingRecord
-    # blake2b of all that scores depend on, which are weights, vocabularies and direction: the same
-    # values, the same fingerprint.
+    # blake2b of all that scores depend on: weights, vocabularies and direction. Equal fingerprints
+    # mean equal scores.
     fingerprint: str = ""
     # The release that wrote the folder.
     library_version: str = __version__
-    # The folder that it was read from, from the root on; empty where it was made in memory.
+    # Absolute path of the folder that it was read from; empty for a model made in memory.
     folder: str = ""
 
     @property
@@ -204,32 +204,29 @@ class Checkpoint:
 
     @property
     def num_parameters(self) -> int:
-        """The number of weights."""
+        """Number of weights."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
 
 class ModelFolder(NamedTuple):
-    """Where a worker finds a model, and which one it is."""
+    """The folder of a model for a worker, and the fingerprint to expect there."""
 
     path: str
     fingerprint: str
 
     def load(self) -> Checkpoint:
-        """Read the model.
-
-        :raises ModelError: if there is none, or another one.
-        """
-        found = load_checkpoint(self.path)
-        if found.fingerprint != self.fingerprint:
+        """Read the model."""
+        checkpoint = load_checkpoint(self.path)
+        if checkpoint.fingerprint != self.fingerprint:
             raise ModelError(
                 f"{self.path}: expected the model with the fingerprint {self.fingerprint}, found "
-                f"{found.fingerprint} where a worker runs"
+                f"{checkpoint.fingerprint} where a worker runs"
             )
-        return found
+        return checkpoint
 
 
 def direction_of(*, reverse: bool, right_to_left: bool) -> str:
-    """Return the name of a direction, as a model's record has it.
+    """Return the name of a direction as a model's record has it.
 
     >>> direction_of(reverse=True, right_to_left=True)
     'source-given-target-right-to-left'
@@ -238,14 +235,14 @@ def direction_of(*, reverse: bool, right_to_left: bool) -> str:
 
 
 def empty_network(config: Config, source_size: int, target_size: int) -> PairNetwork:
-    """Return a network of the configured kind whose weights have a shape and no values.
+    """Return a network of the configured kind on the meta device, without values.
 
-    :param source_size: ids of the source vocabulary, its symbols counted.
-    :param target_size: likewise of the target's.
+    :param source_size: number of ids of the source vocabulary, symbols included.
+    :param target_size: likewise of the target vocabulary.
     """
     module, _, name = NETWORKS[config.kind].partition(":")
     network_class: Any = getattr(importlib.import_module(module), name)
-    # On the meta device no weights are drawn, which for large recurrent matrices takes seconds.
+    # Drawing weights that are then overwritten takes seconds for large recurrent matrices.
     with torch.device("meta"):
         network: PairNetwork = network_class(config.model, source_size, target_size)
     return network
@@ -254,20 +251,18 @@ def empty_network(config: Config, source_size: int, target_size: int) -> PairNet
 def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
     """Write a model folder, whole or not at all; an older one at ``path`` is replaced.
 
-    The fingerprint and the version in ``checkpoint`` are not looked at, but made anew.
-
-    :raises PhrasescoreError: if it cannot be written.
+    The fingerprint and the version are computed here; those in ``checkpoint`` are ignored.
     """
     with writing_folder(path) as folder:
         (folder / _CONFIG).write_text(checkpoint.config.to_toml(), encoding="utf-8")
         save_tensors(folder / _WEIGHTS, checkpoint.model.state_dict())
-        # safetensors makes files that only their owner can read; the umask is for that.
+        # safetensors gives only the owner access; use the permissions that the umask allows.
         (folder / _WEIGHTS).chmod((folder / _CONFIG).stat().st_mode)
         checkpoint.source_vocabulary.save(folder / _SOURCE)
         checkpoint.target_vocabulary.save(folder / _TARGET)
         fingerprints = {name: digest_file(folder / name) for name in _FINGERPRINTED}
-        of_subwords = [name for name in _SUBWORDS if (folder / name).exists()]
-        fingerprints |= {name: digest_file(folder / name) for name in of_subwords}
+        subwords = [name for name in _SUBWORDS if (folder / name).exists()]
+        fingerprints |= {name: digest_file(folder / name) for name in subwords}
         record = {
             "format": FORMAT,
             "phrasescore": __version__,
@@ -281,11 +276,11 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
 
 
 def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkpoint:
-    """Read a model folder; the network comes in evaluation mode.
+    """Read a model folder, and return its network in evaluation mode.
 
     :raises ModelError: if a file is missing, of a newer format, or changed.
-    :raises PhrasescoreError: if ``config.toml`` or a vocabulary is not one, or a file is a pipe, a
-        device, or too large to be what its name says.
+    :raises PhrasescoreError: if ``config.toml`` or a vocabulary is malformed, or a file is a pipe,
+        a device, or too large.
     """
     folder = Path(path)
     record, values = read_record(folder)
@@ -307,10 +302,7 @@ def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkp
 
 
 def load_table_vocabularies(path: str | os.PathLike[str]) -> tuple[Vocabulary, Vocabulary]:
-    """Return the words that a model knows of the source and of the target of a phrase table.
-
-    :raises PhrasescoreError: as :func:`load_checkpoint`.
-    """
+    """Return a model's vocabularies of the source side and the target side of a phrase table."""
     folder = Path(path)
     record, _ = read_record(folder)
     read, predicted = load_vocabulary(folder / _SOURCE), load_vocabulary(folder / _TARGET)
@@ -318,18 +310,19 @@ def load_table_vocabularies(path: str | os.PathLike[str]) -> tuple[Vocabulary, V
 
 
 def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
-    """Return ``training.json`` of a model folder, as a record and as it stands.
+    """Return ``training.json`` of a model folder, parsed and as a plain dictionary.
 
-    :raises ModelError: if it is missing, no record, of a newer format, or a value in it is not of
-        its type.
+    :raises ModelError: if it is missing, malformed, or of a newer format.
     :raises DataError: if it is a pipe or a device, or larger than 256 MiB.
     """
     if not folder.is_dir():
         found = "a file" if folder.exists() else "nothing of this name"
         raise ModelError(f"{folder}: expected the folder of a trained model, found {found}")
     if not any((folder / name).exists() for name in (_RECORD, *_FINGERPRINTED)):
-        problem = "expected the folder of a trained model, found another folder"
-        raise ModelError(f"{folder}: {problem}: it has none of a model's files")
+        raise ModelError(
+            f"{folder}: expected the folder of a trained model, found another folder: "
+            "it has none of a model's files"
+        )
     path = folder / _RECORD
     try:
         values = msgspec.json.decode(read_plain(path, MAX_JSON))
@@ -356,12 +349,8 @@ def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
 
 
 def _check_fingerprints(folder: Path, record: TrainingRecord, values: Mapping[str, Any]) -> str:
-    """Return the fingerprint of a model folder whose files are all there and as they were written.
-
-    :raises ModelError: if they are not.
-    """
     fingerprints = values["fingerprints"]
-    # A file that the record does not know would make pieces of words.
+    # A stray sentencepiece model would split words into pieces: check it, too.
     known = {
         name: content
         for name, content in _SUBWORDS.items()
@@ -372,15 +361,19 @@ def _check_fingerprints(folder: Path, record: TrainingRecord, values: Mapping[st
             check_plain(folder / name, MAX_ARRAYS if name == _WEIGHTS else MAX_WORDS)
         except FileNotFoundError as error:
             raise ModelError(f"{folder}: not a whole model: {name} is missing") from error
-        wanted, found = fingerprints.get(name), digest_file(folder / name)
-        if wanted != found:
-            problem = f"the {content} changed: expected fingerprint {wanted}, got {found}"
-            raise ModelError(f"{folder / name}: {problem}")
-    wanted = values.get("fingerprint")
+        expected, actual = fingerprints.get(name), digest_file(folder / name)
+        if expected != actual:
+            raise ModelError(
+                f"{folder / name}: the {content} changed: expected fingerprint {expected}, "
+                f"got {actual}"
+            )
+    expected = values.get("fingerprint")
     combined = _combined(fingerprints, record.direction)
-    if wanted != combined:
-        problem = f"the direction changed: expected fingerprint {wanted}, got {combined}"
-        raise ModelError(f"{folder / _RECORD}: {problem}")
+    if expected != combined:
+        raise ModelError(
+            f"{folder / _RECORD}: the direction changed: expected fingerprint {expected}, "
+            f"got {combined}"
+        )
     return combined
 
 

@@ -1,8 +1,8 @@
 """The feed-forward language model of Schwenk (2007) with the layers of Cho et al. (2014), 4.1.2.
 
-A word is predicted from the words before it, as many as an n-gram has: their embeddings, one after
-the other, go through two layers of rectified units to a softmax over the shortlist. The source of a
-pair is not looked at: a text is stored as pairs whose sources are empty.
+A word is predicted from the order - 1 words before it: their embeddings are concatenated and go
+through two layers of rectified units to a softmax over the shortlist. The network ignores the
+source of a pair, and a text is stored as pairs with empty sources.
 """
 
 import torch
@@ -15,7 +15,7 @@ from phrasescore.models.layers import draw_uniformly
 
 
 class CslmNetwork(FeedForwardNetwork):
-    """p(word | the words before it), of one language: that of the target."""
+    """p(word | the words before it), of the target language."""
 
     config: CslmConfig
     activate = staticmethod(torch.relu_)
@@ -28,9 +28,9 @@ class CslmNetwork(FeedForwardNetwork):
         draw_uniformly(self, self.config.init_range, generator)
 
     def input_ranges(self) -> list[range]:
-        """Return the ids that each place of a context may hold: all words."""
+        """Return the valid ids of each position of a context: all words."""
         return [range(len(self.embedding))] * (self.config.order - 1)
 
     def contexts(self, _batch: PairBatch, ngrams: NgramBatch) -> Tensor:
-        """Return the words before each word, ``(ngrams, order - 1)``, the oldest first."""
+        """Return the words before each word, ``(ngrams, order - 1)``, oldest first."""
         return ngrams.contexts

@@ -1,9 +1,9 @@
 """The RNN Encoder-Decoder of Cho et al. (2014), to the letter of the paper's appendix A.
 
-For phrase pairs in that paper; for sentences in Cho et al. (2014b) and Bahdanau et al. (2014), as
-RNNenc. A network is p(target | source) = p(target | c), with c a vector of fixed size that its
-encoder makes of the source; networks with other encoders share the gated decoder
-(`GatedDecoderNetwork`). The paper leaves out biases "to make the equations uncluttered"; here each
+The paper uses it for phrase pairs; Cho et al. (2014b) and Bahdanau et al. (2014) use it for
+sentences, as RNNenc. The network is p(target | source) = p(target | c), where its encoder turns the
+source into a vector c of fixed size; networks with other encoders share the gated decoder
+(`GatedDecoderNetwork`). The paper omits biases "to make the equations uncluttered"; here each
 affine map has one. O_y, like every matrix between a word and a hidden layer (section 4.1.1), is of
 low rank through the word's embedding, as in the authors' released code: O_y y = readout_word e(y).
 """
@@ -28,7 +28,7 @@ MAXOUT_POOL = 2  # units 2i-1 and 2i are pooled
 class GatedUnit(nn.Module):
     """The matrices of a gated unit: update gate z, reset gate r, candidate h~.
 
-    :param context_size: of the vector c that a decoder reads at every step; 0 in an encoder.
+    :param context_size: size of the vector c that a decoder reads at every step; 0 in an encoder.
     """
 
     def __init__(self, embedding_size: int, hidden_size: int, *, context_size: int = 0) -> None:
@@ -45,11 +45,11 @@ class GatedUnit(nn.Module):
             self.context_candidate = nn.Linear(context_size, hidden_size, bias=False)
 
     def input_weight(self) -> Tensor:
-        """Return W_z, W_r and W above one another, ``(3 * hidden, embedding)``."""
+        """Return W_z, W_r and W stacked, ``(3 * hidden, embedding)``."""
         return _stack(self.input_update, self.input_reset, self.input_candidate)
 
     def input_bias(self) -> Tensor:
-        """Return the biases that go with :meth:`input_weight`, ``(3 * hidden,)``."""
+        """Return the biases of :meth:`input_weight`, ``(3 * hidden,)``."""
         return torch.cat([self.input_update.bias, self.input_reset.bias, self.input_candidate.bias])
 
     def read(self, words: Tensor) -> Tensor:
@@ -57,20 +57,20 @@ class GatedUnit(nn.Module):
         return torch.addmm(self.input_bias(), words, self.input_weight().t())
 
     def gates_weight(self) -> Tensor:
-        """Return U_z and U_r above one another, ``(2 * hidden, hidden)``."""
+        """Return U_z and U_r stacked, ``(2 * hidden, hidden)``."""
         return _stack(self.recurrent_update, self.recurrent_reset)
 
     def recurrent_weight(self) -> Tensor:
-        """Return U_z, U_r and U above one another, ``(3 * hidden, hidden)``."""
+        """Return U_z, U_r and U stacked, ``(3 * hidden, hidden)``."""
         return _stack(self.recurrent_update, self.recurrent_reset, self.recurrent_candidate)
 
     def context_weight(self) -> Tensor:
-        """Return C_z, C_r and C above one another, ``(3 * hidden, context)``."""
+        """Return C_z, C_r and C stacked, ``(3 * hidden, context)``."""
         return _stack(self.context_update, self.context_reset, self.context_candidate)
 
 
 class Readout(nn.Module):
-    """The bias of the maxout layer, one for its three products."""
+    """The bias of the maxout layer, shared by its three products."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -78,10 +78,10 @@ class Readout(nn.Module):
 
 
 class GatedDecoderNetwork(PairNetwork):
-    """A network with the gated decoder; a subclass has the encoder.
+    """A network with the gated decoder; a subclass adds the encoder.
 
-    It makes its encoder's parts and then calls :meth:`build_decoder`: weights are drawn and stored
-    in the order in which they were made.
+    The subclass creates its encoder's layers before it calls :meth:`build_decoder`, because weights
+    are drawn and stored in the order of creation.
     """
 
     config: EncoderDecoderConfig | GrconvConfig
@@ -92,7 +92,7 @@ class GatedDecoderNetwork(PairNetwork):
         self.source_embedding = nn.Parameter(torch.empty(source_size, config.embedding_size))
 
     def build_decoder(self, context_size: int, target_size: int) -> None:
-        """Make the decoder's parts; ``context_size`` is that of c."""
+        """Create the decoder's layers; ``context_size`` is the size of c."""
         config = self.config
         hidden, embedding = config.hidden_size, config.embedding_size
         pooled = MAXOUT_POOL * config.maxout_size
@@ -108,10 +108,10 @@ class GatedDecoderNetwork(PairNetwork):
 
     @torch.no_grad()
     def initialize(self, generator: torch.Generator) -> None:
-        """Set the weights as section 4.1.1 does.
+        """Initialize the weights as in section 4.1.1.
 
-        Recurrent matrices are orthogonal, biases are 0, the rest comes from a Gaussian of standard
-        deviation 0.01 (``init_std``).
+        Recurrent matrices are orthogonal, biases are 0, and all else is drawn from a Gaussian with
+        standard deviation 0.01 (``init_std``).
         """
         for name, parameter in self.named_parameters():
             radius = self.spectral_radius(name)
@@ -123,7 +123,7 @@ class GatedDecoderNetwork(PairNetwork):
                 parameter.normal_(0.0, self.config.init_std, generator=generator)
 
     def spectral_radius(self, name: str) -> float | None:
-        """Return the radius that a matrix starts with if it starts orthogonal, otherwise None."""
+        """Return the spectral radius of a matrix with orthogonal initialization, or None."""
         return 1.0 if ".recurrent_" in name else None
 
     def encode(self, source: BatchSide) -> Tensor:
@@ -154,7 +154,7 @@ class GatedDecoderNetwork(PairNetwork):
 
 
 class EncoderDecoder(GatedDecoderNetwork):
-    """p(target | source) of pairs whose source is read by a gated unit, word by word."""
+    """p(target | source) with a gated unit that reads the source word by word."""
 
     config: EncoderDecoderConfig
 

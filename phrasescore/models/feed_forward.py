@@ -1,8 +1,7 @@
-"""Networks that predict a word from a context of a fixed number of words, one word at a time.
+"""Networks that predict a word from a context of a fixed number of words.
 
-The embeddings of the context, one after the other, go through one or two layers of units to a
-softmax over the shortlist (Schwenk, 2007; Devlin et al., 2014). What the context is, a network of
-this kind says itself.
+The embeddings of the context are concatenated and go through one or two layers of units to a
+softmax over the shortlist (Schwenk, 2007; Devlin et al., 2014). A subclass defines the context.
 """
 
 from collections.abc import Callable
@@ -18,17 +17,17 @@ from phrasescore.models.batches import BatchSide, PairBatch
 from phrasescore.models.layers import PairNetwork, WordLogProb
 from phrasescore.vocabulary import Vocabulary
 
-# Stands in a context at each place before the first word of a sentence: the id of </s>, which no
-# context holds otherwise.
+# Fills a context before the first word of a sentence. It is the id of </s>, which otherwise never
+# occurs in a context.
 BOUNDARY = Vocabulary.END
 
 
 class NgramBatch(NamedTuple):
-    """Every n-gram of the sentences of a batch, ``</s>`` predicted at the end of each."""
+    """All n-grams of the sentences of a batch; the last one of a sentence predicts ``</s>``."""
 
-    contexts: Tensor  # (ngrams, order - 1) the words before, the oldest first
+    contexts: Tensor  # (ngrams, order - 1) the words before, oldest first
     words: Tensor  # (ngrams,) the words to predict
-    sentences: Tensor  # (ngrams,) which sentence of the batch
+    sentences: Tensor  # (ngrams,) index of the sentence in the batch
 
 
 def all_ngrams(side: BatchSide, order: int) -> NgramBatch:
@@ -39,7 +38,7 @@ def all_ngrams(side: BatchSide, order: int) -> NgramBatch:
     sentences, times = move(ids.device, sentences, times)
     before = torch.cat([ids.new_full((order - 1,), BOUNDARY), ids[:-1]])
     contexts = before.unfold(0, order - 1, 1)  # (ngrams, order - 1)
-    # Of the n-gram at place t of a sentence, the last t words of the context are the sentence's.
+    # Only the last t words of the context of word t belong to the sentence.
     from_the_end = torch.arange(order - 1, 0, -1, device=ids.device)
     outside = from_the_end > times.unsqueeze(1)  # (ngrams, order - 1)
     return NgramBatch(contexts.masked_fill(outside, BOUNDARY), ids, sentences)
@@ -48,11 +47,11 @@ def all_ngrams(side: BatchSide, order: int) -> NgramBatch:
 class FeedForwardNetwork(PairNetwork):
     """p(word | a context of ``width`` words).
 
-    :ivar activate: of the units; may change its argument.
-    :ivar upper: the second layer; None where the softmax reads the first one.
+    :ivar activate: the units' activation function; it may change its argument in place.
+    :ivar upper: the second layer, or None if the softmax reads the first one.
 
-    :param input_size: ids that a context may hold.
-    :param upper_size: 0 for no second layer.
+    :param input_size: number of ids that can occur in a context.
+    :param upper_size: size of the second layer; 0 for none.
     """
 
     config: CslmConfig | JointConfig
@@ -71,26 +70,23 @@ class FeedForwardNetwork(PairNetwork):
         self.output = nn.Linear(config.upper_size or config.hidden_size, target_size)
 
     def input_ranges(self) -> list[range]:
-        """Return the ids that each place of a context may hold."""
+        """Return the valid ids of each position of a context."""
         raise NotImplementedError
 
     def contexts(self, batch: PairBatch, ngrams: NgramBatch) -> Tensor:
-        """Return the context of each word to predict, ``(ngrams, width)`` ids.
-
-        :param ngrams: of the batch's targets.
-        """
+        """Return the context of each word to predict, ``(ngrams, width)`` ids."""
         raise NotImplementedError
 
     def forward(self, batch: PairBatch) -> Tensor:
-        """Return log p(target ``</s>``) of each pair, ``(batch,)``.
+        """Return log p(target ``</s>``) of each pair, ``(batch,)``; see :class:`PairNetwork`.
 
-        See :class:`PairNetwork`. In training the penalty of ``self_normalization`` is taken from
-        it: training maximises log p - alpha (log Z)^2 (Devlin et al., 2014, equation 2).
+        In training, the penalty of ``self_normalization`` is subtracted: the objective is
+        log p - alpha (log Z)^2 (Devlin et al., 2014, equation 2).
         """
-        found = all_ngrams(batch.target, self.config.order)
-        contexts, words, places = self.contexts(batch, found), found.words, None
+        ngrams = all_ngrams(batch.target, self.config.order)
+        contexts, words, indices = self.contexts(batch, ngrams), ngrams.words, None
         if not self.training:
-            contexts, words, places = _distinct(contexts, words)
+            contexts, words, indices = _distinct(contexts, words)
         rows = self.hidden(contexts)  # (ngrams, upper_size)
         weight, bias = self.output.weight, self.output.bias
         values: Tensor = WordLogProb.apply(rows, weight, bias, words)  # (ngrams,)
@@ -99,15 +95,12 @@ class FeedForwardNetwork(PairNetwork):
             logits = (rows * embedding(words, weight)).sum(1)
             logits = logits + bias.index_select(0, words)
             values = values - alpha * (logits - values).square()
-        if places is not None:
-            values = values.index_select(0, places)
-        return values.new_zeros(len(batch.target.lengths)).index_add(0, found.sentences, values)
+        if indices is not None:
+            values = values.index_select(0, indices)
+        return values.new_zeros(len(batch.target.lengths)).index_add(0, ngrams.sentences, values)
 
     def hidden(self, contexts: Tensor) -> Tensor:
-        """Return the rows that the softmax reads after contexts, ``(rows, upper_size)``.
-
-        :param contexts: ``(rows, width)`` ids.
-        """
+        """Return the input of the softmax after each context, ``(rows, upper_size)``."""
         # (rows, width * embedding)
         rows = self.drop(embedding(contexts, self.embedding).flatten(1))
         rows = self.drop(self.activate(self.lower(rows)))  # (rows, hidden)
@@ -115,13 +108,13 @@ class FeedForwardNetwork(PairNetwork):
 
 
 def _distinct(contexts: Tensor, words: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return the distinct n-grams, and for each of all its place among them.
+    """Return the distinct n-grams, and the index of each n-gram among them.
 
-    Most hypotheses of a list have most of their n-grams in common. None stands for the places where
-    more than half of all are distinct, as in a text: then all are returned.
+    The hypotheses of a list share most of their n-grams. If more than half are distinct, as in a
+    text, all n-grams are returned, and None for the indices.
     """
     ngrams = torch.cat([contexts, words.unsqueeze(1)], dim=1)
-    distinct, places = torch.unique(ngrams, dim=0, return_inverse=True)
+    distinct, indices = torch.unique(ngrams, dim=0, return_inverse=True)
     if 2 * len(distinct) > len(ngrams):
         return contexts, words, None
-    return distinct[:, :-1], distinct[:, -1], places
+    return distinct[:, :-1], distinct[:, -1], indices

@@ -1,17 +1,16 @@
 """The gated recursive convolutional network (grConv) of Cho et al. (2014b), section 2.2.
 
-Its encoder makes one vector of a sentence by joining neighbours, level by level. Gates weigh a
-cell's two children and a new activation of both; they can be read as a soft parse of the sentence.
-The decoder is that of the RNN Encoder-Decoder.
+Its encoder reduces a sentence to one vector by merging neighbours, level by level. Gates weigh a
+cell's two children and a new activation; they can be read as a soft parse of the sentence. The
+decoder is the one of the RNN Encoder-Decoder.
 
-A *cell* stands for some neighbouring words: cells of level 0 are words, and a cell of level t is
-made of two neighbouring cells of level t - 1, down to one cell for the whole sentence. Cells are
-numbered by their last word, j, as in the paper. Level 0 is packed as in
-:mod:`phrasescore.models.layers`: sentences by falling length, and the cells of all sentences that
-end in their first word before those that end in their second. The cells of level t are then what
-level 0 has from word t on, in the same order: their right children are the level below without its
-first ``sizes[t - 1]`` rows, and no padding is computed. One matrix product per level has all cells
-of all sentences.
+A *cell* represents adjacent words. Cells of level 0 are words, and a cell of level t merges two
+adjacent cells of level t - 1, up to a single cell for the whole sentence. A cell's index j is its
+last word, as in the paper. Level 0 is packed as in :mod:`phrasescore.models.layers`: sentences are
+sorted by falling length, and the first words of all sentences come before the second words. The
+cells of level t have the order that level 0 has from word t on: their right children are the level
+below without its first ``sizes[t - 1]`` rows. There is no padding, and one matrix product per level
+computes the cells of all sentences.
 """
 
 import itertools
@@ -30,36 +29,36 @@ from phrasescore.devices import move
 from phrasescore.models.batches import BatchSide, Steps, batch_sequences
 from phrasescore.models.encoder_decoder import GatedDecoderNetwork
 
-# omega_c, omega_l and omega_r: of a new activation, of the left child, of the right child.
+# omega_c, omega_l and omega_r: the shares of the new activation, the left and the right child.
 GATES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class CellPyramid:
-    """Where the cells of each level are; see the top of this file."""
+    """The rows of the cells of each level; see the module's docstring."""
 
-    sizes: list[int]  # sentences that have each word, never growing
-    starts: list[int]  # the row of level 0 at which each word begins, and the number of rows
-    left: Tensor  # row of the left neighbour of each cell of level 0, first words left out
+    sizes: list[int]  # number of sentences that have each word; never increases
+    starts: list[int]  # row of level 0 at which each word begins; the last entry is the total
+    left: Tensor  # row of the left neighbour of each cell of level 0, without the first words
 
     def to(self, device: torch.device) -> "CellPyramid":
-        """Return the pyramid on ``device``."""
+        """Return a copy on ``device``."""
         return replace(self, left=move(device, self.left)[0])
 
     def left_children(self, level: int) -> Tensor:
-        """Return the row of the left child of each cell of ``level``, which is above 0."""
+        """Return the row of the left child of each cell of ``level``, which is at least 1."""
         return self.left[self.starts[level] - self.starts[1] :] - self.starts[level - 1]
 
     def endings(self) -> list[slice]:
-        """Return the rows of each level that are a sentence's last cell.
+        """Return, for each level, the rows of the cells that cover a whole sentence.
 
-        They are the rows of the sentences, too, among those that have words.
+        The same rows index these sentences in the batch sorted by length.
         """
         return [slice(after, size) for size, after in itertools.pairwise([*self.sizes, 0])]
 
 
 def build_pyramid(steps: Steps) -> CellPyramid:
-    """Return the cells over the words of packed sentences, which are on the CPU."""
+    """Return the cells over the words of packed sentences, on the CPU."""
     starts = [0, *itertools.accumulate(steps.sizes)]
     first = steps.sizes[0] if steps.sizes else 0
     before = torch.tensor(starts)[steps.times[first:] - 1]
@@ -69,9 +68,9 @@ def build_pyramid(steps: Steps) -> CellPyramid:
 class RecursiveConvolution(Function):
     """h_j = omega_c h~_j + omega_l h_(j-1) + omega_r h_j, from level to level.
 
-    With the cells h_(j-1) and h_j of the level below, h~_j = max(0, W_l h_(j-1) + W_r h_j + b), and
-    the three omegas are softmax(G_l h_(j-1) + G_r h_j + b'). (The paper's equations have the level
-    t on both sides, where its figure and its text have t - 1 on the right.)
+    The cells h_(j-1) and h_j are of the level below, h~_j = max(0, W_l h_(j-1) + W_r h_j + b), and
+    the omegas are softmax(G_l h_(j-1) + G_r h_j + b'). (The paper's equations have level t on both
+    sides; its figure and text have t - 1 on the right.)
     """
 
     @staticmethod
@@ -87,13 +86,13 @@ class RecursiveConvolution(Function):
     ) -> tuple[Tensor, Tensor]:
         """Return the last cell of each sentence, ``(sentences, size)``, and all omegas.
 
-        The omegas, ``(cells above level 0, 3)``, have no gradient: they are there to be looked at.
+        The omegas, ``(cells above level 0, 3)``, have no gradient; they are for inspection.
 
         :param words: cells of level 0, ``(rows, size)``.
         :param weight: ``(2 * size, size)``: W_l above W_r.
-        :param bias: ``(2 * size,)``: their sum counts.
-        :param gate_weight: ``(6, size)``: G_l above G_r; ``gate_bias`` is ``(6,)``, as ``bias``.
-        :param pyramid: from :func:`build_pyramid`.
+        :param bias: ``(2 * size,)``: b is the sum of its halves.
+        :param gate_weight: ``(6, size)``: G_l above G_r.
+        :param gate_bias: ``(6,)``: b' is the sum of its halves.
         """
         size, sizes = words.shape[1], pyramid.sizes
         levels = [words]  # the cells of each level
@@ -159,7 +158,7 @@ class RecursiveConvolution(Function):
 
 
 def _to_both(gradient: Tensor, children: Tensor, first: int, rows: int) -> Tensor:
-    """Return the gradient of ``(rows, 2 * n)`` whose two halves the left and right child add."""
+    """Add up the left and the right children's gradients as halves of ``(rows, 2 * n)``."""
     size = gradient.shape[1]
     both = gradient.new_zeros(rows, 2 * size)
     both[:, :size].index_copy_(0, children, gradient)
@@ -169,16 +168,16 @@ def _to_both(gradient: Tensor, children: Tensor, first: int, rows: int) -> Tenso
 
 @dataclass(frozen=True, slots=True)
 class SoftParse:
-    """The gates of the cells that stand for a sentence of N words.
+    """The gates of a sentence of N words.
 
-    ``levels[t - 1]`` is ``(N - t, 3)``, for t from 1 to N - 1. Its row i belongs to the cell over
-    the words i to i + t, counted from 0, and holds the shares, which add up to 1, of
+    ``levels[t - 1]`` is ``(N - t, 3)``, for t from 1 to N - 1. Row i belongs to the cell over the
+    words i to i + t, counted from 0, and holds three shares that sum to 1:
 
     - omega_c: a new activation of both children;
     - omega_l: the left child, the cell over the words i to i + t - 1;
     - omega_r: the right child, the cell over the words i + 1 to i + t.
 
-    A tree is in it where the shares are near 0 and 1. A sentence of at most one word has no levels.
+    Shares near 0 and 1 describe a tree. A sentence of at most one word has no levels.
     """
 
     levels: tuple[Tensor, ...]
@@ -200,19 +199,19 @@ class GrconvNetwork(GatedDecoderNetwork):
         self.build_decoder(size, target_size)
 
     def spectral_radius(self, name: str) -> float | None:
-        """Return the radius that a matrix starts with if it starts orthogonal, otherwise None.
+        """Return the spectral radius of a matrix with orthogonal initialization, or None.
 
-        Section 3.2 has 0.4 for the transition matrices of this network; the decoder's are those of
-        the RNN Encoder-Decoder, of radius 1.
+        Section 3.2 uses 0.4 for this network's transition matrices; the decoder uses 1, as in the
+        RNN Encoder-Decoder.
         """
         if name in ("left.weight", "right.weight"):
             return self.config.spectral_radius
         return super().spectral_radius(name)
 
     def encode(self, source: BatchSide) -> Tensor:
-        """Return the last cells of the sources, ``(batch, encoder)``, which are their c.
+        """Return c of each source: its last cell, ``(batch, encoder)``.
 
-        A source of one word is that word's cell of level 0; an empty one is 0.
+        The c of a source of one word is that word's cell of level 0; an empty source has c = 0.
         """
         tops, _, order = self._join(source)
         empty = len(source.lengths) - len(tops)
@@ -224,7 +223,7 @@ class GrconvNetwork(GatedDecoderNetwork):
     def soft_parse(self, ids: Sequence[int]) -> SoftParse:
         """Return the gates of one source, given as word ids without ``</s>``.
 
-        An edge that is drawn in the paper's figure of a parse has a share of more than 0.1.
+        The paper's figure of a parse draws the edges with a share of more than 0.1.
         """
         source = batch_sequences([ids])
         _, gates, _ = self._join(source._replace(ids=source.ids.to(self.source_embedding.device)))
@@ -239,15 +238,15 @@ class GrconvNetwork(GatedDecoderNetwork):
         return torch.cat([self.gate_left.weight, self.gate_right.weight])
 
     def _join(self, source: BatchSide) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the last cell of each sentence that has words, all gates, and the order.
+        """Return the last cells of the non-empty sentences, all gates, and the sentences' order.
 
         :return: ``(sentences, encoder)``, by falling length; ``(cells above level 0, 3)``; and the
-            places of all sentences by falling length, ``(batch,)``.
+            indices of all sentences by falling length, ``(batch,)``.
         """
         steps, device = source.words(), source.ids.device
         pyramid, steps = build_pyramid(steps).to(device), steps.to(device)
         words = embedding(source.ids[steps.positions], self.source_embedding)  # (rows, embedding)
-        # Both children's products have a bias in RecursiveConvolution; here only the left one.
+        # RecursiveConvolution adds a bias for each child; only the left child's is used.
         bias, gate_bias = self.left.bias, self.gate_left.bias
         tops, gates = RecursiveConvolution.apply(
             self.projection(self.drop(words)),

@@ -1,10 +1,10 @@
-"""What networks are made of: differentiable pieces that torch lacks, and their common base class.
+"""Differentiable functions that torch lacks, and the base class of all networks.
 
-Each piece has a backward pass of its own. The recurrences run over *packed* steps: the pairs of a
+Each function has its own backward pass. The recurrences run over *packed* steps: the pairs of a
 batch are sorted by falling length, step t has the ``sizes[t]`` pairs that are at least t + 1 words
-long, and the rows of all steps stand below one another. No padding is computed. The gradient of a
-recurrent matrix is one matrix product over the rows of all steps, where autograd would add up one
-small product per step.
+long, and the rows of all steps are concatenated. There is no padding. The gradient of a recurrent
+matrix is one matrix product over the rows of all steps, where autograd would add up a small product
+per step.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ from torch.nn.functional import dropout, embedding
 from phrasescore.config.settings import ModelConfig
 from phrasescore.models.batches import BatchSide, PairBatch, Steps
 
-# Sums of exp() outside of this range say that a logit was too large or all were too small. Compiled
-# code cuts exp() off at 5e-38: below the range, a large shortlist would add up to a false sum.
+# A sum of exp() outside of this range means that a logit was too large or all were too small.
+# Compiled code cuts exp() off at 5e-38: below the range, a large shortlist would give a false sum.
 SMALLEST_SUM, LARGEST_SUM = 1e-25, 1e37
 
 
@@ -39,9 +39,9 @@ def blend_backward(
     *,
     z_keeps: bool,
 ) -> None:
-    """Write the gradients of the inputs of z and the candidate into columns 1 and 3 of three.
+    """Write the gradients of the inputs of z and the candidate into column blocks 1 and 3.
 
-    :param z_keeps: whether z is the share of the old state, or that of the candidate.
+    :param z_keeps: whether z is the share of the old state, or the share of the candidate.
     """
     to_update, _, to_candidate = to_gates.split(old.shape[1], dim=1)
     if z_keeps:
@@ -56,7 +56,7 @@ def blend_backward(
 
 
 def reset_backward(to_product: Tensor, factor: Tensor, reset: Tensor, to_gates: Tensor) -> None:
-    """Write the gradient of the input of r, by which ``factor`` is multiplied, into column 2."""
+    """Write the gradient of the input of r, the gate of ``factor``, into column block 2."""
     to_reset = to_gates.split(factor.shape[1], dim=1)[1]
     torch.mul(to_product, factor, out=to_reset)
     to_reset.mul_(reset).mul_(1 - reset)
@@ -65,8 +65,8 @@ def reset_backward(to_product: Tensor, factor: Tensor, reset: Tensor, to_gates: 
 class ResetBeforeRecurrence(Function):
     """The encoders' gated unit: the candidate is tanh(W e + U (r * h)).
 
-    Cho et al. (2014), appendix A.1, where z keeps h, and Bahdanau et al. (2014), appendix A.1,
-    where z admits the candidate. ``torch.nn.GRU`` applies the reset gate after the product.
+    z keeps h in Cho et al. (2014), appendix A.1; z admits the candidate in Bahdanau et al. (2014),
+    appendix A.1. ``torch.nn.GRU`` applies the reset gate after the product.
     """
 
     @staticmethod
@@ -79,14 +79,14 @@ class ResetBeforeRecurrence(Function):
         sizes: list[int],
         z_keeps: bool,
     ) -> tuple[Tensor, Tensor]:
-        """Return the state after each step, ``(rows, hidden)``, and each pair's last one.
+        """Return the state after each step, ``(rows, hidden)``, and each pair's last state.
 
-        The state before the first step is 0. Gradients are wanted of one of the two alone.
+        The state before the first step is 0. Only one of the two results may get a gradient.
 
         :param inputs: ``(rows, 3 * hidden)``: W_z e, W_r e and W e with their biases.
         :param gates_weight: ``(2 * hidden, hidden)``: U_z above U_r.
         :param candidate_weight: ``(hidden, hidden)``: U.
-        :param sizes: pairs of each step, never growing; pairs without a step are in neither result.
+        :param sizes: pairs of each step, never increasing; both results omit pairs without a step.
         """
         size = candidate_weight.shape[0]
         last = inputs.new_zeros(sizes[0] if sizes else 0, size)
@@ -159,8 +159,8 @@ class ResetAfterRecurrence(Function):
         :param inputs: ``(rows, 3 * hidden)``: W'_z e, W'_r e and W' e with their biases.
         :param context: ``(batch, 3 * hidden)``: C_z c, C_r c and C c.
         :param initial: ``(batch, hidden)``: h'_0.
-        :param weight: ``(3 * hidden, hidden)``: U'_z, U'_r and U' above one another.
-        :param sizes: pairs of each step, never growing.
+        :param weight: ``(3 * hidden, hidden)``: U'_z, U'_r and U' stacked.
+        :param sizes: pairs of each step, never increasing.
         """
         size = initial.shape[1]
         states = inputs.new_empty(len(inputs), size)
@@ -206,8 +206,8 @@ class ResetAfterRecurrence(Function):
 class WordLogProb(Function):
     """log softmax(G s + b) of one word per row, in blocks that fit into a cache.
 
-    The logits of all words are never held: the backward pass computes them again, which at a low
-    rank costs less than writing and reading them.
+    The logits of all words are never stored: the backward pass computes them again, which costs
+    less than writing and reading them if the rank is low.
     """
 
     @staticmethod
@@ -218,7 +218,7 @@ class WordLogProb(Function):
         :param factors: ``(rows, rank)``: G_r s.
         :param weight: ``(words, rank)``: G_l.
         :param bias: ``(words,)``.
-        :param words: ``(rows,)`` ids of the words wanted.
+        :param words: ``(rows,)`` id of the word of each row.
         """
         log_normalizers = torch.cat(
             [
@@ -234,8 +234,8 @@ class WordLogProb(Function):
     @torch.amp.custom_bwd(device_type="cuda")
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         factors, weight, bias, words, log_normalizers = ctx.saved_tensors
-        # d log p(w) / d logits = onehot(w) - p. First the part of p, block by block; the products
-        # with one and with log Z are columns of the matrix product, and so is the bias' gradient.
+        # d log p(w) / d logits = onehot(w) - p. First the part with p, block by block; the products
+        # with 1 and log Z are columns of the matrix product, and so is the gradient of the bias.
         ones = torch.ones_like(log_normalizers).unsqueeze(1)
         left = torch.cat([factors, ones, -log_normalizers.unsqueeze(1)], dim=1)
         right = torch.cat([weight, bias.unsqueeze(1), torch.ones_like(bias).unsqueeze(1)], dim=1)
@@ -257,14 +257,14 @@ class WordLogProb(Function):
 
 
 def _block_sizes(device: torch.device) -> tuple[int, int]:
-    """Return rows and words of a block: 2 MB on a CPU; on a GPU each call costs more."""
+    """Return the rows and words of a block: 2 MB on a CPU, and more on a GPU to save calls."""
     return (1024, 512) if device.type == "cpu" else (4096, 16384)
 
 
 def _log_sum_exp(factors: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Return the logarithms of the softmaxes' denominators, ``(rows,)``."""
     if factors.device.type != "cpu":
-        # Checking the sums would stall the CPU; the careful way costs the device little.
+        # Checking the sums would stall the CPU, and the safe way costs the GPU little.
         result = factors.new_full((len(factors),), -torch.inf)
         step = _block_sizes(factors.device)[1]
         for words, biases in zip(weight.split(step), bias.split(step), strict=True):
@@ -276,8 +276,8 @@ def _log_sum_exp(factors: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     for word in range(0, len(weight), word_step):
         block = slice(word, word + word_step)
         total += torch.addmm(bias[block], factors, weight[block].t()).exp_().sum(1)
-    # No maximum is subtracted: as long as the sum is far from overflow and underflow, its largest
-    # terms have their full precision.
+    # Subtracting the maximum is needless: if the sum is far from overflow and underflow, its
+    # largest terms have full precision.
     unsafe = ~((total > SMALLEST_SUM) & (total < LARGEST_SUM))
     result = total.log()
     if bool(unsafe.any()):
@@ -288,35 +288,35 @@ def _log_sum_exp(factors: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 class PairNetwork(nn.Module):
     """p(target | source) of phrase or sentence pairs; a language model's is p(target).
 
-    A network is made of its sizes (``config``) and of the sizes of the source vocabulary and the
-    target vocabulary, ``</s>`` and ``<unk>`` counted. A new one has no weights yet: `initialize`
-    draws them, or a checkpoint brings them.
+    A network is built from its sizes (``config``) and from the sizes of the source and the target
+    vocabulary, ``</s>`` and ``<unk>`` included. Its weights are undefined until `initialize` draws
+    them or a checkpoint provides them.
     """
 
     config: ModelConfig
     output: nn.Linear
 
     def initialize(self, generator: torch.Generator) -> None:
-        """Draw the weights that training starts from, in the order in which they were made."""
+        """Draw the initial weights, in the order in which they were created."""
         raise NotImplementedError
 
     def forward(self, batch: PairBatch) -> Tensor:
         """Return log p(target ``</s>`` | source) of each pair, ``(batch,)``.
 
-        Natural logarithms, summed over the target's words and its ``</s>``, not divided by length.
-        Either side may be empty: of an empty target only ``</s>`` is scored, and an encoder that
-        reads no ``</s>`` stays at its initial state 0.
+        The log-probabilities are natural logarithms, summed over the target's words and its
+        ``</s>``, and not divided by length. Either side may be empty: for an empty target only
+        ``</s>`` is scored, and an encoder that reads no ``</s>`` stays at its initial state 0.
         """
         raise NotImplementedError
 
     def drop(self, units: Tensor) -> Tensor:
-        """Return units of which an update loses a share: in no paper but Zaremba et al. (2014)."""
+        """Apply dropout in training. Of the papers, only Zaremba et al. (2014) use it."""
         return dropout(units, self.config.dropout, self.training)
 
     def sum_log_probs(self, rows: Tensor, target: BatchSide, steps: Steps) -> Tensor:
-        """Return log p of each target's words and ``</s>``, added up, ``(batch,)``.
+        """Return the log-probabilities of each target, summed with its ``</s>``, ``(batch,)``.
 
-        :param rows: inputs of the softmax at the steps, ``(rows, width)``.
+        :param rows: inputs of the softmax at each step, ``(rows, width)``.
         :param steps: the target's `words_and_ends`.
         """
         log_probs: Tensor = WordLogProb.apply(
@@ -327,7 +327,7 @@ class PairNetwork(nn.Module):
 
 
 def previous_words(table: Tensor, target: BatchSide, steps: Steps) -> Tensor:
-    """Return the embedding of the word before each row's, ``(rows, embedding)``.
+    """Return the embedding of the word before each row, ``(rows, embedding)``.
 
     Step t reads y_{t-1} and predicts y_t. The embedding of y_0 is the zero vector.
     """

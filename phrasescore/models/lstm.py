@@ -1,7 +1,7 @@
 """The deep LSTM of Sutskever et al. (2014): one LSTM reads the source, another predicts the target.
 
-The paper takes its layers from Graves (2013); here they are without his peepholes, as in
-Zaremba et al. (2014), whose dropout is here, too.
+The paper takes its layers from Graves (2013). Here they have no peepholes, as in Zaremba et al.
+(2014), and that paper's dropout.
 """
 
 from typing import Any
@@ -19,10 +19,10 @@ from phrasescore.vocabulary import Vocabulary
 
 
 class LstmRecurrence(Function):
-    """c = f * c + i * tanh(g), h = o * tanh(c), with i, f, o and g from the input and the last h.
+    """c = f * c + i * tanh(g), h = o * tanh(c); i, f, o and g come from the input and the last h.
 
-    Zaremba et al. (2014), equation 3: no peepholes. On one CPU thread it takes about three quarters
-    of the time that ``torch.nn.LSTM`` takes over a packed sequence.
+    Zaremba et al. (2014), equation 3, without peepholes. On one CPU thread it takes about three
+    quarters of the time of ``torch.nn.LSTM`` on a packed sequence.
     """
 
     @staticmethod
@@ -33,11 +33,10 @@ class LstmRecurrence(Function):
         """Return h after each step, ``(rows, hidden)``, and each pair's last h and c.
 
         :param inputs: ``(rows, 4 * hidden)``: input of i, f, o and g from below, bias included.
-        :param hidden: ``(batch, hidden)``: h before the first step; of a pair without a step it is
-            the last one, too.
+        :param hidden: ``(batch, hidden)``: h before the first step; a pair without a step keeps it.
         :param cell: ``(batch, hidden)``: c likewise.
-        :param weight: ``(4 * hidden, hidden)``: from the last h to the four.
-        :param sizes: pairs of each step, never growing; ``sizes[0]`` may be less than the batch.
+        :param weight: ``(4 * hidden, hidden)``: from the last h to i, f, o and g.
+        :param sizes: pairs of each step, never increasing; ``sizes[0]`` may be less than the batch.
         """
         size = hidden.shape[1]
         hidden, cell = hidden.clone(), cell.clone()
@@ -121,12 +120,12 @@ class LstmStack(nn.Module):
 
         :param rows: embeddings of the words, packed, ``(rows, embedding)``.
         :param hidden: h of each layer before the first step, ``(layers, batch, hidden)``, in the
-            order of ``steps``; so are the returned states.
+            order of ``steps``, as are the returned states.
         :param cell: c likewise.
         """
         last_hidden, last_cell = [], []
         for number, layer in enumerate(self.layers):
-            # Nothing is dropped on the way from one step to the next (Zaremba et al., 2014).
+            # There is no dropout between steps (Zaremba et al., 2014).
             rows = dropout(rows, self._dropout, self.training)
             rows, last, inner = layer(rows, hidden[number], cell[number], steps.sizes)
             last_hidden.append(last)

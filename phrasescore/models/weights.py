@@ -1,4 +1,4 @@
-"""The weights of a network as a file of safetensors, which holds numbers and no code."""
+"""Read and write the weights of a network as safetensors, which contain numbers and no code."""
 
 import errno
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from phrasescore.errors import ModelError
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors as safetensors.
 
-    :raises OSError: if the disk does not take them; safetensors has an error of its own for that.
+    :raises OSError: if writing fails, in place of safetensors' own error.
     """
     on_cpu = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
     try:
@@ -24,9 +24,9 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def load_weights(network: nn.Module, path: Path, device: str) -> None:
-    """Read the weights of a network that has none yet.
+    """Read the weights of a network that :func:`~phrasescore.models.checkpoint.empty_network` made.
 
-    :raises ModelError: if they are not those of such a network, or not all finite.
+    :raises ModelError: if their names, types or shapes do not fit it, or not all are finite.
     """
     try:
         weights = safetensors.torch.load_file(path, device=device)
@@ -34,10 +34,12 @@ def load_weights(network: nn.Module, path: Path, device: str) -> None:
         raise ModelError(f"{path}: expected safetensors: {error}") from error
     empty = network.state_dict()
     for name in [*empty, *weights]:
-        expected, found = _describe(empty.get(name)), _describe(weights.get(name))
-        if found != expected:
-            problem = f"expected {expected} from config.toml and the vocabularies, got {found}"
-            raise ModelError(f"{path}: {name}: {problem}")
+        expected, actual = _describe(empty.get(name)), _describe(weights.get(name))
+        if actual != expected:
+            raise ModelError(
+                f"{path}: {name}: expected {expected} from config.toml and the vocabularies, "
+                f"got {actual}"
+            )
         if not bool(weights[name].isfinite().all()):
             raise ModelError(f"{path}: the weights {name!r} are not all finite numbers")
     network.load_state_dict(weights, assign=True)

@@ -1,9 +1,9 @@
-"""Sums of 2^logit over a shortlist whose logits are never in memory.
+"""Sums of 2^logit over a shortlist without storing the logits.
 
-Some rows of factors times some words are added up in registers, become powers of 2 there, and are
-added to the rows' sums. Writing the products, reading them again and a call for each block of words
-would cost a fourth of the time that multiplying numbers takes, and more than half of the time that
-multiplying bytes takes. For processors with AVX-512; bytes need its dot products (VNNI).
+The products of some rows with some words are computed in registers, turned into powers of 2 there,
+and added to the rows' sums. Writing and reading the products, and a call per block of words, would
+take a fourth of the time of multiplying float32 numbers, and more than half of the time of
+multiplying bytes. This needs AVX-512, and for bytes its dot products (VNNI).
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -24,19 +24,19 @@ from phrasescore.kernels.avx512.word_tiles import (
 )
 from phrasescore.kernels.precision import Factor, Precision, Workspace, is_fused
 
-# Rows at a time, which bounds the memory.
+# Rows per pass, which bounds the memory.
 ROWS = 1024
-# Products of two numbers per further thread, at least.
+# Minimum number of multiplications for each further thread.
 _PRODUCTS = 1 << 28
-# Bias, to base 2, of padding words: 2^-120, negligible but not denormal.
+# Base-2 bias of padding words: 2^-120, negligible but not denormal.
 _PADDING_BIAS = np.float32(-120)
 
 
 class PackedWords:
-    """The weights of all words of a shortlist, in the order in which they are multiplied.
+    """The weights of all words of a shortlist, in the order of their multiplication.
 
-    They are float32 numbers, or integers of 8 bits with a scale each, as factors are then, too.
-    Several threads may use one instance at once.
+    They are float32 numbers, or 8-bit integers with a scale per word; the factors are then rounded
+    to integers, too. Several threads may share an instance.
 
     :param words: ``(words, width)`` float32.
     :param bias: ``(words,)`` float32.
@@ -50,7 +50,7 @@ class PackedWords:
         self._workspace = Workspace(words.device)
         padded_bias = _extend(bias * to_base_2, _PADDING_BIAS)
         self._loop: Any
-        # The words, as the loop reads them.
+        # The arguments of the loop that describe the words.
         self.arrays: tuple[NDArray[Any], ...]
         if precision.name == "int8":
             rounded = precision.round(words.contiguous())
@@ -65,8 +65,8 @@ class PackedWords:
     def sums_of_powers(self, factors: Tensor, out: Tensor) -> Tensor:
         """Write the sum of 2^logit over all words for each row into ``out``, and return it.
 
-        A sum that float32 cannot hold is infinite; that of a row that is not finite is not finite
-        either. Each has the same bits whatever rows are beside it.
+        A sum that exceeds float32 is infinite, and the sum of a row that is not finite is not
+        finite. Each sum has the same bits whatever the other rows are.
 
         :param factors: ``(rows, width)`` float32.
         :param out: ``(rows,)`` float32 or float64.
@@ -80,17 +80,17 @@ class PackedWords:
     def logits(self, factors: Tensor, out: Tensor) -> Tensor:
         """Return all logits, to base 2, of a few rows, ``(rows, words)`` float32.
 
-        Valid until the next call by this thread.
+        The result is valid until this thread's next call.
 
-        :param out: gets what :meth:`sums_of_powers` writes, to the last bit.
+        :param out: gets the sums of :meth:`sums_of_powers`, bit for bit.
         """
         kept = self._workspace.take("logits", _padded(len(factors)), len(self.arrays[-1]))
         self._add_up(factors, out, kept)
         return kept[: len(factors), : self.count]
 
     def _add_up(self, factors: Tensor, out: Tensor, kept: Tensor | None) -> None:
-        """Write sums into ``out``, and all logits, padded, into ``kept`` if there is one."""
-        # Otherwise the loops would read other memory.
+        """Write sums into ``out``, and, unless it is None, all logits, padded, into ``kept``."""
+        # The loops would read outside of the arrays.
         if factors.shape[1] != self.width:
             raise ValueError(f"factors have {factors.shape[1]} columns, and words {self.width}")
         rows = [part.numpy() for part in self._pad_rows(factors)]
@@ -101,7 +101,7 @@ class PackedWords:
             above = None if logits is None else logits[first:]
             self._loop(*(array[first:] for array in rows), *self.arrays, sums[part], above)
 
-        # Torch's threads, if they are several, have a part of the rows each.
+        # Each of torch's threads gets a part of the rows.
         count, threads = len(factors), torch.get_num_threads()
         if threads == 1 or count * self.count * self.width < _PRODUCTS:
             add_up(slice(0, count))
@@ -113,7 +113,6 @@ class PackedWords:
                 pass
 
     def _pad_rows(self, factors: Tensor) -> tuple[Tensor, ...]:
-        """Return rows as the loop reads them, with room behind them to read a whole tile."""
         count = _padded(len(factors))
         if self._precision.name == "float32":
             rows = self._workspace.take("rows", count, self.width)
@@ -126,10 +125,10 @@ class PackedWords:
 
 
 def are_fastest(precision: Precision) -> bool:
-    """Return whether this processor adds up powers fastest in this way, with this precision.
+    """Return whether this is the processor's fastest way of adding up powers in this precision.
 
-    One that has matrix units (AMX) multiplies bytes faster with these. Where torch has been told
-    to do without AVX-512 (``ATEN_CPU_CAPABILITY``), so does this.
+    With matrix units (AMX), multiplying bytes is faster by other means. Like torch, this respects
+    ``ATEN_CPU_CAPABILITY``.
     """
     if not is_fused(precision) or torch.backends.cpu.get_cpu_capability() != "AVX512":
         return False
@@ -141,14 +140,14 @@ def are_fastest(precision: Precision) -> bool:
 
 def _padded(count: int) -> int:
     """Return the number of rows that the loops read for ``count`` real ones."""
-    # The last row's last group of bytes may go on behind it, whatever the width.
+    # The last row's last group of bytes may extend beyond it, whatever the width.
     return count + -count % TILE_ROWS + GROUP
 
 
 def _pack(words: NDArray[Any], group: int) -> NDArray[Any]:
-    """Return panels of words, ``(panels, steps, TILE_WORDS, group)``: one per step of a loop.
+    """Return panels of words, ``(panels, steps, TILE_WORDS, group)``, with one step per loop step.
 
-    Widths and words are padded by 0, which adds nothing to a product.
+    Padding of widths and words is 0, which adds nothing to a product.
     """
     count, width = words.shape
     padded = np.pad(words, [(0, -count % TILE_WORDS), (0, -width % group)])
@@ -157,5 +156,4 @@ def _pack(words: NDArray[Any], group: int) -> NDArray[Any]:
 
 
 def _extend(values: Tensor, padding: np.float32) -> NDArray[np.float32]:
-    """Return one number per word, and ``padding`` for each padding word behind the last."""
     return np.pad(values.numpy(), (0, -len(values) % TILE_WORDS), constant_values=padding)

@@ -1,8 +1,8 @@
-"""LLVM's own instructions for vectors, for the innermost part of a loop of numba's.
+"""LLVM vector instructions for the innermost part of a numba loop.
 
-numba has no types for vectors: what has to stay in registers, or needs an instruction that LLVM
-does not find by itself, is written here, and is compiled with the loop around it. Registers have
-512 bits (AVX-512).
+numba has no vector types. Code that must stay in registers, or needs an instruction that LLVM does
+not select by itself, is generated here and compiled with the loop around it. Registers have 512
+bits (AVX-512).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,14 +16,14 @@ from phrasescore.kernels.vector_math import add_attribute
 
 LANES = 16  # numbers of 32 bits in a register
 
-Value = Any  # of llvmlite, which has no types
+Value = Any  # from llvmlite, which has no type annotations
 INT8, INT32, INT64, FLOAT = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
 INTEGERS, NUMBERS = ir.VectorType(INT32, LANES), ir.VectorType(FLOAT, LANES)
 _MASK = ir.IntType(LANES)
 _SIGNATURES = {
     "prefetch": ir.FunctionType(ir.VoidType(), [INT8.as_pointer(), INT32, INT32, INT32]),
     "fma.v16f32": ir.FunctionType(NUMBERS, [NUMBERS] * 3),
-    # As LLVM had it before 22, which still knows it: of bytes, four in each number.
+    # LLVM's form before version 22, which still accepts it; each number holds four bytes.
     "x86.avx512.vpdpbusd.512": ir.FunctionType(INTEGERS, [INTEGERS] * 3),
     "x86.avx512.mask.reduce.ps.512": ir.FunctionType(
         NUMBERS, [NUMBERS, INT32, NUMBERS, _MASK, INT32]
@@ -33,9 +33,9 @@ _SIGNATURES = {
     ),
 }
 _ALL_LANES = -1
-# To the nearest whole number, without an exception.
+# Round to the nearest whole number, without an exception.
 _TO_NEAREST = 8
-_AS_EVER = 4  # the rounding of all other instructions
+_DEFAULT_ROUNDING = 4
 
 
 class VectorCode:
@@ -45,19 +45,19 @@ class VectorCode:
         self.builder = builder
 
     def multiply_add(self, x: Value, y: Value, z: Value) -> Value:
-        """Return x * y + z of numbers, rounded once."""
+        """Return x * y + z, rounded once."""
         return self._call("fma.v16f32", x, y, z)
 
     def multiply_bytes(self, total: Value, unsigned: Value, signed: Value) -> Value:
-        """Return integers to which four products of bytes each have been added, exactly."""
+        """Add four products of bytes to each integer of ``total``, exactly."""
         return self._call("x86.avx512.vpdpbusd.512", total, unsigned, signed)
 
     def power(self, x: Value, series: Sequence[float]) -> Value:
-        """Return 2^x: infinity and 0 where float32 ends, NaN of NaN.
+        """Return 2^x: infinity on overflow, 0 on underflow, NaN for NaN.
 
-        :param series: of 2^f for -0.5 <= f <= 0.5, the highest power's coefficient first.
+        :param series: coefficients of 2^f for -0.5 <= f <= 0.5, highest power first.
         """
-        every, usual = _MASK(_ALL_LANES), INT32(_AS_EVER)
+        every, usual = _MASK(_ALL_LANES), INT32(_DEFAULT_ROUNDING)
         fraction = self._call(
             "x86.avx512.mask.reduce.ps.512", x, INT32(_TO_NEAREST), x, every, usual
         )
@@ -68,34 +68,34 @@ class VectorCode:
         return self._call("x86.avx512.mask.scalef.ps.512", result, whole, result, every, usual)
 
     def constant(self, value: float) -> Value:
-        """Return a vector that has the number in each lane."""
+        """Return a vector with the number in each lane."""
         return ir.Constant(NUMBERS, [value] * LANES)
 
     def splat(self, value: Value) -> Value:
-        """Return a vector that has the value in each lane."""
+        """Return a vector with the value in each lane."""
         kind = ir.VectorType(value.type, LANES)
         first = self.builder.insert_element(kind(ir.Undefined), value, INT32(0))
         return self.builder.shuffle_vector(first, kind(ir.Undefined), INTEGERS([0] * LANES))
 
     def load(self, array: Value, offset: Value | int, kind: Value) -> Value:
         """Return the value at a byte offset of an array."""
-        value = self.builder.load(self._place(array, offset, kind))
+        value = self.builder.load(self._pointer(array, offset, kind))
         value.align = 1
         return value
 
     def prefetch(self, array: Value, offset: Value) -> None:
         """Prefetch the cache line at a byte offset of an array."""
         read, first_cache, data = INT32(0), INT32(3), INT32(1)
-        self._call("prefetch", self._place(array, offset, INT8), read, first_cache, data)
+        self._call("prefetch", self._pointer(array, offset, INT8), read, first_cache, data)
 
     def store(self, value: Value, array: Value, offset: Value | int) -> None:
         """Write a value at a byte offset of an array."""
-        self.builder.store(value, self._place(array, offset, value.type)).align = 1
+        self.builder.store(value, self._pointer(array, offset, value.type)).align = 1
 
     def repeat(
         self, count: Value, starts: list[Value], body: Callable[[Value, list[Value]], list[Value]]
     ) -> list[Value]:
-        """Replace values by ``body(i, values)`` for each i below ``count``, which is above 0."""
+        """Replace values by ``body(i, values)`` for each i below ``count``, which is positive."""
         builder, before = self.builder, self.builder.block
         loop, after = builder.append_basic_block("tile"), builder.append_basic_block("tile.end")
         builder.branch(loop)
@@ -117,14 +117,14 @@ class VectorCode:
         function = self.builder.module.declare_intrinsic(f"llvm.{name}", (), signature)
         return self.builder.call(function, arguments)
 
-    def _place(self, array: Value, offset: Value | int, kind: Value) -> Value:
+    def _pointer(self, array: Value, offset: Value | int, kind: Value) -> Value:
         start = self.builder.bitcast(array, INT8.as_pointer())
         distance = INT64(offset) if isinstance(offset, int) else offset
         return self.builder.bitcast(self.builder.gep(start, [distance]), kind.as_pointer())
 
 
 def memory_of(context: Any, builder: Value, kinds: Any, arrays: Any) -> list[Value]:
-    """Return pointers to the memory of numba's arrays; None for None."""
+    """Return pointers to the memory of numba's arrays, and None for None."""
     return [
         None
         if isinstance(kind, numba.types.NoneType)
@@ -136,9 +136,9 @@ def memory_of(context: Any, builder: Value, kinds: Any, arrays: Any) -> list[Val
 def _use(*features: str) -> Any:
     def type_call(_typing: Any) -> Any:
         def generate(context: Any, builder: Value, _signature: Any, _arguments: Any) -> Value:
-            # These names replace numba's own list of what the processor has and lacks.
-            found = getattr(context.codegen(), "_tm_features", "")
-            names = [name for name in [found, *(f"+{name}" for name in features)] if name]
+            # These names replace numba's own list of the processor's features.
+            known = getattr(context.codegen(), "_tm_features", "")
+            names = [name for name in [known, *(f"+{name}" for name in features)] if name]
             add_attribute(builder, "target-features", ",".join(names))
             return context.get_dummy_value()
 
@@ -147,8 +147,8 @@ def _use(*features: str) -> Any:
     return intrinsic(type_call)
 
 
-# Called in a compiled function, they let LLVM use these instructions in it, whatever processor
-# numba has been told to compile for.
+# Called in a compiled function, they let LLVM use these instructions there, even if numba was told
+# to compile for another processor.
 _AVX512 = "avx512f", "avx512bw", "avx512dq", "avx512vl"
 use_avx512: Any = _use(*_AVX512)
 use_vnni: Any = _use(*_AVX512, "avx512vnni")

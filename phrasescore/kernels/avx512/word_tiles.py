@@ -1,7 +1,7 @@
-"""Tiles, some rows times some words, that are multiplied and made powers of 2 in registers.
+"""Multiply tiles, some rows times some words, and turn the products into powers of 2 in registers.
 
-The loops are beside the tiles: numba keeps what it has compiled until the loop's own file changes,
-and a loop of another shape than its arrays would write beyond them.
+The loops are in the same file as the tiles: numba caches a loop until the loop's own file changes,
+and a loop with another tile shape than its arrays would write outside of them.
 """
 
 from collections.abc import Callable
@@ -29,42 +29,41 @@ from phrasescore.kernels.avx512.vector_code import (
     use_vnni,
 )
 
-# A tile: 6 rows times 64 words are added up at once, in 24 of 32 registers.
+# A tile of 6 rows times 64 words is accumulated in 24 of 32 registers.
 TILE_ROWS = 6
 _TILE_VECTORS = 4
 TILE_WORDS = _TILE_VECTORS * LANES
-# Bytes that one instruction multiplies and adds up per number of 32 bits.
+# Number of bytes that one instruction multiplies and adds up per 32-bit number.
 GROUP = 4
-# The instruction takes bytes without sign from one side. Those of the words have this much added,
-# and each row starts at a sum that takes it away again.
+# The instruction takes unsigned bytes on one side. This is added to the bytes of the words, and
+# each row starts at a sum that compensates for it.
 LIFT = 128
 # Bytes of a number, and of a group of bytes.
 _SIZE = 4
-# Steps before a panel's memory is read at which it is prefetched. The processor does so by itself,
-# but not beyond a page of memory, which is 16 steps.
+# A panel is prefetched this many steps before it is read. The processor's own prefetching stops at
+# a page of memory, which is 16 steps.
 _AHEAD = 16
-# Words whose powers are added up in float32: their sums are added up in float64.
+# Powers of this many words are added up in float32; the sums of these are added up in float64.
 _TOTAL_WORDS = 8192
 
 
 def _series(degree: int) -> list[float]:
-    """Return 2^f for -0.5 <= f <= 0.5 through the Chebyshev nodes, the highest power first."""
+    """Return coefficients of 2^f for -0.5 <= f <= 0.5 at Chebyshev nodes, highest power first."""
     series = Chebyshev.interpolate(np.exp2, degree, domain=[-0.5, 0.5])
     return [float(coefficient) for coefficient in series.convert(kind=Polynomial).coef[::-1]]
 
 
-# Exact to 1e-4 and to 1e-8 of the value; of even degree, the second is 1 at 0.
+# With relative errors of 1e-4 and 1e-8; the second, of even degree, is 1 at 0.
 _SERIES_OF_BYTES, _SERIES_OF_NUMBERS = _series(3), _series(6)
 
 
-def _places(code: VectorCode, start: Value) -> list[Value]:
-    """Return the byte offsets of a tile's vectors of words, given that of the first."""
+def _offsets(code: VectorCode, start: Value) -> list[Value]:
     return [code.builder.add(start, INT64(_SIZE * LANES * i)) for i in range(_TILE_VECTORS)]
 
 
 def _vectors(code: VectorCode, array: Value, start: Value) -> list[Value]:
-    """Return a tile's vectors of a panel's row, or of numbers per word, from a byte offset on."""
-    return [code.load(array, place, NUMBERS) for place in _places(code, start)]
+    """Return a tile's vectors of a panel's row, or of one number per word, from a byte offset."""
+    return [code.load(array, offset, NUMBERS) for offset in _offsets(code, start)]
 
 
 def _multiply(
@@ -75,10 +74,11 @@ def _multiply(
     starts: list[Value],
     multiply: Callable[[Value, Value, Value], Value],
 ) -> list[Value]:
-    """Return a tile's products, added to ``starts``: for each row, a vector after the other.
+    """Return a tile's products, added to ``starts``: one vector after another for each row.
 
-    :param width: the size of a row, in bytes.
-    :param multiply: returns a sum, a row's number in each lane, and some words' ones, in one.
+    :param width: size of a row in bytes.
+    :param multiply: called with a sum, a row's number in each lane, and a vector of words; returns
+        the new sum.
     """
     builder = code.builder
     steps = builder.sdiv(builder.add(width, INT64(_SIZE - 1)), INT64(_SIZE))
@@ -86,8 +86,8 @@ def _multiply(
     def step(i: Value, sums: list[Value]) -> list[Value]:
         words = _vectors(code, panel, builder.mul(i, INT64(_SIZE * TILE_WORDS)))
         ahead = builder.add(i, INT64(_AHEAD))
-        for place in _places(code, builder.mul(ahead, INT64(_SIZE * TILE_WORDS))):
-            code.prefetch(panel, place)
+        for offset in _offsets(code, builder.mul(ahead, INT64(_SIZE * TILE_WORDS))):
+            code.prefetch(panel, offset)
         added = []
         for row in range(TILE_ROWS):
             offset = builder.add(builder.mul(width, INT64(row)), builder.mul(i, INT64(_SIZE)))
@@ -102,7 +102,7 @@ def _multiply(
 
 
 class _Kept(NamedTuple):
-    """Where logits are written: an array or None, a tile's place in it and that of a next row."""
+    """Where logits are written: an array or None, the tile's offset in it, and the row stride."""
 
     array: Value
     start: Value
@@ -114,15 +114,15 @@ def _add_powers(
 ) -> None:
     builder = code.builder
     for row in range(TILE_ROWS):
-        here = _SIZE * LANES * row
+        lane_offset = _SIZE * LANES * row
         of_row = logits[row * _TILE_VECTORS : (row + 1) * _TILE_VECTORS]
         if kept.array is not None:
             start = builder.add(kept.start, builder.mul(kept.stride, INT64(row)))
-            for logit, place in zip(of_row, _places(code, start), strict=True):
-                code.store(logit, kept.array, place)
-        # Small numbers first: the sum that they are added to has lost the bits that they have.
+            for logit, offset in zip(of_row, _offsets(code, start), strict=True):
+                code.store(logit, kept.array, offset)
+        # Add small numbers first: the sum that they are added to has lost their low bits.
         powers = reduce(builder.fadd, [code.power(logit, series) for logit in of_row])
-        code.store(builder.fadd(code.load(sums, here, NUMBERS), powers), sums, here)
+        code.store(builder.fadd(code.load(sums, lane_offset, NUMBERS), powers), sums, lane_offset)
 
 
 def _generate_tile_of_numbers(
@@ -135,7 +135,7 @@ def _generate_tile_of_numbers(
     products = _multiply(
         code, rows, panel, width, nothing, lambda total, x, y: code.multiply_add(x, y, total)
     )
-    # A bias that is large has the products rounded as it is: once, at the end.
+    # Adding the bias last rounds the products once, even if the bias is large.
     biases = _vectors(code, bias, INT64(0)) * TILE_ROWS
     logits = [builder.fadd(*pair) for pair in zip(products, biases, strict=True)]
     _add_powers(code, logits, _SERIES_OF_NUMBERS, sums, _Kept(kept, start, stride))
@@ -154,8 +154,8 @@ def _generate_tile_of_bytes(context: Any, builder: Value, signature: Any, argume
         return code.multiply_bytes(total, unsigned, signed)
 
     lifted = [code.splat(code.load(starts, _SIZE * row, INT32)) for row in range(TILE_ROWS)]
-    each = [start for start in lifted for _ in range(_TILE_VECTORS)]
-    products = _multiply(code, rows, panel, arguments[-3], each, multiply)
+    sums_before = [start for start in lifted for _ in range(_TILE_VECTORS)]
+    products = _multiply(code, rows, panel, arguments[-3], sums_before, multiply)
     of_words, biases = _vectors(code, scales, INT64(0)), _vectors(code, bias, INT64(0))
     logits = []
     for i, product in enumerate(products):
@@ -169,23 +169,24 @@ def _generate_tile_of_bytes(context: Any, builder: Value, signature: Any, argume
 
 
 def _tile(generate: Any, arguments: str) -> Any:
-    """Return a function that compiled code may call with these arguments, made by ``generate``."""
+    """Return a function, made by ``generate``, that compiled code may call with these arguments."""
 
     def type_call(_typing: Any, *kinds: Any) -> Any:
         return numba.types.void(*kinds), generate
 
-    # Numba counts the arguments by the signature.
+    # Numba takes the number of arguments from the signature.
     names = ["typing", *arguments.split()]
     parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
     type_call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return intrinsic(type_call)
 
 
-# Of the first TILE_ROWS of ``rows``, ``(rows, width)``, and all words of ``panel``, ``(steps,
-# TILE_WORDS, 1 or GROUP)``: each logit's power of 2 is added to one of ``sums``, ``(rows, LANES)``.
-# Logits of numbers are products and ``bias``; those of bytes are products, and ``starts`` of their
-# row, times ``units`` of it and ``scales`` of the word, and ``bias``. ``kept`` is None or gets the
-# logits, from element ``start`` on; ``stride`` is the row stride, in elements. Both are int64.
+# Both take the first TILE_ROWS of ``rows``, ``(rows, width)``, and all words of ``panel``,
+# ``(steps, TILE_WORDS, 1 or GROUP)``, and add each logit's power of 2 to ``sums``,
+# ``(rows, LANES)``. A logit of numbers is the product plus ``bias``. A logit of bytes is the
+# product plus the row's ``starts``, times the row's ``units`` and the word's ``scales``, plus
+# ``bias``. ``kept`` is None or gets the logits from element ``start`` on; ``stride`` is its row
+# stride in elements. Both are int64.
 _add_tile_of_numbers = _tile(
     _generate_tile_of_numbers, "rows panel bias sums kept width start stride"
 )
@@ -196,7 +197,7 @@ _add_tile_of_bytes = _tile(
 
 @numba.njit(nogil=True, error_model="numpy")
 def _add_up_lanes(sums, totals):  # type: ignore[no-untyped-def]
-    """Add the sums to the rows' totals, and begin again."""
+    """Add the sums to the rows' totals, and reset them."""
     for row in range(len(totals)):
         total = np.float32(0)
         for lane in range(LANES):
@@ -209,7 +210,7 @@ def _add_up_lanes(sums, totals):  # type: ignore[no-untyped-def]
 def sums_of_numbers(rows, panels, bias, out, kept):  # type: ignore[no-untyped-def]
     """Write the sum of 2^logit over all words for each row into ``out``.
 
-    :param rows: ``(rows, width)`` float32: those of ``out``, padded to whole tiles.
+    :param rows: ``(rows, width)`` float32: a row per entry of ``out``, padded to whole tiles.
     :param panels: ``(panels, width, TILE_WORDS, 1)`` float32.
     :param bias: ``(panels * TILE_WORDS,)`` float32.
     :param out: ``(count,)`` float32 or float64.
@@ -220,7 +221,7 @@ def sums_of_numbers(rows, panels, bias, out, kept):  # type: ignore[no-untyped-d
     width, stride = np.int64(rows.shape[1]), np.int64(len(bias))
     for panel in range(len(panels)):
         word = panel * TILE_WORDS
-        # All rows meet a panel while it is near.
+        # All rows use a panel while it is in the cache.
         for row in range(0, len(out), TILE_ROWS):
             _add_tile_of_numbers(
                 rows[row:],
@@ -242,8 +243,8 @@ def sums_of_numbers(rows, panels, bias, out, kept):  # type: ignore[no-untyped-d
 def sums_of_bytes(rows, units, panels, scales, bias, out, kept):  # type: ignore[no-untyped-def]
     """Write the sum of 2^logit over all words for each row into ``out``.
 
-    :param rows: ``(rows, width)`` int8: those of ``out``, padded to whole tiles, and so that the
-        last row may be read to the end of its last group of bytes.
+    :param rows: ``(rows, width)`` int8: a row per entry of ``out``, padded to whole tiles; the last
+        row must be readable to the end of its last group of bytes.
     :param units: ``(rows,)`` float32: the scale of each row.
     :param panels: ``(panels, groups, TILE_WORDS, GROUP)`` uint8: words, with LIFT added.
     :param scales: ``(panels * TILE_WORDS,)`` float32: the scale of each word.

@@ -331,7 +331,7 @@ def test_files_that_are_in_the_way_are_named_and_kept(
 ) -> None:
     out, part = tmp_path / "out", tmp_path / "out.part"
     part.write_bytes(tiny_table.read_bytes())
-    for table, problem in ((part, "would overwrite another file"), (tiny_table, "no run of")):
+    for table, problem in ((part, "would overwrite another file"), (tiny_table, "rename it")):
         result = run(table, "--model", model.path, "-o", out)
         assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
         assert problem in result.stderr

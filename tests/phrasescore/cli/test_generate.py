@@ -286,7 +286,7 @@ def test_a_wrong_byte_is_named_and_nothing_is_written(model: Path, tmp_path: Pat
 def test_copying_without_attention_is_refused(model: Path) -> None:
     result = run(model, "--copy-unknown", stdin="u\n")
     assert result.exit_code == 1
-    assert "needs a model of the kind attention" in result.stderr
+    assert "needs an attention model" in result.stderr
 
 
 def test_a_file_is_in_no_other_one_s_way(model: Path, text: Path, tmp_path: Path) -> None:

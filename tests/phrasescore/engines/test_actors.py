@@ -85,13 +85,13 @@ class Negate:
 def test_loading_may_take_longer_than_the_start_of_a_worker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(actors, "_PATIENCE", 0.1)
+    monkeypatch.setattr(actors, "_START_TIMEOUT", 0.1)
     with open_pool(EngineSettings("ray"), Negate(load_seconds=0.5)) as pool:
         assert list(pool.map([1, 2])) == [-1, -2]
 
 
 def test_a_worker_that_never_starts_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actors, "_PATIENCE", 0.1)
+    monkeypatch.setattr(actors, "_START_TIMEOUT", 0.1)
     monkeypatch.setattr(actors._Actor, "begin", lambda _self: time.sleep(0.5))
     with (
         pytest.raises(PhrasescoreError, match="no worker has started within 0 seconds"),
@@ -107,9 +107,9 @@ def test_workers_that_die_as_they_load_cost_no_run(
     with open_pool(EngineSettings("ray"), Negate(0.1, deaths)) as pool:
         assert list(pool.map(range(9))) == [-number for number in range(9)]
     said = [record.message for record in caplog.records if record.levelno == logging.WARNING]
-    again = "a worker of Ray has died as it loaded; another one is started"
+    again = "a Ray worker died while loading; starting another one"
     assert said == [again] * min(deaths, 2)
-    fewer = "2 workers of Ray were wanted, and some died as they loaded"
+    fewer = "fewer than 2 Ray workers are running: some died while loading"
     assert pool.notes == ((fewer,) if deaths == 3 else ())
 
 

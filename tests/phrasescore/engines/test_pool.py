@@ -246,10 +246,13 @@ def test_threads_are_the_workers_of_the_engine_here() -> None:
 @pytest.mark.parametrize(
     ("engine", "message"),
     [
-        (EngineSettings(workers=2), "--threads and --workers are one number with the engine here"),
+        (
+            EngineSettings(workers=2),
+            "--threads and --workers are the same setting of the engine here",
+        ),
         (
             EngineSettings("ray"),
-            "--threads is for the engine here; ray has --workers of one thread",
+            "--threads is for the engine here; use --workers for ray",
         ),
     ],
 )

@@ -271,7 +271,7 @@ def test_what_finds_no_end_is_cut_and_says_so() -> None:
     ("settings", "problem"),
     [
         ((0, 1), "width of at least 1, got 0"),
-        ((3, 4), "as wide as the 4 targets wanted"),
+        ((3, 4), "as wide as the 4 targets per source"),
         ((3, 0), "the 0 targets"),
         ((3, 1, False, True, -1), "length of at least 0, got -1"),
     ],
@@ -383,5 +383,5 @@ def test_an_unknown_word_is_copied_from_where_the_networks_look(seeds: list[int]
 
 def test_copying_needs_a_network_that_aligns() -> None:
     generator = Generator([RandomNetwork("lstm", "u", "a").checkpoint], CPU)
-    with pytest.raises(PhrasescoreError, match="needs a model of the kind attention"):
+    with pytest.raises(PhrasescoreError, match="needs an attention model"):
         beam_search(generator, [("u",)], BeamSettings(copy_unknown=True))

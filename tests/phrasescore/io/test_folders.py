@@ -88,7 +88,7 @@ def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: Path, is_there
 def test_where_no_folder_can_be_is_found_out_before(tmp_path: Path) -> None:
     check_folder_above(tmp_path / "not" / "there" / "model")
     (tmp_path / "file").write_text("")
-    with pytest.raises(PhrasescoreError, match=r"model: cannot write: .*file is no folder"):
+    with pytest.raises(PhrasescoreError, match=r"model: cannot write: .*file is not a folder"):
         check_folder_above(tmp_path / "file" / "model")
     if os.geteuid() == 0:
         return  # root may write everywhere

@@ -119,14 +119,14 @@ def test_a_finished_output_is_not_taken_for_that_of_another_input(
     out = tmp_path / "out"
     finish_and_be_killed(out, monkeypatch)
     for _ in range(2):
-        with pytest.raises(DataError, match=r"its first 3 lines are not those that .*/out was"):
+        with pytest.raises(DataError, match=r"its first 3 lines differ from those that .*/out was"):
             write_all(out, PIECES[::-1], resume=True)
         assert out.read_bytes() == b"".join(PIECES).upper()
         assert not Path(f"{out}.part").exists()
     with pytest.raises(DataError, match=r"has more lines than the 3 that .*/out was made from"):
         write_all(out, [*PIECES, b"d\n"], resume=True)
     out.write_bytes(b"old\n")
-    with pytest.raises(PhrasescoreError, match=r"out\.part is damaged, or is not there"):
+    with pytest.raises(PhrasescoreError, match=r"out\.part is damaged or missing"):
         write_all(out, PIECES, resume=True)
     # Without --resume it is an output like any other.
     write_all(out, PIECES[::-1])
@@ -246,7 +246,7 @@ def test_a_journal_without_its_part_file_is_said_to_be_damaged_and_nothing_is_le
     kill_in(out, 2, monkeypatch)
     Path(f"{out}.part").unlink()
     for resume in (False, True):
-        with pytest.raises(PhrasescoreError, match="is damaged, or is not there; delete it and"):
+        with pytest.raises(PhrasescoreError, match="is damaged or missing; delete it and"):
             write_all(out, PIECES, resume=resume)
         assert os.listdir(tmp_path) == ["out.part.json"]
 

@@ -84,7 +84,7 @@ def test_a_table_gets_the_same_pairs_even_if_a_worker_is_killed(
 
 
 def test_what_a_worker_cannot_do_is_told(folder: Path) -> None:
-    with pytest.raises(PhrasescoreError, match="no word of the source can stand for <unk>"):
+    with pytest.raises(PhrasescoreError, match="<unk> cannot be replaced by a source word"):
         phrasescore.generate("text", "model", "out", copy_unknown=True, engine=PROCESSES)
     assert not (folder / "out").exists()
 
@@ -92,6 +92,6 @@ def test_what_a_worker_cannot_do_is_told(folder: Path) -> None:
 def test_threads_are_of_the_engine_here(folder: Path) -> None:
     with pytest.raises(ArgumentError, match="--threads is for the engine here"):
         phrasescore.generate("text", "model", "out", threads=2, engine=PROCESSES)
-    with pytest.raises(ArgumentError, match="--threads and --workers are one number"):
+    with pytest.raises(ArgumentError, match="--threads and --workers are the same setting"):
         phrasescore.augment("table", "model", "out", threads=2, engine=EngineSettings(workers=2))
     assert not (folder / "out").exists()

@@ -239,7 +239,7 @@ def test_what_makes_no_sense_with_subwords_is_refused(
     source, attention, out = texts[0], models["attention"], tmp_path / "out"
     with pytest.raises(ModelError, match="predicts words, and this network pieces of them"):
         phrasescore.export(models["cslm"], out)
-    with pytest.raises(PhrasescoreError, match="attention, which aligns them, of whole words"):
+    with pytest.raises(PhrasescoreError, match="needs an attention model of whole words"):
         phrasescore.generate(source, attention, out, copy_unknown=True, threads=1)
     with pytest.raises(ModelError, match="is of models with the same subwords; rescore takes any"):
         phrasescore.generate(source, attention, out, ensemble=[models["other"]], threads=1)
