@@ -125,7 +125,7 @@ class _Side:
             shares.append(100 * rate / peaks[-1])
             start = time.perf_counter()
             with LoadedScoring.open(self._feature, "cuda", GPU_THREADS) as scorer:
-                annotate_file(table, output, scorer, "cuda")
+                annotate_file(table, output, scorer)
             whole.append(pairs / (time.perf_counter() - start))
         name = self._precision
         return [
