@@ -78,8 +78,8 @@ def read_parallel_text(
                 number,
                 f"expected as many lines as {shown_path(other)} has, found the end of the file",
             )
-        pair = PhrasePair(words(source, number, source_line), words(target, number, target_line))
-        yield ParallelLine(b"%b\n%b" % (source_line, target_line), pair)
+        sides = (words(source, number, source_line), words(target, number, target_line))
+        yield ParallelLine(b"%b\n%b" % (source_line, target_line), PhrasePair._make(sides))
     if number == 0:
         raise DataError(source, None, "expected parallel text, found an empty file")
 

@@ -107,7 +107,8 @@ class AddedFeature(NamedTuple):
         :param scores: the networks' of these hypotheses; None where there are no networks.
         """
         if self.feature is not None:
-            return list(self.feature.values(PhrasePair(source, words) for words in hypotheses))
+            pairs = (PhrasePair._make((source, words)) for words in hypotheses)
+            return list(self.feature.values(pairs))
         assert self.network is not None
         assert scores is not None
         values: list[float] = scores.columns[self.network].tolist()

@@ -50,4 +50,4 @@ def read_ahead(
 
 def _pairs_of(lists: Iterable[SourcedList]) -> Iterator[PhrasePair]:
     for each in lists:
-        yield from (PhrasePair(each.source, words) for words in each.distinct.hypotheses)
+        yield from (PhrasePair._make((each.source, words)) for words in each.distinct.hypotheses)

@@ -67,7 +67,7 @@ class SourcedList:
         places = [first[key] for key in dict.fromkeys(self.keys)]
         hypotheses = [words[self.nbest.hypotheses[place]] for place in places]
         if not self.aligned:
-            return HypothesisList(self.source, hypotheses)
+            return HypothesisList._make((self.source, hypotheses, None))  # they are words
         affiliations = [
             affiliate_hypothesis(
                 *(self.nbest.raws[place], len(self.source), len(hypothesis)),

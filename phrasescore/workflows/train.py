@@ -245,7 +245,7 @@ def _read(
     with Meter("read", "lines", progress, lines_of=inputs[0]) as meter:
         if kind in LANGUAGE_MODELS:
             for text in meter.track(read_monolingual_text(inputs[0], refuse_marks=True)):
-                yield CountedPair(text.raw, PhrasePair((), text.words), 1.0)
+                yield CountedPair(text.raw, PhrasePair._make(((), text.words)), 1.0)
         elif len(inputs) == 1:
             for line in meter.track(read_phrase_table(inputs[0])):
                 for words in line.pair if b"s>" in line.raw else ():
