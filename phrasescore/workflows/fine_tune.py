@@ -19,9 +19,10 @@ from phrasescore.features import network_name
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.models.checkpoint import CurvePoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.training.list_loop import ExpectedBleu
-from phrasescore.training.list_run import ListRun, train_on_lists
+from phrasescore.training.expected_bleu import ExpectedBleu
+from phrasescore.training.list_run import ListRun
 from phrasescore.training.ranks import device_of_rank
+from phrasescore.training.run import train_model
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.workflows.train import (
     TrainSummary,
@@ -137,7 +138,7 @@ def fine_tune(
         torch_threads(threads or usable_threads(None)),
         Meter("train", "updates", progress) as meter,
     ):
-        record = train_on_lists(
+        record = train_model(
             run,
             resume=resume,
             begin=meter.begin,

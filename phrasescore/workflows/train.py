@@ -29,9 +29,10 @@ from phrasescore.progress import Meter, ProgressCallback, format_duration
 from phrasescore.records import PhrasePair
 from phrasescore.subwords import load_vocabulary
 from phrasescore.training.loop import TrainingProgress
+from phrasescore.training.pair_run import PairRun
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist
 from phrasescore.training.ranks import device_of_rank, local_ranks
-from phrasescore.training.run import TrainingRun, train_model
+from phrasescore.training.run import train_model
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.vocabulary import count_words
 from phrasescore.workflows.aligned_text import read_aligned_text
@@ -141,7 +142,7 @@ def train(
         # With the settings of this call: an error or Ctrl-C in the text leaves no run.
         _logger.info("%s: holds no run to go on with; a new one begins", work)
     read_side, predicted_side = (target, source) if reverse else (source, target)
-    run = TrainingRun(
+    run = PairRun(
         inputs=paths,
         read=lambda: _read(kind, paths, progress),
         model=model,

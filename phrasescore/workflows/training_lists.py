@@ -28,8 +28,7 @@ from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import FeatureLabel, Weights
-from phrasescore.training.list_run import TrainingLists
-from phrasescore.training.list_store import ListStore
+from phrasescore.training.list_store import ListStore, ListStoreBuilder
 from phrasescore.workflows.text_checks import (
     known_words,
     unknown_words_of,
@@ -90,7 +89,7 @@ class _Pairs:
     :param checkpoint: of the network.
     """
 
-    def __init__(self, checkpoint: Checkpoint, store: ListStore) -> None:
+    def __init__(self, checkpoint: Checkpoint, store: ListStoreBuilder) -> None:
         self.kind, self._reverse = checkpoint.config.kind, checkpoint.reverse
         self._order = -1 if checkpoint.right_to_left else 1
         self._read, self._predicted = checkpoint.source_vocabulary, checkpoint.target_vocabulary
@@ -134,7 +133,7 @@ def read_training_lists(
     alignments: str | None = None,
     where: str,
     progress: ProgressCallback | None = None,
-) -> TrainingLists:
+) -> ListStore:
     """Return the lists of some files, which follow one another; each file counts from 0.
 
     Of hypotheses with the same words the one with the highest model score counts. A sentence
@@ -153,8 +152,8 @@ def read_training_lists(
     check_aligned(texts)
     sources, first = texts[0].words, texts[1].words
     linked = None if alignments is None else _read_affiliations(alignments, sources, first)
-    store = ListStore()
-    pairs = _Pairs(checkpoint, store)
+    builder = ListStoreBuilder()
+    pairs = _Pairs(checkpoint, builder)
     reader = _Reader(pairs, weights, feature, where)
     bleu = _Gains(Bleu([text.words for text in texts[1:]]))
     digest = new_digest()
@@ -181,8 +180,8 @@ def read_training_lists(
             else:
                 of_words = () if linked is None else linked[place]
                 taught = [pairs.add(sources[place], first[place], of_words)]
-            store.add_list(scores, found, taught)
-    if not len(store):
+            builder.add_list(scores, found, taught)
+    if not len(builder):
         raise DataError(source, None, "expected sentences with words, found none")
     if is_unaligned:
         warn_of_alignments(paths[0])
@@ -192,7 +191,6 @@ def read_training_lists(
     for text in texts:
         digest.update(repr(text.words).encode())
     digest.update(repr(linked).encode())
-    store.set_gains(bleu.all())
     if missing := [name for name in reader.columns.sizes if name not in weights]:
         _logger.info("without a weight in %s, and so 0: %s", where, some_names(missing))
     inputs = {
@@ -201,7 +199,7 @@ def read_training_lists(
         "feature": feature.name,
         "model": checkpoint.fingerprint,
     }
-    return TrainingLists(store, inputs)
+    return builder.build(bleu.all(), inputs)
 
 
 def _read_affiliations(
