@@ -5,13 +5,16 @@ therefore resumed in the middle of an epoch by the numbers of the epoch and the 
 million pairs need no list of 100 million numbers.
 """
 
-from typing import Protocol
-
 import numpy as np
 import numpy.typing as npt
 
 from phrasescore.config.settings import TrainingConfig
 from phrasescore.io.ragged import Indices
+from phrasescore.training.list_store import ListStore
+from phrasescore.training.pair_store import Pairs
+
+# Items that a network learns from.
+Store = Pairs | ListStore
 
 # Rounds of a permutation's Feistel network.
 _ROUNDS = 6
@@ -71,18 +74,6 @@ def held_out_size(config: TrainingConfig, size: int) -> int:
     return min(config.validation_pairs, int(config.validation_share * size))
 
 
-class Sized(Protocol):
-    """Items that have two sides, such as pairs."""
-
-    def __len__(self) -> int:
-        """Return the number of items."""
-        ...
-
-    def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
-        """Return the sizes of some items' two sides."""
-        ...
-
-
 class Draw:
     """Which items are held out, and which items make up each batch of each epoch.
 
@@ -96,7 +87,7 @@ class Draw:
     :param num_held_out: items held out, fewer than there are.
     """
 
-    def __init__(self, store: Sized, config: TrainingConfig, num_held_out: int) -> None:
+    def __init__(self, store: Store, config: TrainingConfig, num_held_out: int) -> None:
         if not 0 <= num_held_out < len(store):
             raise ValueError(f"cannot hold out {num_held_out} of {len(store)} pairs")
         self._store = store

@@ -68,7 +68,7 @@ def deviation(scores: KnownScores, values: Tensor, *, weight: float) -> float:
     return float(distances.square().mean().sqrt())
 
 
-class ExpectedBleuLoop(TrainingLoop[ListBatch]):
+class ExpectedBleuLoop(TrainingLoop):
     """Maximise the expected BLEU of n-best lists; see `TrainingLoop`."""
 
     def __init__(

@@ -12,7 +12,7 @@ from phrasescore.training.loop import TrainingLoop
 _VALIDATION_BATCH = 256
 
 
-class LikelihoodLoop(TrainingLoop[PairBatch]):
+class LikelihoodLoop(TrainingLoop):
     """Maximise the likelihood of the targets."""
 
     def _count(self, batch: PairBatch) -> tuple[int, int]:

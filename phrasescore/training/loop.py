@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,11 +24,10 @@ from torch import Tensor
 
 from phrasescore.config.settings import TrainingConfig
 from phrasescore.errors import ModelError, PhrasescoreError
-from phrasescore.io.ragged import Indices
 from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.models.layers import PairNetwork
 from phrasescore.signals import catching_signals
-from phrasescore.training.draw import Draw, held_out_size, mix, stream_key
+from phrasescore.training.draw import Draw, Store, held_out_size, mix, stream_key
 from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run_folder import RunFolder
@@ -70,37 +69,7 @@ class _PendingUpdate(NamedTuple):
     losses: int
 
 
-class Batch(Protocol):
-    """What an update learns from."""
-
-    def pin_memory(self) -> Self:
-        """Return the batch where a CUDA device can fetch it by itself."""
-
-    def to(self, device: torch.device) -> Self:
-        """Return the batch on ``device``."""
-
-
-BatchType = TypeVar("BatchType", bound=Batch)
-_BatchType_co = TypeVar("_BatchType_co", bound=Batch, covariant=True)
-
-
-class Store(Protocol[_BatchType_co]):
-    """Items that a network learns from: pairs or n-best lists."""
-
-    def __len__(self) -> int:
-        """Return the number of items."""
-        ...
-
-    def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
-        """Return the sizes of some items' two sides, by which batches are sorted."""
-        ...
-
-    def batch(self, rows: Indices) -> _BatchType_co:
-        """Return some items in the order of their indices."""
-        ...
-
-
-class TrainingLoop(Generic[BatchType]):
+class TrainingLoop:
     """Train a network from where its work folder says it is; a subclass has the loss.
 
     :param network: on its device, with its start weights. If it has dropout, torch's global
@@ -115,7 +84,7 @@ class TrainingLoop(Generic[BatchType]):
     def __init__(
         self,
         network: PairNetwork,
-        store: Store[BatchType],
+        store: Store,
         config: TrainingConfig,
         folder: RunFolder,
         report: Callable[[TrainingProgress], None],
@@ -189,11 +158,11 @@ class TrainingLoop(Generic[BatchType]):
     def _begin(self) -> None:
         """Prepare for the first update of this process."""
 
-    def _count(self, batch: BatchType) -> tuple[int, int]:
+    def _count(self, batch: Any) -> tuple[int, int]:
         """Return the number of words in a batch, without ``</s>``, and of losses in its sum."""
         raise NotImplementedError
 
-    def _make_gradient(self, batch: BatchType, count: int) -> Tensor:
+    def _make_gradient(self, batch: Any, count: int) -> Tensor:
         """Give the parameters the gradient of a batch's loss, and return the sum of its losses.
 
         :param batch: this rank's share.
@@ -214,10 +183,10 @@ class TrainingLoop(Generic[BatchType]):
 
     # The updates
 
-    def _batches(self) -> Generator[tuple[BatchType, int], None, None]:
+    def _batches(self) -> Generator[tuple[Any, int], None, None]:
         """Yield this rank's share of each batch on its device, and the size of the whole batch."""
         position = (self.state.epoch, self.state.batch)
-        waiting: deque[Future[tuple[BatchType, int]]] = deque()
+        waiting: deque[Future[tuple[Any, int]]] = deque()
         with ThreadPoolExecutor(1) as pool:
             try:
                 while True:
@@ -229,7 +198,7 @@ class TrainingLoop(Generic[BatchType]):
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def _read(self, epoch: int, number: int) -> tuple[BatchType, int]:
+    def _read(self, epoch: int, number: int) -> tuple[Any, int]:
         rows = self._draw.batch(epoch, number)
         batch = self._store.batch(self._ranks.share(rows))
         return batch.pin_memory() if self._device.type == "cuda" else batch, len(rows)
@@ -238,7 +207,7 @@ class TrainingLoop(Generic[BatchType]):
         last = number + 1 == self._draw.batches_per_epoch
         return (epoch + 1, 0) if last else (epoch, number + 1)
 
-    def _update(self, batch: BatchType, count: int) -> None:
+    def _update(self, batch: Any, count: int) -> None:
         """Make one update: the gradient of a batch, and a step of the optimizer.
 
         :param batch: this rank's share.
@@ -321,7 +290,7 @@ class TrainingLoop(Generic[BatchType]):
             state.stale += 1
             self._reject()
 
-    def _held_out_batches(self, size: int) -> Iterator[BatchType]:
+    def _held_out_batches(self, size: int) -> Iterator[Any]:
         """Yield this rank's share of the held-out items, while the network is not in training.
 
         :param size: items per batch.

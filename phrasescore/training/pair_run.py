@@ -10,7 +10,7 @@ from phrasescore.arguments import flag
 from phrasescore.config.settings import ALIGNED, FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.errors import ConfigError, ModelError, PhrasescoreError, shown_path
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of, empty_network
-from phrasescore.models.layers import PairNetwork
+from phrasescore.training.draw import held_out_size
 from phrasescore.training.likelihood import LikelihoodLoop
 from phrasescore.training.pair_store import PairStore
 from phrasescore.training.pair_store_writer import (
@@ -20,14 +20,14 @@ from phrasescore.training.pair_store_writer import (
     write_pair_store,
 )
 from phrasescore.training.ranks import Ranks
-from phrasescore.training.run import Report, TrainingRun
-from phrasescore.training.run_folder import RunFolder, RunState
+from phrasescore.training.run import NETWORK_PROBLEM, Task, TrainingRun, enough_memory
+from phrasescore.training.run_folder import RunFolder
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairRun(TrainingRun[PairStore]):
+class PairRun(TrainingRun):
     """A run on pairs. The sentences of a language model's text are targets without a source.
 
     :param read: opens the inputs and yields their pairs; called at most once.
@@ -40,8 +40,49 @@ class PairRun(TrainingRun[PairStore]):
     right_to_left: bool = False
     shortlists: Callable[[], tuple[Shortlist, Shortlist]] = lambda: (Shortlist(), Shortlist())
 
-    def open_items(self, folder: RunFolder, ranks: Ranks, *, is_resumed: bool) -> PairStore:
-        """Store the pairs, or open those that are stored; the other ranks wait for the first."""
+    def prepare(self, folder: RunFolder, ranks: Ranks, *, is_resumed: bool) -> Task:
+        """Store the pairs, or open the stored ones, and build a network with random weights."""
+        store = self._open_pairs(folder, ranks, is_resumed=is_resumed)
+        config, training, pairs = self.config, self.config.training, store.record
+        vocabularies = (store.source_vocabulary, store.target_vocabulary)
+        with enough_memory(self.device, NETWORK_PROBLEM):
+            network = empty_network(config, *map(len, vocabularies)).to_empty(device="cpu").train()
+            # On the CPU, so that a seed gives the same start on every device.
+            network.initialize(torch.Generator().manual_seed(training.seed))
+            network = network.to(self.device)
+        num_held_out = held_out_size(training, len(store))
+        record = TrainingRecord(
+            direction=direction_of(reverse=self.reverse, right_to_left=self.right_to_left),
+            data_fingerprint=pairs.fingerprint,
+            training_pairs=pairs.pairs - num_held_out,
+            validation_pairs=num_held_out,
+            duplicates=pairs.duplicates,
+            too_long=pairs.too_long,
+            source_coverage=pairs.source_coverage,
+            target_coverage=pairs.target_coverage,
+            source_shortlist_from=pairs.source_shortlist_from,
+            target_shortlist_from=pairs.target_shortlist_from,
+        )
+        unit = "sentences" if config.kind in FEED_FORWARD else "distinct pairs"
+        has_source = config.kind not in LANGUAGE_MODELS
+        reads = f"reads {pairs.source_coverage:.2%}, " if has_source else ""
+        description = [
+            f"{pairs.lines:,} lines, {pairs.pairs:,} {unit}",
+            f"{pairs.duplicates:,} duplicates left out" if pairs.duplicates else "",
+            f"{pairs.too_long:,} with more than {pairs.max_length} words left out"
+            if pairs.too_long
+            else "",
+            f"{num_held_out:,} held out",
+            f"coverage: {reads}predicts {pairs.target_coverage:.2%}",
+        ]
+        return Task(
+            Checkpoint(network, config, *vocabularies, record),
+            list(filter(None, description)),
+            lambda report: LikelihoodLoop(network, store, training, folder, report, ranks),
+        )
+
+    def _open_pairs(self, folder: RunFolder, ranks: Ranks, *, is_resumed: bool) -> PairStore:
+        """Store the pairs, or open the stored ones; the other ranks wait for the first."""
         if not ranks.is_first:
             ranks.wait()
             return PairStore(folder.pairs)
@@ -108,71 +149,6 @@ class PairRun(TrainingRun[PairStore]):
                     f"{shortlist.origin}: gives other words than the shortlist that the run in "
                     f"{self.work} was started with; leave it out, or train into another folder"
                 )
-
-    def build_network(self, items: PairStore) -> PairNetwork:
-        """Return a network with random weights."""
-        sizes = (len(items.source_vocabulary), len(items.target_vocabulary))
-        network = empty_network(self.config, *sizes).to_empty(device="cpu").train()
-        # On the CPU, so that a seed gives the same start on every device.
-        network.initialize(torch.Generator().manual_seed(self.config.training.seed))
-        return network
-
-    def build_loop(
-        self,
-        network: PairNetwork,
-        items: PairStore,
-        folder: RunFolder,
-        report: Report,
-        ranks: Ranks,
-    ) -> LikelihoodLoop:
-        """Return the loop for the likelihood."""
-        return LikelihoodLoop(network, items, self.config.training, folder, report, ranks)
-
-    def describe(self, items: PairStore, num_held_out: int) -> list[str]:
-        """Return the number of pairs, and the coverage."""
-        record = items.record
-        left_out = [
-            f"{number:,} {name}"
-            for number, name in (
-                (record.duplicates, "duplicates left out"),
-                (record.too_long, f"with more than {record.max_length} words left out"),
-            )
-            if number
-        ]
-        unit = "sentences" if self.config.kind in FEED_FORWARD else "distinct pairs"
-        reads = f"reads {record.source_coverage:.2%}, "
-        if self.config.kind in LANGUAGE_MODELS:
-            reads = ""
-        return [
-            f"{record.lines:,} lines, {record.pairs:,} {unit}",
-            *left_out,
-            f"{num_held_out:,} held out",
-            f"coverage: {reads}predicts {record.target_coverage:.2%}",
-        ]
-
-    def make_record(self, items: PairStore, num_held_out: int, _state: RunState) -> TrainingRecord:
-        """Return what the store's record says."""
-        pairs = items.record
-        return TrainingRecord(
-            direction=direction_of(reverse=self.reverse, right_to_left=self.right_to_left),
-            data_fingerprint=pairs.fingerprint,
-            training_pairs=pairs.pairs - num_held_out,
-            validation_pairs=num_held_out,
-            duplicates=pairs.duplicates,
-            too_long=pairs.too_long,
-            source_coverage=pairs.source_coverage,
-            target_coverage=pairs.target_coverage,
-            source_shortlist_from=pairs.source_shortlist_from,
-            target_shortlist_from=pairs.target_shortlist_from,
-        )
-
-    def make_checkpoint(
-        self, network: PairNetwork, items: PairStore, record: TrainingRecord
-    ) -> Checkpoint:
-        """Return the network with the vocabularies of the pairs."""
-        return Checkpoint(
-            network, self.config, items.source_vocabulary, items.target_vocabulary, record
-        )
 
     def has_made(self, model: Checkpoint, folder: RunFolder) -> bool:
         """Compare the model's input, direction and vocabularies with the stored pairs."""

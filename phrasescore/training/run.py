@@ -6,40 +6,47 @@ so that a run that was killed can be resumed; the model folder appears whole at 
 
 import contextlib
 import logging
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, NamedTuple
 
 import torch
 
-from phrasescore.config.config import Config
+from phrasescore.config.config import Config, check_resumable
 from phrasescore.devices import is_out_of_memory
 from phrasescore.errors import ConfigError, PhrasescoreError, StoppedError
-from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, save_checkpoint
-from phrasescore.models.layers import PairNetwork
+from phrasescore.io.folders import check_folder_above, locked, names_beside
+from phrasescore.models.checkpoint import (
+    Checkpoint,
+    TrainingRecord,
+    load_checkpoint,
+    save_checkpoint,
+)
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
 from phrasescore.training.ranks import Ranks, joined_ranks
-from phrasescore.training.run_folder import RunFolder, RunState
+from phrasescore.training.run_folder import RunFolder
 
 _logger = logging.getLogger(__name__)
+
+NETWORK_PROBLEM = "the network does not fit; choose smaller sizes in [model] or [vocabulary]"
 
 Report = Callable[[TrainingProgress], None]
 
 
-class Items(Protocol):
-    """What a run learns from."""
+class Task(NamedTuple):
+    """What a run needs to train, once its inputs are read."""
 
-    def __len__(self) -> int:
-        """Return the number of items."""
-        ...
-
-
-ItemsType = TypeVar("ItemsType", bound=Items)
+    # The network with its start weights on the run's device, and what the record says of the items.
+    start: Checkpoint
+    # Phrases about the items, for the log.
+    description: list[str]
+    make_loop: Callable[[Report], TrainingLoop]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingRun(Generic[ItemsType]):
+class TrainingRun:
     """A run: its inputs, its settings and its folders. A subclass has its items and its loss.
 
     :param inputs: the paths of all files that are read; ``-`` for stdin.
@@ -58,40 +65,11 @@ class TrainingRun(Generic[ItemsType]):
     device: torch.device
     keep_work: bool = False
 
-    def open_items(self, folder: RunFolder, ranks: Ranks, *, is_resumed: bool) -> ItemsType:
+    def prepare(self, folder: RunFolder, ranks: Ranks, *, is_resumed: bool) -> Task:
         """Read the inputs, or open what was stored when the run began.
 
         :raises PhrasescoreError: if the run to resume was begun with other inputs.
         """
-        raise NotImplementedError
-
-    def build_network(self, items: ItemsType) -> PairNetwork:
-        """Return the network with its start weights, in training, on the CPU."""
-        raise NotImplementedError
-
-    def build_loop(
-        self,
-        network: PairNetwork,
-        items: ItemsType,
-        folder: RunFolder,
-        report: Report,
-        ranks: Ranks,
-    ) -> TrainingLoop[Any]:
-        """Return the loop, which continues from the state in ``folder``."""
-        raise NotImplementedError
-
-    def describe(self, items: ItemsType, num_held_out: int) -> list[str]:
-        """Return phrases about the items for the log."""
-        raise NotImplementedError
-
-    def make_record(self, items: ItemsType, num_held_out: int, state: RunState) -> TrainingRecord:
-        """Return what the record says of the items; `train_model` adds the rest."""
-        raise NotImplementedError
-
-    def make_checkpoint(
-        self, network: PairNetwork, items: ItemsType, record: TrainingRecord
-    ) -> Checkpoint:
-        """Return the trained model."""
         raise NotImplementedError
 
     def has_made(self, model: Checkpoint, folder: RunFolder) -> bool:
@@ -100,7 +78,7 @@ class TrainingRun(Generic[ItemsType]):
 
 
 def train_model(
-    run: TrainingRun[ItemsType],
+    run: TrainingRun,
     *,
     resume: bool = False,
     begin: Callable[[], None] = lambda: None,
@@ -126,31 +104,34 @@ def train_model(
     joined = joined_ranks(run.device) if run.joins_ranks else contextlib.nullcontext(Ranks())
     with joined as ranks, contextlib.ExitStack() as stack:
         if ranks.is_first:
-            stack.enter_context(
-                folder.held(
-                    run.model,
-                    run.inputs,
-                    run.config,
-                    resume=resume,
-                    has_made=lambda model: run.has_made(model, folder),
-                )
-            )
-        items, network, loop = _prepare(run, folder, report, ranks, resume=resume)
-        _logger.info("%s", _describe(run, items, network, loop))
-        size = run.config.training.batch_size
+            stack.enter_context(_held(run, folder, resume=resume))
+        task, loop = _prepare(run, folder, report, ranks, resume=resume)
+        start, training = task.start, run.config.training
+        _logger.info(
+            "%s",
+            "; ".join(
+                [
+                    *task.description,
+                    f"{start.num_parameters:,} parameters",
+                    f"device {run.device}, {torch.get_num_threads()} threads",
+                    f"precision {training.precision}, seed {training.seed}",
+                    f"from update {loop.state.update:,}",
+                ]
+            ),
+        )
         begin()
-        with _enough_memory(
-            run.device, f"a batch does not fit; choose a training.batch_size below {size}"
-        ):
+        problem = f"a batch does not fit; choose a training.batch_size below {training.batch_size}"
+        with enough_memory(run.device, problem):
             stopped_by = loop.run()
         state = loop.state
         if stopped_by == INTERRUPTED:
             problem = f"stopped after update {state.update}; --resume goes on from there"
             raise StoppedError(loop.caught[0], problem)
+        tuning = start.record.fine_tuning
         has_best = state.best_quality is not None
         record = replace(
-            run.make_record(items, loop.num_held_out, state),
-            seed=run.config.training.seed,
+            start.record,
+            seed=training.seed,
             updates=state.update,
             epochs=loop.epochs,
             minutes=state.seconds / 60,
@@ -158,11 +139,12 @@ def train_model(
             stopped_by=stopped_by,
             device=str(run.device),
             curve=tuple(state.curve),
+            fine_tuning=None if tuning is None else replace(tuning, scale=state.scale),
         )
         if ranks.is_first:
             if has_best:
-                folder.load_best(state.best_update, network)
-            save_checkpoint(run.model, run.make_checkpoint(network, items, record))
+                folder.load_best(state.best_update, start.model)
+            save_checkpoint(run.model, replace(start, record=record))
             if not run.keep_work:
                 folder.remove()
     return record
@@ -191,14 +173,9 @@ def check_settings(config: Config, device: torch.device) -> None:
 
 
 def _prepare(
-    run: TrainingRun[ItemsType],
-    folder: RunFolder,
-    report: Report,
-    ranks: Ranks,
-    *,
-    resume: bool,
-) -> tuple[ItemsType, PairNetwork, TrainingLoop[Any]]:
-    """Open the items and build the network and its loop.
+    run: TrainingRun, folder: RunFolder, report: Report, ranks: Ranks, *, resume: bool
+) -> tuple[Task, TrainingLoop]:
+    """Read the inputs and build the network and its loop.
 
     If the first rank fails, nothing is left of a run that began here.
     """
@@ -207,12 +184,9 @@ def _prepare(
         if ranks.is_first and not is_resumed:
             # The settings come first, so that a run that is killed while it reads can be resumed.
             folder.begin(run.config)
-        items = run.open_items(folder, ranks, is_resumed=is_resumed)
-        with _enough_memory(
-            run.device, "the network does not fit; choose smaller sizes in [model] or [vocabulary]"
-        ):
-            network = run.build_network(items).to(run.device)
-            loop = run.build_loop(network, items, folder, report, ranks)
+        task = run.prepare(folder, ranks, is_resumed=is_resumed)
+        with enough_memory(run.device, NETWORK_PROBLEM):
+            loop = task.make_loop(report)
         if ranks.is_first:
             # A resumed run may have other limits.
             folder.write_settings(run.config)
@@ -221,11 +195,96 @@ def _prepare(
         if not is_resumed and ranks.is_first:
             folder.remove()
         raise
-    return items, network, loop
+    return task, loop
 
 
 @contextlib.contextmanager
-def _enough_memory(device: torch.device, problem: str) -> Iterator[None]:
+def _held(run: TrainingRun, folder: RunFolder, *, resume: bool) -> Iterator[None]:
+    """Make the work folder if needed, and keep other processes out of it.
+
+    :raises PhrasescoreError: naming the folder or file that is in the way.
+    """
+    _check_folders(run, folder, resume=resume)
+    for name in run.inputs:
+        if name != "-" and _real(name).is_relative_to(_real(run.work)):
+            raise PhrasescoreError(
+                f"{name}: in {run.work}, which is removed at the end; choose another --work-dir"
+            )
+    with locked(run.work):
+        # Again, because another process may have ended its run here before we had the lock.
+        _check_folders(run, folder, resume=resume)
+        yield
+
+
+def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None:
+    """Refuse to overwrite a model or an unfinished run, and to mix two runs.
+
+    A run that was stopped before its first state has only its pairs to lose: it may be resumed or
+    started from the beginning.
+    """
+    work, model = run.work, run.model
+    inside = _real(work)
+    for taken in (_real(model), *names_beside(_real(model))):
+        # Both are removed or replaced.
+        if inside.is_relative_to(taken) or taken.is_relative_to(inside):
+            raise PhrasescoreError(
+                f"{work}: the work folder is removed at the end, and must neither be nor hold nor "
+                f"be in the model's folder {model}; choose another --work-dir"
+            )
+    check_folder_above(model)
+    is_taken = os.path.lexists(_real(model))
+    stored = folder.settings()
+    if stored is not None and folder.has_state:
+        if not resume:
+            raise PhrasescoreError(
+                f"{work}: an unfinished run; go on with it by --resume, or remove the folder"
+            )
+        check_resumable(stored, run.config)
+        if is_taken and not _may_replace(run, folder):
+            raise PhrasescoreError(
+                f"{model}: there is something already that the run in {work} has not made; move it "
+                "away or choose another --output"
+            )
+        return
+    if is_taken:
+        no_run = (
+            f", and {work} holds no run to go on with (a finished run can be trained further only "
+            "if it was started with --keep-work)"
+        )
+        raise PhrasescoreError(
+            f"{model}: there is something already{no_run if resume and stored is None else ''}; "
+            "remove it or choose another --output"
+        )
+    if stored is None:
+        if folder.is_foreign:  # the folder is removed at the end
+            raise PhrasescoreError(
+                f"{work}: expected a folder for this run only; remove what is in it"
+            )
+    elif folder.has_best:
+        # Somebody removed the states. Starting over would lose the training silently.
+        raise PhrasescoreError(
+            f"{work}: the state of the run is missing; remove the folder to start over"
+        )
+    elif resume:
+        check_resumable(stored, run.config)
+
+
+def _may_replace(run: TrainingRun, folder: RunFolder) -> bool:
+    """Return whether the model folder is an earlier result of the unfinished run."""
+    try:
+        made = load_checkpoint(run.model)
+        check_resumable(made.config, run.config)
+    except PhrasescoreError:
+        return False
+    return made.record.updates <= folder.last_update and run.has_made(made, folder)
+
+
+def _real(path: str | os.PathLike[str]) -> Path:
+    return Path(os.path.realpath(path))
+
+
+@contextlib.contextmanager
+def enough_memory(device: torch.device, problem: str) -> Iterator[None]:
     """Turn the errors of torch and numpy about memory into one message for the user.
 
     :param problem: what does not fit, and the cure.
@@ -236,19 +295,3 @@ def _enough_memory(device: torch.device, problem: str) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise PhrasescoreError(f"out of memory on {device}: {problem}") from error
-
-
-def _describe(
-    run: TrainingRun[ItemsType], items: ItemsType, network: PairNetwork, loop: TrainingLoop[Any]
-) -> str:
-    training = run.config.training
-    parameters = sum(parameter.numel() for parameter in network.parameters())
-    return "; ".join(
-        [
-            *run.describe(items, loop.num_held_out),
-            f"{parameters:,} parameters",
-            f"device {run.device}, {torch.get_num_threads()} threads",
-            f"precision {training.precision}, seed {training.seed}",
-            f"from update {loop.state.update:,}",
-        ]
-    )

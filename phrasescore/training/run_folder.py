@@ -14,9 +14,7 @@ lock                         held as long as a process is at work
 A state appears whole. Only then are the state before it and its best weights removed.
 """
 
-import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,21 +23,18 @@ import safetensors
 import safetensors.torch
 from torch import nn
 
-from phrasescore.config.config import Config, check_resumable
+from phrasescore.config.config import Config
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.io.folders import (
     LOCK,
     NEW,
     OLD,
-    check_folder_above,
-    locked,
-    names_beside,
     remove_folder,
     writing_folder,
 )
 from phrasescore.io.plain_file import MAX_ARRAYS, check_plain
 from phrasescore.io.state import Number, Seconds, read_state, write_state
-from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint
+from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.models.weights import save_tensors
 from phrasescore.training.optimizers import Optimizer
 
@@ -118,44 +113,6 @@ class RunFolder:
             return None
         return Config.from_dict(msgspec.structs.asdict(stored), str(path))
 
-    @contextlib.contextmanager
-    def held(
-        self,
-        model: Path,
-        inputs: Sequence[str],
-        config: Config,
-        *,
-        resume: bool,
-        has_made: Callable[[Checkpoint], bool],
-    ) -> Iterator[None]:
-        """Make the folder if needed, and keep other processes out of it.
-
-        Refuses to overwrite a model or an unfinished run, and to mix two runs. A run that was
-        stopped before its first state has only its pairs to lose: it may be resumed or started
-        from the beginning.
-
-        :param model: the folder that the run will write.
-        :param inputs: paths of the input files, which may not be in the folder.
-        :param resume: whether to continue an unfinished run if there is one.
-        :param has_made: whether the unfinished run has made a model.
-        :raises PhrasescoreError: naming the folder or file that is in the way.
-        """
-
-        def check() -> None:
-            self._check(model, config, resume=resume, has_made=has_made)
-
-        check()
-        for name in inputs:
-            if name != "-" and _real(name).is_relative_to(_real(self.path)):
-                raise PhrasescoreError(
-                    f"{name}: in {self.path}, which is removed at the end; choose another "
-                    "--work-dir"
-                )
-        with locked(self.path):
-            # Again, because another process may have ended its run here before we had the lock.
-            check()
-            yield
-
     def begin(self, config: Config) -> None:
         """Remove the files of a run without a state, and write the settings of a new run."""
         (self.path / _SETTINGS).unlink(missing_ok=True)
@@ -177,6 +134,21 @@ class RunFolder:
         """Remove the folder, its settings first, so that a kill leaves no unfinished run."""
         (self.path / _SETTINGS).unlink(missing_ok=True)
         remove_folder(self.path)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it holds files that no run has written."""
+        return self.path.is_dir() and not {path.name for path in self.path.iterdir()} <= _BEGINNINGS
+
+    @property
+    def has_best(self) -> bool:
+        """Whether there are best weights."""
+        return any(self.path.glob("best-*.safetensors"))
+
+    @property
+    def last_update(self) -> int:
+        """The update of the newest state, 0 if there is none."""
+        return max((int(path.name.removesuffix(OLD)[6:]) for path in self._states()), default=0)
 
     def save_state(self, state: RunState, network: nn.Module, optimizer: Optimizer) -> None:
         """Write a state, and remove older files.
@@ -253,80 +225,6 @@ class RunFolder:
             if name[6:].isdigit() and (path.name == name or not path.with_name(name).exists()):
                 states.append(path)
         return sorted(states)
-
-    def _check(
-        self,
-        model: Path,
-        config: Config,
-        *,
-        resume: bool,
-        has_made: Callable[[Checkpoint], bool],
-    ) -> None:
-        self._check_apart(model)
-        check_folder_above(model)
-        model_is_there = os.path.lexists(_real(model))
-        stored = self.settings()
-        if stored is not None and self.has_state:
-            if not resume:
-                raise PhrasescoreError(
-                    f"{self.path}: an unfinished run; go on with it by --resume, or remove the "
-                    "folder"
-                )
-            check_resumable(stored, config)
-            if model_is_there and not self._has_made(model, config, has_made):
-                raise PhrasescoreError(
-                    f"{model}: there is something already that the run in {self.path} has not "
-                    "made; move it away or choose another --output"
-                )
-            return
-        if model_is_there:
-            no_run = (
-                f", and {self.path} holds no run to go on with (after its end, a run can be "
-                "trained on only if it was started with --keep-work)"
-            )
-            raise PhrasescoreError(
-                f"{model}: there is something already{no_run if resume and stored is None else ''}"
-                "; remove it or choose another --output"
-            )
-        if stored is None:
-            if self.path.is_dir() and {path.name for path in self.path.iterdir()} - _BEGINNINGS:
-                # The folder is removed at the end.
-                raise PhrasescoreError(
-                    f"{self.path}: expected a folder for this run alone; remove what is in it"
-                )
-        elif any(self.path.glob("best-*.safetensors")):
-            # Somebody removed the states. Starting over would lose the training silently.
-            raise PhrasescoreError(
-                f"{self.path}: the state of the run is missing; remove the folder to start anew"
-            )
-        elif resume:
-            check_resumable(stored, config)
-
-    def _check_apart(self, model: Path) -> None:
-        """Refuse folders of which one is or holds the other: both are removed or replaced."""
-        inside = _real(self.path)
-        for taken in (_real(model), *names_beside(_real(model))):
-            if inside.is_relative_to(taken) or taken.is_relative_to(inside):
-                raise PhrasescoreError(
-                    f"{self.path}: the work folder is removed at the end, and must neither be nor "
-                    f"hold nor be in the model's folder {model}; choose another --work-dir"
-                )
-
-    def _has_made(
-        self, model: Path, config: Config, has_made: Callable[[Checkpoint], bool]
-    ) -> bool:
-        """Return whether a folder is a model that this run has made, and may replace."""
-        try:
-            made = load_checkpoint(model)
-            check_resumable(made.config, config)
-        except PhrasescoreError:
-            return False
-        last_update = int(self._states()[-1].name.removesuffix(OLD)[6:])
-        return made.record.updates <= last_update and has_made(made)
-
-
-def _real(path: str | os.PathLike[str]) -> Path:
-    return Path(os.path.realpath(path))
 
 
 def _load_weights(network: nn.Module, path: Path) -> None:

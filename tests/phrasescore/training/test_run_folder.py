@@ -11,7 +11,7 @@ import pytest
 
 from phrasescore.errors import ConfigError, DataError, ModelError, PhrasescoreError
 from phrasescore.io.folders import NEW, OLD, locked
-from phrasescore.training import run_folder
+from phrasescore.training import run as run_module
 from phrasescore.training.pair_run import PairRun
 from phrasescore.training.pair_store import AFFILIATIONS, WORDS
 from phrasescore.training.pair_store_writer import CountedPair
@@ -43,7 +43,7 @@ def test_a_work_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> Non
     run = make_run(tmp_path)
     run.work.mkdir()
     (run.work / "thesis.tex").write_text("x")
-    with pytest.raises(PhrasescoreError, match="expected a folder for this run alone"):
+    with pytest.raises(PhrasescoreError, match="expected a folder for this run only"):
         train_model(run)
     assert (run.work / "thesis.tex").exists()
 
@@ -164,7 +164,7 @@ def test_a_run_that_ended_while_another_waited_for_the_lock_is_not_run_again(
             train_model(run, resume=True)  # by another process, in truth
         return lock(work)
 
-    monkeypatch.setattr(run_folder, "locked", slow)
+    monkeypatch.setattr(run_module, "locked", slow)
     with pytest.raises(PhrasescoreError, match="model: there is something already"):
         train_model(run, resume=True)
 

@@ -19,6 +19,7 @@ from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.layers import PairNetwork
 from phrasescore.training.draw import Permutation
 from phrasescore.training.expected_bleu import ExpectedBleu, ExpectedBleuLoop
+from phrasescore.training.list_store import ListBatch
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.workflows import fine_tune as module
@@ -170,6 +171,7 @@ def test_the_gradient_is_that_of_finite_differences(
     loop = make_loop(task, checkpoint, kind, network.requires_grad_(), likelihood)
     loop.state.scale = 1.5
     batch = loop._store.batch(np.arange(5))
+    assert isinstance(batch, ListBatch)
 
     def loss() -> float:
         network.zero_grad()
