@@ -12,23 +12,21 @@ from phrasescore.arguments import (
     check_sequences,
 )
 from phrasescore.config.config import fine_tuning_settings
-from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.features import network_name
 from phrasescore.io.output import check_files, optional_path
-from phrasescore.models.checkpoint import CurvePoint, load_checkpoint
-from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.progress import ProgressCallback
 from phrasescore.training.expected_bleu import ExpectedBleu
 from phrasescore.training.list_run import ListRun
 from phrasescore.training.ranks import device_of_rank
-from phrasescore.training.run import train_model
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.workflows.train import (
     TrainSummary,
     check_alignments,
-    report_update,
     run_folders,
+    run_training,
 )
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
 
@@ -131,15 +129,4 @@ def fine_tune(
         device=device_of_rank(device),
         keep_work=keep_work,
     )
-    curve: list[CurvePoint] = []
-    with (
-        torch_threads(threads or usable_threads(None)),
-        Meter("train", "updates", progress) as meter,
-    ):
-        record = train_model(
-            run,
-            resume=resume,
-            begin=meter.begin,
-            report=lambda now: report_update(meter, now, curve),
-        )
-    return TrainSummary(record)
+    return run_training(run, resume=resume, threads=threads, progress=progress)

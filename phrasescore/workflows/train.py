@@ -32,7 +32,7 @@ from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.pair_run import PairRun
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist
 from phrasescore.training.ranks import device_of_rank, local_ranks
-from phrasescore.training.run import train_model
+from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.vocabulary import count_words
 from phrasescore.workflows.aligned_text import read_aligned_text
@@ -154,6 +154,13 @@ def train(
         shortlists=lambda: (read_side.shortlist(kind), predicted_side.shortlist(kind)),
         keep_work=keep_work,
     )
+    return run_training(run, resume=resume, threads=threads, progress=progress)
+
+
+def run_training(
+    run: TrainingRun, *, resume: bool, threads: int | None, progress: ProgressCallback | None
+) -> TrainSummary:
+    """Train with this number of threads, and report the progress; see `train`."""
     curve: list[CurvePoint] = []
     threads = threads or max(1, usable_threads(None) // local_ranks())
     with torch_threads(threads), Meter("train", "updates", progress) as meter:

@@ -22,7 +22,7 @@ from phrasescore.training.expected_bleu import ExpectedBleu, ExpectedBleuLoop
 from phrasescore.training.list_store import ListBatch
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.workflows import fine_tune as module
+from phrasescore.workflows import train as module
 from phrasescore.workflows.train import TrainSummary
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
 from tests.tiny_lists import FEATURES, WEIGHTS, ListTask
