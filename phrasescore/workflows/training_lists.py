@@ -83,7 +83,7 @@ def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
     return NetworkFeature(label, name, found[label.place])
 
 
-class _Pairs:
+class _PairCollector:
     """Adds pairs to a store as a network reads and predicts them.
 
     :param checkpoint: of the network.
@@ -143,7 +143,7 @@ def read_training_lists(
     sources, first = texts[0].words, texts[1].words
     linked = None if alignments is None else _read_affiliations(alignments, sources, first)
     builder = ListStoreBuilder()
-    pairs = _Pairs(checkpoint, builder)
+    pairs = _PairCollector(checkpoint, builder)
     reader = _Reader(pairs, weights, feature, where)
     bleu = _Gains(Bleu([text.words for text in texts[1:]]))
     digest = new_digest()
@@ -236,7 +236,7 @@ def _numbered(paths: Sequence[str], size: int, source: str) -> Iterator[NbestLis
 class _Reader:
     """Extracts from lists all that the network learns from, except BLEU."""
 
-    pairs: _Pairs
+    pairs: _PairCollector
     weights: Weights
     feature: NetworkFeature
     where: str
