@@ -8,8 +8,8 @@ import torch
 from phrasescore.config.config import Config
 from phrasescore.records import PhrasePair
 from phrasescore.training.loop import TrainingProgress
+from phrasescore.training.pair_run import PairRun
 from phrasescore.training.pair_store_writer import CountedPair
-from phrasescore.training.run import TrainingRun
 
 TINY = Config().override(
     [
@@ -43,11 +43,11 @@ def read_table(path: Path) -> Iterator[CountedPair]:
         yield CountedPair(line, PhrasePair(tuple(source.split()), tuple(target.split())), 1.0)
 
 
-def make_run(folder: Path, config: Config = TINY, name: str = "model") -> TrainingRun:
+def make_run(folder: Path, config: Config = TINY, name: str = "model") -> PairRun:
     table = folder / "table"
     if not table.exists():
         write_table(table)
-    return TrainingRun(
+    return PairRun(
         inputs=(str(table),),
         read=lambda: read_table(table),
         model=folder / name,
@@ -57,7 +57,7 @@ def make_run(folder: Path, config: Config = TINY, name: str = "model") -> Traini
     )
 
 
-def weights(run: TrainingRun) -> bytes:
+def weights(run: PairRun) -> bytes:
     return (run.model / "model.safetensors").read_bytes()
 
 

@@ -1,39 +1,54 @@
-"""Expected BLEU of n-best lists, as a function of what a network gives each hypothesis.
+"""Training for expected BLEU: the loss of an n-best list is minus its expected BLEU.
+
+The network is one feature of a log-linear model whose other features and weights stay as they are.
+The likelihood of some pairs is a regulariser. If a validation does not raise the expected BLEU of
+the held-out lists, the best weights are restored and the learning rate is halved.
 
 Gao et al. (2014), Learning Continuous Phrase Representations for Translation Modeling, section 4;
 Auli and Gao (2014), Decoder Integration and Expected BLEU Training for Recurrent Neural Network
-Language Models, section 4. The network is one feature of a log-linear model whose other features
-and weights stay as they are.
+Language Models, section 4.
 """
 
+import math
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from phrasescore.config.settings import TrainingConfig
+from phrasescore.models.layers import PairNetwork
+from phrasescore.training.list_store import KnownScores, ListBatch, ListStore
+from phrasescore.training.loop import TrainingLoop, TrainingProgress
+from phrasescore.training.optimizers import build_optimizer
+from phrasescore.training.ranks import Ranks
+from phrasescore.training.run_folder import RunFolder
 
-class KnownScores(NamedTuple):
-    """What is known of the hypotheses of some lists without the network."""
+# The standard deviation of scaled totals in the held-out lists at the start: see
+# tuning/expected_bleu.py, whose scales go from 1 to 16.
+_SPREAD = 2.0
 
-    # (hypotheses,) float64: the log-linear model's score without the network's feature.
-    model_scores: Tensor
-    # (hypotheses,) float64: sentence BLEU, about 0 to 1.
-    gains: Tensor
-    # (hypotheses,) int64: the list of each, from 0 on.
-    lists: Tensor
-    num_lists: int
+
+class ExpectedBleu(NamedTuple):
+    """The objective."""
+
+    # Weight of the network's feature in the log-linear model.
+    weight: float
+    # Factor of the regulariser, -log p per predicted word.
+    likelihood: float
 
 
 def expected_gains(scores: KnownScores, values: Tensor, *, weight: float, scale: float) -> Tensor:
     """Return the expected gain of each list, ``(lists,)``, differentiable by the values.
 
     A hypothesis has the probability softmax(scale * total) in its list, where its total is the
-    model score and ``weight`` times its value. So the derivative by a value is p (BLEU - E) scale
-    weight (Auli and Gao, equation 7).
+    model score plus ``weight`` times its value. The derivative by a value is therefore
+    p (BLEU - E) scale weight (Auli and Gao, equation 7).
 
     :param values: ``(hypotheses,)`` float64: the network's log-probability of each.
     :param weight: of the network's feature.
-    :param scale: gamma of the papers, above 0: the larger, the nearer to the BLEU of the best.
+    :param scale: gamma of the papers, above 0. A larger scale gives more probability to the
+        hypothesis with the highest total.
     """
     lists, size = scores.lists, scores.num_lists
     totals = scale * (scores.model_scores + weight * values)
@@ -45,9 +60,94 @@ def expected_gains(scores: KnownScores, values: Tensor, *, weight: float, scale:
 
 
 def deviation(scores: KnownScores, values: Tensor, *, weight: float) -> float:
-    """Return the standard deviation of the totals inside the lists, over all hypotheses."""
+    """Return the standard deviation of the totals within the lists, over all hypotheses."""
     totals = scores.model_scores + weight * values
     sums = totals.new_zeros(scores.num_lists).index_add(0, scores.lists, totals)
     sizes = torch.bincount(scores.lists, minlength=scores.num_lists)
     distances = totals - (sums / sizes)[scores.lists]
     return float(distances.square().mean().sqrt())
+
+
+class ExpectedBleuLoop(TrainingLoop):
+    """Maximise the expected BLEU of n-best lists; see `TrainingLoop`."""
+
+    def __init__(
+        self,
+        network: PairNetwork,
+        store: ListStore,
+        config: TrainingConfig,
+        folder: RunFolder,
+        report: Callable[[TrainingProgress], None],
+        objective: ExpectedBleu,
+    ) -> None:
+        self._objective = objective
+        super().__init__(network, store, config, folder, report, Ranks())
+
+    def _begin(self) -> None:
+        """Measure the start, with which all later validations are compared."""
+        if not self.state.curve:
+            self._save()  # best weights without a state would look like a damaged run
+            self.state.scale = self._choose_scale()
+            self._validate()
+            self._save()
+
+    def _count(self, batch: ListBatch) -> tuple[int, int]:
+        sides = (*batch.pairs, *batch.taught)
+        return sum(int(side.lengths.sum()) for side in sides), batch.scores.num_lists
+
+    def _make_gradient(self, batch: ListBatch, count: int) -> Tensor:
+        network, config = self._network, self._config
+        # Without dropout: it would drop different units for hypotheses that are compared.
+        network.eval()
+        with self._autocast:
+            values = batch.values(network(batch.pairs))
+        loss_sum = -self._expected(batch, values).sum()
+        network.train()
+        if self._objective.likelihood:
+            self._seed_update()
+            with self._autocast:
+                taught = network(batch.taught).double().sum()
+            predicted = int((batch.taught.target.lengths + 1).sum())
+            loss_sum = loss_sum - self._objective.likelihood * count * taught / predicted
+        (loss_sum / count if config.loss == "mean" else loss_sum).backward()
+        detached: Tensor = loss_sum.detach()
+        return detached
+
+    def _expected(self, batch: ListBatch, values: Tensor) -> Tensor:
+        """Return the expected BLEU of each list, 0 to 1."""
+        weight, scale = self._objective.weight, self.state.scale
+        return expected_gains(batch.scores, values, weight=weight, scale=scale)
+
+    def _measure(self) -> float:
+        """Return the mean expected BLEU, 0 to 1."""
+        total = sum(float(self._expected(*each).sum()) for each in self._held_out_values())
+        expected = total / self.num_held_out
+        self._check_finite(expected, self.state.update, "expected BLEU")
+        return expected
+
+    def _shown(self, quality: float) -> tuple[float | None, float | None]:
+        return None, 100 * quality
+
+    def _reject(self) -> None:
+        """Restore the best weights and halve the learning rate."""
+        self._folder.load_best(self.state.best_update, self._network)
+        self._optimizer = build_optimizer(self._network, self._config)
+        self.state.halvings += 1
+
+    def _held_out_values(self) -> Iterator[tuple[ListBatch, Tensor]]:
+        """Yield the held-out lists in batches, with the value of each hypothesis."""
+        for batch in self._held_out_batches(self._config.batch_size):
+            yield batch, batch.values(self._network(batch.pairs))
+
+    def _choose_scale(self) -> float:
+        """Return the scale that gives the totals of the start their standard deviation."""
+        squares = [
+            (len(values), deviation(batch.scores, values, weight=self._objective.weight) ** 2)
+            for batch, values in self._held_out_values()
+        ]
+        hypotheses = sum(size for size, _ in squares)
+        spread = (sum(size * square for size, square in squares) / hypotheses) ** 0.5
+        return _SPREAD / spread if spread else 1.0
+
+    def _learning_rate(self) -> float:
+        return math.ldexp(super()._learning_rate(), -self.state.halvings)

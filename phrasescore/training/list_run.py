@@ -1,181 +1,96 @@
-"""A run that trains a network on, from n-best lists: from its model folder to another one.
+"""A run that trains a network further, for the expected BLEU of n-best lists.
 
-The work folder is that of any training run (:mod:`phrasescore.training.run_folder`), without pairs:
-a run that goes on reads the lists again.
+Nothing of the lists is stored in the work folder: a run that is resumed reads them again.
 """
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import ClassVar
 
-import torch
+import msgspec
 
-from phrasescore.config.config import Config
-from phrasescore.errors import PhrasescoreError, StoppedError
-from phrasescore.io.state import digest_text
-from phrasescore.models.checkpoint import (
-    Checkpoint,
-    FineTuning,
-    TrainingRecord,
-    save_checkpoint,
-)
+from phrasescore.errors import PhrasescoreError
+from phrasescore.io.state import check_same_run, digest_text, read_state, write_state
+from phrasescore.models.checkpoint import Checkpoint, FineTuning
 from phrasescore.models.layers import PairNetwork
-from phrasescore.training.list_loop import ExpectedBleu, ListLoop
+from phrasescore.training.draw import held_out_size
+from phrasescore.training.expected_bleu import ExpectedBleu, ExpectedBleuLoop
 from phrasescore.training.list_store import ListStore
-from phrasescore.training.loop import INTERRUPTED, TrainingProgress, held_out_size
-from phrasescore.training.run import check_settings, enough_memory
-from phrasescore.training.run_folder import RunFolder, RunInputs
-
-_logger = logging.getLogger(__name__)
+from phrasescore.training.ranks import Ranks
+from phrasescore.training.run import Task, TrainingRun
+from phrasescore.training.run_folder import INPUTS, RunFolder
 
 
-@dataclass(frozen=True)
-class TrainingLists:
-    """The lists of a run, and what they and their scores came from."""
+class RunInputs(msgspec.Struct):
+    """What a run on n-best lists depends on besides its settings."""
 
-    store: ListStore
-    # By what it is: all that scores and gains depend on.
+    # By name; files have digests.
     inputs: dict[str, str]
+    # The digest of all inputs, as in the record of the model.
+    fingerprint: str
 
 
-@dataclass(frozen=True)
-class ListRun:
-    """A run: its network, its lists, its settings and its folders.
+@dataclass(frozen=True, kw_only=True)
+class ListRun(TrainingRun):
+    """A run on n-best lists.
 
-    :param start: the network that is trained on, on the CPU.
-    :param feature: the network's in the log-linear model, for the record.
-    :param inputs: the paths of all files that ``read`` opens; ``-`` for stdin.
-    :param read: opens them and returns the lists; called once.
-    :param model: the folder that will be written.
-    :param work: the folder of the unfinished run.
+    :param start: the network to train further, on the CPU.
+    :param feature: the name of the network's feature in the log-linear model, for the record.
+    :param read: opens the inputs and returns the lists; called once.
     """
+
+    joins_ranks: ClassVar = False
 
     start: Checkpoint
     feature: str
     objective: ExpectedBleu
-    inputs: tuple[str, ...]
-    read: Callable[[], TrainingLists]
-    model: Path
-    work: Path
-    config: Config
-    device: torch.device
-    keep_work: bool = False
+    read: Callable[[], ListStore]
 
-
-def train_on_lists(
-    run: ListRun,
-    *,
-    resume: bool = False,
-    begin: Callable[[], None] = lambda: None,
-    report: Callable[[TrainingProgress], None] = lambda _progress: None,
-) -> TrainingRecord:
-    """Train a network for expected BLEU and write its model folder; return its record.
-
-    The weights are those of the best expected BLEU of held-out lists: if nothing raises it, those
-    of the start.
-
-    :param resume: go on with the unfinished run in the work folder, if there is one.
-    :param begin: called when the lists are read, before the first update.
-    :param report: called after each update.
-    :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
-    :raises PhrasescoreError: as :func:`phrasescore.training.run.train_model`.
-    """
-    check_settings(run.config, run.device)
-    folder = RunFolder(run.work)
-    with folder.held(run.model, run.inputs, run.config, resume=resume):
-        found, network, loop = _prepare(run, folder, report, is_resumed=resume and folder.is_begun)
-        _logger.info("%s", _describe(run, found, loop))
-        lists = run.config.training.batch_size
-        problem = f"a batch does not fit; choose a training.batch_size below {lists}"
-        begin()
-        with enough_memory(run.device, problem):
-            stopped_by = loop.run()
-        if stopped_by == INTERRUPTED:
-            problem = f"stopped after update {loop.state.update}; --resume goes on from there"
-            raise StoppedError(loop.caught[0], problem)
-        folder.load_best(loop.state.best_update, network)
-        record = _make_record(run, found, loop, stopped_by)
-        made = replace(run.start, model=network, config=run.config, record=record)
-        save_checkpoint(run.model, made)
-        if not run.keep_work:
-            folder.remove()
-    return record
-
-
-def _prepare(
-    run: ListRun,
-    folder: RunFolder,
-    report: Callable[[TrainingProgress], None],
-    *,
-    is_resumed: bool,
-) -> tuple[TrainingLists, PairNetwork, ListLoop]:
-    """Read the lists and build the loop; if that fails, nothing is left of a new run."""
-    training = run.config.training
-    try:
-        if not is_resumed:
-            folder.begin(run.config)
-        found = run.read()
-        found.inputs["likelihood"] = repr(run.objective.likelihood)
-        folder.check_inputs(RunInputs(found.inputs, _fingerprint(found)))
-        size = len(found.store)
-        if not held_out_size(training, size):
-            problem = f"{size} lists, of which validation_share {training.validation_share} is none"
+    def prepare(self, folder: RunFolder, _ranks: Ranks, *, is_resumed: bool) -> Task:
+        """Read the lists, and compare them with those of the run to resume."""
+        store, training, objective = self.read(), self.config.training, self.objective
+        inputs = {**store.inputs, "likelihood": repr(objective.likelihood)}
+        fingerprint = digest_text(repr(sorted(inputs.items())))
+        path = folder.path / INPUTS
+        known = read_state(path, RunInputs) if is_resumed else None
+        if known is not None:
+            where = f"{folder.path}: the run"
+            check_same_run(known.inputs, inputs, where, "choose another --work-dir")
+        elif is_resumed and folder.has_state:
+            problem = "the run to resume does not learn from n-best lists"
+            raise PhrasescoreError(f"{folder.path}: {problem}; choose another --work-dir")
+        write_state(path, RunInputs(inputs, fingerprint))
+        num_held_out = held_out_size(training, len(store))
+        if not num_held_out:
+            share = training.validation_share
+            problem = f"{len(store)} lists, of which validation_share {share} is none"
             cure = "give more lists, or change training.validation_share or validation_pairs"
             raise PhrasescoreError(f"no list is held out of {problem}: {cure}")
-        assert isinstance(run.start.model, PairNetwork)
-        network = run.start.model.requires_grad_().train().to(run.device)
-        loop = ListLoop(network, found.store, training, run.objective, folder, report)
-        folder.write_settings(run.config)  # the limits of a run that is resumed may be others
-    except BaseException:
-        if not is_resumed:
-            folder.remove()
-        raise
-    return found, network, loop
-
-
-def _fingerprint(found: TrainingLists) -> str:
-    return digest_text(repr(sorted(found.inputs.items())))
-
-
-def _describe(run: ListRun, found: TrainingLists, loop: ListLoop) -> str:
-    store, training = found.store, run.config.training
-    return "; ".join(
-        [
-            f"{len(store):,} lists, {store.num_hypotheses:,} hypotheses",
-            f"{loop.held_out:,} lists held out",
-            f"{run.feature} with the weight {run.objective.weight:g}",
-            f"{run.start.num_parameters:,} parameters",
-            f"device {run.device}, {torch.get_num_threads()} threads",
-            f"precision {training.precision}, seed {training.seed}",
-            f"from update {loop.state.update:,}",
-        ]
-    )
-
-
-def _make_record(
-    run: ListRun, found: TrainingLists, loop: ListLoop, stopped_by: str
-) -> TrainingRecord:
-    state = loop.state
-    return replace(
-        run.start.record,
-        seed=run.config.training.seed,
-        data_fingerprint=_fingerprint(found),
-        updates=state.update,
-        epochs=loop.epochs,
-        minutes=state.seconds / 60,
-        best_update=state.best_update,
-        stopped_by=stopped_by,
-        device=str(run.device),
-        curve=tuple(state.curve),
-        fine_tuning=FineTuning(
+        tuning = FineTuning(
             objective="xbleu",
-            start_fingerprint=run.start.fingerprint,
-            lists=len(found.store) - loop.held_out,
-            held_out_lists=loop.held_out,
-            feature=run.feature,
-            weight=run.objective.weight,
-            scale=state.scale,
-            likelihood=run.objective.likelihood,
-        ),
-    )
+            start_fingerprint=self.start.fingerprint,
+            lists=len(store) - num_held_out,
+            held_out_lists=num_held_out,
+            feature=self.feature,
+            weight=objective.weight,
+            scale=0.0,
+            likelihood=objective.likelihood,
+        )
+        network = self.start.model
+        assert isinstance(network, PairNetwork)
+        network = network.requires_grad_().train().to(self.device)
+        record = replace(self.start.record, data_fingerprint=fingerprint, fine_tuning=tuning)
+        return Task(
+            replace(self.start, model=network, config=self.config, record=record),
+            [
+                f"{len(store):,} lists, {len(store.gains):,} hypotheses",
+                f"{num_held_out:,} lists held out",
+                f"{self.feature} with the weight {objective.weight:g}",
+            ],
+            lambda report: ExpectedBleuLoop(network, store, training, folder, report, objective),
+        )
+
+    def has_made(self, model: Checkpoint, folder: RunFolder) -> bool:
+        """Compare the model's inputs with those of the unfinished run."""
+        inputs = read_state(folder.path / INPUTS, RunInputs)
+        return inputs is not None and model.record.data_fingerprint == inputs.fingerprint

@@ -1,11 +1,10 @@
 """The training loop: from batches to weights, with validation, limits and checkpoints.
 
-A run is deterministic: the order of the pairs comes from the seed and the number of the epoch, and
-which units an update drops (dropout) from the seed and the number of the update. On a CPU, a run
-that was killed and resumed ends in the same bits as a run that was not, if the number of threads is
-the same. (On a GPU, torch adds some gradients up in an order that changes.) Only where the learning
-rate falls with the clock (``schedule = "linear"`` under a limit in minutes) no two runs are the
-same.
+A run is deterministic: the order of the items depends on the seed and the number of the epoch, and
+dropout on the seed and the number of the update. On a CPU, a run that was killed and resumed ends
+in the same bits as a run that was not, if the number of threads is the same. (On a GPU, torch adds
+some gradients in a varying order.) The exception is a learning rate that falls with the clock
+(``schedule = "linear"`` under a limit in minutes): then no two runs are the same.
 """
 
 import contextlib
@@ -17,10 +16,9 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -29,14 +27,14 @@ from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.models.layers import PairNetwork
 from phrasescore.signals import catching_signals
+from phrasescore.training.draw import Draw, Store, held_out_size, mix, stream_key
 from phrasescore.training.optimizers import build_optimizer
-from phrasescore.training.pair_store import PairDraw, mix
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run_folder import RunFolder
 
 # Batches that are read ahead.
 _LOOKAHEAD = 4
-# Updates after which the losses of a GPU are looked at: each look waits for it.
+# Updates after which a GPU's losses are read: each reading waits for the GPU.
 _GPU_UPDATES = 16
 
 INTERRUPTED = "interrupted"
@@ -54,7 +52,7 @@ class TrainingProgress:
     # Source and target words per second, without </s>, since this process began to train.
     words_per_second: float
     seconds: float
-    # None where the run has no limit.
+    # None if the run has no limit.
     seconds_left: float | None
     # The latest point of the curve, once there is one.
     latest: CurvePoint | None
@@ -65,34 +63,20 @@ class _PendingUpdate(NamedTuple):
 
     update: int
     loss_sum: Tensor
-    # Of the gradient, before it was clipped.
+    # Norm of the gradient before it was clipped.
     norm: float | Tensor
-    # Predicted ones, </s> included.
-    words: int
+    # Number of losses in the sum.
+    losses: int
 
 
-class Batch(Protocol):
-    """What an update learns from."""
-
-    def pin_memory(self) -> Self:
-        """Return the batch where a CUDA device can fetch it by itself."""
-
-    def to(self, device: torch.device) -> Self:
-        """Return the batch on ``device``."""
-
-
-_Batch = TypeVar("_Batch", bound=Batch)
-
-
-class UpdateLoop(Generic[_Batch]):
-    """Train a network from where its work folder says it is; a subclass has the objective.
+class TrainingLoop:
+    """Train a network from where its work folder says it is; a subclass has the loss.
 
     :param network: on its device, with its start weights. If it has dropout, torch's global
-        generators start each update from a state that the seed and the update's number give.
-    :param draw: of the items of each batch.
-    :param folder: of the run's states.
+        generators start each update from a state that depends on the seed and the update's number.
+    :param folder: where the states are kept.
     :param report: called after each update.
-    :param ranks: the processes of the run; each has a loop. The first one writes the states.
+    :param ranks: the processes of the run; each has a loop, and the first one writes the states.
     :raises PhrasescoreError: if the state in ``folder`` is not of this network, or of another
         number of ranks.
     """
@@ -100,13 +84,14 @@ class UpdateLoop(Generic[_Batch]):
     def __init__(
         self,
         network: PairNetwork,
-        draw: PairDraw,
+        store: Store,
         config: TrainingConfig,
         folder: RunFolder,
         report: Callable[[TrainingProgress], None],
         ranks: Ranks,
     ) -> None:
         self._network = network
+        self._store = store
         self._config = config
         self._folder = folder
         self._report = report
@@ -116,14 +101,15 @@ class UpdateLoop(Generic[_Batch]):
         # under autocast, as TF32. A CPU rounds the factors of float32 products by itself.
         is_mixed = self._device.type == "cuda" and config.precision == "bfloat16"
         self._autocast = torch.autocast("cuda", torch.bfloat16, is_mixed)
-        self._draw = draw
+        self.num_held_out = held_out_size(config, len(store))
+        self._draw = Draw(store, config, self.num_held_out)
         self._optimizer = build_optimizer(network, config)
         self.state = folder.load_state(network, self._optimizer)
         if self.state.update and self.state.world_size != ranks.size:
             problem = f"the run was begun by {self.state.world_size} processes, not {ranks.size}"
-            raise PhrasescoreError(f"{folder.path}: {problem}: go on with as many")
-        if self.state.batch >= draw.batches_per_epoch:
-            problem = f"there is no batch {self.state.batch} in an epoch of so many pairs"
+            raise PhrasescoreError(f"{folder.path}: {problem}: resume it with as many")
+        if self.state.batch >= self._draw.batches_per_epoch:
+            problem = f"an epoch of these pairs has no batch {self.state.batch}"
             raise ModelError(f"{folder.path}: cannot go on from this state: {problem}")
         self.state.world_size = ranks.size
         self._saved_update = self.state.update
@@ -167,20 +153,16 @@ class UpdateLoop(Generic[_Batch]):
             self._save()
         return stopped_by
 
-    # The objective
+    # What a subclass provides
 
     def _begin(self) -> None:
-        """Do what comes before the first update of this process."""
+        """Prepare for the first update of this process."""
 
-    def _read_batch(self, indices: npt.NDArray[np.int64]) -> _Batch:
-        """Return a batch, in another thread than that of the updates."""
+    def _count(self, batch: Any) -> tuple[int, int]:
+        """Return the number of words in a batch, without ``</s>``, and of losses in its sum."""
         raise NotImplementedError
 
-    def _sizes(self, batch: _Batch) -> tuple[int, int]:
-        """Return the words of a batch, without ``</s>``, and what its loss is divided by."""
-        raise NotImplementedError
-
-    def _make_gradient(self, batch: _Batch, count: int) -> Tensor:
+    def _make_gradient(self, batch: Any, count: int) -> Tensor:
         """Give the parameters the gradient of a batch's loss, and return the sum of its losses.
 
         :param batch: this rank's share.
@@ -188,16 +170,23 @@ class UpdateLoop(Generic[_Batch]):
         """
         raise NotImplementedError
 
-    def _validate(self) -> None:
-        """Add a point to the curve, and keep the weights if they are the best so far."""
+    def _measure(self) -> float:
+        """Return the quality of the network on the held-out items; higher is better."""
         raise NotImplementedError
+
+    def _shown(self, quality: float) -> tuple[float | None, float | None]:
+        """Return the quality as perplexity or as expected BLEU; the other one is None."""
+        raise NotImplementedError
+
+    def _reject(self) -> None:
+        """Handle weights that are not better than the best ones."""
 
     # The updates
 
-    def _batches(self) -> Generator[tuple[_Batch, int], None, None]:
+    def _batches(self) -> Generator[tuple[Any, int], None, None]:
         """Yield this rank's share of each batch on its device, and the size of the whole batch."""
         position = (self.state.epoch, self.state.batch)
-        waiting: deque[Future[tuple[_Batch, int]]] = deque()
+        waiting: deque[Future[tuple[Any, int]]] = deque()
         with ThreadPoolExecutor(1) as pool:
             try:
                 while True:
@@ -209,16 +198,16 @@ class UpdateLoop(Generic[_Batch]):
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def _read(self, epoch: int, number: int) -> tuple[_Batch, int]:
-        indices = self._draw.batch(epoch, number)
-        batch = self._read_batch(self._ranks.share(indices))
-        return batch.pin_memory() if self._device.type == "cuda" else batch, len(indices)
+    def _read(self, epoch: int, number: int) -> tuple[Any, int]:
+        rows = self._draw.batch(epoch, number)
+        batch = self._store.batch(self._ranks.share(rows))
+        return batch.pin_memory() if self._device.type == "cuda" else batch, len(rows)
 
     def _next(self, epoch: int, number: int) -> tuple[int, int]:
         last = number + 1 == self._draw.batches_per_epoch
         return (epoch + 1, 0) if last else (epoch, number + 1)
 
-    def _update(self, batch: _Batch, count: int) -> None:
+    def _update(self, batch: Any, count: int) -> None:
         """Make one update: the gradient of a batch, and a step of the optimizer.
 
         :param batch: this rank's share.
@@ -226,15 +215,15 @@ class UpdateLoop(Generic[_Batch]):
         """
         state, config = self.state, self._config
         loss_sum = self._make_gradient(batch, count)
-        words, predicted = self._sizes(batch)
+        words, losses = self._count(batch)
         if self._ranks.size > 1:
-            # All ranks have to decide alike: they go by the first one's clock.
+            # All ranks have to decide alike, so they use the first one's clock.
             clock = self._seconds() if self._ranks.is_first else 0.0
-            loss, words_sum, predicted_sum, state.seconds, caught = self._ranks.sum_gradients(
+            loss, words_sum, losses_sum, state.seconds, caught = self._ranks.sum_gradients(
                 self._network.parameters(),
-                [float(loss_sum), words, predicted, clock, bool(self.caught)],
+                [float(loss_sum), words, losses, clock, bool(self.caught)],
             )
-            loss_sum, words, predicted = torch.tensor(loss), int(words_sum), int(predicted_sum)
+            loss_sum, words, losses = torch.tensor(loss), int(words_sum), int(losses_sum)
             if caught and not self.caught:
                 self.caught.append(signal.SIGTERM)
         # On a CPU no step is made from a gradient that is not finite.
@@ -242,27 +231,33 @@ class UpdateLoop(Generic[_Batch]):
         state.update += 1
         state.epoch, state.batch = self._next(state.epoch, state.batch)
         self._words += words
-        self._pending.append(_PendingUpdate(state.update, loss_sum, norm, predicted))
+        self._pending.append(_PendingUpdate(state.update, loss_sum, norm, losses))
         if self._device.type == "cpu" or len(self._pending) >= _GPU_UPDATES:
-            self._look_at_losses()
-        self._look_at_clock()
+            self._check_losses()
+        self._read_clock()
         self._report(self._progress())
 
+    def _seed_update(self) -> None:
+        """Set torch's generators as the seed, the update and the rank say."""
+        key = stream_key(self._config.seed, self.state.update)
+        torch.manual_seed(int(mix(key)[0] >> np.uint64(1)) + self._ranks.rank)
+
     def _seconds(self) -> float:
-        """Return the seconds of training, all resumptions counted, by this rank's clock."""
+        """Return the seconds of training, all resumptions included, by this rank's clock."""
         return self._seconds_before + time.monotonic() - self._start
 
-    def _look_at_clock(self) -> None:
+    def _read_clock(self) -> None:
         if self._ranks.size == 1:
             self.state.seconds = self._seconds()
 
-    def _look_at_losses(self) -> None:
+    def _check_losses(self) -> None:
+        """Check the losses since the last call, and add them to the state."""
         for step in self._pending:
             loss_sum = step.loss_sum.item()
             self._check_finite(loss_sum, step.update, "loss")
             self._check_finite(float(step.norm), step.update, "norm of the gradient")
             self.state.loss_sum += loss_sum
-            self.state.loss_words += step.words
+            self.state.loss_words += step.losses
         self._pending.clear()
 
     def _check_finite(self, value: float, update: int, quantity: str) -> None:
@@ -273,6 +268,41 @@ class UpdateLoop(Generic[_Batch]):
             cure = f"try a smaller learning rate or clip_norm. {kept}"
             raise ModelError(f"{self._folder.path}: {problem}; {cure}")
 
+    # Validation
+
+    def _validate(self) -> None:
+        """Add a point to the curve, and keep the weights if they are the best so far."""
+        self._check_losses()
+        state = self.state
+        quality = self._measure() if self.num_held_out else None
+        self._read_clock()
+        loss = state.loss_sum / max(state.loss_words, 1)
+        shown = (None, None) if quality is None else self._shown(quality)
+        state.curve.append(CurvePoint(state.update, state.seconds / 60, loss, *shown))
+        state.loss_sum, state.loss_words = 0.0, 0
+        if quality is None:
+            return
+        if state.best_quality is None or quality > state.best_quality:
+            if self._ranks.is_first:
+                self._folder.save_best(state.update, self._network)
+            state.best_update, state.best_quality, state.stale = state.update, quality, 0
+        else:
+            state.stale += 1
+            self._reject()
+
+    def _held_out_batches(self, size: int) -> Iterator[Any]:
+        """Yield this rank's share of the held-out items, while the network is not in training.
+
+        :param size: items per batch.
+        """
+        rows = self._draw.held_out()
+        batches = np.split(rows, range(size, len(rows), size))
+        self._network.eval()
+        with torch.inference_mode(), self._autocast:
+            for chosen in batches[self._ranks.rank :: self._ranks.size]:
+                yield self._store.batch(chosen).to(self._device)
+        self._network.train()
+
     def _validation_is_due(self) -> bool:
         updates = self._config.validation_updates
         # The first batch of an epoch is next when the last one is done.
@@ -282,7 +312,9 @@ class UpdateLoop(Generic[_Batch]):
         curve = self.state.curve
         return not curve or curve[-1].update != self.state.update
 
-    def _done(self) -> dict[str, float]:
+    # Limits
+
+    def _used_limits(self) -> dict[str, float]:
         """Return how much of each limit is used up, from 0 to 1 and above."""
         state, config = self.state, self._config
         used = {
@@ -293,32 +325,34 @@ class UpdateLoop(Generic[_Batch]):
         return {name: value / limit for name, (value, limit) in used.items() if limit}
 
     def _stop_reason(self) -> str:
-        for name, done in self._done().items():
-            if done >= 1:
+        for name, share in self._used_limits().items():
+            if share >= 1:
                 return name
         return "patience" if 0 < self._config.patience <= self.state.stale else ""
 
     def _learning_rate(self) -> float:
         config = self._config
         if config.schedule == "linear":
-            done = max(self._done().values(), default=0.0)
-            return config.learning_rate * max(1.0 - done, 0.0)
+            share = max(self._used_limits().values(), default=0.0)
+            return config.learning_rate * max(1.0 - share, 0.0)
         if config.schedule == "halving" and self.epochs >= config.halving_start:
             halvings = 1 + math.floor((self.epochs - config.halving_start) / config.halving_epochs)
             return math.ldexp(config.learning_rate, -halvings)
         return config.learning_rate
 
+    # States
+
     def _checkpoint_is_due(self) -> bool:
         config = self._config
         updates = self.state.update - self._saved_update
         minutes = (time.monotonic() - self._saved_at) / 60
-        # Best weights without a state would be those of a damaged run.
+        # Best weights without a state would look like a damaged run.
         first_best = self.state.best_update > 0 and self._saved_update == 0
         by_updates = 0 < config.checkpoint_updates <= updates
         return first_best or by_updates or 0 < config.checkpoint_minutes <= minutes
 
     def _save(self) -> None:
-        self._look_at_losses()
+        self._check_losses()
         if self._ranks.is_first:
             self._folder.save_state(self.state, self._network, self._optimizer)
         self._saved_update, self._saved_at = self.state.update, time.monotonic()
@@ -326,27 +360,16 @@ class UpdateLoop(Generic[_Batch]):
     def _progress(self) -> TrainingProgress:
         state = self.state
         here = max(state.seconds - self._seconds_before, 1e-9)
-        done = max(self._done().values(), default=0.0)
+        share = max(self._used_limits().values(), default=0.0)
         return TrainingProgress(
             update=state.update,
             epochs=self.epochs,
             loss=state.loss_sum / max(state.loss_words, 1),
             words_per_second=self._words / here,
             seconds=state.seconds,
-            seconds_left=state.seconds * max(1 - done, 0.0) / done if done else None,
+            seconds_left=state.seconds * max(1 - share, 0.0) / share if share else None,
             latest=state.curve[-1] if state.curve else None,
         )
-
-
-def held_out_size(config: TrainingConfig, size: int) -> int:
-    """Return how many of so many items are held out for validation."""
-    return min(config.validation_pairs, int(config.validation_share * size))
-
-
-def seed_of_update(seed: int, update: int) -> int:
-    """Return where the random choices of an update begin."""
-    numbers: npt.NDArray[np.uint64] = np.array([seed, update], np.uint64)
-    return int(mix(mix(numbers[:1]) ^ numbers[1:])[0] >> np.uint64(1))
 
 
 @contextlib.contextmanager
@@ -357,8 +380,8 @@ def _precision(config: TrainingConfig, device: torch.device) -> Iterator[None]:
     reduced = "tf32" if device.type == "cuda" else "bf16"
     before = backend.fp32_precision
     if config.precision != "float32":
-        # oneDNN compiles a rounded product anew for each number of rows, and packed steps have
-        # many: 1,024 of them, which it keeps by default, are gigabytes. Read at its first use.
+        # oneDNN compiles a rounded product for each number of rows, and packed steps have many:
+        # 1,024 of them, which it keeps by default, are gigabytes. Read at its first use.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     backend.fp32_precision = "ieee" if config.precision == "float32" else reduced
     try:

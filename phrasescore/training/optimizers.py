@@ -1,9 +1,9 @@
 """Steps from gradients to weights: Adadelta in one pass over memory, and torch's optimizers.
 
-Adadelta (Zeiler, 2012) keeps two running averages per weight. Torch's computes a step as about ten
+Adadelta (Zeiler, 2012) keeps two running averages per weight. Torch computes a step as about ten
 operations on whole tensors, each of which reads and writes memory; for a network whose gradients
-are cheap, that costs as much as the gradients. Here a step reads weight, gradient and averages once
-and writes weight and averages once, with the clipping of the gradient done on the way.
+are cheap, that costs as much as the gradients. Here a step, including the clipping of the gradient,
+reads weight, gradient and averages once and writes weight and averages once.
 """
 
 import math
@@ -20,28 +20,28 @@ from phrasescore.config.settings import TrainingConfig
 from phrasescore.errors import ModelError
 from phrasescore.io.kernel_cache import kept_njit
 
-# Weights that are changed in one go: the norm is summed up by such pieces, whatever the threads.
+# Weights that are changed together. The norm is summed by such pieces for any number of threads.
 _PIECE = 1 << 17
 
 _Floats = npt.NDArray[np.float32]
 
 
 class Optimizer(Protocol):
-    """Takes the parameters' gradients and changes the parameters."""
+    """Changes the parameters by their gradients."""
 
     def step(self, learning_rate: float, clip_norm: float) -> float | Tensor:
         """Make one step, forget the gradients and return their norm before clipping.
 
-        :param clip_norm: gradients of a larger Euclidean norm are scaled down to it; 0: never.
+        :param clip_norm: gradients of a larger Euclidean norm are scaled down to it; 0 for none.
         :return: on a CPU a number, and no step is made if it is not finite; elsewhere a tensor on
-            the device, which is not waited for.
+            the device, without waiting for its value.
         """
 
     def state(self) -> dict[str, Tensor]:
-        """Return all that a step depends on beside weights and gradients, for a file."""
+        """Return all that a step depends on besides weights and gradients, for a file."""
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state that :meth:`state` returned.
+        """Continue from a state that :meth:`state` returned.
 
         :raises ModelError: if it is of another optimizer or of other parameters.
         """
@@ -53,11 +53,11 @@ def build_optimizer(network: nn.Module, config: TrainingConfig) -> Optimizer:
     on_cpu = all(parameter.device.type == "cpu" for parameter in parameters.values())
     if config.optimizer == "adam":
         betas = (config.beta1, config.beta2)
-        # Fused: one pass over memory, too.
+        # Fused: in one pass over memory.
         adam = torch.optim.Adam(parameters.values(), betas=betas, eps=config.epsilon, fused=True)
         return TorchOptimizer(parameters, adam)
     if config.optimizer == "sgd":
-        # Without momentum; the rate of each step is told to step().
+        # Without momentum; each step has its own learning rate.
         return TorchOptimizer(parameters, torch.optim.SGD(parameters.values(), fused=True))
     if on_cpu:
         return FusedAdadelta(parameters, rho=config.rho, epsilon=config.epsilon)
@@ -67,7 +67,7 @@ def build_optimizer(network: nn.Module, config: TrainingConfig) -> Optimizer:
     )
 
 
-# As torch calls them; beside them it counts steps.
+# Torch's names of the averages; besides them it counts steps.
 _AVERAGES: dict[type[torch.optim.Optimizer], tuple[str, ...]] = {
     torch.optim.Adadelta: ("square_avg", "acc_delta"),
     torch.optim.Adam: ("exp_avg", "exp_avg_sq"),
@@ -75,12 +75,12 @@ _AVERAGES: dict[type[torch.optim.Optimizer], tuple[str, ...]] = {
 }
 
 
-def _of_another_network(name: str) -> ModelError:
+def _wrong_network_error(name: str) -> ModelError:
     return ModelError(f"the state of the optimizer is not of this network: {name!r}")
 
 
 class TorchOptimizer:
-    """An optimizer of torch's."""
+    """One of torch's optimizers."""
 
     def __init__(
         self, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer
@@ -107,24 +107,24 @@ class TorchOptimizer:
         saved = self._optimizer.state_dict()["state"]
         return {
             f"{name}/{key}": value
-            for place, name in enumerate(self._parameters)
-            for key, value in saved.get(place, {}).items()
+            for index, name in enumerate(self._parameters)
+            for key, value in saved.get(index, {}).items()
         }
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """See :class:`Optimizer`."""
-        places = {name: place for place, name in enumerate(self._parameters)}
+        indices = {name: index for index, name in enumerate(self._parameters)}
         saved: dict[int, dict[str, Tensor]] = {}
         for full_name, value in state.items():
             name, _, key = full_name.rpartition("/")
-            shapes = ((), self._parameters[name].shape) if name in places else ()
+            shapes = ((), self._parameters[name].shape) if name in indices else ()
             if value.shape not in shapes or key not in self._keys:
-                raise _of_another_network(full_name)
-            saved.setdefault(places[name], {})[key] = value.clone()
-        for name, place in places.items():
-            # What never had a gradient has no state.
-            if place in saved and saved[place].keys() != self._keys:
-                raise _of_another_network(name)
+                raise _wrong_network_error(full_name)
+            saved.setdefault(indices[name], {})[key] = value.clone()
+        for name, index in indices.items():
+            # A parameter that never had a gradient has no state.
+            if index in saved and saved[index].keys() != self._keys:
+                raise _wrong_network_error(name)
         groups = self._optimizer.state_dict()["param_groups"]
         self._optimizer.load_state_dict({"state": saved, "param_groups": groups})
 
@@ -133,7 +133,7 @@ class FusedAdadelta:
     """Adadelta on a CPU, with the same steps as ``torch.optim.Adadelta``.
 
     Parameters are changed in place by as many threads as torch has when this is made; the result
-    does not depend on their number. A parameter without a gradient is left alone.
+    does not depend on their number. A parameter without a gradient does not change.
 
     :param parameters: float32, contiguous, on the CPU.
     """
@@ -174,7 +174,7 @@ class FusedAdadelta:
         return norm
 
     def _pieces(self) -> list[tuple[_Floats, ...]]:
-        """Return weights, gradients and both averages, cut alike."""
+        """Return pieces of the weights with their gradients and both averages."""
         pieces = []
         for name, parameter in self._parameters.items():
             if parameter.grad is None:
@@ -197,7 +197,7 @@ class FusedAdadelta:
         return [result for results in done for result in results]
 
     def state(self) -> dict[str, Tensor]:
-        """See :class:`Optimizer`; names are those of torch's Adadelta."""
+        """See :class:`Optimizer`; the names are the same as for torch's Adadelta."""
         state = {f"{name}/step": torch.tensor(float(self._steps)) for name in self._parameters}
         for name, averages in self._averages.items():
             for key, average in zip(self._AVERAGES, averages, strict=True):
@@ -207,14 +207,14 @@ class FusedAdadelta:
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """See :class:`Optimizer`."""
         if state.keys() != self.state().keys():
-            raise _of_another_network(sorted(state.keys() ^ self.state().keys())[0])
+            raise _wrong_network_error(sorted(state.keys() ^ self.state().keys())[0])
         for name, averages in self._averages.items():
             self._steps = int(state[f"{name}/step"].item())
             for key, average in zip(self._AVERAGES, averages, strict=True):
                 average.copy_(state[f"{name}/{key}"])
 
 
-# May sum in any order, but must not assume that nothing is NaN or infinite.
+# The sum may be in any order, but NaN and infinity have to survive.
 @kept_njit(fastmath={"reassoc", "contract"})
 def _square_sum(gradient):  # type: ignore[no-untyped-def]
     """Return the sum of squares, in double precision."""
@@ -231,8 +231,8 @@ def _adadelta(  # type: ignore[no-untyped-def]
     weight, gradient, square, change, scale, rho, one_minus_rho, epsilon, learning_rate
 ):
     """Change weights and averages; Zeiler (2012), algorithm 1."""
-    # Averages of words that never come fall below the numbers that float32 holds in full, where a
-    # CPU may take a hundred times as long; next to epsilon they are 0 long before.
+    # The averages of words that never occur become subnormal, which may take a CPU a hundred times
+    # as long. Compared with epsilon they are 0 long before.
     tiny = np.float32(1e-36)
     zero = np.float32(0)
     for i in range(weight.size):

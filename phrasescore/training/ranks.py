@@ -1,9 +1,9 @@
 """Ranks: the processes of one training run, as torchrun starts them.
 
 Each rank has the whole network and its share of every batch. The gradients of an update become one
-flat vector, and one all-reduce sums it up over the ranks, always in the same order: as many ranks
-give the same bits in every run. (The buckets of torch's DistributedDataParallel are laid out anew
-after the first step of a process, so a run that was resumed would add in another order.)
+flat vector, and one all-reduce sums it over the ranks, always in the same order: the same number of
+ranks gives the same bits in every run. (torch's DistributedDataParallel rearranges its buckets
+after the first step of a process, so a resumed run would add in another order.)
 """
 
 import contextlib
@@ -27,8 +27,8 @@ from phrasescore.errors import PhrasescoreError
 
 # The first rank may read a large table while the others wait.
 _PREPARATION = timedelta(days=30)
-# Between two sums of gradients the others wait for it to save the state, at the longest: on a slow
-# disk that takes minutes. Of a machine that has vanished nothing else tells.
+# Between two sums of gradients, the longest wait is for the first rank to save the state, which
+# takes minutes on a slow disk. A longer one means that a machine has vanished.
 _PATIENCE = timedelta(minutes=10)
 
 _logger = logging.getLogger(__name__)
@@ -39,10 +39,10 @@ class RankLostError(PhrasescoreError):
 
 
 class Ranks:
-    """The ranks of a run, seen from one of them; a process that trains alone is the only one.
+    """The ranks of a run, seen from one of them. By default there is only this process.
 
     :param rank: the number of this process, from 0.
-    :param size: how many there are.
+    :param size: the number of ranks.
     :param device: of the network.
     """
 
@@ -59,15 +59,15 @@ class Ranks:
         return self.rank == 0
 
     def share(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return this rank's part of a batch: every so many pairs, as neighbours are alike."""
+        """Return this rank's part of a batch: every ``size``-th pair, as neighbours are alike."""
         return indices[self.rank :: self.size]
 
     def sum_gradients(
         self, parameters: Iterable[nn.Parameter], numbers: Sequence[float]
     ) -> list[float]:
-        """Replace each gradient by its sum over the ranks; return the sums of the numbers, too.
+        """Replace each gradient by its sum over the ranks, and return the sums of the numbers.
 
-        :param numbers: those of this rank, which are rounded to float32.
+        :param numbers: this rank's numbers, which are rounded to float32.
         """
         if self.size == 1:
             return list(numbers)
@@ -81,7 +81,7 @@ class Ranks:
                 torch.tensor(numbers, device=self._device),
             ]
         )  # (gradients + numbers,)
-        with _told():
+        with _translated_errors():
             torch.distributed.all_reduce(flat)
         sizes = [each.numel() for each in parameters]
         *gradients, sums = flat.split([*sizes, len(numbers)])
@@ -94,24 +94,24 @@ class Ranks:
         if self.size == 1:
             return list(numbers)
         sums = torch.tensor(numbers, dtype=torch.float64, device=self._device)
-        with _told():
+        with _translated_errors():
             torch.distributed.all_reduce(sums)
         return [float(number) for number in sums.tolist()]
 
     def wait(self) -> None:
         """Wait until every rank is here, however long the first one takes."""
         if self._patient is not None:
-            with _told():
+            with _translated_errors():
                 torch.distributed.barrier(self._patient)
 
 
 def local_ranks() -> int:
-    """Return how many ranks are on this machine."""
+    """Return the number of ranks on this machine."""
     return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
 def device_of_rank(name: str) -> torch.device:
-    """Return the device of a ``--device`` option; of several ranks, each has a GPU of its own."""
+    """Return the device of a ``--device`` option; each of several ranks has its own GPU."""
     device = choose_device(name)
     if device.type == "cuda" and ":" not in name and "LOCAL_RANK" in os.environ:
         return choose_device(f"cuda:{os.environ['LOCAL_RANK']}")
@@ -121,11 +121,11 @@ def device_of_rank(name: str) -> torch.device:
 def start_ranks(count: int, command: Sequence[str]) -> int:
     """Start a command once per rank on this machine by torchrun's launcher; return the exit code.
 
-    When one of them ends with an error, or a signal comes, the others get SIGTERM. Of the first
-    rank's death by a signal nobody else would tell.
+    If one of them ends with an error, or at a signal, the others get SIGTERM. The death of the
+    first rank by a signal is logged here, because no other rank reports it.
     """
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_threads(None) // count)))
-    for module in ("agent.server.api", "multiprocessing.api"):  # each has a level of its own
+    for module in ("agent.server.api", "multiprocessing.api"):  # each has its own level
         logging.getLogger(f"torch.distributed.elastic.{module}").setLevel(logging.CRITICAL)
     launch = elastic_launch(
         LaunchConfig(
@@ -155,7 +155,7 @@ def start_ranks(count: int, command: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def joined_ranks(device: torch.device) -> Iterator[Ranks]:
-    """Join the ranks that torchrun has started; without it this process is the only one.
+    """Join the ranks that torchrun has started; without torchrun, this process is the only one.
 
     :param device: of the network: gloo connects CPUs, nccl connects GPUs.
     :raises RankLostError: if the others cannot be reached.
@@ -163,7 +163,7 @@ def joined_ranks(device: torch.device) -> Iterator[Ranks]:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Ranks()
         return
-    with _told():
+    with _translated_errors():
         backend = "nccl" if device.type == "cuda" else "gloo"
         torch.distributed.init_process_group(backend, timeout=_PATIENCE)
     try:
@@ -174,8 +174,8 @@ def joined_ranks(device: torch.device) -> Iterator[Ranks]:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
-    """Turn what torch raises where another rank is gone into a line for the user."""
+def _translated_errors() -> Iterator[None]:
+    """Turn torch's errors about a lost rank into a message for the user."""
     try:
         yield
     except (RuntimeError, ValueError) as error:

@@ -1,22 +1,20 @@
 """The work folder of a training run: who may use it, its state, and how it begins and ends.
 
 ============================ ==================================================================
-run.json                     the settings: they make it the folder of an unfinished run, are
-                             written before the pairs are read, and go first when the run is over
+run.json                     the settings, written before the input is read. They make it the
+                             folder of an unfinished run, and are removed first at the end
 pairs/                       :mod:`phrasescore.training.pair_store`
-state-UPDATE/                weights, the optimizer's averages, and a `RunState`: from these
-                             the run goes on to the same weights after a kill
+state-UPDATE/                weights, the optimizer's averages and a `RunState`, from which a
+                             killed run continues to the same weights
 best-UPDATE.safetensors      the best weights so far
-inputs.json                  of a run on n-best lists, which has no pairs: `RunInputs`
+inputs.json                  what a run on n-best lists was begun with; it has no pairs
 lock                         held as long as a process is at work
 ============================ ==================================================================
 
-A state appears whole; the one before it, and the best weights that it names, are removed only then.
+A state appears whole. Only then are the state before it and its best weights removed.
 """
 
-import contextlib
 import os
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,66 +23,54 @@ import safetensors
 import safetensors.torch
 from torch import nn
 
-from phrasescore.config.config import Config, check_resumable
+from phrasescore.config.config import Config
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.io.folders import (
     LOCK,
     NEW,
     OLD,
-    check_folder_above,
-    locked,
-    names_beside,
     remove_folder,
     writing_folder,
 )
 from phrasescore.io.plain_file import MAX_ARRAYS, check_plain
-from phrasescore.io.state import Number, Seconds, check_same_run, read_state, write_state
-from phrasescore.models.checkpoint import CurvePoint, load_checkpoint
+from phrasescore.io.state import Number, Seconds, read_state, write_state
+from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.models.weights import save_tensors
 from phrasescore.training.optimizers import Optimizer
-from phrasescore.training.pair_store import PairStore
 
-_SETTINGS, _PAIRS, _INPUTS = "run.json", "pairs", "inputs.json"
+_SETTINGS, _PAIRS = "run.json", "pairs"
+INPUTS = "inputs.json"
 _WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
-# What safetensors and torch raise at weights that cannot be read, or are of another network.
+# Errors of safetensors and torch for weights that cannot be read or are of another network.
 _DAMAGED = (OSError, RuntimeError, safetensors.SafetensorError)
-# Files of a run that was killed as it began, or as it was begun anew, without its settings.
+# What a run may leave that was killed as it began, before its settings were written.
 _BEGINNINGS = {LOCK, _PAIRS, f"{_PAIRS}{NEW}", f"{_SETTINGS}.new", f"{_SETTINGS}.part"}
 
 
-class RunState(msgspec.Struct):
-    """How far a run is: everything that the next update depends on, beside the weights."""
+class RunState(msgspec.Struct, forbid_unknown_fields=True):
+    """How far a run is: everything besides the weights that the next update depends on."""
 
     # Updates made, and the next batch to draw.
     update: Number = 0
     epoch: Number = 0
     batch: Number = 0
-    # Processes among which each batch is shared out.
+    # Processes among which each batch is divided.
     world_size: Number = 1
     # Seconds of training over all resumptions, validations included.
     seconds: Seconds = 0.0
-    # -log p and predicted words with </s> since the last validation.
+    # Sum and number of losses since the last validation: of predicted words, or of n-best lists.
     loss_sum: float = 0.0
     loss_words: Number = 0
+    # Minus the perplexity, or the expected BLEU (0 to 1), of the best weights.
     best_update: Number = 0
-    best_perplexity: float | None = None
+    best_quality: float | None = None
     # Validations since the best one.
     stale: Number = 0
-    # Where a network learns from lists: the best expected BLEU, 1 if all are references; how often
-    # the learning rate was halved; and the scale of the softmax, which is chosen at the start.
-    best_expected_bleu: float | None = None
+    # For n-best lists: how often the learning rate was halved, and the scale of the softmax, which
+    # is chosen at the start.
     halvings: Number = 0
     scale: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     curve: list[CurvePoint] = msgspec.field(default_factory=list)
-
-
-class RunInputs(msgspec.Struct):
-    """What a run on n-best lists depends on beside its settings."""
-
-    # By what it is; the lists have digests.
-    inputs: dict[str, str]
-    # Of all inputs, as in the record of the model.
-    fingerprint: str
 
 
 class _Settings(msgspec.Struct):
@@ -99,7 +85,7 @@ class _Settings(msgspec.Struct):
 class RunFolder:
     """The work folder of one run; see the head of this module.
 
-    :param path: need not exist: `held` makes it.
+    :param path: made by `held` if it does not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -113,11 +99,11 @@ class RunFolder:
 
     @property
     def has_state(self) -> bool:
-        """Whether there is a state to go on from."""
+        """Whether there is a state to continue from."""
         return bool(self._states())
 
     def settings(self) -> Config | None:
-        """Return the settings of the unfinished run; None where there is no run.
+        """Return the settings of the unfinished run, None if there is no run.
 
         :raises PhrasescoreError: if the file is damaged, or a setting is wrong.
         """
@@ -126,33 +112,6 @@ class RunFolder:
         if stored is None:
             return None
         return Config.from_dict(msgspec.structs.asdict(stored), str(path))
-
-    @contextlib.contextmanager
-    def held(
-        self, model: Path, inputs: Sequence[str], config: Config, *, resume: bool
-    ) -> Iterator[None]:
-        """Keep other processes out of the folder, which is made if need be.
-
-        Refuses to overwrite a model or an unfinished run, and to mix two runs. A run that was
-        stopped before its first state has nothing to lose but its pairs: it may be resumed or begun
-        anew.
-
-        :param model: the folder that the run will write.
-        :param inputs: paths of the input files, which may not be in the folder.
-        :param resume: whether to go on with an unfinished run where there is one.
-        :raises PhrasescoreError: naming the folder or file that is in the way.
-        """
-        self._check(model, config, resume=resume)
-        for name in inputs:
-            if name != "-" and _real(name).is_relative_to(_real(self.path)):
-                raise PhrasescoreError(
-                    f"{name}: in {self.path}, which is removed at the end; choose another "
-                    "--work-dir"
-                )
-        with locked(self.path):
-            # Once more: another process may have ended its run here before the lock was ours.
-            self._check(model, config, resume=resume)
-            yield
 
     def begin(self, config: Config) -> None:
         """Remove the files of a run without a state, and write the settings of a new run."""
@@ -165,33 +124,34 @@ class RunFolder:
         self.write_settings(config)
 
     def write_settings(self, config: Config) -> None:
-        """Make the folder that of an unfinished run, which can be resumed.
+        """Write the settings, by which the folder is an unfinished run that can be resumed.
 
-        :raises PhrasescoreError: if the disk does not take it.
+        :raises PhrasescoreError: if they cannot be written.
         """
         write_state(self.path / _SETTINGS, _Settings(**config.to_dict()))
 
-    def check_inputs(self, inputs: RunInputs) -> None:
-        """Note what a run on lists depends on, or refuse to go on with another run.
-
-        :raises PhrasescoreError: if the run to resume was begun with other inputs, or has pairs.
-        """
-        known = read_state(self.path / _INPUTS, RunInputs)
-        if known is None and self.has_state:
-            problem = "the run to resume does not learn from n-best lists"
-            raise PhrasescoreError(f"{self.path}: {problem}; choose another --work-dir")
-        if known is not None:
-            where = f"{self.path}: the run"
-            check_same_run(known.inputs, inputs.inputs, where, "choose another --work-dir")
-        write_state(self.path / _INPUTS, inputs)
-
     def remove(self) -> None:
-        """Remove the folder, its settings first: what a kill leaves is no unfinished run."""
+        """Remove the folder, its settings first, so that a kill leaves no unfinished run."""
         (self.path / _SETTINGS).unlink(missing_ok=True)
         remove_folder(self.path)
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it holds files that no run has written."""
+        return self.path.is_dir() and not {path.name for path in self.path.iterdir()} <= _BEGINNINGS
+
+    @property
+    def has_best(self) -> bool:
+        """Whether there are best weights."""
+        return any(self.path.glob("best-*.safetensors"))
+
+    @property
+    def last_update(self) -> int:
+        """The update of the newest state, 0 if there is none."""
+        return max((int(path.name.removesuffix(OLD)[6:]) for path in self._states()), default=0)
+
     def save_state(self, state: RunState, network: nn.Module, optimizer: Optimizer) -> None:
-        """Write a state, and remove the files that it makes superfluous.
+        """Write a state, and remove older files.
 
         :raises PhrasescoreError: if it cannot be written; the state before it is kept.
         """
@@ -208,7 +168,7 @@ class RunFolder:
                 path.unlink()
 
     def load_state(self, network: nn.Module, optimizer: Optimizer) -> RunState:
-        """Set network and optimizer to the newest state, and return it; a new run has none.
+        """Set network and optimizer to the newest state, and return it, or the state of a new run.
 
         :raises PhrasescoreError: if the state is not of this network, or damaged.
         """
@@ -228,7 +188,7 @@ class RunFolder:
         return state
 
     def save_best(self, update: int, network: nn.Module) -> None:
-        """Write the weights as the best ones, whole or not at all.
+        """Write the best weights, whole or not at all.
 
         :raises PhrasescoreError: if they cannot be written.
         """
@@ -254,95 +214,17 @@ class RunFolder:
         return self.path / f"best-{update:09d}.safetensors"
 
     def _states(self) -> list[Path]:
-        """Return the whole states, oldest first.
+        """Return the complete states, oldest first.
 
-        A state that is written again has another name for an instant; a kill then leaves it so
+        A state that is replaced has another name for a moment, which a kill may leave
         (:func:`phrasescore.io.folders.writing_folder`).
         """
-        found = []
+        states = []
         for path in self.path.glob("state-*"):
             name = path.name.removesuffix(OLD)
             if name[6:].isdigit() and (path.name == name or not path.with_name(name).exists()):
-                found.append(path)
-        return sorted(found)
-
-    def _check(self, model: Path, config: Config, *, resume: bool) -> None:
-        self._check_apart(model)
-        check_folder_above(model)
-        model_is_there = os.path.lexists(_real(model))
-        stored = self.settings()
-        if stored is not None and self.has_state:
-            if not resume:
-                raise PhrasescoreError(
-                    f"{self.path}: an unfinished run; go on with it by --resume, or remove the "
-                    "folder"
-                )
-            check_resumable(stored, config)
-            if model_is_there and not self._has_made(model, config):
-                raise PhrasescoreError(
-                    f"{model}: there is something already that the run in {self.path} has not "
-                    "made; move it away or choose another --output"
-                )
-            return
-        if model_is_there:
-            no_run = (
-                f", and {self.path} holds no run to go on with (after its end, a run can be "
-                "trained on only if it was started with --keep-work)"
-            )
-            raise PhrasescoreError(
-                f"{model}: there is something already{no_run if resume and stored is None else ''}"
-                "; remove it or choose another --output"
-            )
-        if stored is None:
-            if self.path.is_dir() and {path.name for path in self.path.iterdir()} - _BEGINNINGS:
-                # The folder is removed at the end.
-                raise PhrasescoreError(
-                    f"{self.path}: expected a folder for this run alone; remove what is in it"
-                )
-        elif any(self.path.glob("best-*.safetensors")):
-            # Somebody removed the states: starting anew would lose the training unnoticed.
-            raise PhrasescoreError(
-                f"{self.path}: the state of the run is missing; remove the folder to start anew"
-            )
-        elif resume:
-            check_resumable(stored, config)
-
-    def _check_apart(self, model: Path) -> None:
-        """Refuse folders of which one is, or is in, the other: both are removed or replaced."""
-        inside = _real(self.path)
-        for taken in (_real(model), *names_beside(_real(model))):
-            if inside.is_relative_to(taken) or taken.is_relative_to(inside):
-                raise PhrasescoreError(
-                    f"{self.path}: the work folder is removed at the end, and must neither be nor "
-                    f"hold nor be in the model's folder {model}; choose another --work-dir"
-                )
-
-    def _has_made(self, model: Path, config: Config) -> bool:
-        """Return whether a folder is a model that this run has made, and may replace."""
-        inputs = read_state(self.path / _INPUTS, RunInputs)
-        store = PairStore(self.pairs) if inputs is None else None
-        try:
-            made = load_checkpoint(model)
-            check_resumable(made.config, config)
-        except PhrasescoreError:
-            return False
-        last_update = int(self._states()[-1].name.removesuffix(OLD)[6:])
-        if made.record.updates > last_update:
-            return False
-        if inputs is not None:
-            return made.record.data_fingerprint == inputs.fingerprint
-        assert store is not None
-        return (
-            made.record.data_fingerprint == store.record.fingerprint
-            and made.reverse == store.record.reverse
-            and made.right_to_left == store.record.right_to_left
-            and made.source_vocabulary == store.source_vocabulary
-            and made.target_vocabulary == store.target_vocabulary
-        )
-
-
-def _real(path: str | os.PathLike[str]) -> Path:
-    return Path(os.path.realpath(path))
+                states.append(path)
+        return sorted(states)
 
 
 def _load_weights(network: nn.Module, path: Path) -> None:

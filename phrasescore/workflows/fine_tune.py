@@ -1,4 +1,4 @@
-"""Train a network on, for the expected BLEU of n-best lists."""
+"""Train a network further, for the expected BLEU of n-best lists."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -12,22 +12,21 @@ from phrasescore.arguments import (
     check_sequences,
 )
 from phrasescore.config.config import fine_tuning_settings
-from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.features import network_name
 from phrasescore.io.output import check_files, optional_path
-from phrasescore.models.checkpoint import CurvePoint, load_checkpoint
-from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.training.list_loop import ExpectedBleu
-from phrasescore.training.list_run import ListRun, train_on_lists
+from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.progress import ProgressCallback
+from phrasescore.training.expected_bleu import ExpectedBleu
+from phrasescore.training.list_run import ListRun
 from phrasescore.training.ranks import device_of_rank
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.workflows.train import (
     TrainSummary,
     check_alignments,
-    report_update,
     run_folders,
+    run_training,
 )
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
 
@@ -56,37 +55,35 @@ def fine_tune(
     threads: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> TrainSummary:
-    """Train a network on, so that the log-linear model with it has a higher expected BLEU.
+    """Train a network further, so that the log-linear model with it has a higher expected BLEU.
 
-    The gradient of the expected sentence BLEU of n-best lists goes into the network alone: its
-    weight and those of the other features stay. A part of the lists is held out; from time to time
-    the network is kept if their expected BLEU has risen, else the best one comes back and the
-    learning rate is halved. Gao et al. (2014), section 4; Auli and Gao (2014), section 4.
+    The gradient of the expected sentence BLEU of n-best lists changes only the network: its weight
+    and the other features' weights stay. Some lists are held out. A validation that raises their
+    expected BLEU keeps the network; otherwise the best one is restored and the learning rate is
+    halved. Gao et al. (2014), section 4; Auli and Gao (2014), section 4.
 
     :param model: the folder of a trained network.
-    :param lists: of all sentences, which no table, language model or network should have learned
-        from; the lists of several files follow one another. For an encoder-decoder, with a
-        segmentation into phrases, which `decode` writes.
+    :param lists: n-best lists of all sentences, which no table, language model or network should
+        have learned from; the lists of several files follow one another. An encoder-decoder needs
+        their segmentation into phrases, and a joint model their word alignments; `decode` writes
+        both.
     :param source: the sentences, tokenised, one per line.
     :param references: their translations; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
-    :param weights: of the log-linear model: a file of them, or values; the network's among them.
+    :param weights: all weights of the log-linear model, the network's included: a file or values.
     :param output: the folder to make.
-    :param alignments: of the sentences with the first of their references, ``0-0 1-2`` per line;
-        for a joint model, whose lists need word alignments, which `decode` writes.
-    :param kind: of the network that is expected; None for any.
-    :param feature: the network's in ``weights``, with ``_4`` for the fifth of several values; by
-        default the first that `rescore` gives a network of its kind, such as ``LSTM0``. Values that
-        the lists have of it do not count.
-    :param likelihood: factor of a regulariser, -log p per predicted word of the references; of an
-        encoder-decoder, of the phrase pairs in the lists.
-    :param settings: changes of settings of training, as ``training.learning_rate=1e-4``.
-    :param updates: stop after this many batches of lists; ``epochs`` and ``minutes`` likewise.
-    :param resume: go on with the unfinished run in ``work_dir``, if there is one.
-    :param work_dir: for the state of the run; by default ``output`` with ``.work`` at its end.
-    :param keep_work: keep that folder at the end, to train further by ``resume``.
-    :param seed: of the held-out lists and the order of the others.
+    :param alignments: of the sentences with their first references, ``0-0 1-2`` per line; for a
+        joint model.
+    :param kind: the expected kind of the network; None for any.
+    :param feature: the network's feature in ``weights``, with ``_4`` for the fifth of several
+        values; by default the name that `rescore` gives it, such as ``LSTM0``. Its values in the
+        lists are ignored.
+    :param likelihood: factor of a regulariser, -log p per predicted word of the references, or of
+        the phrase pairs in the lists for an encoder-decoder.
+    :param settings: changes to the training settings, such as ``training.learning_rate=1e-4``.
+    :param updates: stop after this many batches of lists. This and the other parameters are
+        described at `train`.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
-    :raises DataError: if a file is not what it should be, or files are of other sentences.
+    :raises DataError: if a file is malformed, or belongs to other sentences.
     :raises PhrasescoreError: if a folder is in the way, the run to resume is another one, or the
         network has no weight.
     """
@@ -132,15 +129,4 @@ def fine_tune(
         device=device_of_rank(device),
         keep_work=keep_work,
     )
-    curve: list[CurvePoint] = []
-    with (
-        torch_threads(threads or usable_threads(None)),
-        Meter("train", "updates", progress) as meter,
-    ):
-        record = train_on_lists(
-            run,
-            resume=resume,
-            begin=meter.begin,
-            report=lambda now: report_update(meter, now, curve),
-        )
-    return TrainSummary(record)
+    return run_training(run, resume=resume, threads=threads, progress=progress)

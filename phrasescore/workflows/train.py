@@ -29,6 +29,7 @@ from phrasescore.progress import Meter, ProgressCallback, format_duration
 from phrasescore.records import PhrasePair
 from phrasescore.subwords import load_vocabulary
 from phrasescore.training.loop import TrainingProgress
+from phrasescore.training.pair_run import PairRun
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist
 from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model
@@ -38,16 +39,16 @@ from phrasescore.workflows.aligned_text import read_aligned_text
 
 _logger = logging.getLogger(__name__)
 
-# Kinds of networks that may be trained on a phrase table; all but language models are trained on
+# Kinds of networks that may be trained on a phrase table. All except language models are trained on
 # parallel text.
 _TABLE_KINDS = ("encoder-decoder",)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainSummary:
-    """The work of one `train`."""
+    """The result of `train`."""
 
-    # As it stands in the model's folder, too.
+    # The same as in the model's folder.
     record: TrainingRecord
 
 
@@ -82,40 +83,40 @@ def train(
 
     Training stops at the first limit that is reached, or when the perplexity of held-out pairs
     stops falling; the weights that were best on them are kept. A run that was stopped or killed
-    goes on with ``resume``, on a CPU to the same bits. Cho et al. (2014), section 2.
+    continues with ``resume``, on a CPU to the same bits. Cho et al. (2014), section 2.
 
-    Called by several processes that torchrun has started, it shares each batch out among them; the
-    folders, and what is read, must be the same for all, and the first one writes.
+    If several processes that torchrun has started call this, each batch is divided among them. The
+    folders and the inputs must be the same for all, and the first process writes.
 
-    :param kind: of network, as the keys of `phrasescore.config.settings.MODEL_CONFIGS`.
-    :param inputs: the two files of a parallel text; or a phrase table, for an encoder-decoder; or
-        one text, for a language model. One of all files may be ``-``, which is stdin.
+    :param kind: of network: a key of `phrasescore.config.settings.MODEL_CONFIGS`.
+    :param inputs: the two files of a parallel text, a phrase table for an encoder-decoder, or one
+        text for a language model. One of all files may be ``-``, which is stdin.
     :param output: the folder to make.
     :param preset: name of the settings to start from; by default the small ones of the kind.
     :param config: a TOML file of settings, instead of a preset.
-    :param settings: changes of settings, as ``training.batch_size=32``.
-    :param subwords: learn from pieces of words, at most this many on each side, in place of
-        shortlists: sentencepiece's, so that no word is unknown but for characters never seen
+    :param settings: changes to the settings, such as ``training.batch_size=32``.
+    :param subwords: learn from pieces of words instead of shortlists, at most this many on each
+        side. They are sentencepiece's; the only unknown words have characters that were never seen
         (Sennrich et al., 2016). Not for a joint model.
     :param reverse: learn p(source | target).
-    :param right_to_left: predict the last word first, each word from those behind it (Sennrich et
-        al., 2016); the other side is read as ever. Not for a language model.
+    :param right_to_left: predict the last word first, each word from those that follow it (Sennrich
+        et al., 2016); the order of the other side does not change. Not for a language model.
     :param updates: stop after this many batches.
     :param epochs: stop after this many passes over the pairs.
-    :param minutes: stop after this many minutes of training, all resumptions counted.
+    :param minutes: stop after this many minutes of training, all resumptions included.
     :param alignments: the word alignment of the parallel text, ``0-0 1-2`` per line; for a joint
         model.
     :param source_corpus: a text whose most frequent words are the source shortlist; by default
-        those of ``inputs`` are. ``target_corpus`` likewise.
-    :param source_vocabulary: a ``source.vocab`` of another model, instead, with its subwords if it
-        has them; ``target_vocabulary`` likewise.
-    :param resume: go on with the unfinished run in ``work_dir``, if there is one.
+        ``inputs``. ``target_corpus`` likewise.
+    :param source_vocabulary: a ``source.vocab`` of another model to use instead, with its subwords
+        if it has them; ``target_vocabulary`` likewise.
+    :param resume: continue the unfinished run in ``work_dir``, if there is one.
     :param work_dir: for the state of the run; by default ``output`` with ``.work`` at its end.
-    :param keep_work: keep that folder at the end, to train further by ``resume``.
-    :param seed: of the start weights, the held-out part and the order of the pairs.
-    :param threads: of the CPU; by default as many as are usable, shared out among the processes.
+    :param keep_work: keep that folder at the end, so that ``resume`` can train further.
+    :param seed: of the start weights, the held-out pairs and the order of the others.
+    :param threads: of the CPU; by default all usable ones, divided among the processes.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
-    :raises PhrasescoreError: if a folder is in the way, or if the run to resume is another one.
+    :raises PhrasescoreError: if a folder is in the way, or the run to resume is another one.
     """
     names = [inputs] if isinstance(inputs, str | os.PathLike) else inputs
     paths = tuple(os.fspath(name) for name in names)
@@ -138,10 +139,10 @@ def train(
     if layered.vocabulary.subwords and kind in ALIGNED:
         raise ArgumentError(f"--subwords: {kind} predicts aligned words, whose pieces are not")
     if resume and stored is None and not model.exists():
-        # With the settings of this call: an error or Ctrl-C in the text leaves no run.
+        # It has the settings of this call, since an error or Ctrl-C while reading leaves no run.
         _logger.info("%s: holds no run to go on with; a new one begins", work)
     read_side, predicted_side = (target, source) if reverse else (source, target)
-    run = TrainingRun(
+    run = PairRun(
         inputs=paths,
         read=lambda: _read(kind, paths, progress),
         model=model,
@@ -153,6 +154,13 @@ def train(
         shortlists=lambda: (read_side.shortlist(kind), predicted_side.shortlist(kind)),
         keep_work=keep_work,
     )
+    return run_training(run, resume=resume, threads=threads, progress=progress)
+
+
+def run_training(
+    run: TrainingRun, *, resume: bool, threads: int | None, progress: ProgressCallback | None
+) -> TrainSummary:
+    """Train with this number of threads, and report the progress; see `train`."""
     curve: list[CurvePoint] = []
     threads = threads or max(1, usable_threads(None) // local_ranks())
     with torch_threads(threads), Meter("train", "updates", progress) as meter:
@@ -186,7 +194,7 @@ class _Side(NamedTuple):
 
 
 def check_alignments(kind: str, alignments: str | None) -> None:
-    """Refuse alignments for a network that has no use for them, and a joint model without."""
+    """Refuse alignments for a network that ignores them, and a joint model without them."""
     if kind in ALIGNED and alignments is None:
         problem = "--alignments is missing: the word alignment of source and target"
         raise ArgumentError(f"{kind} is trained on aligned text: {problem}")
@@ -204,7 +212,7 @@ def _check_arguments(
     reverse: bool,
     right_to_left: bool,
 ) -> None:
-    """Refuse inputs from which this kind cannot learn, and options that exclude one another."""
+    """Refuse inputs that this kind cannot learn from, and options that exclude one another."""
     if kind not in MODEL_CONFIGS:
         meant = NAMES_IN_PAPERS.get(kind.lower(), kind)
         raise ArgumentError(f"KIND: {unknown('kind of network', meant, MODEL_CONFIGS)}")
@@ -238,9 +246,9 @@ def _check_arguments(
 def _read(
     kind: str, inputs: tuple[str, ...], progress: ProgressCallback | None
 ) -> Iterator[CountedPair]:
-    """Yield the pairs of a table by their counts, or of text, where each line counts 1.
+    """Yield the pairs of a table with their counts, or of text, where each line counts 1.
 
-    The sentences of one text are pairs without a source.
+    The sentences of a single text are pairs without a source.
     """
     with Meter("read", "lines", progress, lines_of=inputs[0]) as meter:
         if kind in LANGUAGE_MODELS:
@@ -260,7 +268,7 @@ def _read(
 
 
 def run_folders(output: StrPath, work_dir: StrPath | None) -> tuple[Path, Path]:
-    """Return the folder of the model to make, and that of its unfinished run.
+    """Return the folder of the model to make, and the folder of its unfinished run.
 
     :raises PhrasescoreError: if the first is not the name of a folder.
     """
@@ -274,7 +282,7 @@ def run_folders(output: StrPath, work_dir: StrPath | None) -> tuple[Path, Path]:
 def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) -> None:
     """Count an update, and log each point of the curve once.
 
-    :param curve: the points that were logged, to which new ones are added.
+    :param curve: the logged points; new ones are added.
     """
     left = f", {format_duration(now.seconds_left)} left" if now.seconds_left is not None else ""
     meter.update(
@@ -284,7 +292,7 @@ def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) 
     )
     point = now.latest
     if point is not None and curve[-1:] != [point]:
-        # Points from before a run was resumed are not news.
+        # Points from before the run was resumed are not logged again.
         is_news = bool(curve) or point.update >= now.update - 1
         curve.append(point)
         if is_news and point.quality():

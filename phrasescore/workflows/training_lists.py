@@ -1,4 +1,4 @@
-"""Read n-best lists of training text for a network that learns from them."""
+"""Read n-best lists of training text, for a network to learn from."""
 
 import logging
 import re
@@ -28,8 +28,7 @@ from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import FeatureLabel, Weights
-from phrasescore.training.list_run import TrainingLists
-from phrasescore.training.list_store import ListStore
+from phrasescore.training.list_store import ListStore, ListStoreBuilder
 from phrasescore.workflows.text_checks import (
     known_words,
     unknown_words_of,
@@ -42,13 +41,13 @@ from tuning.weights import weights_vector
 
 _logger = logging.getLogger(__name__)
 
-# The kind of networks that score the phrases of a hypothesis; the others score it as a whole.
+# The kind of network that scores the phrases of a hypothesis; the others score it as a whole.
 _OF_PHRASES = "encoder-decoder"
 
-# Hypotheses of a list that a network learns from: of all different ones those with the highest
-# model scores. Gao et al. (2014) and Auli and Gao (2014) have 100-best lists.
+# Hypotheses that a network learns from in each list: the distinct ones with the highest model
+# scores. Gao et al. (2014) and Auli and Gao (2014) have 100-best lists.
 _LARGEST_LIST = 100
-# Distinct hypotheses whose BLEU is computed in one go.
+# Distinct hypotheses whose BLEU is computed together.
 _BATCH = 20_000
 
 
@@ -56,7 +55,7 @@ class NetworkFeature(NamedTuple):
     """A network's feature in the log-linear model."""
 
     label: FeatureLabel
-    # As the user knows it: LSTM0, or TranslationModel0_4.
+    # As in the user's command: LSTM0, or TranslationModel0_4.
     name: str
     weight: float
 
@@ -64,13 +63,13 @@ class NetworkFeature(NamedTuple):
 def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
     """Return a network's feature, whose name may be ``NAME_PLACE`` for one of several values.
 
-    :param where: the weights come from, for the message.
+    :param where: the origin of the weights, for the message.
     :raises PhrasescoreError: if it has no weight, or the weight is 0.
     """
     label = FeatureLabel(name, 0)
-    base, _, place = name.rpartition("_")
-    if name not in weights and re.fullmatch("[0-9]{1,6}", place):
-        label = FeatureLabel(base, int(place))
+    base, _, number = name.rpartition("_")
+    if name not in weights and re.fullmatch("[0-9]{1,6}", number):
+        label = FeatureLabel(base, int(number))
     found = weights.get(label.name, ())
     if label.place >= len(found) or (label.name == name and len(found) > 1):
         cure = (
@@ -84,43 +83,33 @@ def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
     return NetworkFeature(label, name, found[label.place])
 
 
-class _Pairs:
-    """Puts pairs into a store as a network reads and predicts them; a language model has no source.
+class _PairCollector:
+    """Adds pairs to a store as a network reads and predicts them.
 
     :param checkpoint: of the network.
     """
 
-    def __init__(self, checkpoint: Checkpoint, store: ListStore) -> None:
+    def __init__(self, checkpoint: Checkpoint, builder: ListStoreBuilder) -> None:
         self.kind, self._reverse = checkpoint.config.kind, checkpoint.reverse
-        self._order = -1 if checkpoint.right_to_left else 1
+        self._step = -1 if checkpoint.right_to_left else 1
         self._read, self._predicted = checkpoint.source_vocabulary, checkpoint.target_vocabulary
-        self._store = store
-        # The places of phrase pairs, which many hypotheses have.
+        self._builder = builder
+        # The indices of phrase pairs, which many hypotheses share.
         self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
 
     def add(
-        self,
-        source: tuple[str, ...],
-        target: tuple[str, ...],
-        affiliations: Affiliations = (),
+        self, source: tuple[str, ...], target: tuple[str, ...], affiliations: Affiliations = ()
     ) -> int:
-        """Return the place of a pair, of the translation's sides."""
-        if self.kind != _OF_PHRASES:
-            return self._add(source, target, affiliations)
-        if (source, target) not in self._known:
-            self._known[source, target] = self._add(source, target)
-        return self._known[source, target]
-
-    def _add(
-        self,
-        source: tuple[str, ...],
-        target: tuple[str, ...],
-        affiliations: Affiliations = (),
-    ) -> int:
+        """Return the index of a pair."""
+        if (source, target) in self._known:
+            return self._known[source, target]
         read, predicted = (target, source) if self._reverse else (source, target)
         ids = [] if self.kind in LANGUAGE_MODELS else self._read.ids(read)
-        ordered = self._predicted.ids(predicted)[:: self._order]
-        return self._store.add_pair(ids, ordered, affiliations)
+        ordered = self._predicted.ids(predicted)[:: self._step]
+        index = self._builder.add_pair(ids, ordered, affiliations)
+        if self.kind == _OF_PHRASES:
+            self._known[source, target] = index
+        return index
 
 
 def read_training_lists(
@@ -134,27 +123,27 @@ def read_training_lists(
     alignments: str | None = None,
     where: str,
     progress: ProgressCallback | None = None,
-) -> TrainingLists:
+) -> ListStore:
     """Return the lists of some files, which follow one another; each file counts from 0.
 
-    Of hypotheses with the same words the one with the highest model score counts. A sentence
-    without words has no list to learn from.
+    Hypotheses with the same words count once, with the highest of their model scores. Lists of
+    sentences without words are left out.
 
     :param source: the sentences of all lists.
-    :param references: one file of translations of these sentences, or more.
-    :param weights: of all features; the network's own need not be in the lists.
-    :param alignments: of the sentences with the first of their references, for a joint model.
-    :param where: the weights come from, for messages.
-    :raises DataError: if a file is not what it should be, the files are not of as many sentences,
-        or a feature with a weight is not in the lists; of an encoder-decoder, if the lists have no
-        segmentation into phrases; of a joint model, if they have no word alignment.
+    :param references: files of translations of these sentences, at least one.
+    :param weights: of all features. The lists need not have the network's own feature.
+    :param alignments: of the sentences with their first references, for a joint model.
+    :param where: the origin of the weights, for messages.
+    :raises DataError: if a file is malformed, the files have different numbers of sentences, or the
+        lists lack a feature that has a weight; also if the lists lack the segmentation into phrases
+        that an encoder-decoder needs, or the word alignments that a joint model needs.
     """
     texts = [read_sentences(source, is_source=True), *map(read_sentences, references)]
     check_aligned(texts)
     sources, first = texts[0].words, texts[1].words
     linked = None if alignments is None else _read_affiliations(alignments, sources, first)
-    store = ListStore()
-    pairs = _Pairs(checkpoint, store)
+    builder = ListStoreBuilder()
+    pairs = _PairCollector(checkpoint, builder)
     reader = _Reader(pairs, weights, feature, where)
     bleu = _Gains(Bleu([text.words for text in texts[1:]]))
     digest = new_digest()
@@ -163,26 +152,26 @@ def read_training_lists(
     _, of_references = unknown_words_of(source, references[0], [known])
     num_words, is_unaligned = 0, checkpoint.config.kind in ALIGNED
     with Meter("read", "lists", progress) as meter:
-        for place, nbest in enumerate(_numbered(paths, len(sources), source)):
+        for index, nbest in enumerate(_numbered(paths, len(sources), source)):
             digest.update(b"\n".join(nbest.raws) + b"\n")
             meter.update()
             is_unaligned = is_unaligned and not any(map(has_links, nbest.raws))
-            if not sources[place]:
+            if not sources[index]:
                 continue
             num_words += len(next(iter(nbest.distinct().values())))
-            scores, words, found = reader.read(nbest, sources[place])
-            bleu.add(place, words)
-            of_source.count(sources[place])
+            scores, words, found = reader.read(nbest, sources[index])
+            bleu.add(index, words)
+            of_source.count(sources[index])
             for hypothesis in words:
                 of_lists.count(hypothesis)
-            of_references.count(first[place])
+            of_references.count(first[index])
             if pairs.kind == _OF_PHRASES:
                 taught = sorted({pair for row in found for pair in row})
             else:
-                of_words = () if linked is None else linked[place]
-                taught = [pairs.add(sources[place], first[place], of_words)]
-            store.add_list(scores, found, taught)
-    if not len(store):
+                of_words = () if linked is None else linked[index]
+                taught = [pairs.add(sources[index], first[index], of_words)]
+            builder.add_list(scores, found, taught)
+    if not len(builder):
         raise DataError(source, None, "expected sentences with words, found none")
     if is_unaligned:
         warn_of_alignments(paths[0])
@@ -192,7 +181,6 @@ def read_training_lists(
     for text in texts:
         digest.update(repr(text.words).encode())
     digest.update(repr(linked).encode())
-    store.set_gains(bleu.all())
     if missing := [name for name in reader.columns.sizes if name not in weights]:
         _logger.info("without a weight in %s, and so 0: %s", where, some_names(missing))
     inputs = {
@@ -201,7 +189,7 @@ def read_training_lists(
         "feature": feature.name,
         "model": checkpoint.fingerprint,
     }
-    return TrainingLists(store, inputs)
+    return builder.build(bleu.all(), inputs)
 
 
 def _read_affiliations(
@@ -209,7 +197,7 @@ def _read_affiliations(
 ) -> list[Affiliations]:
     """Return the affiliations of the words of each target.
 
-    :raises DataError: if the alignments in the file are not those of the sentences.
+    :raises DataError: if the alignments do not fit the sentences.
     """
     lines = list(read_lines(path))
     if len(lines) != len(sources):
@@ -246,9 +234,9 @@ def _numbered(paths: Sequence[str], size: int, source: str) -> Iterator[NbestLis
 
 @dataclass
 class _Reader:
-    """Takes from lists what the network learns from, all but BLEU."""
+    """Extracts from lists all that the network learns from, except BLEU."""
 
-    pairs: _Pairs
+    pairs: _PairCollector
     weights: Weights
     feature: NetworkFeature
     where: str
@@ -266,16 +254,16 @@ class _Reader:
         scores = (values * self._vector).sum(axis=1).tolist()
         best: dict[tuple[str, ...], int] = {}
         words = nbest.distinct()
-        for place, hypothesis in enumerate(nbest.hypotheses):
-            known = best.setdefault(words[hypothesis], place)
-            if scores[place] > scores[known]:
-                best[words[hypothesis]] = place
+        for index, hypothesis in enumerate(nbest.hypotheses):
+            known = best.setdefault(words[hypothesis], index)
+            if scores[index] > scores[known]:
+                best[words[hypothesis]] = index
         kept = sorted(best, key=lambda each: -scores[best[each]])[:_LARGEST_LIST]
         found = [self._pairs_of(nbest, best[each], source, each) for each in kept]
         return [scores[best[each]] for each in kept], kept, found
 
     def _make_vector(self, nbest: NbestList) -> Values:
-        """Return the weight of each column, of the network's own 0."""
+        """Return the weight of each column, 0 for the network's own."""
         sizes = self.columns.sizes
         own = self.feature.label
         for name, size in sizes.items():
@@ -296,10 +284,10 @@ class _Reader:
         return vector
 
     def _pairs_of(
-        self, nbest: NbestList, place: int, source: tuple[str, ...], words: tuple[str, ...]
+        self, nbest: NbestList, index: int, source: tuple[str, ...], words: tuple[str, ...]
     ) -> list[int]:
-        """Return the pairs of a hypothesis: the sentence, or its phrases."""
-        found = nbest.raws[place], len(source), len(words), nbest.path, nbest.first_line + place
+        """Return the pairs of a hypothesis: its phrases, or the whole sentence."""
+        found = nbest.raws[index], len(source), len(words), nbest.path, nbest.first_line + index
         if self.pairs.kind in ALIGNED:
             return [self.pairs.add(source, words, affiliate_hypothesis(*found))]
         if self.pairs.kind != _OF_PHRASES:
@@ -315,7 +303,7 @@ class _Reader:
 
 
 class _Gains:
-    """Sentence BLEU of hypotheses, smoothed, where length has a reward."""
+    """Computes the smoothed sentence BLEU of hypotheses, with a reward for length."""
 
     def __init__(self, metric: Bleu) -> None:
         self._metric = metric
@@ -331,7 +319,7 @@ class _Gains:
             self._compute()
 
     def all(self) -> list[float]:
-        """Return the BLEU of all that were added, in order: 1 for the reference."""
+        """Return the BLEU of all added hypotheses, in order: 1 for the reference."""
         self._compute()
         return self._done
 

@@ -16,12 +16,14 @@ from torch import Tensor, nn
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
 from phrasescore.config.config import Config
+from phrasescore.io.ragged import Indices
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.training.likelihood_loop import TrainingLoop
+from phrasescore.training.draw import Draw
+from phrasescore.training.likelihood import LikelihoodLoop
 from phrasescore.training.loop import INTERRUPTED, TrainingProgress
 from phrasescore.training.optimizers import build_optimizer
-from phrasescore.training.pair_store import Indices, PairDraw, PairStore
+from phrasescore.training.pair_store import PairStore
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist, write_pair_store
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run_folder import RunFolder
@@ -68,7 +70,7 @@ def measure_training(options: TrainingOptions) -> Report:
         contest = _Contest(options, config, store, network)
         work = folder / "work"
         work.mkdir()
-        loop = TrainingLoop(
+        loop = LikelihoodLoop(
             network, store, config.training, RunFolder(work), contest.report, Ranks()
         )
         contest.start()
@@ -115,7 +117,7 @@ class _Contest:
         training = config.training
         self._options = options
         self._store = store
-        self._draw = PairDraw(store, config.training, 0)
+        self._draw = Draw(store, config.training, 0)
         self._plain = plain_copy(network).to(options.device).train()
         self._optimizer = torch.optim.Adadelta(
             self._plain.parameters(), lr=1.0, rho=training.rho, eps=training.epsilon
@@ -170,7 +172,7 @@ def _id_pairs(store: PairStore, indices: Indices) -> list[IdPair]:
 def _shares(config: Config, store: PairStore, network: EncoderDecoder) -> dict[str, list[float]]:
     """Return what parts of an update's time go where, in percent, for both sides."""
     training = config.training
-    draw = PairDraw(store, config.training, 0)
+    draw = Draw(store, config.training, 0)
     indices = [draw.batch(0, number % draw.batches_per_epoch) for number in range(SHARED_UPDATES)]
     optimizer = build_optimizer(network, training)
     plain = plain_copy(network).train()

@@ -12,8 +12,9 @@ from phrasescore.models.batches import batch_pairs, batch_sequences
 from phrasescore.models.cslm import CslmNetwork
 from phrasescore.models.feed_forward import all_ngrams
 from phrasescore.records import PhrasePair
+from phrasescore.training.pair_run import PairRun
 from phrasescore.training.pair_store_writer import CountedPair
-from phrasescore.training.run import TrainingRun, train_model
+from phrasescore.training.run import train_model
 from tests.reference_cslm import logits, random_parameters, word_log_probs
 
 
@@ -68,7 +69,7 @@ def test_training_validates_at_each_epoch_and_stops_after_ten_without_a_better_o
         ]
     )
     sentences = [((f"a{i % 3}", "b") * (1 + i % 2)) for i in range(20)]
-    run = TrainingRun(
+    run = PairRun(
         inputs=("text",),
         read=lambda: (
             CountedPair(" ".join(words).encode(), PhrasePair((), words), 1.0) for words in sentences

@@ -20,12 +20,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(
     ("name", "kind", "place", "number"),
     [
-        ("words.bin", np.uint16, 7, 65535),
-        ("words.bin", np.uint16, 0, 900),
-        ("starts.bin", np.int64, 3, -1),
-        ("starts.bin", np.int64, 0, 1),
-        ("starts.bin", np.int64, 2, 1 << 62),
-        ("source_lengths.bin", np.uint16, 59, 100),
+        ("source.words", np.uint16, 7, 65535),
+        ("target.words", np.uint16, 0, 900),
+        ("source.starts", np.int64, 3, -1),
+        ("target.starts", np.int64, 0, 1),
+        ("target.starts", np.int64, 2, 1 << 62),
+        ("source.starts", np.int64, 59, 1),
     ],
 )
 def test_numbers_of_pairs_that_cannot_be_are_an_error_before_the_training(

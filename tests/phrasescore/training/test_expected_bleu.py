@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from phrasescore.training.expected_bleu import KnownScores, deviation, expected_gains
+from phrasescore.training.expected_bleu import deviation, expected_gains
+from phrasescore.training.list_store import KnownScores
 
 
 def scores(model_scores: list[float], gains: list[float], lists: list[int]) -> KnownScores:

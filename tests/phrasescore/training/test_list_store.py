@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from phrasescore.training.list_store import ListStore
+from phrasescore.training.list_store import ListStoreBuilder
 
 # Pairs by their place: sources and targets.
 SOURCES: list[list[int]] = [[2], [3, 4], [], [5]]
@@ -17,13 +17,13 @@ LISTS = [
 
 
 def test_a_batch_has_each_pair_once_and_what_is_known_of_the_hypotheses() -> None:
-    store = ListStore()
-    places = [store.add_pair(*pair) for pair in zip(SOURCES, TARGETS, strict=True)]
+    builder = ListStoreBuilder()
+    places = [builder.add_pair(*pair) for pair in zip(SOURCES, TARGETS, strict=True)]
     assert places == [0, 1, 2, 3]
     for known in LISTS:
-        store.add_list(*known)
-    store.set_gains([0.5, 0.25, 1.0, 0.0])
-    assert (len(store), store.num_hypotheses) == (3, 4)
+        builder.add_list(*known)
+    store = builder.build([0.5, 0.25, 1.0, 0.0], {})
+    assert (len(store), len(store.gains)) == (3, 4)
     assert [sizes.tolist() for sizes in store.lengths(np.array([2, 0]))] == [[1, 2], [1, 2]]
     batch = store.batch(np.array([2, 0]))
     # Pairs 0, 1 and 3: words and </s>, which is 0.

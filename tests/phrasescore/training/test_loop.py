@@ -13,9 +13,9 @@ from phrasescore.errors import ConfigError
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import REVERSE, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.training.draw import Draw
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.optimizers import FusedAdadelta
-from phrasescore.training.pair_store import PairDraw
 from phrasescore.training.pair_store_writer import Shortlist, write_pair_store
 from phrasescore.training.run import train_model
 from phrasescore.vocabulary import Vocabulary
@@ -95,7 +95,7 @@ def test_perplexity_counts_every_target_word_and_the_end(tmp_path: Path) -> None
     record = train_model(run)
     loaded = load_checkpoint(run.model)
     store = write_pair_store(tmp_path / "p", run.read(), run.config.vocabulary, max_length=100)
-    held_out = PairDraw(store, run.config.training, 8).held_out()
+    held_out = Draw(store, run.config.training, 8).held_out()
     total, words = 0.0, 0
     for index in held_out.tolist():
         batch = store.batch(np.array([index]))

@@ -16,14 +16,10 @@ from phrasescore.config.config import Config
 from phrasescore.config.settings import TrainingConfig, VocabularyConfig
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
 from phrasescore.io.corpora import read_parallel_text
+from phrasescore.io.ragged import Indices
 from phrasescore.records import PhrasePair
-from phrasescore.training.pair_store import (
-    Indices,
-    PairDraw,
-    PairStore,
-    Permutation,
-    word_type,
-)
+from phrasescore.training.draw import Draw, Permutation
+from phrasescore.training.pair_store import PairStore, word_type
 from phrasescore.training.pair_store_writer import (
     CountedPair,
     Shortlist,
@@ -78,11 +74,8 @@ def test_no_other_file_is_left(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["pairs"]
     assert sorted(path.name for path in (tmp_path / "pairs").iterdir()) == [
         "pairs.json",
-        "source.vocab",
-        "source_lengths.bin",
-        "starts.bin",
-        "target.vocab",
-        "words.bin",
+        *("source.starts", "source.vocab", "source.words"),
+        *("target.starts", "target.vocab", "target.words"),
     ]
 
 
@@ -228,8 +221,8 @@ def test_the_fingerprint_of_parallel_text_is_that_of_its_pairs_of_lines(tmp_path
 
 
 def test_ids_take_two_bytes_as_long_as_they_fit() -> None:
-    assert word_type(1 << 16, 5) is np.uint16
-    assert word_type(5, (1 << 16) + 1) is np.int32
+    assert word_type(1 << 16) is np.uint16
+    assert word_type((1 << 16) + 1) is np.int32
 
 
 def test_a_store_of_another_format_or_size_is_refused(tmp_path: Path) -> None:
@@ -247,7 +240,7 @@ def test_a_store_of_another_format_or_size_is_refused(tmp_path: Path) -> None:
         PairStore(folder)
 
 
-@pytest.mark.parametrize("name", ["words.bin", "starts.bin", "source_lengths.bin"])
+@pytest.mark.parametrize("name", ["source.words", "source.starts", "target.words", "target.starts"])
 @pytest.mark.parametrize("lost", [1, 8, 1000])
 def test_a_store_whose_files_were_cut_is_refused(tmp_path: Path, name: str, lost: int) -> None:
     folder = tmp_path / "pairs"
@@ -289,12 +282,12 @@ def draw_config(batch_size: int, window: int) -> TrainingConfig:
     return TrainingConfig(batch_size=batch_size, window_batches=window, seed=7)
 
 
-def make_draw(folder: Path, window: int, held_out: int = 30) -> tuple[PairStore, PairDraw]:
+def make_draw(folder: Path, window: int, held_out: int = 30) -> tuple[PairStore, Draw]:
     if not folder.exists():
         rows = [(f"s{i}" + " s" * (i % 5), f"t{i}" + " t" * (i % 7), 1.0) for i in range(300)]
         write_pair_store(folder, counted(rows), SIZES, max_length=9)
     store = PairStore(folder)
-    return store, PairDraw(store, draw_config(8, window), held_out)
+    return store, Draw(store, draw_config(8, window), held_out)
 
 
 @pytest.mark.parametrize("window", [1, 3, 1000])
@@ -353,7 +346,7 @@ def test_batches_of_sentences_have_at_most_5_percent_padding(tmp_path: Path) -> 
     store = write_pair_store(tmp_path / "pairs", counted(rows), SIZES, max_length=99)
 
     def share(window: int) -> float:
-        draw = PairDraw(store, draw_config(64, window), 0)
+        draw = Draw(store, draw_config(64, window), 0)
         return padding(store, [draw.batch(0, number) for number in range(draw.batches_per_epoch)])
 
     assert share(100) <= 0.05 < 0.4 < share(1)
@@ -371,7 +364,7 @@ def test_real_sentences_have_at_most_5_percent_padding(
         config.vocabulary,
         max_length=config.training.max_length,
     )
-    draw = PairDraw(store, config.training, 1000)
+    draw = Draw(store, config.training, 1000)
     batches = [draw.batch(0, number) for number in range(draw.batches_per_epoch)]
     assert padding(store, batches) <= 0.05
 

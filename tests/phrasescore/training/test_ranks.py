@@ -92,7 +92,7 @@ def test_killed_ranks_go_on_to_the_same_bits(table: Path, tmp_path: Path) -> Non
     program = """
 import os, signal, sys
 from phrasescore.cli import main
-from phrasescore.training.likelihood_loop import TrainingLoop
+from phrasescore.training.loop import TrainingLoop
 update, calls = TrainingLoop._update, []
 def deadly(self, *batch):
     calls.append(1)

@@ -11,10 +11,11 @@ import pytest
 
 from phrasescore.errors import ConfigError, DataError, ModelError, PhrasescoreError
 from phrasescore.io.folders import NEW, OLD, locked
-from phrasescore.training import run_folder
-from phrasescore.training.pair_store import AFFILIATIONS
+from phrasescore.training import run as run_module
+from phrasescore.training.pair_run import PairRun
+from phrasescore.training.pair_store import AFFILIATIONS, WORDS
 from phrasescore.training.pair_store_writer import CountedPair
-from phrasescore.training.run import TrainingRun, train_model
+from phrasescore.training.run import train_model
 from phrasescore.training.run_folder import RunFolder
 from tests.tiny_runs import TINY, KilledError, kill_after, make_run, weights
 
@@ -42,7 +43,7 @@ def test_a_work_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> Non
     run = make_run(tmp_path)
     run.work.mkdir()
     (run.work / "thesis.tex").write_text("x")
-    with pytest.raises(PhrasescoreError, match="expected a folder for this run alone"):
+    with pytest.raises(PhrasescoreError, match="expected a folder for this run only"):
         train_model(run)
     assert (run.work / "thesis.tex").exists()
 
@@ -163,7 +164,7 @@ def test_a_run_that_ended_while_another_waited_for_the_lock_is_not_run_again(
             train_model(run, resume=True)  # by another process, in truth
         return lock(work)
 
-    monkeypatch.setattr(run_folder, "locked", slow)
+    monkeypatch.setattr(run_module, "locked", slow)
     with pytest.raises(PhrasescoreError, match="model: there is something already"):
         train_model(run, resume=True)
 
@@ -201,7 +202,7 @@ def test_a_run_without_a_state_that_is_resumed_reads_the_table_no_more(tmp_path:
     assert run.model.is_dir()
 
 
-def killed_as_it_read(run: TrainingRun) -> None:
+def killed_as_it_read(run: PairRun) -> None:
     """Leave what a kill leaves while the table is read."""
 
     def copied() -> Iterator[CountedPair]:
@@ -254,8 +255,8 @@ def test_pairs_of_another_kind_of_model_are_an_error(tmp_path: Path) -> None:
     run = make_run(tmp_path, SAVING)
     with pytest.raises(KilledError):
         train_model(run, report=kill_after(10))
-    words = (run.work / "pairs" / "words.bin").read_bytes()
-    (run.work / "pairs" / AFFILIATIONS).write_bytes(bytes(len(words)))
+    words = (run.work / "pairs" / f"target{WORDS}").read_bytes()
+    (run.work / "pairs" / f"target{AFFILIATIONS}").write_bytes(bytes(len(words)))
     with pytest.raises(ModelError, match="pairs: these pairs are not of a model of this kind"):
         train_model(run, resume=True)
 
@@ -290,7 +291,7 @@ def test_a_removed_work_folder_loses_its_settings_first(
     "name",
     ["state-000000008/optimizer.safetensors", "state-000000008/model.safetensors"]
     + ["state-000000008/state.json", "run.json", "lock"]
-    + [f"pairs/{name}" for name in ("pairs.json", "words.bin", "starts.bin", "source.vocab")],
+    + [f"pairs/{name}" for name in ("pairs.json", "source.words", "target.starts", "source.vocab")],
 )
 def test_a_pipe_in_a_work_folder_keeps_nobody_waiting(tmp_path: Path, name: str) -> None:
     run = make_run(tmp_path, SAVING)

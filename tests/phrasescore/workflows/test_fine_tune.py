@@ -17,11 +17,12 @@ from phrasescore.errors import ArgumentError, DataError, ModelError, Phrasescore
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.layers import PairNetwork
-from phrasescore.training.list_loop import ExpectedBleu, ListLoop
+from phrasescore.training.draw import Permutation
+from phrasescore.training.expected_bleu import ExpectedBleu, ExpectedBleuLoop
+from phrasescore.training.list_store import ListBatch
 from phrasescore.training.loop import TrainingProgress
-from phrasescore.training.pair_store import Permutation
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.workflows import fine_tune as module
+from phrasescore.workflows import train as module
 from phrasescore.workflows.train import TrainSummary
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
 from tests.tiny_lists import FEATURES, WEIGHTS, ListTask
@@ -141,7 +142,7 @@ def test_the_first_point_is_the_expected_bleu_of_the_start(tmp_path: Path, kind:
 
 def make_loop(
     task: ListTask, checkpoint: Checkpoint, kind: str, network: PairNetwork, likelihood: float
-) -> ListLoop:
+) -> ExpectedBleuLoop:
     weights = load_weights(task.weights).lists
     feature = find_feature(weights, FEATURES[kind], "weights")
     lists = read_training_lists(
@@ -153,7 +154,7 @@ def make_loop(
     config = fine_tuning_settings(checkpoint.config, SMALL, {}).training
     objective = ExpectedBleu(feature.weight, likelihood)
     folder = RunFolder(task.folder / "work")
-    return ListLoop(network, lists.store, config, objective, folder, lambda _: None)
+    return ExpectedBleuLoop(network, lists, config, folder, lambda _: None, objective)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +170,8 @@ def test_the_gradient_is_that_of_finite_differences(
     assert isinstance(network, PairNetwork)
     loop = make_loop(task, checkpoint, kind, network.requires_grad_(), likelihood)
     loop.state.scale = 1.5
-    batch = loop._read_batch(np.arange(5))
+    batch = loop._store.batch(np.arange(5))
+    assert isinstance(batch, ListBatch)
 
     def loss() -> float:
         network.zero_grad()

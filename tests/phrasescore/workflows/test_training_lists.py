@@ -10,7 +10,7 @@ import pytest
 from phrasescore.errors import PhrasescoreError
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import FeatureLabel
-from phrasescore.training.list_run import TrainingLists
+from phrasescore.training.list_store import ListStore
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
 from tests.doubles import RandomModel
 
@@ -36,7 +36,7 @@ def read(
     reverse: bool = False,
     right_to_left: bool = False,
     **weights: tuple[float, ...],
-) -> TrainingLists:
+) -> ListStore:
     sides = (["a", "b"], ["A", "B", "C"])
     RandomModel(folder / "model", *sides, reverse=reverse, right_to_left=right_to_left)
     for name, lines in (("nbest", nbest), ("source", source), ("references", references)):
@@ -50,7 +50,7 @@ def read(
 
 
 def test_a_hypothesis_counts_once_with_its_best_derivation(tmp_path: Path) -> None:
-    store = read(tmp_path).store
+    store = read(tmp_path)
     assert len(store) == 2  # a sentence without words has no choice
     batch = store.batch(np.arange(2))
     # By hand, without the network's TM0_1: C has 2 * -1 - 2 = -4; of A B the first line has
@@ -63,7 +63,7 @@ def test_a_hypothesis_counts_once_with_its_best_derivation(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_phrases_are_pairs_as_the_network_reads_them(tmp_path: Path, reverse: bool) -> None:
-    store = read(tmp_path, reverse=reverse).store
+    store = read(tmp_path, reverse=reverse)
     batch = store.batch(np.arange(2))
     # A B: a with A (ids 2 and 2), b with B (3 and 3); C: b with C (3 and 4), a with nothing; B: b
     # with B again. Four distinct pairs.
@@ -87,7 +87,7 @@ def test_the_last_word_is_predicted_first_where_the_network_was_trained_so(
         references=REFERENCES[:1],
         reverse=reverse,
         right_to_left=True,
-    ).store
+    )
     pairs = store.batch(np.arange(1)).pairs
     assert pairs.source.ids.tolist() == [2, 3, 0]
     assert pairs.target.ids.tolist() == [3, 2, 0]

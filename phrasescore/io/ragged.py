@@ -1,0 +1,91 @@
+"""Rows of different lengths in one flat array, in memory or memory-mapped from a file."""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from phrasescore.io.plain_file import MAX_ARRAYS, check_plain
+
+Array = npt.NDArray[Any]
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class RaggedArray:
+    """Rows of different lengths: row i is ``values[starts[i]:starts[i + 1]]``.
+
+    >>> rows = RaggedArray.from_lengths(np.array([7, 8, 9, 5]), np.array([3, 0, 1]))
+    >>> rows.take(np.array([2, 0])).values
+    array([5, 7, 8, 9])
+    """
+
+    values: Array
+    starts: Indices  # (rows + 1,)
+
+    @classmethod
+    def from_lengths(cls, values: Array, lengths: Array) -> "RaggedArray":
+        """Return an array whose rows follow one another in ``values``."""
+        starts = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(lengths, out=starts[1:])
+        return cls(values, starts)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.starts) - 1
+
+    def lengths(self, rows: Indices) -> Indices:
+        """Return the lengths of some rows."""
+        lengths: Indices = self.starts[rows + 1] - self.starts[rows]
+        return lengths
+
+    def take(self, rows: Indices) -> "RaggedArray":
+        """Return a copy of some rows, in the order of their indices; a row may be repeated."""
+        begins = self.starts[rows]
+        lengths = self.starts[rows + 1] - begins
+        starts = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(lengths, out=starts[1:])
+        positions = np.repeat(begins - starts[:-1], lengths) + np.arange(starts[-1])
+        return RaggedArray(self.values[positions], starts)
+
+    def owners(self) -> Indices:
+        """Return the row of each value."""
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
+
+class RaggedBuilder:
+    """Collects rows of integers below 2^31, without a Python object per row."""
+
+    def __init__(self) -> None:
+        self._values, self._lengths = array("i"), array("i")
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._lengths)
+
+    def add(self, row: Sequence[int]) -> int:
+        """Add a row; return its index."""
+        self._values.extend(row)
+        self._lengths.append(len(row))
+        return len(self) - 1
+
+    def build(self) -> RaggedArray:
+        """Return the rows."""
+        return RaggedArray.from_lengths(np.array(self._values, np.int32), np.array(self._lengths))
+
+
+def map_array(path: Path, kind: Any) -> Array:
+    """Memory-map a file of numbers for reading.
+
+    :raises OSError: if it cannot be read.
+    :raises ValueError: if its size is not a multiple of the numbers' size.
+    """
+    check_plain(path, MAX_ARRAYS)
+    if path.stat().st_size == 0:  # which cannot be mapped
+        return np.zeros(0, kind)
+    # A plain array over the map: indexing a numpy.memmap makes Python objects at every step.
+    return np.asarray(np.memmap(path, kind, mode="r"))
