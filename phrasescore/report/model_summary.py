@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phrasescore.config.settings import FEED_FORWARD, LANGUAGE_MODELS
+from phrasescore.io.text_table import text_table
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint
 from phrasescore.vocabulary import Vocabulary
 
@@ -61,8 +62,8 @@ class ModelReport:
             ("fingerprint", model.fingerprint),
             ("written by", f"phrasescore {model.library_version}"),
         ]
-        lines = [f"{name:<12}{text}" for name, text in rows]
-        return "\n".join([*lines, *curve_lines(record.curve, record.best_update)])
+        curve = curve_lines(record.curve, record.best_update)
+        return "\n".join([*text_table(rows, "l"), *curve])
 
 
 def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
@@ -128,10 +129,9 @@ def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
     ]
     of_lists = curve[0].expected_bleu is not None
     loss, held_out = ("loss a list", "expected BLEU") if of_lists else _OF_PAIRS
-    header = f"{'update':>10} {'minutes':>9} {loss:>12} {held_out:>22}"
-    return ["", f"curve       {sparkline(_heights(curve))}", header, *map(_row, shown)] + (
-        [f"best: after update {best_update:,}"] if curve[-1].quality() else []
-    )
+    rows = [["update", "minutes", loss, held_out], *map(_row, shown)]
+    best = [f"best: after update {best_update:,}"] if curve[-1].quality() else []
+    return ["", f"curve  {sparkline(_heights(curve))}", *text_table(rows, "r"), *best]
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -158,10 +158,10 @@ def _measure(point: CurvePoint) -> float | None:
     return point.validation_perplexity if point.expected_bleu is None else point.expected_bleu
 
 
-def _row(point: CurvePoint) -> str:
+def _row(point: CurvePoint) -> list[str]:
     measure = _measure(point)
     shown = "-" if measure is None else f"{measure:.3f}"
-    return f"{point.update:>10,} {point.minutes:>9.1f} {point.training_loss:>12.4f} {shown:>22}"
+    return [f"{point.update:,}", f"{point.minutes:.1f}", f"{point.training_loss:.4f}", shown]
 
 
 def _settings(values: dict[str, Any]) -> str:

@@ -2,15 +2,15 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import msgspec
-from tabulate import tabulate
 
 from phrasescore.errors import DataError
 from phrasescore.io.plain_file import MAX_JSON, read_plain
+from phrasescore.io.text_table import text_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,19 +131,19 @@ class TuneReport:
             for row in self.rounds:
                 cells = [f"{row.score:.2f}", f"{row.decoded:.2f}"]
                 rows.append([str(row.round), *cells, f"{row.hypotheses:,}", f"{row.new:,}"])
-            yield [*_table(rows), f"  ended: {self.ended or 'stopped'}"]
+            yield [*text_table(rows, indent="  "), f"  ended: {self.ended or 'stopped'}"]
         yield self._feature_table()
         if self.replicas:
             rows = [["seed", self.metric]]
             rows += [[str(row.seed), f"{row.score:.2f}"] for row in self.replicas]
-            yield _table(rows)
+            yield text_table(rows, indent="  ")
         if self.cross_validation:
             rows = [["method", f"{self.metric} tuned on", "held out"]]
             rows += [
                 [row.method, f"{row.tuned_on:.2f}", f"{row.held_out:.2f}"]
                 for row in self.cross_validation
             ]
-            yield _table(rows)
+            yield text_table(rows, indent="  ")
 
     def _feature_table(self) -> list[str]:
         heads = ["feature", "start", "weight", "contribution", "share", f"{self.metric} without"]
@@ -161,7 +161,7 @@ class TuneReport:
             else:
                 cells += ["", ""]
             rows.append([*cells, "" if row.left_out is None else f"{row.left_out:.2f}"])
-        return _table(rows)
+        return text_table(rows, indent="  ")
 
 
 def read_tune_report(path: str | os.PathLike[str]) -> TuneReport:
@@ -176,10 +176,3 @@ def read_tune_report(path: str | os.PathLike[str]) -> TuneReport:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         problem = f"expected the JSON that tune --report wrote with --format json: {error}"
         raise DataError(os.fspath(path), None, problem) from error
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows as lines: the first column to the left, the others to the right."""
-    sides = ("left", *["right"] * (len(rows[0]) - 1))
-    text = tabulate(rows, tablefmt="plain", disable_numparse=True, colalign=sides)
-    return [f"  {line}".rstrip() for line in text.split("\n")]

@@ -13,6 +13,7 @@ from pathlib import Path
 from phrasescore.arguments import PRECISIONS
 from phrasescore.devices import usable_threads
 from phrasescore.errors import PhrasescoreError
+from phrasescore.io.text_table import text_table
 from phrasescore.version import __version__
 
 # What a container may use of the cores, as "200000 100000" (of microseconds), or "max 100000".
@@ -47,13 +48,11 @@ class Diagnosis:
 
     def to_text(self) -> str:
         """Return two lines per finding, without a line end after the last."""
-        width = max(len(finding.name) for finding in self.findings)
-        lines = []
+        rows = []
         for finding in self.findings:
             state = "found" if finding.is_there else "missing"
-            lines.append(f"{state:<7}  {finding.name:<{width}}  {finding.found}")
-            lines.append(f"{'':<7}  {'':<{width}}  -> {finding.advice}")
-        return "\n".join(lines)
+            rows += [(state, finding.name, finding.found), ("", "", f"-> {finding.advice}")]
+        return "\n".join(text_table(rows, "l"))
 
 
 def doctor() -> Diagnosis:

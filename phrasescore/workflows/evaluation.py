@@ -1,14 +1,13 @@
 """The figures of an evaluation as values, and laid out as text and as JSON."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tabulate import tabulate
-
 from phrasescore.arguments import PairedTestName
 from phrasescore.evaluation.metrics import PairedComparison, Score
+from phrasescore.io.text_table import text_table
 from tuning.bleu import BleuScore
 
 # The full names of the paired tests.
@@ -144,14 +143,14 @@ class Evaluation:
                 row.append(f"{found.mean:.2f} ± {found.confidence:.2f}")
             rows.append([*row, "baseline" if found.p_value is None else f"{found.p_value:.4f}"])
         head = f"{_TESTS[self.test.kind]} against {self.systems[0].path}"
-        return [head, f"{comparison.metric}|{comparison.signature}", *table(rows)]
+        return [head, f"{comparison.metric}|{comparison.signature}", *text_table(rows, indent="  ")]
 
     def _breakdown(self, breakdown: BreakdownFigures) -> list[str]:
         rows = [["", "sentences", *(system.path for system in self.systems)]]
         for group in breakdown.groups:
             cells = (f"{score:.2f}" for score in group.bleu)
             rows.append([group.label, f"{group.sentences:,}", *cells])
-        return [f"BLEU by {breakdown.title}", *table(rows)]
+        return [f"BLEU by {breakdown.title}", *text_table(rows, indent="  ")]
 
 
 def _system_json(system: SystemFigures) -> dict[str, Any]:
@@ -176,17 +175,3 @@ def _bleu_json(score: BleuScore) -> dict[str, Any]:
         "reference_length": score.reference_length,
         "line": str(score),
     }
-
-
-def table(rows: Sequence[Sequence[str]], *, left: bool = False) -> Iterator[str]:
-    """Yield rows as text: the first column to the left, the others to the right.
-
-    :param left: all columns to the left: they are words.
-
-    >>> list(table([["", "BLEU"], ["first", "9.5"]]))
-    ['         BLEU', '  first   9.5']
-    """
-    align = ("left", *("left" if left else "right" for _ in rows[0][1:]))
-    text = tabulate(rows, tablefmt="plain", disable_numparse=True, colalign=align)
-    for line in text.split("\n"):
-        yield f"  {line}".rstrip()

@@ -13,9 +13,9 @@ from phrasescore.features import (
     NOT_OF_PHRASES,
     load_feature,
 )
+from phrasescore.io.text_table import text_table
 from phrasescore.plugins import PluginKind, find_plugins
 from phrasescore.version import __version__
-from phrasescore.workflows.evaluation import table
 from tuning.settings import METRICS
 
 _OUR_PACKAGE = f"phrasescore {__version__}"
@@ -49,18 +49,18 @@ class FeatureList:
 
     def to_text(self) -> str:
         """Return a table of the features, one of the metrics, and a line for each refused one."""
-        parts = [list(self._table(kind)) for kind in ("feature", "metric")]
+        parts = [self._table(kind) for kind in ("feature", "metric")]
         refused = [each for each in self.names if each.problem is not None]
         parts.append([f"refused: {each.package}: {each.kind} {each.name}: {each.problem}"
                       for each in refused])  # fmt: skip
         return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
-    def _table(self, kind: PluginKind) -> Iterator[str]:
+    def _table(self, kind: PluginKind) -> list[str]:
         rows = [[kind, "for", "from", ""]]
         for each in self.names:
             if each.kind == kind and each.problem is None:
                 rows.append([each.name, ", ".join(each.used_for), each.package, each.about])
-        return table(rows, left=True)
+        return text_table(rows, "l", indent="  ")
 
 
 def list_features() -> FeatureList:

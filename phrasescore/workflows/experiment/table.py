@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tabulate import tabulate
 
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.io.output import open_output
+from phrasescore.io.text_table import text_table
 from phrasescore.report.shown_text import p_value_text
 from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.workflows.experiment.config import TextSet
@@ -187,8 +187,7 @@ def to_text(table: ExperimentTable) -> str:
         [row.shown_name, *map(_cell_text, _cells(table, row)), row.rounds] for row in table.rows
     ]
     heads = ["", *table.texts, "rounds"]
-    text = tabulate([heads, *rows], tablefmt="plain", disable_numparse=True)
-    return "\n".join([*(line.rstrip() for line in text.split("\n")), "", *table.notes]) + "\n"
+    return "\n".join([*text_table([heads, *rows], "l"), "", *table.notes]) + "\n"
 
 
 def _cells(table: ExperimentTable, row: SystemRow) -> Iterator[SystemScores | None]:
