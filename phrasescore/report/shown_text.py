@@ -31,11 +31,6 @@ def shown(words: Iterable[str]) -> str:
     return text
 
 
-def p_value_text(p_value: float) -> str:
-    """Return a probability of chance as ``p = 0.012``, or ``p < 0.001``."""
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
-
-
 def whole(number: float) -> int | float:
     """Return a count as an int where it is whole: some tables have fractional counts."""
     return int(number) if number.is_integer() else number

@@ -247,7 +247,7 @@ def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
     for references in inputs.references:
         yield "references", f"{references.path}: {len(references.texts):,} sentences"
     for system in inputs.systems:
-        yield "translations", f"{system.name}: {system.sentences.path}"
+        yield "translations", f"{system.name}: {system.text.path}"
     settings = inputs.settings
     for name, path in (
         ("tuning report", settings.tuning_report),

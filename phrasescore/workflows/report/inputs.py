@@ -13,6 +13,7 @@ from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
 from moses_integration.table_line import joint_count
 from phrasescore.config.toml_file import read_toml
 from phrasescore.errors import ArgumentError, DataError
+from phrasescore.evaluation.comparison import Comparison, System
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
 from phrasescore.io.text import decode, is_stream, read_lines, split_words
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
@@ -23,7 +24,6 @@ from phrasescore.report.table_choice import (
     choose_from_table,
 )
 from phrasescore.report.tuning import TuneReport, read_tune_report
-from phrasescore.workflows.report.systems import Measured, SystemText, measure
 from phrasescore.workflows.text_checks import warn_of_lengths
 
 # Kinds of networks that score the pairs of a phrase table.
@@ -88,7 +88,7 @@ class ReportInputs:
     """All inputs, read but for the table, whose path is here."""
 
     table: str | None
-    systems: list[SystemText]
+    systems: list[System]
     source: Sentences | None
     references: list[Sentences]
     models: list[NamedModel]
@@ -134,9 +134,9 @@ class ReportInputs:
             )
 
     @cached_property
-    def measured(self) -> Measured:
-        """BLEU of the systems."""
-        return measure(self.systems, self.references)
+    def comparison(self) -> Comparison:
+        """The systems, with the references and the source."""
+        return Comparison(self.systems, self.references, self.source)
 
 
 def read_inputs(settings: ReportSettings) -> ReportInputs:
@@ -173,7 +173,7 @@ def read_inputs(settings: ReportSettings) -> ReportInputs:
         warn_of_lengths(system.path, words, reference_words)
     return ReportInputs(
         tables[0] if tables else None,
-        [SystemText(*both) for both in zip(names, systems, strict=True)],
+        [System(name, [text]) for name, text in zip(names, systems, strict=True)],
         source,
         references,
         models,

@@ -6,16 +6,9 @@ from typing import NamedTuple
 
 import torch
 
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import usable_threads
 from phrasescore.errors import DataError
-from phrasescore.evaluation.breakdowns import (
-    Breakdown,
-    count_unknown,
-    group_by_length,
-    group_by_unknown_words,
-)
-from phrasescore.evaluation.sentences import Sentences
+from phrasescore.evaluation.breakdowns import shortlists_by_side
 from phrasescore.features.neural import NeuralScore
 from phrasescore.generation.generator import Generator
 from phrasescore.generation.sampling import (
@@ -42,22 +35,13 @@ from phrasescore.report.sentence_choice import (
     note_unknown_words,
 )
 from phrasescore.report.sentence_figures import alignment_section, soft_parse_section
-from phrasescore.report.shown_text import shown
 from phrasescore.report.training_curves import training_section
-from phrasescore.report.translation_scores import (
-    ComparedTexts,
-    difference_section,
-    translation_section,
-)
-from phrasescore.workflows.experiment.table import SEED, TRIALS
+from phrasescore.report.translations import difference_section, translation_section
 from phrasescore.workflows.report.inputs import (
     PHRASE_KINDS,
     NamedModel,
     ReportInputs,
 )
-from phrasescore.workflows.report.systems import SAMPLES as BOOTSTRAP_SAMPLES
-from phrasescore.workflows.report.systems import measure_groups
-from tuning.bleu import sentence_bleu
 
 # Kinds of networks that have a figure for a sentence.
 SENTENCE_KINDS = ("attention", "grconv")
@@ -115,47 +99,15 @@ _TWO_SYSTEMS = "translations by two systems (--translation or NBEST)"
 
 
 def _make_translations(inputs: ReportInputs) -> MadeSection:
-    seed = inputs.settings.seed
-    groups = [measure_groups(inputs.measured, each, seed) for each in _group_sentences(inputs)]
-    tests = ""
-    if len(inputs.systems) > 1:
-        tests = (
-            "p: how often chance alone makes such a difference from the first system, by "
-            f"approximate randomization over sentences ({TRIALS:,} trials, seed {SEED}). ±: of 95% "
-            f"of {BOOTSTRAP_SAMPLES:,} bootstrap samples."
-        )
-    return MadeSection(translation_section(inputs.measured.scores, groups, tests))
-
-
-def _group_sentences(inputs: ReportInputs) -> list[Breakdown]:
-    """Group the sentences by length, and by the words that the first model does not know."""
-    sides: list[tuple[str, Sequence[Words]]] = [("reference", inputs.references[0].words)]
-    if inputs.source is not None:
-        sides.insert(0, ("source", inputs.source.words))
-    groups = [group_by_length(side, list(map(len, words)), _GROUP_WIDTH) for side, words in sides]
-    for model in inputs.models[:1]:
-        known = {
-            "source": model.checkpoint.table_source_vocabulary,
-            "reference": model.checkpoint.table_target_vocabulary,
-        }
-        for side, words in sides:
-            if side == "reference" or model.kind not in LANGUAGE_MODELS:
-                counts = count_unknown(known[side], words)
-                groups += group_by_unknown_words(f"{side}, to {model.name}", counts)
-    return groups
+    comparison = inputs.comparison
+    breakdowns = [comparison.by_length(side, _GROUP_WIDTH) for side in comparison.sides]
+    for name, checkpoint in inputs.models[:1]:
+        breakdowns += comparison.by_unknown_words(shortlists_by_side(checkpoint), name)
+    return MadeSection(translation_section(comparison, breakdowns, inputs.settings.seed))
 
 
 def _make_differences(inputs: ReportInputs) -> MadeSection:
-    def shown_lines(sentences: Sentences) -> list[str]:
-        return list(map(shown, sentences.words))
-
-    texts = ComparedTexts(
-        None if inputs.source is None else shown_lines(inputs.source),
-        shown_lines(inputs.references[0]),
-        [shown_lines(system.sentences) for system in inputs.systems],
-    )
-    scores = 100 * sentence_bleu(inputs.measured.statistics)
-    return MadeSection(difference_section(inputs.measured.scores, scores.tolist(), texts))
+    return MadeSection(difference_section(inputs.comparison))
 
 
 # Results of other commands
@@ -321,7 +273,7 @@ def _choose_sentences(inputs: ReportInputs) -> tuple[list[SentencePair], list[st
     """
     assert inputs.source is not None
     settings, source = inputs.settings, inputs.source.words
-    given = [*inputs.references, *(system.sentences for system in inputs.systems)]
+    given = [*inputs.references, *(system.text for system in inputs.systems)]
     sides: list[Sequence[Words]] = [source, *(text.words for text in given[:1])]
     reasons = []
     if settings.lines is None:
