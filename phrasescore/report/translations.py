@@ -9,8 +9,7 @@ from phrasescore.evaluation.breakdowns import Breakdown
 from phrasescore.evaluation.comparison import SEED, TRIALS, Comparison
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.evaluation.significance import SAMPLES, p_value_text
-from phrasescore.report.blocks import Cell, Lines, Points, Section, Series, Table
-from phrasescore.report.shown_text import shown
+from phrasescore.report.blocks import Cell, Lines, Points, Section, Series, Table, shown
 
 # Sentences listed at each end of a comparison.
 TOP = 25

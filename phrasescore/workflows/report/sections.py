@@ -20,22 +20,20 @@ from phrasescore.generation.sampling import (
 from phrasescore.progress import Meter
 from phrasescore.records import PhrasePair
 from phrasescore.report.blocks import Section
-from phrasescore.report.maps import Vectors, map_section
-from phrasescore.report.preferences import SAMPLES, preference_section, sample_section
-from phrasescore.report.representations import ENCODES_WHOLE, text_vectors, word_vectors
-from phrasescore.report.results import experiment_section, tuning_section
-from phrasescore.report.score_scatter import score_section
-from phrasescore.report.sentence_choice import (
+from phrasescore.report.maps import ENCODES_WHOLE, Vectors, map_section, text_vectors, word_vectors
+from phrasescore.report.phrases import SAMPLES, preference_section, sample_section, score_section
+from phrasescore.report.results import experiment_section, training_section, tuning_section
+from phrasescore.report.sentences import (
     SentencePair,
     Words,
+    alignment_section,
     draw_sentences,
     draw_texts,
     note_long_pairs,
     note_long_texts,
     note_unknown_words,
+    soft_parse_section,
 )
-from phrasescore.report.sentence_figures import alignment_section, soft_parse_section
-from phrasescore.report.training_curves import training_section
 from phrasescore.report.translations import difference_section, translation_section
 from phrasescore.workflows.report.inputs import (
     PHRASE_KINDS,
