@@ -25,20 +25,20 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that a machine has or lacks."""
+    """Something that a machine has or lacks."""
 
-    # What was looked for, as GPU.
+    # What was looked for, such as GPU.
     name: str
     is_there: bool
-    # Which one it is, or why there is none.
+    # What was found, or the reason why there is none.
     found: str
-    # What to do with it, or to get it.
+    # How to use it, or to get it.
     advice: str
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What was found on a machine; nothing of it is an error."""
+    """The findings about a machine; none of them is an error."""
 
     findings: tuple[Finding, ...]
 
@@ -47,7 +47,7 @@ class Diagnosis:
         return json.dumps([asdict(finding) for finding in self.findings], indent=2)
 
     def to_text(self) -> str:
-        """Return two lines per finding, without a line end after the last."""
+        """Return two lines per finding, without a newline at the end."""
         rows = []
         for finding in self.findings:
             state = "found" if finding.is_there else "missing"

@@ -65,7 +65,7 @@ class TextPerplexities:
     log_z: LogZ | None
 
     def to_text(self) -> str:
-        """Return lines for a person, without a line end after the last."""
+        """Return the perplexities as text, without a newline at the end."""
         tokens = self.models[0].found.tokens
         name = shown_path(self.text)
         rows = [["model", "unknown", "perplexity", "without unknown words"]]

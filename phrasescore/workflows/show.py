@@ -36,7 +36,7 @@ class TableFigures:
         return json.dumps({"path": self.path, **dataclasses.asdict(self.report)}, indent=2)
 
     def to_text(self) -> str:
-        """Return lines for a person, without a line end after the last."""
+        """Return the report as text, without a newline at the end."""
         tables = (
             text_table(_rows(self.report), "l"),
             text_table(_length_rows(self.report), "r"),
@@ -94,7 +94,7 @@ def _count_table(path: str, model: str | None, progress: ProgressCallback | None
 
 
 def _rows(report: TableReport) -> list[tuple[str, str]]:
-    """Return the names and values of the figures that are one line each."""
+    """Return the names and values that take one line each."""
     each = report.targets_per_source
     counts = report.counts
     rows = [

@@ -1,4 +1,4 @@
-"""The sections of a report: the inputs that each one needs, and how it is made of them."""
+"""The sections of a report: the inputs that each one needs, and the function that makes it."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -43,19 +43,19 @@ from phrasescore.workflows.report.inputs import (
 
 # Kinds of networks that have a figure for a sentence.
 SENTENCE_KINDS = ("attention", "grconv")
-# Sentences drawn for these figures, unless the user says how many.
+# Default number of sentences drawn for these figures.
 _SENTENCES = 5
 # Sentence lengths per group of BLEU by length.
 _GROUP_WIDTH = 10
 
 
 class MadeSection(NamedTuple):
-    """A section, or None where it was left out."""
+    """A section, or None if it was left out."""
 
     section: Section | None
-    # Why it, or a part of it, was left out.
+    # Reasons why the section, or a part of it, was left out.
     reasons: Sequence[str] = ()
-    # Doubts about the section that was made.
+    # Notes on the section for the reader.
     notes: Sequence[str] = ()
 
 
@@ -63,14 +63,14 @@ class SectionPlan(NamedTuple):
     """The needs of a section, and the function that makes it."""
 
     make: Callable[[ReportInputs], MadeSection]
-    # Names of inputs, among those of `missing_inputs`.
+    # Names of inputs, as in `missing_inputs`.
     needs: tuple[str, ...] = ()
-    # Kinds of models of which there has to be one; empty where no model is needed.
+    # Kinds of models, one of which is needed; empty if no model is.
     kinds: tuple[str, ...] = ()
 
 
 def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
-    """Return the inputs that a section needs and that were not given, as the page names them."""
+    """Return the names of the missing inputs of a section."""
     is_given = {
         "TABLE": inputs.table is not None,
         "--source": inputs.source is not None,
@@ -166,7 +166,7 @@ def _make_scores(inputs: ReportInputs) -> MadeSection:
 
 
 def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair]) -> list[float]:
-    """Return a network's log-probability of each pair, a natural logarithm."""
+    """Return a network's log-probability of each pair."""
     settings = inputs.settings
     torch.set_num_threads(1)  # the scorer has threads of its own
     threads = usable_threads(settings.threads)
@@ -178,10 +178,7 @@ def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair])
 def _draw(
     inputs: ReportInputs, model: NamedModel, sources: Sequence[Words]
 ) -> list[list[CountedSample]]:
-    """Return the distinct targets that a network draws for each source, by falling log p.
-
-    Draws without an end within the length allowed are left out.
-    """
+    """Return the distinct finished samples of each source, by falling log-probability."""
     settings = inputs.settings
     torch.set_num_threads(usable_threads(settings.threads))
     generator = Generator([model.checkpoint], settings.device)
@@ -208,7 +205,7 @@ def _make_phrases(inputs: ReportInputs) -> MadeSection:
     if not phrases:
         problem = f"the table has no source phrase of {inputs.settings.long} words or more"
         return MadeSection(None, [f"{problem} (--long takes shorter ones)"])
-    # The map labels the first points first, and those of a sorted table all begin alike.
+    # Shuffle: the map labels the first points first, and in a sorted table they begin alike.
     phrases = random.Random(seed).sample(phrases, len(phrases))
     sets = [
         text_vectors("phrases", name, number, checkpoint, phrases)
@@ -219,7 +216,7 @@ def _make_phrases(inputs: ReportInputs) -> MadeSection:
 
 def _make_sentences(inputs: ReportInputs) -> MadeSection:
     assert inputs.source is not None
-    # With a table, the networks that score phrases are taken for networks of phrases alone.
+    # With a table, networks that score phrases are taken to be trained on phrases only.
     kinds = [kind for kind in ENCODES_WHOLE if inputs.table is None or kind not in PHRASE_KINDS]
     settings = inputs.settings
     sets, reasons, notes = [], [], []
@@ -265,9 +262,9 @@ def _make_parses(inputs: ReportInputs) -> MadeSection:
 
 
 def _choose_sentences(inputs: ReportInputs) -> tuple[list[SentencePair], list[str]]:
-    """Return the sentences to show, and why named lines, or all, are left out.
+    """Return the sentences to show, and the reasons why lines are left out.
 
-    Their translations are the references, else those of the first system, else empty.
+    Their translations are the references, or those of the first system, or empty.
     """
     assert inputs.source is not None
     settings, source = inputs.settings, inputs.source.words
