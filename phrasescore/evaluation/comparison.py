@@ -41,7 +41,7 @@ TRIALS = 10_000
 SEED = 12345
 
 
-class System(NamedTuple):
+class ComparedSystem(NamedTuple):
     """The translations of a system."""
 
     name: str
@@ -110,7 +110,7 @@ class Comparison:
 
     def __init__(
         self,
-        systems: Sequence[System],
+        systems: Sequence[ComparedSystem],
         references: Sequence[Sentences],
         source: Sentences | None = None,
         *,
@@ -144,7 +144,9 @@ class Comparison:
         """
         return cls(
             references=[read_sentences(path) for path in references],
-            systems=[System(name, [*map(_read_translations, paths)]) for name, paths in systems],
+            systems=[
+                ComparedSystem(name, [*map(_read_translations, paths)]) for name, paths in systems
+            ],
             source=None if source is None else read_sentences(source, is_source=True),
             has_baseline=has_baseline,
         )

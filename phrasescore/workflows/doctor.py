@@ -130,7 +130,7 @@ def _gpu() -> Finding:
         advice = "--device auto takes it; --precision tf32 or bfloat16 is faster than float32"
         return Finding("GPU", True, found, advice)
     if torch.version.cuda is None and torch.version.hip is None and _GPU_FILE.exists():
-        found = "there is one, but this torch is built for CPUs alone"
+        found = "there is one, but this torch is built for CPUs only"
         return Finding("GPU", False, found, "install a torch with CUDA: https://pytorch.org")
     if _GPU_FILE.exists():
         found = f"there is one, but torch, built for CUDA {torch.version.cuda}, cannot use it"

@@ -13,7 +13,7 @@ from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
 from moses_integration.table_line import joint_count
 from phrasescore.config.toml_file import read_toml
 from phrasescore.errors import ArgumentError, DataError
-from phrasescore.evaluation.comparison import Comparison, System
+from phrasescore.evaluation.comparison import ComparedSystem, Comparison
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
 from phrasescore.io.text import decode, is_stream, read_lines, split_words
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
@@ -85,7 +85,7 @@ class ReportInputs:
 
     # Path of the phrase table.
     table: str | None
-    systems: list[System]
+    systems: list[ComparedSystem]
     source: Sentences | None
     references: list[Sentences]
     models: list[NamedModel]
@@ -165,7 +165,7 @@ def read_inputs(settings: ReportSettings) -> ReportInputs:
         warn_of_lengths(text.path, text.num_words, references[0].num_words)
     return ReportInputs(
         tables[0] if tables else None,
-        [System(name, [text]) for name, text in zip(names, translations, strict=True)],
+        [ComparedSystem(name, [text]) for name, text in zip(names, translations, strict=True)],
         source,
         references,
         models,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from phrasescore.errors import DataError
-from phrasescore.evaluation.comparison import SEED, TRIALS, Comparison, System
+from phrasescore.evaluation.comparison import SEED, TRIALS, ComparedSystem, Comparison
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.evaluation.significance import randomization_p_value
 from phrasescore.vocabulary import Vocabulary
@@ -22,7 +22,7 @@ def sentences(texts: list[str]) -> Sentences:
 
 def compare(*replicas: list[list[str]], has_baseline: bool = True) -> Comparison:
     """Return a comparison of systems "0", "1", ... with TEXTS as their reference."""
-    systems = [System(str(at), [*map(sentences, of)]) for at, of in enumerate(replicas)]
+    systems = [ComparedSystem(str(at), [*map(sentences, of)]) for at, of in enumerate(replicas)]
     return Comparison(systems, [sentences(TEXTS)], has_baseline=has_baseline)
 
 

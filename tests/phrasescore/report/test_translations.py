@@ -2,7 +2,7 @@
 
 import pytest
 
-from phrasescore.evaluation.comparison import Comparison, System
+from phrasescore.evaluation.comparison import ComparedSystem, Comparison
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.report.blocks import Lines, Points
 from phrasescore.report.translations import difference_section, translation_section
@@ -22,7 +22,8 @@ def sentences(texts: list[str]) -> Sentences:
 
 def compare(*names: str, source: list[str] | None = None) -> Comparison:
     systems = [
-        System(name, [sentences(text)]) for name, text in zip(names, (FIRST, OTHER), strict=False)
+        ComparedSystem(name, [sentences(text)])
+        for name, text in zip(names, (FIRST, OTHER), strict=False)
     ]
     found = None if source is None else sentences(source)
     return Comparison(systems, [sentences(REFERENCE)], found)
