@@ -20,7 +20,7 @@ from tuning.metric import Metric, Statistics
 
 # Samples that `bootstrap_spread` draws.
 SAMPLES = 1000
-# Random exchanges of one matrix product.
+# Draws that are summed at once.
 _BATCH = 250
 _SACREBLEU_NAMES = {"bootstrap": "bs", "approximate": "ar"}
 # The environment variable is the only way to set sacrebleu's seed.
@@ -127,9 +127,9 @@ def randomization_p_value(
     """Return the probability that chance alone makes a difference this large, of either sign.
 
     Approximate randomization over sentences (Riezler and Maxwell, 2005). The score of a system is
-    the mean of its replicas' scores (Clark et al., 2011). Two systems exchange all replicas'
-    translations of a sentence together: the replicas are much alike, and are no independent
-    sentences.
+    the mean of its replicas' scores (Clark et al., 2011). A sentence's translations are exchanged
+    in all replicas together. Translations with weights of two seeds are much alike, so separate
+    exchanges would count them as independent sentences.
 
     :param baseline: ``(replicas, sentences, num_stats)``.
     :param system: the same; the number of replicas may differ.
@@ -139,7 +139,7 @@ def randomization_p_value(
     if baseline.shape[1:] != system.shape[1:]:
         raise ValueError(f"expected the same sentences, got {baseline.shape}, {system.shape}")
     if len(baseline) != len(system):
-        # Each replica is repeated until both systems have the same number of them.
+        # Repeat each replica, so that both systems have the same number.
         repeated = np.lcm(len(baseline), len(system))
         baseline, system = (
             np.repeat(stats, repeated // len(stats), axis=0) for stats in (baseline, system)
@@ -152,7 +152,7 @@ def randomization_p_value(
     for start in range(0, trials, _BATCH):
         draws = min(_BATCH, trials - start)
         exchanged = random.random((draws, difference.shape[1])) < 0.5
-        # Sums of whole numbers in float64 are exact in any order.
+        # Statistics are integers in float64, so sums are exact in any order.
         moved = np.einsum("ds,rsk->drk", exchanged.astype(np.float64), difference, optimize=True)
         drawn = _mean_score(metric, totals[1] - moved) - _mean_score(metric, totals[0] + moved)
         as_large += int((np.abs(drawn) >= observed).sum())

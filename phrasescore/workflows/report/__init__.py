@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasescore.arguments import StrPath, check_at_least, check_choice
+from phrasescore.arguments import StrPath, check_at_least, check_choice, check_sequences
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
@@ -111,6 +111,7 @@ def make_report(
     :raises PhrasescoreError: if a file is not as expected, ``folder`` holds anything else, or no
         section can be made.
     """
+    check_sequences(inputs=inputs, models=models, references=references, only=only)
     check_at_least(1, points=points, map_points=map_points, long=long, seed=seed)
     check_at_least(1, sentences=sentences, table_score=table_score, lines=min(lines or (1,)))
     check_choice(SECTIONS, only=only)

@@ -14,6 +14,8 @@ from tuning.bleu import Bleu
 
 TEXTS = ["a b c d e", "a b c d f g", "b c d e", "h i j k l m", "a b"]
 OTHERS = ["a b c d e", "a b c x f g", "b c d e e", "h i j k m l", "b a"]
+# Another replica: better than OTHERS in some sentences, and worse in others.
+MIXED = ["a x c d e", "a b c d f g", "b c d e", "h i j k m l", "x"]
 
 
 def sentences(texts: list[str]) -> Sentences:
@@ -34,21 +36,23 @@ def test_equal_systems_do_not_differ() -> None:
 
 
 def test_replicas_are_tested_together_and_have_a_mean_and_a_deviation() -> None:
-    baseline, system = compare([OTHERS], [TEXTS, OTHERS]).scores
+    baseline, single, system = compare([OTHERS], [TEXTS], [TEXTS, MIXED]).scores
     metric = Bleu([[tuple(text.split()) for text in TEXTS]])
-    good, bad = (
-        metric.statistics([tuple(text.split()) for text in texts], range(5))[None]
-        for texts in (TEXTS, OTHERS)
-    )
-    low = baseline.mean
+    statistics = [
+        metric.statistics([tuple(text.split()) for text in texts], range(5))
+        for texts in (OTHERS, TEXTS, MIXED)
+    ]
+    low, mixed = (100 * float(metric.score(of.sum(axis=0))) for of in statistics[::2])
     assert (baseline.scores, baseline.deviation) == ((low,), None)
-    assert system.scores == pytest.approx((100, low))
+    assert system.scores == pytest.approx((100, mixed))
     # Of two numbers, the sample standard deviation is their distance divided by the root of 2.
-    assert system.deviation == pytest.approx((100 - low) / 2**0.5)
-    assert system.difference == pytest.approx((100 - low) / 2)
-    both = np.concatenate([good, bad])
-    expected = randomization_p_value(metric, bad, both, trials=TRIALS, seed=SEED)
-    assert system.p_value == expected
+    assert system.deviation == pytest.approx((100 - mixed) / 2**0.5)
+    assert system.difference == pytest.approx((100 + mixed) / 2 - low)
+    replicas = np.array(statistics[1:])
+    expected = randomization_p_value(
+        metric, statistics[0][None], replicas, trials=TRIALS, seed=SEED
+    )
+    assert system.p_value == expected != single.p_value
 
 
 def test_without_a_baseline_nothing_is_tested() -> None:
