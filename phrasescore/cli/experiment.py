@@ -44,6 +44,7 @@ def experiment(
     Each row has its own weights, of several tuning runs. The folder gets table.txt, table.toml and
     table.html. What is done is not repeated: a step runs again when its inputs or settings change.
     """
+    from phrasescore.io.text_table import text_table
     from phrasescore.workflows.experiment.run import plan_experiment, run_experiment
     from phrasescore.workflows.experiment.snakemake import export_experiment, run_step
     from phrasescore.workflows.experiment.table import to_text
@@ -59,9 +60,10 @@ def experiment(
         options.refuse_others(ctx, {*_OF_ALL, "step"}, "not with --step")
         run_step(config, output, step)
     elif dry_run:
-        for number, planned in enumerate(plan_experiment(config, output), start=1):
-            state = "done " if planned.is_done else "to do"
-            line = f"{number:3}  {state}  {planned.name}: {planned.command}"
-            click.echo(show_controls(line))
+        rows = [
+            (str(number), "done" if step.is_done else "to do", f"{step.name}: {step.command}")
+            for number, step in enumerate(plan_experiment(config, output), start=1)
+        ]
+        click.echo(show_controls("\n".join(text_table(rows, "rl"))))
     else:
         click.echo(show_controls(to_text(run_experiment(config, output))), nl=False)

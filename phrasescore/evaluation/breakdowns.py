@@ -1,29 +1,33 @@
-"""Sentences in groups: by length, and by the number of words that a network does not know.
+"""Groups of sentences: by length, and by the number of words that a network does not know.
 
 The groups of Cho et al. (2014), On the Properties of Neural Machine Translation, figure 4, and of
 Bahdanau et al. (2014), figure 2, without their smoothing over a window of 10 lengths.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.vocabulary import Vocabulary
 
-# Sentences with more unknown words share a group.
+if TYPE_CHECKING:
+    from phrasescore.models.checkpoint import Checkpoint
+
+# Sentences with more unknown words than this share a group.
 MOST_UNKNOWN = 10
 
 
 class Group(NamedTuple):
-    """Some sentences."""
+    """A group of sentences."""
 
-    # As a table or an axis shows it.
+    # Heading of the group in a table or on an axis.
     label: str
-    # 0-based.
+    # Indexes of the sentences, from 0; at least one.
     members: list[int]
 
 
 class Breakdown(NamedTuple):
-    """All sentences in groups; in every group there is at least one."""
+    """A division of a text into groups of sentences."""
 
     # The property that the groups differ in, such as "words in the source".
     title: str
@@ -31,16 +35,16 @@ class Breakdown(NamedTuple):
 
 
 def group_by_length(side: str, lengths: Sequence[int], width: int) -> Breakdown:
-    """Group sentences by their length in words: 1 to ``width``, and so on; empty ones apart.
+    """Group sentences by their number of words: 0, 1 to ``width``, and so on.
 
     :param side: the sentences' side, for the title.
     """
-    found: dict[int, list[int]] = {}
-    for member, length in enumerate(lengths):
-        found.setdefault((length + width - 1) // width, []).append(member)
+    members: dict[int, list[int]] = {}
+    for index, length in enumerate(lengths):
+        members.setdefault((length + width - 1) // width, []).append(index)
     groups = [
-        Group(_range((number - 1) * width + 1, number * width) if number else "0", found[number])
-        for number in sorted(found)
+        Group(_range((number - 1) * width + 1, number * width) if number else "0", members[number])
+        for number in sorted(members)
     ]
     return Breakdown(f"words in the {side}", groups)
 
@@ -52,20 +56,20 @@ def _range(first: int, last: int) -> str:
 def group_by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
     """Group sentences by their number of unknown words: exactly n, and at most n.
 
-    The paper's figure shows the second breakdown, whose groups contain one another.
+    The paper's figure shows the second breakdown, in which each group contains the ones before it.
 
     :param side: the sentences' side, for the title.
     """
     exactly, at_most = [], []
     highest = max(counts)
     for number in range(min(highest, MOST_UNKNOWN) + 1):
-        members = [member for member, count in enumerate(counts) if count == number]
+        members = [index for index, count in enumerate(counts) if count == number]
         if members:
             exactly.append(Group(str(number), members))
-        upto = [member for member, count in enumerate(counts) if count <= number]
-        if upto:
-            at_most.append(Group(str(number), upto))
-    above = [member for member, count in enumerate(counts) if count > MOST_UNKNOWN]
+        up_to = [index for index, count in enumerate(counts) if count <= number]
+        if up_to:
+            at_most.append(Group(str(number), up_to))
+    above = [index for index, count in enumerate(counts) if count > MOST_UNKNOWN]
     if above:
         exactly.append(Group(f"> {MOST_UNKNOWN}", above))
         at_most.append(Group("any", list(range(len(counts)))))
@@ -78,3 +82,11 @@ def group_by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
 def count_unknown(vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]) -> list[int]:
     """Return the number of words of each sentence that are outside a shortlist."""
     return [sum(word not in vocabulary for word in words) for words in sentences]
+
+
+def shortlists_by_side(checkpoint: "Checkpoint") -> dict[str, Vocabulary]:
+    """Return a network's shortlists for the source, unless it reads none, and the reference."""
+    shortlists = {"reference": checkpoint.table_target_vocabulary}
+    if checkpoint.config.kind in LANGUAGE_MODELS:
+        return shortlists
+    return {"source": checkpoint.table_source_vocabulary, **shortlists}

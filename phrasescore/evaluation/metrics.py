@@ -1,13 +1,11 @@
-"""BLEU, chrF and TER with their signatures, and paired tests: all of them sacrebleu's.
+"""BLEU, chrF and TER of sacrebleu, with their signatures.
 
-Post (2018), A Call for Clarity in Reporting BLEU Scores. The figures are those that its command
-line prints for the same files and settings, to the last digit.
+Post (2018), A Call for Clarity in Reporting BLEU Scores. The scores have all the digits that
+sacrebleu's command line prints for the same files and settings.
 """
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from sacrebleu.metrics.base import Metric, Signature
@@ -15,61 +13,36 @@ from sacrebleu.metrics.base import Score as SacrebleuScore
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
-from sacrebleu.significance import PairedTest, Result
 
 from phrasescore.evaluation.plugin_metric import PluginMetric
 from phrasescore.io.text import split_words
 
-# Digits behind the point.
+# Decimals of a printed score.
 DIGITS = 2
-
-_TESTS: dict[str, str] = {"bootstrap": "bs", "approximate": "ar"}
-# Where sacrebleu looks for the seed; it takes it from nowhere else.
-_SEED_VARIABLE = "SACREBLEU_SEED"
 
 
 class Score(NamedTuple):
-    """A metric's figure for one system."""
+    """A system's score by one metric."""
 
-    # sacrebleu's: BLEU, chrF2, chrF2++, TER; or the name of another package's.
+    # sacrebleu's name (BLEU, chrF2, chrF2++, TER), or the name of a plug-in's metric.
     metric: str
-    # 0 to 100; of TER, less is better.
+    # 0 to 100; a lower TER is better.
     score: float
-    # Everything that the figure depends on.
+    # All settings that the score depends on.
     signature: str
-    # The whole line as sacrebleu prints it, signature and all.
+    # The line that sacrebleu prints, with the signature.
     line: str
 
 
-class Comparison(NamedTuple):
-    """A system in a paired test: the first is the baseline, which has no p-value."""
-
-    score: float
-    # How often chance alone would give a difference this large; None for the baseline.
-    p_value: float | None
-    # The mean over the samples, and half the width of the interval that 95% of them are in; None
-    # for approximate randomization, which draws none.
-    mean: float | None
-    confidence: float | None
-
-
-class PairedComparison(NamedTuple):
-    """A paired test of all systems against the first, by one metric."""
-
-    metric: str
-    signature: str
-    systems: tuple[Comparison, ...]
-
-
 def build_metric(name: str, references: Sequence[Sequence[str]], tokenize: str) -> Metric:
-    """Return a metric of sacrebleu against references.
+    """Return a metric of sacrebleu that compares with references.
 
     :param name: bleu, chrf, chrf++ or ter.
     :param references: by file and segment.
-    :param tokenize: how BLEU splits text, as in sacrebleu; ``none`` for text that is tokenised.
+    :param tokenize: sacrebleu's tokenizer for BLEU; ``none`` for text that is already tokenised.
     """
     if name == "bleu":
-        # force: no warning about tokenised text; ``tokenize`` says how the text is split.
+        # force=True turns off the warning about text that is already tokenised.
         return BLEU(tokenize=tokenize, force=True, references=references)
     if name in ("chrf", "chrf++"):
         return CHRF(word_order=2 if name == "chrf++" else 0, references=references)
@@ -79,7 +52,7 @@ def build_metric(name: str, references: Sequence[Sequence[str]], tokenize: str) 
 
 
 class _PackageSignature(Signature):
-    """The package of a metric and its version, in place of sacrebleu's."""
+    """A signature that names the plug-in's package and version instead of sacrebleu's."""
 
     def __init__(self, args: dict[str, Any]) -> None:
         super().__init__(args)
@@ -87,12 +60,12 @@ class _PackageSignature(Signature):
         self.info |= {"tok": "none", "package": package, "version": version}
 
 
-class OfPackage(Metric):
-    """A metric of another package, in sacrebleu's figures and tests.
+class PackageMetric(Metric):
+    """A plug-in's metric, as sacrebleu and its paired tests call metrics.
 
-    It reads text as it is split, as multi-bleu.perl does.
+    Like multi-bleu.perl, it splits text at blanks only.
 
-    :param num_references: sets of references.
+    :param num_references: number of sets of references.
     """
 
     _SIGNATURE_TYPE = _PackageSignature
@@ -113,10 +86,10 @@ class OfPackage(Metric):
         return self._compute_score_from_stats(np.sum(stats, axis=0))
 
     def _compute_score_from_stats(self, stats: Any) -> SacrebleuScore:
-        found = self._metric.score(np.asarray(stats, np.float64))
-        return SacrebleuScore(self._metric.name, 100 * float(found))
+        value = self._metric.score(np.asarray(stats, np.float64))
+        return SacrebleuScore(self._metric.name, 100 * float(value))
 
-    # sacrebleu's steps towards statistics, which are there already.
+    # The base class calls these only where `_extract_corpus_statistics` is not overridden.
     def _preprocess_segment(self, sent: str) -> str:
         raise NotImplementedError
 
@@ -128,74 +101,7 @@ class OfPackage(Metric):
 
 
 def score(metric: Metric, hypotheses: Sequence[str]) -> Score:
-    """Return a metric's figure for a system."""
-    found = metric.corpus_score(hypotheses, None)
+    """Return a system's score by a metric."""
+    result = metric.corpus_score(hypotheses, None)
     signature = metric.get_signature().format()
-    return Score(found.name, found.score, signature, found.format(DIGITS, False, signature))
-
-
-def compare(
-    metrics: Sequence[Metric],
-    systems: Sequence[Sequence[str]],
-    test: Literal["bootstrap", "approximate"],
-    trials: int,
-    seed: int,
-) -> list[PairedComparison]:
-    """Test each system against the first one, by each metric.
-
-    :param test: paired bootstrap (Koehn, 2004), or approximate randomization (Riezler and
-        Maxwell, 2005).
-    :param trials: samples drawn.
-    :param seed: 1 or more; the same one gives the p-values that sacrebleu prints for it.
-    """
-    named: list[tuple[str, Sequence[str]]] = [
-        (f"system {number}", lines) for number, lines in enumerate(systems)
-    ]
-    with _seed(seed):
-        paired = PairedTest(
-            named,
-            {str(number): metric for number, metric in enumerate(metrics)},
-            references=None,
-            test_type=_TESTS[test],
-            n_samples=trials,
-        )
-        signatures, results = paired()
-    return [
-        PairedComparison(
-            name,
-            signature.format(),
-            tuple(
-                _comparison(result, same=list(lines) == list(systems[0]))
-                for result, lines in zip(results[name], systems, strict=True)
-            ),
-        )
-        for name, signature in signatures.items()
-    ]
-
-
-def _comparison(result: str | Result, *, same: bool) -> Comparison:
-    """Return sacrebleu's figures; the p-value of a text that equals the baseline's is 1.
-
-    sacrebleu counts samples with a larger difference than the real one: for two equal texts there
-    is no such sample, and its p-value says that they differ beyond all doubt.
-    """
-    assert isinstance(result, Result)
-    p_value = 1.0 if same and result.p_value is not None else result.p_value
-    optional = (p_value, result.mean, result.ci)
-    return Comparison(float(result.score), *(None if x is None else float(x) for x in optional))
-
-
-@contextmanager
-def _seed(seed: int) -> Iterator[None]:
-    """Set sacrebleu's seed, which only the environment can do."""
-    if seed < 1:
-        raise ValueError(f"expected a seed of 1 or more, which sacrebleu keeps to, got {seed}")
-    before = os.environ.get(_SEED_VARIABLE)
-    os.environ[_SEED_VARIABLE] = str(seed)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_SEED_VARIABLE]
-        else:
-            os.environ[_SEED_VARIABLE] = before
+    return Score(result.name, result.score, signature, result.format(DIGITS, False, signature))

@@ -14,12 +14,11 @@ class Panel(NamedTuple):
     # Below the horizontal axis.
     title: str
     labels: list[str]
-    # BLEU, 0 to 100: by system and group.
+    # BLEU by system and group, 0 to 100.
     lines: list[list[float]]
 
 
-# By the ending of a file name: metadata that leave the time out of the file, so that the same
-# figures give the same bytes.
+# By the ending of a file name: metadata without the time, so that equal figures give equal bytes.
 FORMATS: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None},
     "png": {},
@@ -28,21 +27,21 @@ FORMATS: dict[str, dict[str, None]] = {
 
 
 def draw(panels: Sequence[Panel], systems: Sequence[str], file_format: str) -> bytes:
-    """Return a figure as the bytes of a file. Needs no display.
+    """Return a figure as the bytes of a file; no display is needed.
 
     :param systems: names for the legend, one per line of a panel.
     :param file_format: one of FORMATS.
     """
-    # Text stays text in svg, and ids in it are not random.
+    # In SVG, text stays text, and ids are not random.
     with mpl.rc_context({"svg.hashsalt": "phrasescore", "svg.fonttype": "none"}):
         figure = Figure(figsize=(6.0, 3.2 * len(panels)), layout="constrained")
         for axes, panel in zip(
             figure.subplots(len(panels), squeeze=False)[:, 0], panels, strict=True
         ):
-            places = list(range(len(panel.labels)))
+            positions = list(range(len(panel.labels)))
             for name, line in zip(systems, panel.lines, strict=True):
-                axes.plot(places, line, marker="o", label=_shown(name))
-            axes.set_xticks(places, panel.labels)
+                axes.plot(positions, line, marker="o", label=_shown(name))
+            axes.set_xticks(positions, panel.labels)
             axes.set_xlabel(panel.title)
             axes.set_ylabel("BLEU")
             axes.grid(alpha=0.3)
@@ -53,5 +52,5 @@ def draw(panels: Sequence[Panel], systems: Sequence[str], file_format: str) -> b
 
 
 def _shown(name: str) -> str:
-    """Return a label that matplotlib shows as it is: $ begins a formula, _ hides a line."""
+    """Return a label that matplotlib shows as it is: it reads $ as a formula and hides _NAME."""
     return (" " if name.startswith("_") else "") + name.replace("$", r"\$")

@@ -1,4 +1,4 @@
-"""Metrics of other packages: all that they return is checked."""
+"""Metrics of other packages (plug-ins), whose return values are checked."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -15,22 +15,22 @@ Values = NDArray[np.float64]
 
 _logger = logging.getLogger(__name__)
 
-# The names of phrasescore's own metrics, of `tune` and of `evaluate`.
+# Names of phrasescore's own metrics, for `tune` and `evaluate`.
 OURS: tuple[str, ...] = get_args(MetricName)
-# The parts of 1 by which a score may be beyond 0 and 1: the gradient of xbleu is taken by
-# statistics that are a little more, or less, than a corpus can have.
+# Tolerance for scores below 0 and above 1: the numerical gradient of xbleu uses statistics slightly
+# outside of what a corpus can have.
 _ROOM = 0.01
 
 
 class CheckedMetric:
-    """A metric, as tuning takes one, of any class of the contract.
+    """A metric for tuning whose class is checked against the contract of plug-ins.
 
-    The class takes references, by file and segment, each of them words. It has ``num_stats``,
+    The class is called with references (by file and segment, as words). It has ``num_stats``,
     ``statistics(hypotheses, segments)`` and ``score(sums)``: see :class:`tuning.metric.Metric`.
 
-    :param name: for reports.
-    :param title: for messages.
-    :raises PluginError: where the class breaks its contract, here and in both methods.
+    :param name: name in reports.
+    :param title: name in messages.
+    :raises PluginError: if the class breaks its contract, here and in both methods.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class CheckedMetric:
         return self._array("statistics", shape, self._metric.statistics, hypotheses, segments)
 
     def score(self, sums: Values) -> Values:
-        """Return the score of a corpus, 0 to 1, of each sum of statistics."""
+        """Return the score, 0 to 1, of each sum of statistics."""
         found = self._array("score", sums.shape[:-1], self._metric.score, sums)
         if found.size and not -_ROOM <= found.min() <= found.max() <= 1 + _ROOM:
             wrong = found.min() if found.min() < -_ROOM else found.max()
@@ -64,7 +64,7 @@ class CheckedMetric:
     def _array(
         self, name: str, shape: tuple[int, ...], method: Callable[..., Any], *arguments: Any
     ) -> Values:
-        """Return the numbers that a method returns."""
+        """Return the numbers that a method returns, after checks of their shape and range."""
         found: Values = self._call(name, lambda: np.asarray(method(*arguments), np.float64))
         if found.shape != shape:
             problem = f"expected an array of the shape {shape}, got {found.shape}"
@@ -82,9 +82,9 @@ class CheckedMetric:
 
 
 class PluginMetric(CheckedMetric):
-    """A metric of another package, under the name of its entry point.
+    """A metric of another package, with the name of its entry point.
 
-    :ivar package: its package, with the version.
+    :ivar package: the package and its version.
     """
 
     def __init__(self, plugin: Plugin, references: Sequence[Sequence[Sequence[str]]]) -> None:
@@ -93,12 +93,11 @@ class PluginMetric(CheckedMetric):
 
 
 def find_metric(name: str) -> Plugin | None:
-    """Return the metric of that name of another package; None where it is ours, or there is none.
+    """Return the plug-in's metric of a name; None if the metric is ours or unknown.
 
-    What others call by a name of ours is warned of: ours are the defaults, and no package takes
-    them away.
+    A plug-in cannot replace a metric of ours; one with the same name is ignored with a warning.
 
-    :raises PluginError: if it has the name of another one.
+    :raises PluginError: if two plug-ins have metrics of this name.
     """
     if name not in OURS:
         return find_plugin("metric", name, OURS)
@@ -109,11 +108,11 @@ def find_metric(name: str) -> Plugin | None:
 
 
 def known_metrics(own: Sequence[str]) -> list[str]:
-    """Return the names of metrics: those given, and those of other packages."""
+    """Return the given names, and the names of the metrics of other packages."""
     plugins = find_plugins("metric", OURS)
     return [*own, *(plugin.name for plugin in plugins if plugin.problem is None)]
 
 
 def metric_packages(names: Iterable[str]) -> list[str]:
-    """Return the package, with its version, of each metric of another package."""
+    """Return the package and version of each metric of another package."""
     return [plugin.package for name in names if (plugin := find_metric(name)) is not None]

@@ -13,30 +13,28 @@ from phrasescore.io.text import MARKUP, decode, read_lines, split_words
 class Sentences(NamedTuple):
     """The lines of a file."""
 
-    # As the user gave it.
     path: str
-    # Without blanks at the end of a line, as sacrebleu reads them; a line may be empty.
+    # Lines without trailing blanks, as sacrebleu reads them; they may be empty.
     texts: list[str]
     # The words of each line, between its spaces (U+0020).
     words: list[tuple[str, ...]]
 
     @property
     def num_words(self) -> int:
-        """How many words all lines have."""
+        """Number of words of all lines."""
         return sum(map(len, self.words))
 
     @property
     def num_empty(self) -> int:
-        """How many lines have no word."""
+        """Number of lines without words."""
         return sum(not words for words in self.words)
 
 
 def read_sentences(path: str, *, is_source: bool = False) -> Sentences:
     """Return a file as sentences, one per line, empty ones included; ``-`` is stdin.
 
-    :param is_source: whether a decoder reads them, to which markup is no words.
-    :raises DataError: if the file cannot be read, has no line, or a line is not UTF-8, or is of a
-        source and has markup.
+    :param is_source: whether it is the input of a decoder, in which markup is refused.
+    :raises DataError: if the file cannot be read, has no lines, or a line is not UTF-8.
     """
     sentences = Sentences(path, [], [])
     for number, raw in enumerate(read_lines(path), start=1):
@@ -51,7 +49,7 @@ def read_sentences(path: str, *, is_source: bool = False) -> Sentences:
 
 
 def find_references(paths: Sequence[StrPath]) -> list[str]:
-    """Return the files of references: a path itself, or PATH0, PATH1 and so on if it leads nowhere.
+    """Return the files of references: each path, or PATH0, PATH1 and so on if it does not exist.
 
     multi-bleu.perl and mert-moses.pl do so, too, and take PATH.ref0 where there is no PATH0.
     """
@@ -70,8 +68,7 @@ def _numbered(stem: str) -> list[str]:
 def check_aligned(files: Sequence[Sentences]) -> None:
     """Check that all files have the same number of lines.
 
-    :raises DataError: naming the file that ended too early, the line at which it did, and the file
-        that goes on.
+    :raises DataError: with the shorter file, its last line, and the longest file.
     """
     longest = max(files, key=lambda sentences: len(sentences.texts))
     for sentences in files:

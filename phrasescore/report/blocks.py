@@ -1,16 +1,42 @@
-"""The sections, tables and figures of a report: plain values.
+"""The sections, tables and figures of a report, as plain values.
 
-A block is a table or a figure. Who makes one need not know how the page draws it; the data files
-of the report have the same values.
+A block is a table or a figure. The page and the data files of a report show the same blocks.
 """
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 
 from phrasescore.errors import PhrasescoreError
 
 Cell = str | int | float | None
+
+# The escapes of Moses' tokeniser (scripts/tokenizer/escape-special-chars.perl). The ampersand comes
+# last, or "&amp;lt;" would be unescaped twice.
+_ESCAPES = (
+    ("&#124;", "|"),
+    ("&lt;", "<"),
+    ("&gt;", ">"),
+    ("&apos;", "'"),
+    ("&quot;", '"'),
+    ("&#91;", "["),
+    ("&#93;", "]"),
+    ("&amp;", "&"),
+)
+
+
+def shown(words: Iterable[str]) -> str:
+    """Return words as plain text: joined by blanks, without Moses' escapes.
+
+    >>> shown(["l&apos;", "&amp;lt;", "&lt;b&gt;"])
+    "l' &lt; <b>"
+    """
+    text = " ".join(words)
+    if "&" in text:
+        for escape, character in _ESCAPES:
+            text = text.replace(escape, character)
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +44,7 @@ class Table:
     """A table whose rows a reader can sort and search.
 
     :ivar name: name of the data file, without its ending; unique in a report, of ``[a-z0-9-]``.
-    :ivar columns: headings; a column whose cells are all numbers or None is aligned right.
+    :ivar columns: headings; columns of only numbers and None are aligned right.
     """
 
     name: str
@@ -32,11 +58,9 @@ class Table:
 class Points:
     """A scatter plot, or a map on which similar things are near one another.
 
-    :ivar labels: one text per point, shown on hover; on a map it is also written beside the point
-        once the reader has zoomed in enough.
+    :ivar labels: one text per point, shown on hover, and on an enlarged map beside the point.
     :ivar groups: one name per point, which sets its colour; empty for a single group.
-    :ivar equal: whether both axes measure the same quantity; they then get the same range, and a
-        diagonal.
+    :ivar equal: whether both axes measure the same quantity, and get the same range and a diagonal.
     :ivar is_map: whether only distances have a meaning, and the axes have none.
     """
 
@@ -103,9 +127,9 @@ class Pyramid:
     """The soft parse of a sentence by a gated recursive convolution.
 
     :ivar words: the leaves.
-    :ivar levels: per level above the leaves, from the lowest, and per unit in it, from the left:
-        the unit's shares of a new activation, of its left child and of its right child; each is 0
-        or more, and the three sum to 1. Level k has ``len(words) - k`` units, the last level one.
+    :ivar levels: for each level above the leaves, from the lowest, and each of its units, from the
+        left: the shares of a new activation, of the left child and of the right child, which sum
+        to 1. Level k has ``len(words) - k`` units.
     """
 
     name: str
@@ -145,9 +169,9 @@ class Report:
 
 
 def check_report(report: Report) -> None:
-    """Check that no two names are the same, and that JSON can express all numbers.
+    """Check that names are unique, and that JSON can express all numbers.
 
-    :raises PhrasescoreError: naming the block.
+    :raises PhrasescoreError: with the name of the block.
     """
     blocks = [block for section in report.sections for block in section.blocks]
     # report.json holds the whole report.
@@ -162,7 +186,7 @@ def check_report(report: Report) -> None:
 
 
 def _find_infinite(value: object) -> float | None:
-    """Return the first number of a value and its parts that is not finite, None if all are."""
+    """Return the first infinite number or NaN of a value or its parts; None if there is none."""
     if isinstance(value, tuple | list):
         return next((found for part in value if (found := _find_infinite(part)) is not None), None)
     return value if isinstance(value, float) and not math.isfinite(value) else None

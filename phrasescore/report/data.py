@@ -2,9 +2,8 @@
 
 The first line of a TSV file names the columns; cells are separated by tabs, and lines end at
 U+000A. In a cell, a tab, a newline, a carriage return and a backslash are written ``\\t``, ``\\n``,
-``\\r`` and ``\\\\``; all other characters stay, and there are no quotes. None is an empty cell.
-Numbers have all their digits. The JSON file keeps the types that TSV loses: the text ``1`` and the
-number 1, an empty text and None.
+``\\r`` and ``\\\\``; there are no quotes. None is an empty cell. Numbers have all their digits. The
+JSON file keeps the types that TSV loses: the text ``1`` and the number 1, an empty text and None.
 """
 
 import json
@@ -25,8 +24,8 @@ from phrasescore.report.blocks import (
     check_report,
 )
 
-# The name of a file may have bytes that are not UTF-8, which Python holds as U+DC80 to U+DCFF: they
-# are written as \udc80 to \udcff, as JSON writes them.
+# Bytes of a file name that are not UTF-8, which Python holds as U+DC80 to U+DCFF, are written as
+# \udc80 to \udcff.
 ENCODE_ERRORS = "backslashreplace"
 # The folder of the TSV files.
 DATA = "data"
@@ -34,12 +33,10 @@ _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 
 def write_data(report: Report, folder: Path) -> None:
-    """Write ``report.json``, and ``data/NAME.tsv`` of each block, each file whole or not at all.
+    """Write ``report.json``, and ``data/NAME.tsv`` for each block.
 
     :param folder: an existing folder without a folder ``data``.
-    :raises PhrasescoreError: as `check_report` does, before a file is written; or if a file cannot
-        be written.
-    :raises OSError: if the folder ``data`` cannot be made.
+    :raises PhrasescoreError: as `check_report`, before a file is written.
     """
     check_report(report)
     (folder / DATA).mkdir()
@@ -62,15 +59,15 @@ def to_json(report: Report) -> str:
 
 
 def block_fields(block: Block) -> dict[str, object]:
-    """Return the fields of a block after its ``kind``, such as table or points."""
+    """Return the ``kind`` of a block, such as table or points, and its fields."""
     return {"kind": type(block).__name__.lower(), **asdict(block)}
 
 
 def to_tsv(block: Block) -> str:
-    """Return a block as TSV, see above.
+    """Return a block as TSV.
 
-    A matrix has its row labels in the first column. Lines have one row per point of each series. A
-    pyramid has one row per unit, from the lowest level, with the words that the unit covers.
+    A matrix has its row labels in the first column, lines have one row per point of each series,
+    and a pyramid has one row per unit, from the lowest level, with the words that it covers.
     """
     columns, rows = _as_rows(block)
     lines = ["\t".join(map(_cell_text, cells)) for cells in (columns, *rows)]
@@ -80,7 +77,7 @@ def to_tsv(block: Block) -> str:
 def _cell_text(cell: Cell) -> str:
     if cell is None:
         return ""
-    # repr() of a NumPy number, which is a float, too, would show its type.
+    # float(): a NumPy number is a float, too, but its repr() shows its type.
     return repr(float(cell)) if isinstance(cell, float) else str(cell).translate(_ESCAPES)
 
 
@@ -111,5 +108,5 @@ def _line_rows(block: Lines) -> Iterable[tuple[Cell, ...]]:
 
 def _unit_rows(block: Pyramid) -> Iterable[tuple[Cell, ...]]:
     for level, units in enumerate(block.levels, start=1):
-        for place, shares in enumerate(units):
-            yield level, place + 1, " ".join(block.words[place : place + level + 1]), *shares
+        for start, shares in enumerate(units):
+            yield level, start + 1, " ".join(block.words[start : start + level + 1]), *shares

@@ -1,4 +1,4 @@
-"""Maps of words, phrases and sentences: the vectors of a network as points of a plane.
+"""Maps of words, phrases and sentences: a network's vectors as points of a plane.
 
 Sutskever et al. (2014) draw their figure 2 by principal components, Cho et al. (2014) their figures
 4 and 5 by t-SNE with Barnes and Hut's approximation (van der Maaten, 2013).
@@ -8,19 +8,32 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from phrasescore.report.blocks import Points, Section
+from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.models.batches import batch_sequences
+from phrasescore.models.checkpoint import Checkpoint
+from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.models.grconv import GrconvNetwork
+from phrasescore.models.lstm import LstmNetwork
+from phrasescore.report.blocks import Points, Section, shown
+from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
 
+# Kinds of networks whose encoder makes one vector of a whole source.
+ENCODES_WHOLE = ("encoder-decoder", "grconv", "lstm")
+# Sources per forward pass of an encoder.
+_BATCH_SIZE = 256
 # The usual perplexity of t-SNE: the effective number of neighbours of a point.
 PERPLEXITY = 30.0
-# The least number of points of a map: with 4, a third of the other points is a perplexity of 1.
+# The smallest number of points of a map: with 4, a third of the other points is a perplexity of 1.
 FEWEST = 4
-# t-SNE sees the first principal components only, so neighbours are neighbours among these.
+# Number of principal components that t-SNE gets.
 _DIMENSIONS = 50
-# Deviation of the first component of the plane that t-SNE starts from, as in scikit-learn.
+# Standard deviation of the first component of t-SNE's start, as in scikit-learn.
 _START_DEVIATION = 1e-4
 
 _COMPONENTS = """\
@@ -39,18 +52,18 @@ _LEADS = {
 
 
 class Vectors(NamedTuple):
-    """The vectors of a map, and how the map describes them."""
+    """The vectors of a map, with their labels."""
 
-    # Describes the points, as "m30k: words that it reads".
+    # A description of the points, such as "m30k: words that it reads".
     title: str
-    # Begins the names of the blocks, as "words-1".
+    # The start of the names of the blocks, such as "words-1".
     name: str
     # (points, size)
     vectors: Floats
-    # One text, and one group, per point.
+    # One for each point.
     labels: tuple[str, ...]
     groups: tuple[str, ...]
-    # A sentence that says how the points were chosen.
+    # A sentence about the choice of the points.
     caption: str
 
 
@@ -58,7 +71,7 @@ def map_section(key: str, sets: Sequence[Vectors], seed: int) -> tuple[Section, 
     """Return a section with two maps per set, and a reason for each set that is left out.
 
     :param key: words, phrases or sentences.
-    :param seed: start of the random choices of t-SNE.
+    :param seed: seed of t-SNE.
     """
     blocks: list[Points] = []
     reasons: list[str] = []
@@ -73,7 +86,7 @@ def map_section(key: str, sets: Sequence[Vectors], seed: int) -> tuple[Section, 
 
 
 def _problem(found: Vectors) -> str | None:
-    """Return why the vectors cannot be mapped, None if they can."""
+    """Return why the vectors cannot be mapped; None if they can."""
     count = len(found.vectors)
     if count < FEWEST:
         return f"a map needs {FEWEST} points, found {count}"
@@ -98,7 +111,7 @@ def _draw(found: Vectors, seed: int) -> Iterator[Points]:
 def _points(
     found: Vectors, ending: str, method: str, plane: Floats, axes: tuple[str, str], used: str
 ) -> Points:
-    # Digits that cannot be seen would be most of the page.
+    # More digits would not be visible, and would be most of the page.
     x, y = (tuple(float(f"{value:.4g}") for value in column) for column in plane.T.tolist())
     return Points(
         name=f"{found.name}-{ending}",
@@ -114,18 +127,109 @@ def _points(
     )
 
 
+# Vectors of networks
+
+
+def word_vectors(name: str, number: int, checkpoint: Checkpoint, count: int) -> list[Vectors]:
+    """Return the embeddings of the most frequent words that a network reads or predicts.
+
+    :param name: name of the model in the report.
+    :param number: number of the model, for the names of blocks.
+    :param count: largest number of words of a side.
+    """
+    sides = [
+        ("predicts", "target", "target_embedding", checkpoint.target_vocabulary),
+        ("reads", "source", "source_embedding", checkpoint.source_vocabulary),
+    ]
+    if checkpoint.config.kind in LANGUAGE_MODELS:
+        sides = [("knows", "target", "embedding", checkpoint.target_vocabulary)]
+    found = []
+    for verb, side, attribute, vocabulary in reversed(sides):
+        size = min(count, len(vocabulary) - len(Vocabulary.SYMBOLS))
+        ids = range(len(Vocabulary.SYMBOLS), len(Vocabulary.SYMBOLS) + size)
+        weights: Tensor = getattr(checkpoint.model, attribute)
+        found.append(
+            Vectors(
+                title=f"{name}: words that it {verb}",
+                name=f"words-{number}-{side}",
+                vectors=weights.detach()[ids.start : ids.stop].cpu().double().numpy(),
+                labels=tuple(shown([vocabulary.word(word)]) for word in ids),
+                groups=tuple(_band(rank, size) for rank in range(1, size + 1)),
+                caption=f"The {size:,} most frequent words of the shortlist, coloured by rank.",
+            )
+        )
+    return found
+
+
+def _band(rank: int, size: int) -> str:
+    """Return the name of a rank's group in a map of ``size`` words."""
+    if rank <= 100:
+        return f"the {min(size, 100)} most frequent words"
+    return f"the next {min(size, 1000) - 100}" if rank <= 1000 else "beyond the first 1,000"
+
+
+def text_vectors(
+    key: str, name: str, number: int, checkpoint: Checkpoint, texts: Sequence[tuple[str, ...]]
+) -> Vectors:
+    """Return the vectors of phrases or sentences by a network's encoder.
+
+    :param key: phrases or sentences.
+    :param name: name of the model in the report.
+    :param number: number of the model, for the names of blocks.
+    :param checkpoint: a network of a kind of `ENCODES_WHOLE`.
+    """
+    vectors = _encode(checkpoint, [checkpoint.source_vocabulary.ids(words) for words in texts])
+    longest = 9 if key == "phrases" else 40
+    return Vectors(
+        title=f"{name}: {key}",
+        name=f"{key}-{number}",
+        vectors=vectors,
+        labels=tuple(shown(words) for words in texts),
+        groups=tuple(_length_group(len(words), longest) for words in texts),
+        caption=f"{len(texts):,} {key}, coloured by their length.",
+    )
+
+
+def _length_group(length: int, longest: int) -> str:
+    """Return the name of a length's group: one length of phrases, or ten of sentences."""
+    if length > longest:
+        return f"{longest + 1} words and more"
+    if longest < 10:
+        return f"{length} words" if length != 1 else "1 word"
+    first = max(0, (length - 1) // 10 * 10) + 1
+    return f"{first} to {first + 9} words"
+
+
+def _encode(checkpoint: Checkpoint, sources: list[list[int]]) -> np.ndarray:
+    """Return one vector per source, ``(sources, size)``."""
+    network = checkpoint.model
+    rows = []
+    with torch.inference_mode():
+        for start in range(0, len(sources), _BATCH_SIZE):
+            side = batch_sequences(sources[start : start + _BATCH_SIZE])
+            if isinstance(network, LstmNetwork):
+                hidden, _ = network.encode(side)
+                rows.append(hidden[-1])  # (batch, size), of the upper layer
+            else:
+                assert isinstance(network, EncoderDecoder | GrconvNetwork)
+                rows.append(network.encode(side))
+    if not rows:
+        return np.zeros((0, 1))
+    return np.asarray(torch.cat(rows).double().numpy())
+
+
 # Projections
 
 
 def principal_components(vectors: Floats, count: int = 2) -> tuple[Floats, Floats]:
     """Return the coordinates of vectors along the directions in which they vary most.
 
-    The sign of a component is such that the coordinate of the largest absolute value is positive:
-    equal vectors give equal pictures.
+    In each component, the coordinate with the largest absolute value is positive, so that equal
+    vectors give equal pictures.
 
     :param vectors: ``(points, size)``.
     :return: coordinates, ``(points, count)``, and each component's share of the variance,
-        ``(count,)``; components that there are too few dimensions for are 0.
+        ``(count,)``; both are 0 for components beyond the number of dimensions.
     """
     centred = np.asarray(vectors, np.float64) - np.mean(vectors, axis=0, dtype=np.float64)
     left, singular, _ = np.linalg.svd(centred, full_matrices=False)
@@ -139,17 +243,17 @@ def principal_components(vectors: Floats, count: int = 2) -> tuple[Floats, Float
 
 
 def choose_perplexity(points: int) -> float:
-    """Return the perplexity of a map: 30, or a third of the other points if that is less."""
+    """Return the perplexity of a map: at most 30, and at most a third of the other points."""
     return min(PERPLEXITY, (points - 1) / 3)
 
 
 def neighbour_map(vectors: Floats, seed: int) -> Floats:
-    """Return a plane in which neighbours are points whose vectors are near one another.
+    """Return the t-SNE map of vectors, which keeps neighbours together.
 
-    t-SNE with the perplexity of `choose_perplexity`, from the plane of the first two principal
-    components, on one thread: equal vectors give equal maps.
+    It starts from the first two principal components and uses one thread, so that equal vectors
+    give equal maps.
 
-    :param vectors: ``(points, size)``, at least `FEWEST`, and not all equal.
+    :param vectors: ``(points, size)``, with at least `FEWEST` points that are not all equal.
     :return: ``(points, 2)``.
     """
     from sklearn.manifold import TSNE

@@ -8,22 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from phrasescore.config.settings import FEED_FORWARD, LANGUAGE_MODELS
+from phrasescore.io.text_table import text_table
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint
 from phrasescore.vocabulary import Vocabulary
 
-# Points of the curve that the text shows at most.
+# Largest number of points of the curve in the text.
 _MAX_POINTS = 20
-# Headings of a curve's columns.
-_OF_PAIRS = ("loss a word", "validation perplexity")
 _BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
 class ModelReport:
-    """The report on a loaded model; :func:`model_report` makes it.
-
-    :param path: as the user gave it.
-    """
+    """The report on a model; :func:`model_report` makes it."""
 
     path: str
     checkpoint: Checkpoint
@@ -45,7 +41,7 @@ class ModelReport:
         return json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False)
 
     def to_text(self) -> str:
-        """Return lines for a person, without a line end after the last."""
+        """Return the report as text, without a newline at the end."""
         model, record = self.checkpoint, self.checkpoint.record
         kind, *data = _data_rows(model)
         rows = [
@@ -61,8 +57,8 @@ class ModelReport:
             ("fingerprint", model.fingerprint),
             ("written by", f"phrasescore {model.library_version}"),
         ]
-        lines = [f"{name:<12}{text}" for name, text in rows]
-        return "\n".join([*lines, *curve_lines(record.curve, record.best_update)])
+        curve = curve_lines(record.curve, record.best_update)
+        return "\n".join([*text_table(rows, "l"), *curve])
 
 
 def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
@@ -91,7 +87,7 @@ def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
 
 
 def _fine_tuning_rows(model: Checkpoint) -> list[tuple[str, str]]:
-    """Return the row about the n-best lists from which the network was trained on, if it was."""
+    """Return rows about the n-best lists that fine-tuned the network, if any."""
     tuning = model.record.fine_tuning
     if tuning is None:
         return []
@@ -104,38 +100,34 @@ def _fine_tuning_rows(model: Checkpoint) -> list[tuple[str, str]]:
 
 
 def model_report(path: str | os.PathLike[str]) -> ModelReport:
-    """Load a model folder and return the report on it.
-
-    :raises PhrasescoreError: as :func:`phrasescore.models.checkpoint.load_checkpoint`.
-    """
+    """Load a model folder and return the report on it."""
     return ModelReport(os.fspath(path), load_checkpoint(path))
 
 
 def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
-    """Return a table of the training curve under a small drawing of it; nothing for no points.
+    """Return a small drawing and a table of the training curve; nothing if it has no points.
 
-    Of a long curve evenly spaced points are shown, and the best and the last one.
-
-    :param best_update: its row is marked.
+    The table of a long curve has evenly spaced points, the best and the last one.
     """
     if not curve:
         return []
     step = -(-len(curve) // _MAX_POINTS)
     shown = [
         point
-        for place, point in enumerate(curve)
-        if place % step == 0 or place + 1 == len(curve) or point.update == best_update
+        for index, point in enumerate(curve)
+        if index % step == 0 or index + 1 == len(curve) or point.update == best_update
     ]
     of_lists = curve[0].expected_bleu is not None
-    loss, held_out = ("loss a list", "expected BLEU") if of_lists else _OF_PAIRS
-    header = f"{'update':>10} {'minutes':>9} {loss:>12} {held_out:>22}"
-    return ["", f"curve       {sparkline(_heights(curve))}", header, *map(_row, shown)] + (
-        [f"best: after update {best_update:,}"] if curve[-1].quality() else []
-    )
+    losses = ["loss a word", "validation perplexity"]
+    if of_lists:
+        losses = ["loss a list", "expected BLEU"]
+    rows = [["update", "minutes", *losses], *map(_row, shown)]
+    best = [f"best: after update {best_update:,}"] if curve[-1].quality() else []
+    return ["", f"curve  {sparkline(_heights(curve))}", *text_table(rows, "r"), *best]
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Return a line of bars, the lowest value the lowest bar; at most 60 of them.
+    """Return a line of at most 60 bars; the lowest value has the lowest bar.
 
     >>> sparkline([3.0, 2.0, 1.0])
     '█▅▁'
@@ -148,7 +140,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def _heights(curve: Sequence[CurvePoint]) -> list[float]:
-    """Return the measures of the held-out part, or the losses where there are none."""
+    """Return the measures on held-out data, or the training losses if a measure is missing."""
     measures = [_measure(point) for point in curve]
     known = [value for value in measures if value is not None]
     return known if len(known) == len(curve) else [point.training_loss for point in curve]
@@ -158,10 +150,10 @@ def _measure(point: CurvePoint) -> float | None:
     return point.validation_perplexity if point.expected_bleu is None else point.expected_bleu
 
 
-def _row(point: CurvePoint) -> str:
+def _row(point: CurvePoint) -> list[str]:
     measure = _measure(point)
     shown = "-" if measure is None else f"{measure:.3f}"
-    return f"{point.update:>10,} {point.minutes:>9.1f} {point.training_loss:>12.4f} {shown:>22}"
+    return [f"{point.update:,}", f"{point.minutes:.1f}", f"{point.training_loss:.4f}", shown]
 
 
 def _settings(values: dict[str, Any]) -> str:

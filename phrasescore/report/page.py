@@ -1,13 +1,13 @@
 """The page of a report: one HTML file that needs no other file and no network.
 
-The content security policy of the page forbids every request, and every script but its own two,
-which it names by their hashes. It allows them ``unsafe-eval``: plotly draws points by regl, which
-makes its programs for the graphics card from texts.
+The content security policy of the page forbids all requests, and all scripts except its own two,
+which it identifies by their hashes. It allows ``unsafe-eval`` because regl, which draws points for
+plotly, compiles its shaders from text.
 
-plotly.js (https://plotly.com/javascript) draws the figures. The page holds it compressed, in 2 MB
-instead of 5, and unpacks it when the reader scrolls near the first figure. Values travel as JSON.
-Texts are escaped where they are drawn: Jinja escapes HTML, `_json` escapes the characters that
-could end a script, and ``figures.js`` in ``page_parts`` escapes tags that plotly would interpret.
+plotly.js (https://plotly.com/javascript) draws the figures. It is stored compressed, in 2 MB
+instead of 5, and unpacked when the reader scrolls near the first figure. Values are stored as JSON.
+Jinja escapes HTML, `_json` escapes the characters that could end a script, and ``figures.js`` in
+``page_parts`` escapes the tags that plotly would interpret.
 """
 
 import base64
@@ -41,13 +41,13 @@ _PARTS = resources.files("phrasescore.report") / "page_parts"
 # Joined in this order, they are the script of the page.
 _SCRIPTS = ("tables.js", "drawing.js", "figures.js", "map_labels.js", "pyramid.js", "page.js")
 NOTHING = "–"
-# Significant digits of the largest number of a column, which set the decimals of all its numbers.
+# Significant digits of the largest number of a column; they set the decimals of the column.
 _DIGITS = 4
 _MOST_DECIMALS = 6
 
 
 def render_page(report: Report) -> str:
-    """Return the page as HTML. Equal reports give equal pages.
+    """Return the page as HTML; equal reports give equal pages.
 
     :raises PhrasescoreError: as `check_report` does.
     """
@@ -91,7 +91,7 @@ def _script() -> str:
 
 
 def _hash(script: str) -> str:
-    """Return the name of a script in the content security policy."""
+    """Return the hash of a script for the content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
@@ -99,7 +99,7 @@ def _hash(script: str) -> str:
 def _pack_plotly() -> tuple[str, str]:
     """Return the hash of plotly.js, and the script compressed, as base64."""
     script = get_plotlyjs()
-    # Without the time of day, equal scripts give equal bytes.
+    # mtime=0: equal scripts give equal bytes.
     return _hash(script), base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()
 
 
@@ -108,7 +108,7 @@ def _pack_plotly() -> tuple[str, str]:
 
 class _CellView(NamedTuple):
     text: str
-    # A number with all its digits, the key for sorting the rows; None for a text.
+    # A number with all its digits, by which rows are sorted; None for a text.
     value: str | None
 
 
@@ -121,7 +121,7 @@ def _kind(block: Block) -> str:
 
 
 def _number_columns(table: Table) -> list[bool]:
-    """Return for each column whether it has numbers, and no texts."""
+    """Return for each column whether it has numbers and no texts."""
     columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
     return [
         any(cell is not None for cell in cells) and not any(isinstance(cell, str) for cell in cells)
@@ -161,15 +161,15 @@ def _json(block: Block) -> Markup:
     text = json.dumps(
         block_fields(block), ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
-    # In JSON these characters occur only in strings, where an escape stands for the same character.
-    # Without them no string can end the script element, or begin a comment or an element in it.
+    # In JSON these characters occur only in strings, where they can be escaped. Without them no
+    # string can end the script element, or begin a comment or an element in it.
     for character in "<>&\u2028\u2029\0":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
 
 
 def _summary(block: Points | Matrix | Lines | Pyramid) -> str:
-    """Return a description of a figure for those who cannot see it."""
+    """Return a description of a figure for readers who cannot see it."""
     match block:
         case Points():
             kind = "Map" if block.is_map else "Scatter plot"

@@ -1,13 +1,24 @@
-"""Results of other commands, read and shown: the report of ``tune``, an experiment's table."""
+"""Results of other commands: training records, the report of ``tune``, an experiment's table."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
+from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report.blocks import Cell, Lines, Section, Series, Table
 from phrasescore.report.tuning import TuneReport
 
-# The figures of a system on a text, and the endings of their columns' headings.
+# Higher perplexities, of a run that diverged or has hardly begun, are not drawn.
+_HIGHEST = 1_000_000
+
+_TRAINING_LEAD = """\
+Perplexity is e to the mean of -ln p of a predicted word, the </s> of each phrase or sentence \
+among them: as if the network chose among so many words at random. That of the held-out data is \
+the one that counts; where it rises while the other falls, the network learns its data by heart. \
+Models of different data or shortlists cannot be compared by it."""
+
+# Values of a system on a text in table.toml, and the endings of their columns' headings.
 _FIGURES = {"bleu": "", "deviation": " ±", "difference": ": difference", "p_value": ": p"}
 
 _TUNING_LEAD = """\
@@ -18,7 +29,7 @@ tuned again."""
 
 
 def tuning_section(report: TuneReport) -> Section:
-    """Return the weights, contributions and ablations of tuning, as far as they were measured."""
+    """Return the weights of tuning, and the contributions and ablations that were measured."""
     blocks: list[Table | Lines] = [_weights(report)]
     if any(row.share is not None for row in report.features):
         blocks += _ablations(report)
@@ -55,7 +66,7 @@ def _weights(report: TuneReport) -> Table:
 
 
 def _ablations(report: TuneReport) -> list[Lines]:
-    """Return bars of each feature's share, and of the score without it where it was measured."""
+    """Return bars of each feature's share, and of the score without it if it was measured."""
     measured = [(row, row.share) for row in report.features if row.share is not None]
     names = tuple(row.name for row, _ in measured)
     shares = Series("share", names, tuple(100 * share for _, share in measured))
@@ -72,14 +83,14 @@ def _ablations(report: TuneReport) -> list[Lines]:
 
 
 def _rounds(report: TuneReport) -> list[Table | Lines]:
-    """Return the scores of rounds, seeds and methods, where the report has them."""
-    found: list[Table | Lines] = []
+    """Return the scores of rounds, seeds and methods that the report has."""
+    blocks: list[Table | Lines] = []
     metric = report.metric
     if report.rounds:
         numbers = tuple(float(row.round) for row in report.rounds)
         series = (Series(metric, numbers, tuple(row.score for row in report.rounds)),)
         title = "Rounds of decoding and tuning"
-        found.append(Lines("tuning-rounds", title, "round", metric, series))
+        blocks.append(Lines("tuning-rounds", title, "round", metric, series))
     for rows, name, title, columns in (
         (report.replicas, "tuning-seeds", "Seeds", ("seed", metric)),
         (
@@ -90,15 +101,14 @@ def _rounds(report: TuneReport) -> list[Table | Lines]:
         ),
     ):
         if rows:
-            found.append(Table(name, title, columns, tuple(map(astuple, rows))))
-    return found
+            blocks.append(Table(name, title, columns, tuple(map(astuple, rows))))
+    return blocks
 
 
 def experiment_section(table: Mapping[str, Any]) -> Section:
     """Return BLEU of an experiment's systems on its texts, from its ``table.toml``.
 
-    :raises KeyError: if there are no rows, or one has no name.
-    :raises AttributeError, TypeError, ValueError: if a value is of another type than
+    :raises AttributeError, KeyError, TypeError, ValueError: if the values are not those that
         ``phrasescore experiment`` writes.
     """
     rows: list[Mapping[str, Any]] = list(table["row"])
@@ -140,4 +150,75 @@ def _series(text: str, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) 
         tuple(names),
         tuple(None if height is None else float(height) for height in heights),
         spread if any(spread) else (),
+    )
+
+
+def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
+    """Return the models' learning curves and a table of the models."""
+    held_out = _curves(
+        (name, [(one.update, one.validation_perplexity) for one in model.record.curve])
+        for name, model in models
+    )
+    # exp of a diverged run's loss may overflow.
+    seen = _curves(
+        (
+            name,
+            [(one.update, math.exp(min(one.training_loss, 700.0))) for one in model.record.curve],
+        )
+        for name, model in models
+        if model.record.fine_tuning is None  # its loss is not per word
+    )
+    blocks = [
+        Lines(name, title, "updates", "perplexity", series, log_y=True, caption=caption)
+        for name, title, (series, caption) in (
+            ("training-held-out", "On held-out data", held_out),
+            ("training-seen", "On the data of the updates", seen),
+        )
+        if series
+    ]
+    return Section("training", "Training", _TRAINING_LEAD, (*blocks, _models_table(models)))
+
+
+def _curves(
+    curves: Iterable[tuple[str, list[tuple[int, float | None]]]],
+) -> tuple[tuple[Series, ...], str]:
+    """Return one line per model that has points to draw, and a caption about omitted points."""
+    series = []
+    highest = 0.0
+    for name, points in curves:
+        known = [(float(x), y) for x, y in points if y is not None]
+        drawn = [(x, y) for x, y in known if y <= _HIGHEST]
+        highest = max([highest, *(y for _, y in known)])
+        if drawn:
+            series.append(Series(name, tuple(x for x, _ in drawn), tuple(y for _, y in drawn)))
+    caption = f"Points above {_HIGHEST:,} are left out." if highest > _HIGHEST else ""
+    return tuple(series), caption
+
+
+def _models_table(models: Sequence[tuple[str, Checkpoint]]) -> Table:
+    columns = (
+        *("model", "kind", "predicts", "weights", "reads (words)", "predicts (words)"),
+        *("pairs", "updates", "minutes", "best update", "held-out perplexity there", "fingerprint"),
+    )
+    rows = tuple(_model_row(name, model) for name, model in models)
+    return Table("training-models", "The models", columns, rows)
+
+
+def _model_row(name: str, checkpoint: Checkpoint) -> tuple[Cell, ...]:
+    record = checkpoint.record
+    best = next((one for one in record.curve if one.update == record.best_update), None)
+    return (
+        name,
+        checkpoint.config.kind,
+        ("source" if checkpoint.reverse else "target")
+        + (", the last word first" if checkpoint.right_to_left else ""),
+        checkpoint.num_parameters,
+        len(checkpoint.source_vocabulary) - 2,
+        len(checkpoint.target_vocabulary) - 2,
+        record.training_pairs,
+        record.updates,
+        round(record.minutes, 1),
+        record.best_update,
+        None if best is None else best.validation_perplexity,
+        checkpoint.fingerprint,
     )

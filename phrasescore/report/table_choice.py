@@ -1,4 +1,4 @@
-"""The lines of a phrase table that a report shows, chosen in one pass over a stream."""
+"""The choice of the lines of a phrase table that a report shows, in one pass."""
 
 import heapq
 import random
@@ -9,9 +9,9 @@ from typing import Generic, NamedTuple, TypeVar
 
 from phrasescore.records import PhrasePair
 
-# The least number of targets of a source phrase whose targets are compared.
+# Source phrases with fewer targets are not compared.
 MIN_TARGETS = 3
-# Frequent source phrases that are kept: of those that contain one another only one is shown.
+# Frequent source phrases that are kept; of phrases that contain each other, one is shown.
 _CANDIDATES = 200
 
 _Item = TypeVar("_Item")
@@ -21,21 +21,21 @@ class TablePair(NamedTuple):
     """A line of a phrase table."""
 
     pair: PhrasePair
-    # Probabilities, in the table's order.
+    # Probabilities, in the order of the table.
     scores: tuple[float, ...]
-    # How often the pair was extracted; a table may have fractional counts.
+    # Number of times that the pair was extracted; some tables have fractional counts.
     times: float
 
 
 class SourcePhrase(NamedTuple):
-    """A source phrase with all its targets, in the table's order."""
+    """A source phrase with all its targets, in the order of the table."""
 
     source: tuple[str, ...]
     targets: list[TablePair]
 
     @property
     def times(self) -> float:
-        """How often the phrase was extracted."""
+        """Number of times that the phrase was extracted."""
         return sum(target.times for target in self.targets)
 
 
@@ -43,23 +43,24 @@ class SourcePhrase(NamedTuple):
 class TableChoice:
     """The chosen parts of a table, and the size of the table."""
 
-    # Drawn from all pairs with equal chances, in the table's order.
+    # A uniform sample of all pairs, in the order of the table.
     pairs: list[TablePair]
-    # Drawn likewise from the long source phrases.
+    # A uniform sample of the long source phrases.
     phrases: list[tuple[str, ...]]
-    # Long source phrases of 3 targets or more: the most frequent ones, and a sample of those whose
-    # pairs were all extracted once.
+    # Long source phrases of 3 targets or more: the most frequent ones, and a sample of the ones
+    # whose pairs were all extracted once.
     frequent: list[SourcePhrase]
     rare: list[SourcePhrase]
+    # Number of pairs and of long source phrases of the table.
     num_pairs: int
     num_long: int
 
 
 class Reservoir(Generic[_Item]):
-    """A sample of a stream in which all items have equal chances (Vitter, 1985, algorithm R).
+    """A uniform sample of a stream (Vitter, 1985, algorithm R).
 
-    :param size: number of items that are kept.
-    :param seed: start of the random choices of this reservoir alone.
+    :param size: number of items in the sample.
+    :param seed: seed of this sample.
     """
 
     def __init__(self, size: int, seed: str) -> None:
@@ -71,17 +72,17 @@ class Reservoir(Generic[_Item]):
 
     def add(self, item: _Item) -> None:
         """Keep or drop the next item of the stream."""
-        place = self.seen
+        index = self.seen
         self.seen += 1
-        if place < self._size:
-            self._kept.append((place, item))
+        if index < self._size:
+            self._kept.append((index, item))
         elif self._size:
             drawn = int(self._numbers.random() * self.seen)
             if drawn < self._size:
-                self._kept[drawn] = (place, item)
+                self._kept[drawn] = (index, item)
 
     def items(self) -> list[_Item]:
-        """Return the items kept, in the order of the stream."""
+        """Return the sample, in the order of the stream."""
         return [item for _, item in sorted(self._kept, key=lambda entry: entry[0])]
 
 
@@ -94,16 +95,15 @@ def choose_from_table(
     long: int,
     seed: int,
 ) -> TableChoice:
-    """Choose pairs and source phrases from a table, which is read once and not held.
+    """Choose pairs and source phrases from a table, which is read once as a stream.
 
-    Lines of one source phrase are expected to be adjacent, as Moses writes them; each run of them
-    counts as a source phrase of its own. Cho et al. (2014), section 4.3, show long source phrases,
-    of more than 3 words, both frequent and rare ones.
+    Lines of the same source phrase should be adjacent, as Moses writes them. Cho et al. (2014),
+    section 4.3, show long source phrases, both frequent and rare ones.
 
-    :param num_pairs: of the scatter plot.
-    :param num_phrases: source phrases of the map of phrases.
-    :param num_sources: source phrases of each of the two tables of preferences.
-    :param long: the least number of words of a long source phrase.
+    :param num_pairs: number of pairs of the scatter plot.
+    :param num_phrases: number of source phrases of the map of phrases.
+    :param num_sources: number of frequent and of rare source phrases.
+    :param long: smallest number of words of a long source phrase.
     """
     pairs: Reservoir[TablePair] = Reservoir(num_pairs, f"{seed} pairs")
     phrases: Reservoir[tuple[str, ...]] = Reservoir(num_phrases, f"{seed} phrases")
@@ -117,7 +117,7 @@ def choose_from_table(
                     rare.add(found)
                 yield found
 
-    # Of equally frequent phrases the shorter, which the longer ones contain; then the first.
+    # Of equally frequent phrases, shorter ones come first: longer ones may contain them.
     frequent = heapq.nlargest(
         _CANDIDATES, candidates(), key=lambda found: (found.times, -len(found.source))
     )
@@ -134,7 +134,7 @@ def choose_from_table(
 def _sources(
     table: Iterable[TablePair], pairs: Reservoir[TablePair], long: int
 ) -> Iterator[SourcePhrase]:
-    """Yield the long source phrases, and add every line to the reservoir of pairs."""
+    """Yield the long source phrases, and add every line to the sample of pairs."""
     for source, lines in groupby(table, key=lambda line: line.pair.source):
         targets = list(lines)
         for line in targets:
@@ -143,17 +143,11 @@ def _sources(
             yield SourcePhrase(source, targets)
 
 
-def _distinct(found: list[SourcePhrase]) -> list[SourcePhrase]:
-    """Return the phrases without those that contain an earlier one or are contained in it."""
-    kept: list[SourcePhrase] = []
-    for phrase in found:
-        words = _padded(phrase.source)
-        if not any(
-            _padded(other.source) in words or words in _padded(other.source) for other in kept
-        ):
-            kept.append(phrase)
-    return kept
-
-
-def _padded(words: tuple[str, ...]) -> str:
-    return f" {' '.join(words)} "
+def _distinct(phrases: list[SourcePhrase]) -> list[SourcePhrase]:
+    """Return the phrases that neither contain an earlier one nor are contained in it."""
+    kept: dict[str, SourcePhrase] = {}
+    for phrase in phrases:
+        words = f" {' '.join(phrase.source)} "
+        if not any(other in words or words in other for other in kept):
+            kept[words] = phrase
+    return list(kept.values())

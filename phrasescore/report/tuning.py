@@ -1,43 +1,42 @@
-"""The figures of tuning: as text, as JSON, and read back from it."""
+"""The report of tuning: written as text and as JSON, and read from JSON."""
 
 import json
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, asdict, astuple, dataclass
 
 import msgspec
-from tabulate import tabulate
 
 from phrasescore.errors import DataError
 from phrasescore.io.plain_file import MAX_JSON, read_plain
+from phrasescore.io.text_table import text_table
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureRow:
     """A feature value with its weight."""
 
-    # As in Moses' files: LM0_0.
+    # The name in Moses' files: LM0_0.
     name: str
     start: float
     weight: float
-    # The weight to decode with, where this one only chooses from lists; None if they are the same.
+    # The weight for decoding, if `weight` only chooses from lists; None if they are the same.
     search: float | None = None
-    # How much it moves model scores: weight times the value's deviation among hypotheses of a
-    # sentence. And its size in parts of the sum of all, 0 to 1. None if not asked for.
+    # The effect on model scores: the weight times the standard deviation of the value among the
+    # hypotheses of a sentence, and its share in the sum of all, 0 to 1. None if not asked for.
     contribution: float | None = None
     share: float | None = None
-    # The metric, 0 to 100, with this weight at 0 and the others as they are. Where that is higher
-    # than with it, the weight does harm.
+    # The metric, 0 to 100, with this weight at 0 and the others unchanged. If it is higher than
+    # with the weight, the weight does harm.
     left_out: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """A method, by its score on sentences that it was not tuned on."""
+    """The scores of a method in cross-validation, 0 to 100."""
 
     method: str
-    # 0 to 100: of the whole set, and where it was tuned on the other parts.
+    # On the sentences that it was tuned on, and on the sentences that were held out.
     tuned_on: float
     held_out: float
 
@@ -46,21 +45,21 @@ class MethodRow:
 class RoundRow:
     """A round of tuning with a decoder."""
 
-    # From 1 on.
+    # From 1.
     round: int
-    # The metric of its translations, 0 to 100: of the reranked lists, if features were added.
+    # The metric of its translations, 0 to 100; if features were added, of the reranked lists.
     score: float
-    # Hypotheses in the lists of all rounds.
+    # Number of hypotheses in the lists of all rounds so far.
     hypotheses: int
     # The metric of the decoder's own output, 0 to 100.
     decoded: float
-    # Hypotheses that no earlier round had.
+    # Number of hypotheses that no earlier round had.
     new: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRow:
-    """A run with a seed of its own."""
+    """A tuning run with its own seed."""
 
     seed: int
     # 0 to 100.
@@ -69,53 +68,40 @@ class ReplicaRow:
 
 @dataclass(frozen=True, slots=True)
 class TuneReport:
-    """The figures of tuning; scores are from 0 to 100."""
+    """The report of tuning; scores are from 0 to 100."""
 
     method: str
     metric: str
     seed: int
     sentences: int
     hypotheses: int
-    # The score of the start weights, and of the weights found.
+    # The scores of the start weights and of the new weights.
     start: float
     reached: float
-    features: tuple[FeatureRow, ...]
+    _: KW_ONLY
     notes: tuple[str, ...] = ()
+    features: tuple[FeatureRow, ...]
     replicas: tuple[ReplicaRow, ...] = ()
     cross_validation: tuple[MethodRow, ...] = ()
-    # Of tuning with a decoder: its rounds, and its warnings; why they ended, "" where the user
-    # stopped them, and whether another end than the number of rounds was reached.
+    # Only of tuning with a decoder: the rounds; why they ended, "" if the user stopped them; the
+    # warnings; and whether the rounds ended for another reason than the limit of rounds.
     rounds: tuple[RoundRow, ...] = ()
-    warnings: tuple[str, ...] = ()
     ended: str = ""
+    warnings: tuple[str, ...] = ()
     ended_by_itself: bool = True
 
     def last_line(self) -> str:
-        """Return the score of the start and the one reached, as ``BLEU 57.09 -> 61.27``."""
+        """Return the scores of the start and of the end, as ``BLEU 57.09 -> 61.27``."""
         return f"{self.metric} {self.start:.2f} -> {self.reached:.2f}"
 
     def to_json(self) -> str:
         """Return the report as a JSON object."""
-        report: dict[str, Any] = {
-            "method": self.method,
-            "metric": self.metric,
-            "seed": self.seed,
-            "sentences": self.sentences,
-            "hypotheses": self.hypotheses,
-            "start": self.start,
-            "reached": self.reached,
-            "notes": list(self.notes),
-            "features": [asdict(row) for row in self.features],
-        }
-        if self.replicas:
-            report["replicas"] = [asdict(row) for row in self.replicas]
-        if self.cross_validation:
-            report["cross_validation"] = [asdict(row) for row in self.cross_validation]
-        if self.rounds:
-            report["rounds"] = [asdict(row) for row in self.rounds]
-            report["ended"] = self.ended
-            report["warnings"] = list(self.warnings)
-            report["ended_by_itself"] = self.ended_by_itself
+        report = asdict(self)
+        absent = [name for name in ("replicas", "cross_validation") if not report[name]]
+        if not self.rounds:
+            absent += ["rounds", "ended", "warnings", "ended_by_itself"]
+        for name in absent:
+            del report[name]
         return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
 
     def to_text(self) -> str:
@@ -124,26 +110,24 @@ class TuneReport:
 
     def _parts(self) -> Iterator[list[str]]:
         lists = f"{self.sentences:,} sentences, {self.hypotheses:,} hypotheses"
-        run = f"{self.method}, seed {self.seed}: {self.metric} {self.start:.2f} -> "
-        yield [f"{run}{self.reached:.2f}", lists, *self.notes, *self.warnings]
+        head = f"{self.method}, seed {self.seed}: {self.last_line()}"
+        yield [head, lists, *self.notes, *self.warnings]
         if self.rounds:
             rows = [["round", self.metric, "decoded", "hypotheses", "new"]]
             for row in self.rounds:
                 cells = [f"{row.score:.2f}", f"{row.decoded:.2f}"]
                 rows.append([str(row.round), *cells, f"{row.hypotheses:,}", f"{row.new:,}"])
-            yield [*_table(rows), f"  ended: {self.ended or 'stopped'}"]
+            yield [*text_table(rows, indent="  "), f"  ended: {self.ended or 'stopped'}"]
         yield self._feature_table()
         if self.replicas:
             rows = [["seed", self.metric]]
             rows += [[str(row.seed), f"{row.score:.2f}"] for row in self.replicas]
-            yield _table(rows)
+            yield text_table(rows, indent="  ")
         if self.cross_validation:
             rows = [["method", f"{self.metric} tuned on", "held out"]]
-            rows += [
-                [row.method, f"{row.tuned_on:.2f}", f"{row.held_out:.2f}"]
-                for row in self.cross_validation
-            ]
-            yield _table(rows)
+            for method, *scores in map(astuple, self.cross_validation):
+                rows.append([method, *(f"{score:.2f}" for score in scores)])
+            yield text_table(rows, indent="  ")
 
     def _feature_table(self) -> list[str]:
         heads = ["feature", "start", "weight", "contribution", "share", f"{self.metric} without"]
@@ -161,11 +145,11 @@ class TuneReport:
             else:
                 cells += ["", ""]
             rows.append([*cells, "" if row.left_out is None else f"{row.left_out:.2f}"])
-        return _table(rows)
+        return text_table(rows, indent="  ")
 
 
 def read_tune_report(path: str | os.PathLike[str]) -> TuneReport:
-    """Read what :meth:`TuneReport.to_json` returned from a file.
+    """Read a file that :meth:`TuneReport.to_json` made.
 
     :raises DataError: if the file cannot be read, or has other content.
     """
@@ -176,10 +160,3 @@ def read_tune_report(path: str | os.PathLike[str]) -> TuneReport:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         problem = f"expected the JSON that tune --report wrote with --format json: {error}"
         raise DataError(os.fspath(path), None, problem) from error
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows as lines: the first column to the left, the others to the right."""
-    sides = ("left", *["right"] * (len(rows[0]) - 1))
-    text = tabulate(rows, tablefmt="plain", disable_numparse=True, colalign=sides)
-    return [f"  {line}".rstrip() for line in text.split("\n")]

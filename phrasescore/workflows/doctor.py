@@ -13,6 +13,7 @@ from pathlib import Path
 from phrasescore.arguments import PRECISIONS
 from phrasescore.devices import usable_threads
 from phrasescore.errors import PhrasescoreError
+from phrasescore.io.text_table import text_table
 from phrasescore.version import __version__
 
 # What a container may use of the cores, as "200000 100000" (of microseconds), or "max 100000".
@@ -24,20 +25,20 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that a machine has or lacks."""
+    """Something that a machine has or lacks."""
 
-    # What was looked for, as GPU.
+    # What was looked for, such as GPU.
     name: str
     is_there: bool
-    # Which one it is, or why there is none.
+    # What was found, or the reason why there is none.
     found: str
-    # What to do with it, or to get it.
+    # How to use it, or to get it.
     advice: str
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What was found on a machine; nothing of it is an error."""
+    """The findings about a machine; none of them is an error."""
 
     findings: tuple[Finding, ...]
 
@@ -46,14 +47,12 @@ class Diagnosis:
         return json.dumps([asdict(finding) for finding in self.findings], indent=2)
 
     def to_text(self) -> str:
-        """Return two lines per finding, without a line end after the last."""
-        width = max(len(finding.name) for finding in self.findings)
-        lines = []
+        """Return two lines per finding, without a newline at the end."""
+        rows = []
         for finding in self.findings:
             state = "found" if finding.is_there else "missing"
-            lines.append(f"{state:<7}  {finding.name:<{width}}  {finding.found}")
-            lines.append(f"{'':<7}  {'':<{width}}  -> {finding.advice}")
-        return "\n".join(lines)
+            rows += [(state, finding.name, finding.found), ("", "", f"-> {finding.advice}")]
+        return "\n".join(text_table(rows, "l"))
 
 
 def doctor() -> Diagnosis:
@@ -131,7 +130,7 @@ def _gpu() -> Finding:
         advice = "--device auto takes it; --precision tf32 or bfloat16 is faster than float32"
         return Finding("GPU", True, found, advice)
     if torch.version.cuda is None and torch.version.hip is None and _GPU_FILE.exists():
-        found = "there is one, but this torch is built for CPUs alone"
+        found = "there is one, but this torch is built for CPUs only"
         return Finding("GPU", False, found, "install a torch with CUDA: https://pytorch.org")
     if _GPU_FILE.exists():
         found = f"there is one, but torch, built for CUDA {torch.version.cuda}, cannot use it"

@@ -1,73 +1,44 @@
-"""The figures of an evaluation as values, and laid out as text and as JSON."""
+"""The results of `evaluate`, which can be printed as text and as JSON."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tabulate import tabulate
-
-from phrasescore.arguments import PairedTestName
-from phrasescore.evaluation.metrics import PairedComparison, Score
+from phrasescore.evaluation.comparison import BreakdownScores
+from phrasescore.evaluation.metrics import Score
+from phrasescore.evaluation.significance import PairedComparison, PairedTest
+from phrasescore.io.text_table import text_table
 from tuning.bleu import BleuScore
 
-# The full names of the paired tests.
-_TESTS = {"bootstrap": "paired bootstrap", "approximate": "paired approximate randomization"}
-
-
-@dataclass(frozen=True, slots=True)
-class PairedTest:
-    """How each system is tested against the first."""
-
-    kind: PairedTestName
-    trials: int
-    seed: int
+_TEST_NAMES = {"bootstrap": "paired bootstrap", "approximate": "paired approximate randomization"}
 
 
 @dataclass(frozen=True, slots=True)
 class SystemFigures:
-    """The figures of one system."""
+    """The scores of one system."""
 
     path: str
     empty_lines: int
-    # None where it was not asked for.
+    # None if it was not asked for.
     multi_bleu: BleuScore | None
     scores: tuple[Score, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NbestFigures:
-    """BLEU of choices from n-best lists."""
+    """BLEU of two choices from n-best lists: the first hypotheses, and the best that was found."""
 
     path: str
-    # Distinct hypotheses.
+    # Number of distinct hypotheses.
     hypotheses: int
-    # Of the first hypothesis of each list, and of the best choice that was found.
     first: BleuScore
     oracle: BleuScore
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFigures:
-    """BLEU of a group of sentences."""
-
-    label: str
-    sentences: int
-    # 0 to 100, by system.
-    bleu: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BreakdownFigures:
-    """BLEU by groups of sentences."""
-
-    title: str
-    groups: tuple[GroupFigures, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Everything that was measured; figures are from 0 to 100."""
+    """All scores of an evaluation, from 0 to 100."""
 
     references: tuple[str, ...]
     sentences: int
@@ -75,10 +46,10 @@ class Evaluation:
     test: PairedTest | None
     comparisons: tuple[PairedComparison, ...]
     nbest: NbestFigures | None
-    breakdowns: tuple[BreakdownFigures, ...]
+    breakdowns: tuple[BreakdownScores, ...]
 
     def to_json(self) -> str:
-        """Return the figures as a JSON object; all are from 0 to 100 but p-values."""
+        """Return the scores as a JSON object."""
         report: dict[str, Any] = {
             "references": self.references,
             "sentences": self.sentences,
@@ -102,68 +73,58 @@ class Evaluation:
         return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
 
     def _comparison_json(self, comparison: PairedComparison) -> dict[str, Any]:
+        systems = zip(self.systems, comparison.systems, strict=True)
         return {
             "metric": comparison.metric,
             "signature": comparison.signature,
-            "systems": [
-                {"path": system.path, **compared._asdict()}
-                for system, compared in zip(self.systems, comparison.systems, strict=True)
-            ],
+            "systems": [{"path": system.path, **paired._asdict()} for system, paired in systems],
         }
 
     def to_text(self) -> str:
-        """Return the figures as text: of one system the lines of multi-bleu.perl and sacrebleu."""
-        parts = ["\n".join(lines) for lines in self._parts()]
-        return "\n\n".join(parts) + "\n"
+        """Return the scores as text; for one system, the lines of multi-bleu.perl and sacrebleu."""
+        return "\n\n".join("\n".join(lines) for lines in self._parts()) + "\n"
 
     def _parts(self) -> Iterator[list[str]]:
         for system in self.systems:
             lines = [] if system.multi_bleu is None else [str(system.multi_bleu)]
-            lines += [found.line for found in system.scores]
+            lines += [score.line for score in system.scores]
             yield lines if len(self.systems) == 1 else [system.path, *(f"  {x}" for x in lines)]
-        for comparison in self.comparisons:
-            yield self._comparison(comparison)
+        if self.test is not None:
+            for comparison in self.comparisons:
+                yield self._comparison_lines(self.test, comparison)
         if self.nbest is not None:
-            yield [
-                f"{self.nbest.path}: {self.nbest.hypotheses:,} distinct hypotheses",
-                f"  first   {self.nbest.first}",
-                f"  oracle  {self.nbest.oracle}",
-            ]
+            rows = [("first", str(self.nbest.first)), ("oracle", str(self.nbest.oracle))]
+            head = f"{self.nbest.path}: {self.nbest.hypotheses:,} distinct hypotheses"
+            yield [head, *text_table(rows, "l", indent="  ")]
         for breakdown in self.breakdowns:
-            yield self._breakdown(breakdown)
+            cells = [["", "sentences", *(system.path for system in self.systems)]]
+            for group in breakdown.groups:
+                scores = (f"{score:.2f}" for score in group.bleu)
+                cells.append([group.label, f"{group.sentences:,}", *scores])
+            yield [f"BLEU by {breakdown.title}", *text_table(cells, indent="  ")]
 
-    def _comparison(self, comparison: PairedComparison) -> list[str]:
-        assert self.test is not None
-        rows = [["system", comparison.metric]]
-        if self.test.kind == "bootstrap":
-            rows[0].append("mean and 95% interval")
-        rows[0].append("p")
-        for system, found in zip(self.systems, comparison.systems, strict=True):
-            row = [system.path, f"{found.score:.2f}"]
-            if self.test.kind == "bootstrap":
-                row.append(f"{found.mean:.2f} ± {found.confidence:.2f}")
-            rows.append([*row, "baseline" if found.p_value is None else f"{found.p_value:.4f}"])
-        head = f"{_TESTS[self.test.kind]} against {self.systems[0].path}"
-        return [head, f"{comparison.metric}|{comparison.signature}", *table(rows)]
-
-    def _breakdown(self, breakdown: BreakdownFigures) -> list[str]:
-        rows = [["", "sentences", *(system.path for system in self.systems)]]
-        for group in breakdown.groups:
-            cells = (f"{score:.2f}" for score in group.bleu)
-            rows.append([group.label, f"{group.sentences:,}", *cells])
-        return [f"BLEU by {breakdown.title}", *table(rows)]
+    def _comparison_lines(self, test: PairedTest, comparison: PairedComparison) -> list[str]:
+        has_interval = test.kind == "bootstrap"
+        interval = ["mean and 95% interval"] if has_interval else []
+        rows = [["system", comparison.metric, *interval, "p"]]
+        for system, paired in zip(self.systems, comparison.systems, strict=True):
+            interval = [f"{paired.mean:.2f} ± {paired.confidence:.2f}"] if has_interval else []
+            p_value = "baseline" if paired.p_value is None else f"{paired.p_value:.4f}"
+            rows.append([system.path, f"{paired.score:.2f}", *interval, p_value])
+        return [
+            f"{_TEST_NAMES[test.kind]} against {self.systems[0].path}",
+            f"{comparison.metric}|{comparison.signature}",
+            *text_table(rows, indent="  "),
+        ]
 
 
 def _system_json(system: SystemFigures) -> dict[str, Any]:
     report: dict[str, Any] = {"path": system.path, "empty_lines": system.empty_lines}
     if system.multi_bleu is not None:
         report["multi-bleu"] = _bleu_json(system.multi_bleu)
-    for found in system.scores:
-        report[found.metric] = {
-            "score": found.score,
-            "signature": found.signature,
-            "line": found.line,
-        }
+    for score in system.scores:
+        values = score._asdict()
+        report[values.pop("metric")] = values
     return report
 
 
@@ -176,17 +137,3 @@ def _bleu_json(score: BleuScore) -> dict[str, Any]:
         "reference_length": score.reference_length,
         "line": str(score),
     }
-
-
-def table(rows: Sequence[Sequence[str]], *, left: bool = False) -> Iterator[str]:
-    """Yield rows as text: the first column to the left, the others to the right.
-
-    :param left: all columns to the left: they are words.
-
-    >>> list(table([["", "BLEU"], ["first", "9.5"]]))
-    ['         BLEU', '  first   9.5']
-    """
-    align = ("left", *("left" if left else "right" for _ in rows[0][1:]))
-    text = tabulate(rows, tablefmt="plain", disable_numparse=True, colalign=align)
-    for line in text.split("\n"):
-        yield f"  {line}".rstrip()

@@ -1,4 +1,4 @@
-"""List the features and the metrics that can be asked for by name, those of other packages too."""
+"""List the features and metrics that options take by name, also those of other packages."""
 
 import inspect
 import json
@@ -13,9 +13,9 @@ from phrasescore.features import (
     NOT_OF_PHRASES,
     load_feature,
 )
+from phrasescore.io.text_table import text_table
 from phrasescore.plugins import PluginKind, find_plugins
 from phrasescore.version import __version__
-from phrasescore.workflows.evaluation import table
 from tuning.settings import METRICS
 
 _OUR_PACKAGE = f"phrasescore {__version__}"
@@ -27,19 +27,19 @@ class ListedName:
 
     kind: PluginKind
     name: str
-    # The package that it comes from, and its version.
+    # Its package, with the version.
     package: str
-    # The input of a feature, lists or tables; the verbs of a metric.
+    # For a feature: lists, tables or both; for a metric: its verbs.
     used_for: tuple[str, ...] = ()
-    # The first line of its class's docstring.
+    # The first line of the docstring of its class.
     about: str = ""
-    # Why it is refused; None where it can be used.
+    # The reason why it is refused; None if it can be used.
     problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureList:
-    """All that there is, by kind and name, phrasescore's own first."""
+    """All features, then all metrics; phrasescore's own come first."""
 
     names: tuple[ListedName, ...]
 
@@ -48,26 +48,26 @@ class FeatureList:
         return json.dumps([asdict(each) for each in self.names], indent=2, ensure_ascii=False)
 
     def to_text(self) -> str:
-        """Return a table of the features, one of the metrics, and a line for each refused one."""
-        parts = [list(self._table(kind)) for kind in ("feature", "metric")]
+        """Return a table of features, a table of metrics, and a line for each refused name."""
+        parts = [self._table(kind) for kind in ("feature", "metric")]
         refused = [each for each in self.names if each.problem is not None]
         parts.append([f"refused: {each.package}: {each.kind} {each.name}: {each.problem}"
                       for each in refused])  # fmt: skip
         return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
-    def _table(self, kind: PluginKind) -> Iterator[str]:
+    def _table(self, kind: PluginKind) -> list[str]:
         rows = [[kind, "for", "from", ""]]
         for each in self.names:
             if each.kind == kind and each.problem is None:
                 rows.append([each.name, ", ".join(each.used_for), each.package, each.about])
-        return table(rows, left=True)
+        return text_table(rows, "l", indent="  ")
 
 
 def list_features() -> FeatureList:
-    """Return the features and metrics that can be asked for by name, and those that are refused.
+    """Return the features and metrics that options take by name, and those that are refused.
 
-    Classes of other packages are imported, and none is made: whether it keeps its contract shows
-    when it is used.
+    Classes of other packages are imported, but not called: whether they keep their contract is
+    checked when they are used.
     """
     found = [_our_feature(name) for name in FEATURE_NAMES]
     found += _of_packages("feature", FEATURES, _places)

@@ -11,6 +11,7 @@ from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError, shown_path
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, optional_path
+from phrasescore.io.text_table import text_table
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.kenlm_model import load_kenlm
 from phrasescore.language_models.perplexity import (
@@ -64,19 +65,17 @@ class TextPerplexities:
     log_z: LogZ | None
 
     def to_text(self) -> str:
-        """Return lines for a person, without a line end after the last."""
-        width = max(len("model"), *(len(each.model) for each in self.models))
+        """Return the perplexities as text, without a newline at the end."""
         tokens = self.models[0].found.tokens
         name = shown_path(self.text)
-        lines = [
-            f"{name}: {self.sentences:,} sentences, {tokens:,} tokens (words and </s>)",
-            f"{'model':<{width}}  {'unknown':>8}  {'perplexity':>11}   without unknown words",
-        ]
-        lines += [
-            f"{each.model:<{width}}  {each.found.unknown:>8,}  "
-            f"{each.found.including_unknown:>11.4f}  {each.found.excluding_unknown:>22.4f}"
-            for each in self.models
-        ]
+        rows = [["model", "unknown", "perplexity", "without unknown words"]]
+        for each in self.models:
+            including, excluding = each.found.including_unknown, each.found.excluding_unknown
+            rows.append(
+                [each.model, f"{each.found.unknown:,}", f"{including:.4f}", f"{excluding:.4f}"]
+            )
+        head = f"{name}: {self.sentences:,} sentences, {tokens:,} tokens (words and </s>)"
+        lines = [head, *text_table(rows)]
         if self.log_z is not None:
             lines.append(
                 f"log Z of the network: mean {self.log_z.mean:.4f}, standard deviation "

@@ -12,6 +12,7 @@ from phrasescore.arguments import StrPath
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.output import optional_path
+from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
 
 if TYPE_CHECKING:
@@ -35,11 +36,13 @@ class TableFigures:
         return json.dumps({"path": self.path, **dataclasses.asdict(self.report)}, indent=2)
 
     def to_text(self) -> str:
-        """Return lines for a person, without a line end after the last."""
-        rows = _rows(self.report)
-        width = max(len(name) for name, _ in rows)
-        lines = [f"{name:<{width}}  {value}" for name, value in rows]
-        return "\n".join([*lines, "", *_length_lines(self.report), "", *_score_lines(self.report)])
+        """Return the report as text, without a newline at the end."""
+        tables = (
+            text_table(_rows(self.report), "l"),
+            text_table(_length_rows(self.report), "r"),
+            text_table(_score_rows(self.report), "r"),
+        )
+        return "\n\n".join("\n".join(lines) for lines in tables)
 
 
 def show(
@@ -91,7 +94,7 @@ def _count_table(path: str, model: str | None, progress: ProgressCallback | None
 
 
 def _rows(report: TableReport) -> list[tuple[str, str]]:
-    """Return the names and values of the figures that are one line each."""
+    """Return the names and values that take one line each."""
     each = report.targets_per_source
     counts = report.counts
     rows = [
@@ -123,24 +126,23 @@ def _coverage_rows(coverage: Coverage) -> list[tuple[str, str]]:
     ] + [("pairs without <unk>", f"{coverage.pairs:.2%} of the lines")]
 
 
-def _length_lines(report: TableReport) -> list[str]:
-    """Lay out the lengths of phrases; those of more than _LONGEST words share a row."""
+def _length_rows(report: TableReport) -> list[list[str]]:
+    """Return the number of phrases of each length; phrases of over _LONGEST words share a row."""
     names = [*map(str, range(1, _LONGEST + 1)), f"> {_LONGEST}"]
     sides = []
     for lengths in (report.source_lengths, report.target_lengths):
         counts = [lengths.get(length, 0) for length in range(1, _LONGEST + 1)]
         sides.append([*counts, report.lines - sum(counts)])
-    lines = [f"{'words':>7}  {'source phrases':>22}  {'target phrases':>22}"]
+    rows = [["words", "source phrases", "", "target phrases", ""]]
     for name, *both in zip(names, *sides, strict=True):
         if any(both):
-            cells = (f"{count:>14,} {count / report.lines:>7.1%}" for count in both)
-            lines.append("  ".join((f"{name:>7}", *cells)))
-    return lines
+            shares = ((f"{count:,}", f"{count / report.lines:.1%}") for count in both)
+            rows.append([name, *(cell for share in shares for cell in share)])
+    return rows
 
 
-def _score_lines(report: TableReport) -> list[str]:
-    header = f"{'column':>7}  {'lowest':>12}  {'highest':>12}  {'mean of ln':>12}"
-    return [header] + [
-        f"{number:>7}  {column.min:>12.6g}  {column.max:>12.6g}  {column.mean_log:>12.4f}"
+def _score_rows(report: TableReport) -> list[list[str]]:
+    return [["column", "lowest", "highest", "mean of ln"]] + [
+        [str(number), f"{column.min:.6g}", f"{column.max:.6g}", f"{column.mean_log:.4f}"]
         for number, column in enumerate(report.scores, start=1)
     ]

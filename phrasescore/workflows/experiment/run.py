@@ -8,6 +8,7 @@ from pathlib import Path
 
 from phrasescore.errors import ArgumentError
 from phrasescore.io.folders import locked
+from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
 from phrasescore.workflows.experiment.plan import Plan, build_plan
@@ -116,9 +117,12 @@ def collect_table(
         if states(step).is_done(step)
         for line in states(step).state(step).warnings
     ]
-    timed = [_timed(step, states(step).state(step).seconds) for step in plan.steps]
+    timed = []
+    for step in plan.steps:
+        seconds = states(step).state(step).seconds
+        timed.append(("" if seconds is None else f"{seconds:,.1f} s", step.shown()))
     texts = (wanted.data.dev, *wanted.data.tests)
-    return measure(texts, plan.runs, made, plan.notes, timed, warnings)
+    return measure(texts, plan.runs, made, plan.notes, text_table(timed, "rl"), warnings)
 
 
 def _prepare(
@@ -130,8 +134,3 @@ def _prepare(
     check_experiment_folder(absolute)
     wanted = read_experiment(os.fspath(config))
     return wanted, build_plan(wanted, absolute, only_shown=only_shown), absolute
-
-
-def _timed(step: Step, seconds: float | None) -> str:
-    """Return a command with the seconds that it took."""
-    return f"{'' if seconds is None else f'{seconds:,.1f} s':>12}  {step.shown()}"

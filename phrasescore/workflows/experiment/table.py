@@ -1,4 +1,4 @@
-"""The table of an experiment: BLEU of each row, its spread, and how much of it is chance."""
+"""The table of an experiment: BLEU of each system, its deviation and its significance."""
 
 import html
 import json
@@ -7,22 +7,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from tabulate import tabulate
-
-from phrasescore.evaluation.sentences import check_aligned, read_sentences
+from phrasescore.evaluation.comparison import SEED, TRIALS, Comparison, SystemScore
+from phrasescore.evaluation.significance import p_value_text
 from phrasescore.io.output import open_output
-from phrasescore.report.shown_text import p_value_text
+from phrasescore.io.text_table import text_table
 from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.workflows.experiment.config import TextSet
 from phrasescore.workflows.experiment.runs import Run
-from tuning.bleu import Bleu
-from tuning.metric import Statistics
-from tuning.significance import randomization_p_value
 
 TABLE_FILES = ("table.txt", "table.toml", "table.html")
-TRIALS = 10_000
-SEED = 12345
 METRIC = (
     "BLEU of tokenised text as it is (multi-bleu.perl's figure), the mean of the replicas ± their "
     "standard deviation."
@@ -35,54 +28,34 @@ ROUNDS = "rounds: of tuning; + where the limit of rounds ended it, and more coul
 
 
 @dataclass(frozen=True, slots=True)
-class SystemScores:
-    """The figures of a row on a text."""
-
-    # Of each replica, 0 to 100.
-    scores: tuple[float, ...]
-    # From the first row; None for the first row itself.
-    difference: float | None = None
-    p_value: float | None = None
-
-    @property
-    def mean(self) -> float:
-        """The mean of the replicas."""
-        return float(np.mean(self.scores))
-
-    @property
-    def deviation(self) -> float | None:
-        """Of the sample, divided by replicas - 1; None for a single one."""
-        return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else None
-
-
-@dataclass(frozen=True, slots=True)
 class SystemRow:
-    """A system."""
+    """The row of a system."""
 
     name: str
-    # By text; a text that no replica has translated yet is not there.
-    cells: Mapping[str, SystemScores]
-    # Of tuning, of each replica: "4", and "6+" where the number of rounds ended it.
+    # By text; texts that no replica has translated yet are missing.
+    cells: Mapping[str, SystemScore]
+    # Rounds of each replica's tuning, as "4, 6+"; + means that the limit of rounds ended it.
     rounds: str = ""
-    # For the reader of the table.
+    # Notes about the system.
     remarks: tuple[str, ...] = ()
 
     @property
     def shown_name(self) -> str:
-        """The name, with a mark where there are remarks."""
+        """The name, with an asterisk if there are remarks."""
         return f"{self.name} *" if self.remarks else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentTable:
-    """All rows."""
+    """The table, with its notes."""
 
+    # Names of the columns.
     texts: tuple[str, ...]
     rows: tuple[SystemRow, ...]
     notes: tuple[str, ...]
     # The commands with their seconds, for the HTML file.
     steps: tuple[str, ...]
-    # Of the steps, each with the name of its step; the notes have them, too.
+    # Warnings of the steps, each after the name of its step; they are among the notes, too.
     warnings: tuple[str, ...] = ()
 
 
@@ -96,57 +69,50 @@ def measure(
 ) -> ExperimentTable:
     """Return the table of the texts that have been translated so far.
 
-    :param made: the translations and reports that are there.
+    :param made: the existing translations and reports.
     :raises DataError: if a translation has more or fewer lines than its references.
     """
-    names = dict.fromkeys(run.system.name for run in runs)
-    of_row = {name: [run for run in runs if run.system.name == name] for name in names}
-    cells: dict[str, dict[str, SystemScores]] = {name: {} for name in names}
+    runs_by_name: dict[str, list[Run]] = {}
+    for run in runs:
+        runs_by_name.setdefault(run.system.name, []).append(run)
+    cells: dict[str, dict[str, SystemScore]] = {name: {} for name in runs_by_name}
     for text in texts:
-        for name, scores in _score_rows(text, of_row, made):
-            cells[name][text.name] = scores
-    rows = tuple(_row(name, of_row[name], made, cells[name]) for name in names)
-    remarks = [f"{row.name}: {remark}." for row in rows for remark in row.remarks]
-    # A warning of tuning is one of the remarks already.
-    shown = [f"Warning of {each}." for each in warnings if not f"{each}.".endswith(_ends(rows))]
-    about = (METRIC, TEST, ROUNDS, *(f"* {remark}" for remark in remarks), *notes, *shown)
-    names_of_texts = tuple(text.name for text in texts)
-    return ExperimentTable(names_of_texts, rows, about, tuple(steps), tuple(warnings))
+        for score in _compare(text, runs_by_name, made):
+            cells[score.name][text.name] = score
+    rows = tuple(_row(name, of, made, cells[name]) for name, of in runs_by_name.items())
+    remarks = [(row.name, remark) for row in rows for remark in row.remarks]
+    # A warning of tuning is already one of the remarks.
+    known = tuple(f": {remark}" for _, remark in remarks)
+    all_notes = (
+        *(METRIC, TEST, ROUNDS),
+        *(f"* {name}: {remark}." for name, remark in remarks),
+        *notes,
+        *(f"Warning of {warning}." for warning in warnings if not warning.endswith(known)),
+    )
+    names = tuple(text.name for text in texts)
+    return ExperimentTable(names, rows, all_notes, tuple(steps), tuple(warnings))
 
 
-def _ends(rows: Sequence[SystemRow]) -> tuple[str, ...]:
-    return tuple(f": {remark}." for row in rows for remark in row.remarks)
-
-
-def _score_rows(
-    text: TextSet, of_row: Mapping[str, Sequence[Run]], made: Collection[Path]
-) -> Iterator[tuple[str, SystemScores]]:
-    """Yield the figures on a text of each row that has translated it."""
-    metric = None
-    baseline: tuple[float, Statistics] | None = None
-    for place, (name, runs) in enumerate(of_row.items()):
-        outputs = [path for run in runs if (path := run.output(text)) in made]
-        if not outputs:
-            continue
-        metric = metric or _metric(text)
-        systems = [read_sentences(str(path)) for path in outputs]
-        check_aligned([read_sentences(str(text.references[0])), *systems])
-        segments = range(metric.num_segments)
-        stats = np.array([metric.statistics(system.words, segments) for system in systems])
-        found = SystemScores(tuple((100 * metric.score(stats.sum(axis=1))).tolist()))
-        if place == 0:
-            baseline = found.mean, stats
-        elif baseline is not None:
-            mean, before = baseline
-            p_value = randomization_p_value(metric, before, stats, trials=TRIALS, seed=SEED)
-            found = SystemScores(found.scores, found.mean - mean, p_value)
-        yield name, found
+def _compare(
+    text: TextSet, runs_by_name: Mapping[str, Sequence[Run]], made: Collection[Path]
+) -> list[SystemScore]:
+    """Return the scores on a text of the systems that have translated it."""
+    outputs = {
+        name: [str(path) for run in runs if (path := run.output(text)) in made]
+        for name, runs in runs_by_name.items()
+    }
+    systems = [(name, paths) for name, paths in outputs.items() if paths]
+    if not systems:
+        return []
+    has_baseline = systems[0][0] == next(iter(outputs))
+    references = [str(path) for path in text.references]
+    return Comparison.read(systems, references, has_baseline=has_baseline).scores
 
 
 def _row(
-    name: str, runs: Sequence[Run], made: Collection[Path], cells: Mapping[str, SystemScores]
+    name: str, runs: Sequence[Run], made: Collection[Path], cells: Mapping[str, SystemScore]
 ) -> SystemRow:
-    """Return a row with its rounds and remarks, from the reports of its tuning."""
+    """Return a row; its rounds and remarks are from the reports of its tuning."""
     done = [(run, read_tune_report(run.report)) for run in runs if run.report in made]
     rounds = [f"{len(found.rounds)}{'' if found.ended_by_itself else '+'}" for _, found in done]
     counts = Counter(
@@ -160,18 +126,12 @@ def _row(
 
 
 def _worse(run: Run, found: TuneReport, made: Collection[Path]) -> Iterator[str]:
-    """Yield that a row stands below an earlier one whose features it has, if so."""
+    """Yield a remark if a system is worse than an earlier one with a subset of its features."""
     parts = [each for each in run.parts if each.report in made]
     scores = {each.system.name: read_tune_report(each.report).reached for each in parts}
     name = max(scores, key=lambda name: scores[name], default=None)
     if name is not None and found.reached < scores[name]:
         yield f"on dev it is below {name}, whose features it has: {name}'s weights are better"
-
-
-def _metric(text: TextSet) -> Bleu:
-    references = [read_sentences(str(path)) for path in text.references]
-    check_aligned(references)
-    return Bleu([sentences.words for sentences in references])
 
 
 def write_table(table: ExperimentTable, folder: Path) -> None:
@@ -182,20 +142,19 @@ def write_table(table: ExperimentTable, folder: Path) -> None:
 
 
 def to_text(table: ExperimentTable) -> str:
-    """Return the table as text, a line a row."""
+    """Return the table as text, one line per row."""
     rows = [
         [row.shown_name, *map(_cell_text, _cells(table, row)), row.rounds] for row in table.rows
     ]
     heads = ["", *table.texts, "rounds"]
-    text = tabulate([heads, *rows], tablefmt="plain", disable_numparse=True)
-    return "\n".join([*(line.rstrip() for line in text.split("\n")), "", *table.notes]) + "\n"
+    return "\n".join([*text_table([heads, *rows], "l"), "", *table.notes]) + "\n"
 
 
-def _cells(table: ExperimentTable, row: SystemRow) -> Iterator[SystemScores | None]:
+def _cells(table: ExperimentTable, row: SystemRow) -> Iterator[SystemScore | None]:
     return (row.cells.get(text) for text in table.texts)
 
 
-def _cell_text(cell: SystemScores | None) -> str:
+def _cell_text(cell: SystemScore | None) -> str:
     if cell is None:
         return "-"
     text = f"{cell.mean:.2f}"
@@ -207,7 +166,7 @@ def _cell_text(cell: SystemScores | None) -> str:
 
 
 def to_toml(table: ExperimentTable) -> str:
-    """Return the table as TOML: all figures, unrounded."""
+    """Return the table as TOML, with unrounded numbers."""
     lines = [f"notes = {json.dumps(table.notes, ensure_ascii=False)}"]
     for row in table.rows:
         lines += ["", "[[row]]", f"name = {json.dumps(row.name, ensure_ascii=False)}"]
@@ -234,7 +193,7 @@ thead th { border-bottom: 2px solid } tbody tr { border-bottom: 1px solid #ccc }
 
 
 def to_html(table: ExperimentTable) -> str:
-    """Return the table as one file that needs no other."""
+    """Return the table as a self-contained HTML page."""
     heads = "".join(f"<th>{html.escape(text)}</th>" for text in ("", *table.texts, "rounds"))
     rows = "\n".join(
         f"<tr><th>{html.escape(row.shown_name)}</th>"
@@ -262,7 +221,7 @@ def to_html(table: ExperimentTable) -> str:
 """
 
 
-def _cell_html(cell: SystemScores | None) -> str:
+def _cell_html(cell: SystemScore | None) -> str:
     if cell is None:
         return "<td>-</td>"
     figure, _, rest = _cell_text(cell).partition(" (")

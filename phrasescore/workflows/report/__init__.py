@@ -1,4 +1,4 @@
-"""Make a report: a page that shows what models have learned and systems do, and its data files."""
+"""Make a report: a page about models and systems, and its data files."""
 
 import logging
 import os
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasescore.arguments import check_sequences, flag
+from phrasescore.arguments import StrPath, check_at_least, check_choice, check_sequences
 from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
@@ -29,26 +29,24 @@ from phrasescore.workflows.report.sections import SECTION_PLANS, SENTENCE_KINDS,
 
 _logger = logging.getLogger(__name__)
 
-StrPath = str | os.PathLike[str]
-
 PAGE = "index.html"
-# The names in the folder of a report; the folder of data holds .tsv files alone.
+# The names in the folder of a report; the data folder holds only .tsv files.
 _NAMES = {PAGE, "report.json", DATA}
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSummary:
-    """The page that was made."""
+    """The new report."""
 
-    # The path of the page, index.html.
+    # Path of the page, index.html.
     page: str
     # Bytes of the page.
     size: int
     # Keys of the sections, in the order of the page.
     sections: tuple[str, ...]
-    # Tables and figures of all sections.
+    # Number of tables and figures.
     num_blocks: int
-    # Per section that was left out, wholly or in part: its key, and why.
+    # Key of each section that was left out, wholly or in part, and the reason.
     left_out: tuple[tuple[str, str], ...]
 
     def summary(self) -> str:
@@ -81,53 +79,44 @@ def make_report(
     threads: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> ReportSummary:
-    """Make a page of all that the inputs allow, and its data as ``report.json`` and TSV files.
+    """Make a page of all sections that the inputs allow, and its data as JSON and TSV files.
 
-    A section that lacks an input is left out; the page, like the messages, names that input by its
-    option of the command line. Equal inputs and seeds give equal bytes.
+    A section that lacks an input is left out; the page and the log name that input by its option on
+    the command line. Equal inputs and seeds give equal bytes.
 
-    :param inputs: at most one phrase table, and n-best lists; the first best translations of each
-        list are a system named like the file.
-    :param folder: appears whole or not at all, in the place of an older report or empty folder.
+    :param inputs: at most one phrase table, and n-best lists. The first hypotheses of each list are
+        the translations of a system with the name of the file.
+    :param folder: replaces an older report or an empty folder.
     :param models: folders of trained models.
     :param source: source sentences, one per line.
     :param references: files of reference translations, aligned with the source; NAME for NAME0,
         NAME1 and so on.
-    :param translations: names of systems and files of their translations. The first system, those
-        of the n-best lists included, is the one that the others are compared with.
+    :param translations: names of systems and files of their translations. The others are compared
+        with the first system; systems of n-best lists come first.
     :param tuning_report: JSON that `phrasescore.tune` wrote.
     :param experiment: folder of an experiment, with its ``table.toml``.
-    :param only: keys of the sections to make, of `phrasescore.report.SECTIONS`; all where empty.
-        A section that is named here and lacks an input is an error.
-    :param sentences: number of sentences drawn for attention and soft parses; 5 where None.
-    :param lines: lines of the source, from 1, that are shown instead.
-    :param points: phrase pairs drawn for the plot of scores.
-    :param map_points: most words, phrases or sentences of a map.
-    :param long: least number of words of a source phrase that is listed or mapped.
-    :param table_score: number, from 1, of the table's score of the models' probability; where None,
-        3 for p(target | source) and 1 for a reverse model.
-    :param seed: start of every random choice, at least 1.
+    :param only: keys of the only sections to make, of `phrasescore.report.SECTIONS`; they must not
+        lack an input.
+    :param sentences: number of sentences drawn for attention and soft parses; None for 5.
+    :param lines: lines of the source, from 1, that are shown instead of drawn ones.
+    :param points: number of phrase pairs in the plot of scores.
+    :param map_points: largest number of words, phrases or sentences in a map.
+    :param long: smallest number of words of a source phrase that is listed or mapped.
+    :param table_score: number, from 1, of the table's score of the models' probability; None for 3,
+        p(target | source), and for reverse models 1.
+    :param seed: seed of all random choices, at least 1.
     :param device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
-    :param threads: CPU threads; all cores where None.
-    :raises ArgumentError: if arguments do not go together, or `only` names a section that lacks an
-        input.
+    :param threads: number of CPU threads; None for all cores.
     :raises ModelError: if `inputs`, `sentences`, `lines` or `only` need a model of another kind.
-    :raises PhrasescoreError: if a file is not as expected, if ``folder`` holds anything else, or if
-        no section can be made.
+    :raises PhrasescoreError: if a file is not as expected, ``folder`` holds anything else, or no
+        section can be made.
     """
     check_sequences(inputs=inputs, models=models, references=references, only=only)
-    at_least_1 = {"points": points, "map_points": map_points, "long": long, "seed": seed}
-    at_least_1["sentences"] = 1 if sentences is None else sentences
-    at_least_1["table_score"] = 1 if table_score is None else table_score
-    at_least_1["lines"] = min(lines or (1,))
-    for name, number in at_least_1.items():
-        if number < 1:
-            raise ArgumentError(f"{flag(name)}: expected 1 or more, got {number}")
+    check_at_least(1, points=points, map_points=map_points, long=long, seed=seed)
+    check_at_least(1, sentences=sentences, table_score=table_score, lines=min(lines or (1,)))
+    check_choice(SECTIONS, only=only)
     if sentences is not None and lines is not None:
         raise ArgumentError("--sentences draws lines, and --lines names them: not both")
-    for key in only:
-        if key not in SECTIONS:
-            raise ArgumentError(f"--only: expected one of {', '.join(SECTIONS)}, got {key!r}")
     settings = ReportSettings(
         inputs=[os.fspath(path) for path in inputs],
         models=[os.fspath(path) for path in models],
@@ -164,7 +153,7 @@ def make_report(
 
 
 def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]:
-    """Return a report of the sections that can be made, and why others were left out."""
+    """Return a report of the possible sections, and the reasons why others were left out."""
     _check_kinds(inputs)
     wanted = inputs.settings.only or SECTIONS
     missing = {key: missing_inputs(SECTION_PLANS[key], inputs) for key in SECTIONS if key in wanted}
@@ -195,7 +184,7 @@ def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]
 
 
 def _check_kinds(inputs: ReportInputs) -> None:
-    """Refuse inputs that are of no use for want of a model of the right kind, or of a line."""
+    """Refuse inputs that need a model of another kind, and lines that do not exist."""
     if inputs.table is not None and not inputs.of_kind(*PHRASE_KINDS):
         raise _wrong_kind(f"{inputs.table}: as a phrase table", PHRASE_KINDS, inputs.models)
     settings, source = inputs.settings, inputs.source
@@ -212,7 +201,7 @@ def _check_kinds(inputs: ReportInputs) -> None:
 
 
 def _refuse_missing(missing: dict[str, list[str]], inputs: ReportInputs) -> None:
-    """Refuse, before the long work, a section that was asked for and lacks an input."""
+    """Refuse a section that was asked for and lacks an input."""
     for key, names in missing.items():
         kinds = SECTION_PLANS[key].kinds
         if len(names) == 1 and kinds and inputs.models and not inputs.of_kind(*kinds):
@@ -232,7 +221,7 @@ def _join(names: Sequence[str]) -> str:
 
 
 def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
-    """Yield the names and values of the inputs for the head of the page."""
+    """Yield the names and values of the inputs, for the top of the page."""
     if inputs.table is not None:
         choice = inputs.table_choice
         long = f"{choice.num_long:,} source phrases of {inputs.settings.long} words or more"
@@ -248,14 +237,11 @@ def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
     for references in inputs.references:
         yield "references", f"{references.path}: {len(references.texts):,} sentences"
     for system in inputs.systems:
-        yield "translations", f"{system.name}: {system.sentences.path}"
-    settings = inputs.settings
-    for name, path in (
-        ("tuning report", settings.tuning_report),
-        ("experiment", settings.experiment),
-    ):
-        if path is not None:
-            yield name, path
+        yield "translations", f"{system.name}: {system.text.path}"
+    if inputs.settings.tuning_report is not None:
+        yield "tuning report", inputs.settings.tuning_report
+    if inputs.settings.experiment is not None:
+        yield "experiment", inputs.settings.experiment
     yield "seed", str(inputs.settings.seed)
     yield "made by", f"phrasescore {__version__}"
 
@@ -266,18 +252,16 @@ def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
 def _check_folder(folder: str, inputs: Sequence[str]) -> None:
     """Check, before the long work, that a report may be written.
 
-    :param inputs: paths of the files and folders that it is made from.
-    :raises PhrasescoreError: if the folder holds anything but an older report, if the folder above
-        it is missing or not writable, or if the report would replace an input.
+    :param inputs: paths of the inputs, which must not be replaced.
     """
     target = Path(os.path.abspath(folder))
-    above = target.parent
+    parent = target.parent
     if not target.name:
         raise PhrasescoreError(f"{folder}: expected the name of a folder for the report")
-    if not above.is_dir():
-        raise PhrasescoreError(f"{folder}: cannot write: there is no folder {above}")
-    if not os.access(above, os.W_OK):
-        raise PhrasescoreError(f"{folder}: cannot write: the folder {above} may not be written to")
+    if not parent.is_dir():
+        raise PhrasescoreError(f"{folder}: cannot write: there is no folder {parent}")
+    if not os.access(parent, os.W_OK):
+        raise PhrasescoreError(f"{folder}: cannot write: the folder {parent} may not be written to")
     if not os.path.lexists(target):
         return
     if target.is_symlink() or not target.is_dir():
@@ -292,7 +276,7 @@ def _check_folder(folder: str, inputs: Sequence[str]) -> None:
 
 
 def _is_report(folder: Path) -> bool:
-    """Return whether a folder has the names of a report, and nothing else."""
+    """Return whether a folder has exactly the names of a report."""
     data = folder / DATA
     return (
         set(os.listdir(folder)) == _NAMES
@@ -302,10 +286,7 @@ def _is_report(folder: Path) -> bool:
 
 
 def _write(report: Report, folder: StrPath) -> int:
-    """Write the page and its data; return the bytes of the page.
-
-    :raises PhrasescoreError: if they cannot be written, or the report cannot be drawn.
-    """
+    """Write the page and its data; return the bytes of the page."""
     page = render_page(report).encode(errors=ENCODE_ERRORS)
     with writing_folder(os.path.abspath(folder)) as new:
         write_data(report, new)

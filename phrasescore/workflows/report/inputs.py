@@ -1,4 +1,4 @@
-"""The inputs of a report: files that are read, and checked against one another, before the work."""
+"""The inputs of a report, read and checked before the long work."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -13,30 +13,26 @@ from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
 from moses_integration.table_line import joint_count
 from phrasescore.config.toml_file import read_toml
 from phrasescore.errors import ArgumentError, DataError
+from phrasescore.evaluation.comparison import ComparedSystem, Comparison
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
 from phrasescore.io.text import decode, is_stream, read_lines, split_words
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.report.table_choice import (
-    TableChoice,
-    TablePair,
-    choose_from_table,
-)
+from phrasescore.report.table_choice import TableChoice, TablePair, choose_from_table
 from phrasescore.report.tuning import TuneReport, read_tune_report
-from phrasescore.workflows.report.systems import Measured, SystemText, measure
 from phrasescore.workflows.text_checks import warn_of_lengths
 
 # Kinds of networks that score the pairs of a phrase table.
 PHRASE_KINDS = ("encoder-decoder",)
-# The table's scores p(target | source) and p(source | target), from 1, in Moses' order: p(f|e)
-# lex(f|e) p(e|f) lex(e|f), with f the source.
+# Numbers of the table's scores p(target | source) and p(source | target), from 1. Moses' order is
+# p(f|e) lex(f|e) p(e|f) lex(e|f), with f the source.
 _DIRECT, _INVERSE = 3, 1
-# Source phrases of each of the two tables of preferences, as in the paper.
+# Number of frequent and of rare source phrases whose targets are listed, as in the paper.
 _SOURCES = 10
 
 
 class NamedModel(NamedTuple):
-    """A trained model, and its name in the report."""
+    """A trained model with its name in the report."""
 
     name: str
     checkpoint: Checkpoint
@@ -49,7 +45,7 @@ class NamedModel(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSettings:
-    """The paths and sizes of a report, and the machine for it; see `make_report`."""
+    """The arguments of `make_report`."""
 
     # Phrase tables and n-best lists.
     inputs: Sequence[str]
@@ -85,10 +81,11 @@ class ReportSettings:
 
 @dataclass(frozen=True)
 class ReportInputs:
-    """All inputs, read but for the table, whose path is here."""
+    """All inputs; the table is read later."""
 
+    # Path of the phrase table.
     table: str | None
-    systems: list[SystemText]
+    systems: list[ComparedSystem]
     source: Sentences | None
     references: list[Sentences]
     models: list[NamedModel]
@@ -98,7 +95,7 @@ class ReportInputs:
     settings: ReportSettings
 
     def of_kind(self, *kinds: str) -> list[NamedModel]:
-        """Return the models of some kinds, in the order given."""
+        """Return the models of some kinds, in their order."""
         return [model for model in self.models if model.kind in kinds]
 
     def phrase_models(self) -> list[NamedModel]:
@@ -112,9 +109,9 @@ class ReportInputs:
 
     @cached_property
     def table_choice(self) -> TableChoice:
-        """The chosen lines of the table, which is read at the first use, once, as a stream.
+        """The chosen lines of the table, which is read once, as a stream.
 
-        :raises DataError: if the file is no phrase table, or lacks a score that a model needs.
+        :raises DataError: if the file is not a phrase table, or lacks a score that a model needs.
         """
         assert self.table is not None
         columns = [self.table_column(model) for model in self.of_kind(*PHRASE_KINDS)]
@@ -134,16 +131,15 @@ class ReportInputs:
             )
 
     @cached_property
-    def measured(self) -> Measured:
-        """BLEU of the systems."""
-        return measure(self.systems, self.references)
+    def comparison(self) -> Comparison:
+        """The systems, with the references and the source."""
+        return Comparison(self.systems, self.references, self.source)
 
 
 def read_inputs(settings: ReportSettings) -> ReportInputs:
-    """Read all inputs but the table, and check that they go together.
+    """Read all inputs except the table, and check that they fit together.
 
-    :raises ArgumentError: if there are two tables, or two systems of one name.
-    :raises PhrasescoreError: if a file is not of the kind, or not of the length, expected.
+    :raises ArgumentError: if there are two tables, or two systems with the same name.
     """
     for path in settings.texts():
         if is_stream(path):
@@ -155,35 +151,32 @@ def read_inputs(settings: ReportSettings) -> ReportInputs:
     names = [*map(os.path.basename, lists), *(name for name, _ in settings.translations)]
     if len(set(names)) < len(names):
         raise ArgumentError(f"two systems have one name: {', '.join(names)}")
-    tuning, experiment = settings.tuning_report, settings.experiment
-    results = (
-        None if tuning is None else read_tune_report(tuning),
-        None if experiment is None else read_toml(experiment),
-    )
+    tuning = None if settings.tuning_report is None else read_tune_report(settings.tuning_report)
+    experiment = None if settings.experiment is None else read_toml(settings.experiment)
     models = _load_models(settings.models)
     references = [read_sentences(path) for path in settings.references]
     source = None if settings.source is None else read_sentences(settings.source, is_source=True)
-    systems = [read_sentences(path) for _, path in settings.translations]
-    systems = [*(_read_first_best(path, settings.progress) for path in lists), *systems]
-    texts = [*references, *systems, *([] if source is None else [source])]
+    translations = [read_sentences(path) for _, path in settings.translations]
+    translations = [*(_read_first_best(path, settings.progress) for path in lists), *translations]
+    texts = [*references, *translations, *([] if source is None else [source])]
     if texts:
         check_aligned(texts)
-    for system in systems if references else ():
-        words, reference_words = (sum(map(len, text.words)) for text in (system, references[0]))
-        warn_of_lengths(system.path, words, reference_words)
+    for text in translations if references else ():
+        warn_of_lengths(text.path, text.num_words, references[0].num_words)
     return ReportInputs(
         tables[0] if tables else None,
-        [SystemText(*both) for both in zip(names, systems, strict=True)],
+        [ComparedSystem(name, [text]) for name, text in zip(names, translations, strict=True)],
         source,
         references,
         models,
-        *results,
+        tuning,
+        experiment,
         settings,
     )
 
 
 def _load_models(paths: Sequence[str]) -> list[NamedModel]:
-    """Return the models, named by the last parts of their paths, or by the paths if ambiguous."""
+    """Return the models, named by their folders, or by their paths if folders have equal names."""
     names = [os.path.basename(os.path.abspath(path)) for path in paths]
     if len(set(names)) < len(names):
         names = list(paths)
@@ -193,11 +186,11 @@ def _load_models(paths: Sequence[str]) -> list[NamedModel]:
 
 
 def _is_nbest(path: str) -> bool:
-    """Return whether a file begins as an n-best list does, and as no phrase table can.
+    """Return whether a file is an n-best list, by its first line, and not a phrase table.
 
-    A source phrase may be a number, but the scores of a table have no names.
+    A source phrase may be a number, but only the scores of an n-best list have names.
 
-    :raises DataError: if the file cannot be read, is empty, or is of neither kind.
+    :raises DataError: if it is neither.
     """
     first = next(read_lines(path), None)
     if first is None:
@@ -211,20 +204,17 @@ def _is_nbest(path: str) -> bool:
 
 
 def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:
-    """Return the first hypothesis of each list.
-
-    :raises DataError: if a sentence has no list.
-    """
+    """Return the first hypothesis of each list; all sentences must have one."""
     sentences = Sentences(path, [], [])
     with Meter("n-best lists", "hypotheses", progress, lines_of=path) as meter:
-        for expected, found in enumerate(read_nbest(path)):
-            if found.id != expected:
-                problem = f"expected id {expected}, found {found.id}: a sentence has no hypotheses"
-                raise DataError(path, found.first_line, problem)
-            words = split_words(decode(path, found.first_line, found.hypotheses[0]))
+        for expected, nbest in enumerate(read_nbest(path)):
+            if nbest.id != expected:
+                problem = f"expected id {expected}, found {nbest.id}: a sentence has no hypotheses"
+                raise DataError(path, nbest.first_line, problem)
+            words = split_words(decode(path, nbest.first_line, nbest.hypotheses[0]))
             sentences.texts.append(" ".join(words))
             sentences.words.append(words)
-            meter.update(len(found.raws))
+            meter.update(len(nbest.raws))
     return sentences
 
 
@@ -233,7 +223,7 @@ def _table_pairs(
 ) -> Iterator[TablePair]:
     """Yield the pairs of a table with their scores and counts.
 
-    :param num_scores: least number of scores of a line.
+    :param num_scores: smallest number of scores of a line.
     :raises DataError: on reaching a line with fewer scores.
     """
     for line in lines:

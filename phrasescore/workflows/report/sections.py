@@ -1,4 +1,4 @@
-"""The sections of a report: the inputs that each one needs, and how it is made of them."""
+"""The sections of a report: the inputs that each one needs, and the function that makes it."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -6,16 +6,9 @@ from typing import NamedTuple
 
 import torch
 
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import usable_threads
 from phrasescore.errors import DataError
-from phrasescore.evaluation.breakdowns import (
-    Breakdown,
-    count_unknown,
-    group_by_length,
-    group_by_unknown_words,
-)
-from phrasescore.evaluation.sentences import Sentences
+from phrasescore.evaluation.breakdowns import shortlists_by_side
 from phrasescore.features.neural import NeuralScore
 from phrasescore.generation.generator import Generator
 from phrasescore.generation.sampling import (
@@ -27,53 +20,42 @@ from phrasescore.generation.sampling import (
 from phrasescore.progress import Meter
 from phrasescore.records import PhrasePair
 from phrasescore.report.blocks import Section
-from phrasescore.report.maps import Vectors, map_section
-from phrasescore.report.preferences import SAMPLES, preference_section, sample_section
-from phrasescore.report.representations import ENCODES_WHOLE, text_vectors, word_vectors
-from phrasescore.report.results import experiment_section, tuning_section
-from phrasescore.report.score_scatter import score_section
-from phrasescore.report.sentence_choice import (
+from phrasescore.report.maps import ENCODES_WHOLE, Vectors, map_section, text_vectors, word_vectors
+from phrasescore.report.phrases import SAMPLES, preference_section, sample_section, score_section
+from phrasescore.report.results import experiment_section, training_section, tuning_section
+from phrasescore.report.sentences import (
     SentencePair,
     Words,
+    alignment_section,
     draw_sentences,
     draw_texts,
     note_long_pairs,
     note_long_texts,
     note_unknown_words,
+    soft_parse_section,
 )
-from phrasescore.report.sentence_figures import alignment_section, soft_parse_section
-from phrasescore.report.shown_text import shown
-from phrasescore.report.training_curves import training_section
-from phrasescore.report.translation_scores import (
-    ComparedTexts,
-    difference_section,
-    translation_section,
-)
-from phrasescore.workflows.experiment.table import SEED, TRIALS
+from phrasescore.report.translations import difference_section, translation_section
 from phrasescore.workflows.report.inputs import (
     PHRASE_KINDS,
     NamedModel,
     ReportInputs,
 )
-from phrasescore.workflows.report.systems import SAMPLES as BOOTSTRAP_SAMPLES
-from phrasescore.workflows.report.systems import measure_groups
-from tuning.bleu import sentence_bleu
 
 # Kinds of networks that have a figure for a sentence.
 SENTENCE_KINDS = ("attention", "grconv")
-# Sentences drawn for these figures, unless the user says how many.
+# Default number of sentences drawn for these figures.
 _SENTENCES = 5
 # Sentence lengths per group of BLEU by length.
 _GROUP_WIDTH = 10
 
 
 class MadeSection(NamedTuple):
-    """A section, or None where it was left out."""
+    """A section, or None if it was left out."""
 
     section: Section | None
-    # Why it, or a part of it, was left out.
+    # Reasons why the section, or a part of it, was left out.
     reasons: Sequence[str] = ()
-    # Doubts about the section that was made.
+    # Notes on the section for the reader.
     notes: Sequence[str] = ()
 
 
@@ -81,14 +63,14 @@ class SectionPlan(NamedTuple):
     """The needs of a section, and the function that makes it."""
 
     make: Callable[[ReportInputs], MadeSection]
-    # Names of inputs, among those of `missing_inputs`.
+    # Names of inputs, as in `missing_inputs`.
     needs: tuple[str, ...] = ()
-    # Kinds of models of which there has to be one; empty where no model is needed.
+    # Kinds of models, one of which is needed; empty if no model is.
     kinds: tuple[str, ...] = ()
 
 
 def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
-    """Return the inputs that a section needs and that were not given, as the page names them."""
+    """Return the names of the missing inputs of a section."""
     is_given = {
         "TABLE": inputs.table is not None,
         "--source": inputs.source is not None,
@@ -115,47 +97,15 @@ _TWO_SYSTEMS = "translations by two systems (--translation or NBEST)"
 
 
 def _make_translations(inputs: ReportInputs) -> MadeSection:
-    seed = inputs.settings.seed
-    groups = [measure_groups(inputs.measured, each, seed) for each in _group_sentences(inputs)]
-    tests = ""
-    if len(inputs.systems) > 1:
-        tests = (
-            "p: how often chance alone makes such a difference from the first system, by "
-            f"approximate randomization over sentences ({TRIALS:,} trials, seed {SEED}). ±: of 95% "
-            f"of {BOOTSTRAP_SAMPLES:,} bootstrap samples."
-        )
-    return MadeSection(translation_section(inputs.measured.scores, groups, tests))
-
-
-def _group_sentences(inputs: ReportInputs) -> list[Breakdown]:
-    """Group the sentences by length, and by the words that the first model does not know."""
-    sides: list[tuple[str, Sequence[Words]]] = [("reference", inputs.references[0].words)]
-    if inputs.source is not None:
-        sides.insert(0, ("source", inputs.source.words))
-    groups = [group_by_length(side, list(map(len, words)), _GROUP_WIDTH) for side, words in sides]
-    for model in inputs.models[:1]:
-        known = {
-            "source": model.checkpoint.table_source_vocabulary,
-            "reference": model.checkpoint.table_target_vocabulary,
-        }
-        for side, words in sides:
-            if side == "reference" or model.kind not in LANGUAGE_MODELS:
-                counts = count_unknown(known[side], words)
-                groups += group_by_unknown_words(f"{side}, to {model.name}", counts)
-    return groups
+    comparison = inputs.comparison
+    breakdowns = [comparison.by_length(side, _GROUP_WIDTH) for side in comparison.sides]
+    for name, checkpoint in inputs.models[:1]:
+        breakdowns += comparison.by_unknown_words(shortlists_by_side(checkpoint), name)
+    return MadeSection(translation_section(comparison, breakdowns, inputs.settings.seed))
 
 
 def _make_differences(inputs: ReportInputs) -> MadeSection:
-    def shown_lines(sentences: Sentences) -> list[str]:
-        return list(map(shown, sentences.words))
-
-    texts = ComparedTexts(
-        None if inputs.source is None else shown_lines(inputs.source),
-        shown_lines(inputs.references[0]),
-        [shown_lines(system.sentences) for system in inputs.systems],
-    )
-    scores = 100 * sentence_bleu(inputs.measured.statistics)
-    return MadeSection(difference_section(inputs.measured.scores, scores.tolist(), texts))
+    return MadeSection(difference_section(inputs.comparison))
 
 
 # Results of other commands
@@ -216,7 +166,7 @@ def _make_scores(inputs: ReportInputs) -> MadeSection:
 
 
 def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair]) -> list[float]:
-    """Return a network's log-probability of each pair, a natural logarithm."""
+    """Return a network's log-probability of each pair."""
     settings = inputs.settings
     torch.set_num_threads(1)  # the scorer has threads of its own
     threads = usable_threads(settings.threads)
@@ -228,10 +178,7 @@ def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair])
 def _draw(
     inputs: ReportInputs, model: NamedModel, sources: Sequence[Words]
 ) -> list[list[CountedSample]]:
-    """Return the distinct targets that a network draws for each source, by falling log p.
-
-    Draws without an end within the length allowed are left out.
-    """
+    """Return the distinct finished samples of each source, by falling log-probability."""
     settings = inputs.settings
     torch.set_num_threads(usable_threads(settings.threads))
     generator = Generator([model.checkpoint], settings.device)
@@ -258,7 +205,7 @@ def _make_phrases(inputs: ReportInputs) -> MadeSection:
     if not phrases:
         problem = f"the table has no source phrase of {inputs.settings.long} words or more"
         return MadeSection(None, [f"{problem} (--long takes shorter ones)"])
-    # The map labels the first points first, and those of a sorted table all begin alike.
+    # Shuffle: the map labels the first points first, and in a sorted table they begin alike.
     phrases = random.Random(seed).sample(phrases, len(phrases))
     sets = [
         text_vectors("phrases", name, number, checkpoint, phrases)
@@ -269,7 +216,7 @@ def _make_phrases(inputs: ReportInputs) -> MadeSection:
 
 def _make_sentences(inputs: ReportInputs) -> MadeSection:
     assert inputs.source is not None
-    # With a table, the networks that score phrases are taken for networks of phrases alone.
+    # With a table, networks that score phrases are taken to be trained on phrases only.
     kinds = [kind for kind in ENCODES_WHOLE if inputs.table is None or kind not in PHRASE_KINDS]
     settings = inputs.settings
     sets, reasons, notes = [], [], []
@@ -315,13 +262,13 @@ def _make_parses(inputs: ReportInputs) -> MadeSection:
 
 
 def _choose_sentences(inputs: ReportInputs) -> tuple[list[SentencePair], list[str]]:
-    """Return the sentences to show, and why named lines, or all, are left out.
+    """Return the sentences to show, and the reasons why lines are left out.
 
-    Their translations are the references, else those of the first system, else empty.
+    Their translations are the references, or those of the first system, or empty.
     """
     assert inputs.source is not None
     settings, source = inputs.settings, inputs.source.words
-    given = [*inputs.references, *(system.sentences for system in inputs.systems)]
+    given = [*inputs.references, *(system.text for system in inputs.systems)]
     sides: list[Sequence[Words]] = [source, *(text.words for text in given[:1])]
     reasons = []
     if settings.lines is None:

@@ -195,13 +195,13 @@ def test_show_reports_a_table_as_aligned_text(tiny_table: Path) -> None:
         "lines extracted once  2 (50.0%)\n"
         "lines without counts  0\n"
         "\n"
-        "  words          source phrases          target phrases\n"
-        "      1               1   25.0%               1   25.0%\n"
-        "      2               3   75.0%               3   75.0%\n"
+        "words  source phrases         target phrases\n"
+        "    1               1  25.0%               1  25.0%\n"
+        "    2               3  75.0%               3  75.0%\n"
         "\n"
-        " column        lowest       highest    mean of ln\n"
-        "      1          0.25             1       -0.8664\n"
-        "      2         0.125           0.5       -1.0397\n"
+        "column  lowest  highest  mean of ln\n"
+        "     1    0.25        1     -0.8664\n"
+        "     2   0.125      0.5     -1.0397\n"
     )
 
 

@@ -55,13 +55,13 @@ def test_the_text_tells_sizes_coverage_curve_and_fingerprints(folder: Path) -> N
     for part in [
         "p(source | target)",
         "hidden_size 4",
-        f"parameters  {checkpoint.num_parameters:,}",
+        f"parameters   {checkpoint.num_parameters:,}",
         "the target side: shortlist of 2 words, 93.12% of the training data's words",
         "the source side: shortlist of 3 words, 100.00% of the corpus c.fr's words",
         "1,234 distinct",
         "f00d",
         checkpoint.fingerprint,
-        "        10       0.5       3.2500                 20.500",
+        "    10      0.5       3.2500                 20.500",
         "best: after update 10",
     ]:
         assert part in text

@@ -95,7 +95,7 @@ def test_a_container_may_have_less_time_than_cores(
         (["A", "B"], "13.0", True, True, "A (81,920 MiB), B (81,920 MiB)"),
         ([], None, False, False, "none"),
         ([], "13.0", False, False, "none"),
-        ([], None, True, False, "there is one, but this torch is built for CPUs alone"),
+        ([], None, True, False, "there is one, but this torch is built for CPUs only"),
         ([], "13.0", True, False, "there is one, but torch, built for CUDA 13.0, cannot use it"),
     ],
 )

@@ -63,8 +63,8 @@ def test_names_may_have_bytes_that_are_no_text(folder: Folder) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"points": 0}, "--points: expected 1 or more, got 0"),
-        ({"lines": [2, 0]}, "--lines: expected 1 or more, got 0"),
+        ({"points": 0}, "--points: expected at least 1, got 0"),
+        ({"lines": [2, 0]}, "--lines: expected at least 1, got 0"),
         ({"lines": [1], "sentences": 2}, "--sentences draws lines, and --lines names them"),
         ({"sentences": 2}, "--sentences and --lines need --source"),
         ({"only": ["weights"]}, "--only: expected one of translations, differences, "),

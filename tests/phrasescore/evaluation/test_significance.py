@@ -5,9 +5,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from phrasescore.evaluation.metrics import build_metric, compare
-from tuning.bleu import Bleu, CorpusBleu
-from tuning.significance import randomization_p_value
+from phrasescore.evaluation.metrics import build_metric
+from phrasescore.evaluation.significance import (
+    PairedTest,
+    bootstrap_spread,
+    randomization_p_value,
+    run_paired_test,
+)
+from tuning.bleu import Bleu, BleuScore, CorpusBleu
 
 
 def texts(seed: int, spoilt: float) -> list[list[str]]:
@@ -33,7 +38,8 @@ def test_of_one_replica_it_is_the_test_of_sacrebleu(spoilt: float) -> None:
         metric, statistics(metric, [first]), statistics(metric, [second]), trials=4000, seed=1
     )
     lines = [[" ".join(words) for words in system] for system in (references, first, second)]
-    theirs = compare([build_metric("bleu", [lines[0]], "none")], lines[1:], "approximate", 4000, 1)
+    metrics = [build_metric("bleu", [lines[0]], "none")]
+    theirs = run_paired_test(PairedTest("approximate", 4000, 1), metrics, lines[1:])
     expected = theirs[0].systems[1].p_value
     assert expected is not None
     # Four deviations of the difference of two such estimates.
@@ -99,3 +105,17 @@ def test_systems_of_other_sentences_are_refused() -> None:
     stats = np.ones((1, 5, 9))
     with pytest.raises(ValueError, match="expected the same sentences"):
         randomization_p_value(CorpusBleu(), stats, stats[:, :4], trials=10, seed=1)
+
+
+def test_a_spread_is_that_of_bleu_over_samples_drawn_one_by_one() -> None:
+    metric = Bleu([texts(1, 0)])
+    sample = statistics(metric, [texts(2, 0.3)])[:, :5]
+    (spread,) = bootstrap_spread(metric, sample, seed=3)
+    numbers = np.random.default_rng(7)
+    scores = [
+        100 * BleuScore.of(sample[0][numbers.integers(5, size=5)].sum(axis=0)).bleu
+        for _ in range(4000)
+    ]
+    # Two estimates of a deviation, from 1000 and 4000 samples, agree within some percent.
+    assert spread == pytest.approx(1.96 * np.std(scores), rel=0.1)
+    assert bootstrap_spread(metric, sample[:, :1], seed=3) == [0.0]

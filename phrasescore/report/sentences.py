@@ -1,9 +1,11 @@
-"""Figures of a sentence by a network: attention matrices and soft parses.
+"""The sentences that a report shows: their choice, attention matrices and soft parses.
 
 Attention as in Bahdanau et al. (2014), figure 3; soft parses as in Cho et al. (2014b), section 4.2.
 """
 
+import random
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,9 +14,13 @@ from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.grconv import GrconvNetwork
-from phrasescore.report.blocks import Matrix, Pyramid, Section
-from phrasescore.report.sentence_choice import SentencePair, Words
-from phrasescore.report.shown_text import shown
+from phrasescore.report.blocks import Matrix, Pyramid, Section, shown
+
+Words = tuple[str, ...]
+
+# Lengths, in words, of sentences whose figures are legible. Others are drawn only if there are too
+# few of these.
+_LEGIBLE = range(5, 26)
 
 _END = "</s>"
 
@@ -32,13 +38,74 @@ made of both. Where the shares are near 0 and 1 a tree can be seen, which nobody
 network."""
 
 
+class SentencePair(NamedTuple):
+    """A source sentence and a translation of it."""
+
+    # Line of the source file, from 1.
+    number: int
+    source: Words
+    # Empty if there is no translation.
+    target: Words
+
+
+def draw_sentences(sides: Sequence[Sequence[Words]], count: int, seed: int) -> list[int]:
+    """Return the sorted indexes of at most ``count`` sentences that have no empty side.
+
+    :param sides: aligned texts.
+    """
+    usable = [index for index, words in enumerate(zip(*sides, strict=True)) if all(words)]
+    legible = [index for index in usable if all(len(side[index]) in _LEGIBLE for side in sides)]
+    drawn_from = legible if len(legible) >= count else usable
+    generator = random.Random(f"{seed} sentences")
+    return sorted(generator.sample(drawn_from, min(count, len(drawn_from))))
+
+
+def draw_texts(sentences: Sequence[Words], count: int, seed: int) -> list[Words]:
+    """Return at most ``count`` distinct sentences with words, in the order of the text."""
+    texts = [words for words in dict.fromkeys(sentences) if words]
+    if len(texts) <= count:
+        return texts
+    indexes = random.Random(f"{seed} map").sample(range(len(texts)), count)
+    return [texts[index] for index in sorted(indexes)]
+
+
+def note_long_pairs(name: str, checkpoint: Checkpoint, pairs: Sequence[SentencePair]) -> list[str]:
+    """Return a note for each sentence that is longer than the sentences of the training data."""
+    longest = checkpoint.config.training.max_length
+    lengths = [max(len(pair.source), len(pair.target)) for pair in pairs]
+    return [
+        f"sentence {pair.number:,} has {words} words, and {name} was trained on at most {longest}"
+        for pair, words in zip(pairs, lengths, strict=True)
+        if words > longest
+    ]
+
+
+def note_long_texts(name: str, checkpoint: Checkpoint, texts: Sequence[Words]) -> list[str]:
+    """Return a note if sentences are longer than the sentences of the training data."""
+    too_long = sum(len(words) > checkpoint.config.training.max_length for words in texts)
+    return [f"{too_long:,} sentences are longer than {name} was trained on"] if too_long else []
+
+
+def note_unknown_words(name: str, checkpoint: Checkpoint, texts: Sequence[Words]) -> list[str]:
+    """Return a note if a model knows less than half of the words of the texts."""
+    words = [word for text in texts for word in text]
+    known = sum(word in checkpoint.source_vocabulary for word in words)
+    if known * 2 >= len(words):
+        return []
+    problem = f"{name} knows {known:,} of the {len(words):,} words that it reads"
+    return [f"{problem}: was it trained on this language, and text split like this?"]
+
+
+# Figures
+
+
 def alignment_section(
     models: Sequence[tuple[str, Checkpoint]], sentences: Sequence[SentencePair], given: str
 ) -> Section:
     """Return one attention matrix per sentence and model.
 
     :param models: names and networks of the kind attention.
-    :param given: describes the translations, as "the references".
+    :param given: a description of the translations, such as "the references".
     """
     blocks = tuple(
         Matrix(
@@ -71,7 +138,7 @@ def attention_weights(
     with torch.inference_mode():
         alphas = network.alignments(batch_pairs([pair]))[0].double().clamp(0.0, 1.0).numpy()
     alphas[:-1] = alphas[:-1][::step].copy()
-    # A word that is read has the sum of its pieces, one that is predicted their mean.
+    # The weight of a source word is the sum over its subwords, that of a target word their mean.
     for axis, (vocabulary, words) in enumerate(
         [(checkpoint.target_vocabulary, predicted), (checkpoint.source_vocabulary, read)]
     ):
@@ -107,10 +174,10 @@ def soft_parse_section(
 def soft_parse(
     checkpoint: Checkpoint, words: Sequence[str]
 ) -> tuple[tuple[tuple[float, float, float], ...], ...]:
-    """Return the shares of a new activation, of the left and of the right child, per unit.
+    """Return the shares of a new activation, of the left and of the right child.
 
-    :return: by level, from the lowest, and by unit, from the left; a unit of the lowest level is a
-        word, or a piece of one.
+    :return: by level, from the lowest, and by unit, from the left. The units of the lowest level
+        are words or subwords.
     """
     network = checkpoint.model
     assert isinstance(network, GrconvNetwork)
@@ -122,7 +189,7 @@ def soft_parse(
 
 
 def _sides(sentence: SentencePair, checkpoint: Checkpoint) -> tuple[Words, Words]:
-    """Return the side that a network reads, and the one that it predicts."""
+    """Return the side that a network reads, and the side that it predicts."""
     if checkpoint.reverse:
         return sentence.target, sentence.source
     return sentence.source, sentence.target
@@ -140,7 +207,7 @@ def _caption(checkpoint: Checkpoint, read: Sequence[str], predicted: Sequence[st
 def _unknown_words(
     checkpoint: Checkpoint, read: Sequence[str], predicted: Sequence[str] = ()
 ) -> str:
-    """Return a sentence that lists the unknown words, an empty text where all are known."""
+    """Return a sentence that lists the unknown words; empty if there are none."""
     unknown = [word for word in read if word not in checkpoint.source_vocabulary]
     unknown += [word for word in predicted if word not in checkpoint.target_vocabulary]
     if not unknown:

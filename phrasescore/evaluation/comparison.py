@@ -1,0 +1,264 @@
+"""Systems measured against the same references.
+
+`evaluate`, `report` and the table of an experiment print what a `Comparison` computes. Its BLEU is
+multi-bleu.perl's: of text as it is split, without smoothing, and from 0 to 100.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import numpy as np
+from sacrebleu.metrics.base import Metric
+
+from phrasescore.arguments import Tokenizer
+from phrasescore.errors import DataError
+from phrasescore.evaluation.breakdowns import (
+    Breakdown,
+    count_unknown,
+    group_by_length,
+    group_by_unknown_words,
+)
+from phrasescore.evaluation.metrics import PackageMetric, build_metric
+from phrasescore.evaluation.plugin_metric import PluginMetric
+from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
+from phrasescore.evaluation.significance import (
+    SAMPLES,
+    PairedComparison,
+    PairedTest,
+    bootstrap_spread,
+    randomization_p_value,
+    run_paired_test,
+)
+from phrasescore.plugins import Plugin
+from phrasescore.vocabulary import Vocabulary
+from tuning.bleu import Bleu, BleuScore, bleu, sentence_bleu
+from tuning.metric import Statistics
+
+# Exchanges of the significance test, and its seed.
+TRIALS = 10_000
+SEED = 12345
+
+
+class ComparedSystem(NamedTuple):
+    """The translations of a system."""
+
+    name: str
+    # One text, or one for each tuning run (replica) of the system.
+    replicas: Sequence[Sentences]
+
+    @property
+    def text(self) -> Sentences:
+        """The translations of the first replica."""
+        return self.replicas[0]
+
+
+@dataclass(frozen=True, slots=True)
+class SystemScore:
+    """BLEU of a system, and its difference from the baseline."""
+
+    name: str
+    # BLEU of each replica.
+    scores: tuple[float, ...]
+    # Words of the translations of the first replica, divided by words of the reference.
+    length_ratio: float
+    # Difference of the mean from the baseline's, and its p-value by approximate randomization; None
+    # for the baseline, or without one.
+    difference: float | None = None
+    p_value: float | None = None
+
+    @property
+    def mean(self) -> float:
+        """The mean of the replicas' scores."""
+        return float(np.mean(self.scores))
+
+    @property
+    def deviation(self) -> float | None:
+        """The sample standard deviation of the replicas' scores; None for a single replica."""
+        return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupScore:
+    """BLEU of a group of sentences."""
+
+    label: str
+    sentences: int
+    # By system.
+    bleu: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BreakdownScores:
+    """BLEU of all groups of a breakdown, each measured as a corpus of its own."""
+
+    title: str
+    groups: tuple[GroupScore, ...]
+
+
+class Comparison:
+    """Systems with their references, and everything that is computed from them, when it is asked.
+
+    All but `scores` take the first replica of each system.
+
+    :param references: one or more sets.
+    :param source: for breakdowns.
+    :param has_baseline: whether the first system is the one that the others are compared with.
+    :raises DataError: if a text has fewer lines than another one.
+    """
+
+    def __init__(
+        self,
+        systems: Sequence[ComparedSystem],
+        references: Sequence[Sentences],
+        source: Sentences | None = None,
+        *,
+        has_baseline: bool = True,
+    ) -> None:
+        self.systems = systems
+        self.references = references
+        self.source = source
+        self._has_baseline = has_baseline
+        # The texts whose words sentences are grouped by.
+        self.sides = {"reference": references[0]}
+        if source is not None:
+            self.sides = {"source": source, **self.sides}
+        translations = [text for system in systems for text in system.replicas]
+        check_aligned([*references, *translations, *self.sides.values()])
+        self.metric = Bleu([text.words for text in references])
+
+    @classmethod
+    def read(
+        cls,
+        systems: Sequence[tuple[str, Sequence[str]]],
+        references: Sequence[str],
+        source: str | None = None,
+        *,
+        has_baseline: bool = True,
+    ) -> Self:
+        """Read all texts from files.
+
+        :param systems: names, and the file of each replica.
+        :raises DataError: if a file is not as `read_sentences` expects, or texts differ in length.
+        """
+        return cls(
+            references=[read_sentences(path) for path in references],
+            systems=[
+                ComparedSystem(name, [*map(_read_translations, paths)]) for name, paths in systems
+            ],
+            source=None if source is None else read_sentences(source, is_source=True),
+            has_baseline=has_baseline,
+        )
+
+    @cached_property
+    def _statistics(self) -> list[Statistics]:
+        """By system: ``(replicas, sentences, num_stats)``."""
+        segments = range(self.metric.num_segments)
+        return [
+            np.array([self.metric.statistics(text.words, segments) for text in system.replicas])
+            for system in self.systems
+        ]
+
+    @cached_property
+    def _first_statistics(self) -> Statistics:
+        """Of the first replicas: ``(systems, sentences, num_stats)``."""
+        return np.array([statistics[0] for statistics in self._statistics])
+
+    def multi_bleu(self) -> list[BleuScore]:
+        """Return BLEU with its parts, by system."""
+        return [BleuScore.of(statistics[0].sum(axis=0)) for statistics in self._statistics]
+
+    @cached_property
+    def scores(self) -> list[SystemScore]:
+        """BLEU of each system and replica, and the test of its difference from the baseline."""
+        return list(self._score_systems())
+
+    def _score_systems(self) -> Iterator[SystemScore]:
+        baseline = None
+        for system, statistics, whole in zip(
+            self.systems, self._statistics, self.multi_bleu(), strict=True
+        ):
+            scores = tuple((100 * bleu(statistics.sum(axis=1))).tolist())
+            ratio = whole.length / whole.reference_length if whole.reference_length else 0.0
+            score = SystemScore(system.name, scores, ratio)
+            if baseline is None:
+                baseline = score
+            elif self._has_baseline:
+                p_value = randomization_p_value(
+                    self.metric, self._statistics[0], statistics, trials=TRIALS, seed=SEED
+                )
+                difference = score.mean - baseline.mean
+                score = SystemScore(system.name, scores, ratio, difference, p_value)
+            yield score
+
+    def sentence_scores(self) -> list[list[float]]:
+        """Return smoothed BLEU by system and sentence, 0 to 100."""
+        scores: list[list[float]] = (100 * sentence_bleu(self._first_statistics)).tolist()
+        return scores
+
+    # Metrics of sacrebleu and of plug-ins
+
+    def build_metric(
+        self, name: str, tokenize: Tokenizer = "none", plugin: Plugin | None = None
+    ) -> Metric:
+        """Return a metric against the references: bleu, chrf, chrf++, ter, or that of a plug-in."""
+        if plugin is None:
+            return build_metric(name, [text.texts for text in self.references], tokenize)
+        words = [text.words for text in self.references]
+        return PackageMetric(PluginMetric(plugin, words), len(words))
+
+    def run_test(self, test: PairedTest, metrics: Sequence[Metric]) -> list[PairedComparison]:
+        """Test each system against the first one by one of sacrebleu's paired tests."""
+        return run_paired_test(test, metrics, [system.text.texts for system in self.systems])
+
+    def confidences(self) -> list[float | None]:
+        """Return half the width of the 95% bootstrap interval of BLEU, by system."""
+        test = PairedTest("bootstrap", SAMPLES, SEED)
+        (result,) = self.run_test(test, [self.build_metric("bleu")])
+        return [system.confidence for system in result.systems]
+
+    # Groups of sentences
+
+    def by_length(self, side: str, width: int) -> Breakdown:
+        """Group the sentences by their number of words on a side."""
+        return group_by_length(side, [len(words) for words in self.sides[side].words], width)
+
+    def by_unknown_words(
+        self, shortlists: Mapping[str, Vocabulary], network: str | None = None
+    ) -> list[Breakdown]:
+        """Group the sentences by their number of unknown words on each side.
+
+        :param shortlists: by side; sides that the comparison does not have are ignored.
+        :param network: the name of the shortlists' network, for the titles.
+        """
+        breakdowns = []
+        for side, vocabulary in shortlists.items():
+            if side in self.sides:
+                counts = count_unknown(vocabulary, self.sides[side].words)
+                title = side if network is None else f"{side}, to {network}"
+                breakdowns += group_by_unknown_words(title, counts)
+        return breakdowns
+
+    def score_groups(self, breakdown: Breakdown) -> BreakdownScores:
+        """Return BLEU of each group of sentences."""
+        groups = []
+        for label, members in breakdown.groups:
+            scores = 100 * bleu(self._first_statistics[:, members].sum(axis=1))
+            groups.append(GroupScore(label, len(members), tuple(scores.tolist())))
+        return BreakdownScores(breakdown.title, tuple(groups))
+
+    def group_spreads(self, breakdown: Breakdown, seed: int) -> list[list[float]]:
+        """Return half the width of the 95% bootstrap interval of BLEU, by group and system."""
+        return [
+            bootstrap_spread(self.metric, self._first_statistics[:, members], seed)
+            for _, members in breakdown.groups
+        ]
+
+
+def _read_translations(path: str) -> Sentences:
+    text = read_sentences(path)
+    if text.texts[0].count(" ||| ") >= 3:
+        problem = "expected one translation per line, found an n-best list"
+        raise DataError(path, 1, f"{problem}: name it as --nbest")
+    return text

@@ -1,0 +1,182 @@
+"""Whether a difference between systems is chance.
+
+`randomization_p_value` is the test of reports and experiments; it also takes systems that were
+tuned several times. `run_paired_test` runs sacrebleu's tests, for any metric. `bootstrap_spread`
+gives the intervals of groups of sentences.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from sacrebleu import significance as sacrebleu
+from sacrebleu.metrics.base import Metric as SacrebleuMetric
+
+from phrasescore.arguments import PairedTestName
+from tuning.metric import Metric, Statistics
+
+# Samples that `bootstrap_spread` draws.
+SAMPLES = 1000
+# Draws that are summed at once.
+_BATCH = 250
+_SACREBLEU_NAMES = {"bootstrap": "bs", "approximate": "ar"}
+# The environment variable is the only way to set sacrebleu's seed.
+_SEED_VARIABLE = "SACREBLEU_SEED"
+
+
+# sacrebleu's paired tests
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTest:
+    """The settings of one of sacrebleu's paired tests."""
+
+    # Paired bootstrap (Koehn, 2004), or approximate randomization (Riezler and Maxwell, 2005).
+    kind: PairedTestName
+    # Number of samples.
+    trials: int
+    # 1 or more.
+    seed: int
+
+
+class PairedSystem(NamedTuple):
+    """A system in a paired test."""
+
+    # 0 to 100.
+    score: float
+    # Probability of a difference this large by chance alone; None for the baseline.
+    p_value: float | None
+    # The mean of the samples, and half the width of their 95% interval; None for approximate
+    # randomization.
+    mean: float | None
+    confidence: float | None
+
+
+class PairedComparison(NamedTuple):
+    """A paired test of all systems against the first one, by one metric."""
+
+    metric: str
+    signature: str
+    systems: tuple[PairedSystem, ...]
+
+
+def run_paired_test(
+    test: PairedTest, metrics: Sequence[SacrebleuMetric], systems: Sequence[Sequence[str]]
+) -> list[PairedComparison]:
+    """Test each system against the first one, by each metric.
+
+    The p-values are those that sacrebleu prints for the same seed, with one exception: a text that
+    equals the baseline's has the p-value 1. sacrebleu counts only the samples with a larger
+    difference than the real one, finds none, and would report a certain difference.
+
+    :param systems: the translations of each system.
+    """
+    names = [f"system {number}" for number in range(len(systems))]
+    with _seed(test.seed):
+        signatures, results = sacrebleu.PairedTest(
+            list(zip(names, systems, strict=True)),
+            {str(number): metric for number, metric in enumerate(metrics)},
+            references=None,
+            test_type=_SACREBLEU_NAMES[test.kind],
+            n_samples=test.trials,
+        )()
+    return [
+        PairedComparison(
+            name,
+            signature.format(),
+            tuple(
+                _paired_system(result, equals_baseline=list(lines) == list(systems[0]))
+                for result, lines in zip(results[name], systems, strict=True)
+            ),
+        )
+        for name, signature in signatures.items()
+    ]
+
+
+def _paired_system(result: str | sacrebleu.Result, *, equals_baseline: bool) -> PairedSystem:
+    assert isinstance(result, sacrebleu.Result)
+    p_value = 1.0 if equals_baseline and result.p_value is not None else result.p_value
+    optional = (p_value, result.mean, result.ci)
+    return PairedSystem(float(result.score), *(None if x is None else float(x) for x in optional))
+
+
+@contextmanager
+def _seed(seed: int) -> Iterator[None]:
+    if seed < 1:
+        raise ValueError(f"sacrebleu needs a seed of 1 or more, got {seed}")
+    before = os.environ.get(_SEED_VARIABLE)
+    os.environ[_SEED_VARIABLE] = str(seed)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SEED_VARIABLE]
+        else:
+            os.environ[_SEED_VARIABLE] = before
+
+
+# Tests by sufficient statistics
+
+
+def randomization_p_value(
+    metric: Metric, baseline: Statistics, system: Statistics, *, trials: int, seed: int
+) -> float:
+    """Return the probability that chance alone makes a difference this large, of either sign.
+
+    Approximate randomization over sentences (Riezler and Maxwell, 2005). The score of a system is
+    the mean of its replicas' scores (Clark et al., 2011). A sentence's translations are exchanged
+    in all replicas together. Translations with weights of two seeds are much alike, so separate
+    exchanges would count them as independent sentences.
+
+    :param baseline: ``(replicas, sentences, num_stats)``.
+    :param system: the same; the number of replicas may differ.
+    :return: (r + 1) / (trials + 1) for r trials with at least this difference; 1 for two systems
+        of equal statistics.
+    """
+    if baseline.shape[1:] != system.shape[1:]:
+        raise ValueError(f"expected the same sentences, got {baseline.shape}, {system.shape}")
+    if len(baseline) != len(system):
+        # Repeat each replica, so that both systems have the same number.
+        repeated = np.lcm(len(baseline), len(system))
+        baseline, system = (
+            np.repeat(stats, repeated // len(stats), axis=0) for stats in (baseline, system)
+        )
+    totals = [stats.sum(axis=1) for stats in (baseline, system)]  # (replicas, num_stats)
+    difference = system - baseline  # (replicas, sentences, num_stats)
+    observed = abs(_mean_score(metric, totals[1]) - _mean_score(metric, totals[0]))
+    random = np.random.default_rng(seed)
+    as_large = 0
+    for start in range(0, trials, _BATCH):
+        draws = min(_BATCH, trials - start)
+        exchanged = random.random((draws, difference.shape[1])) < 0.5
+        # Statistics are integers in float64, so sums are exact in any order.
+        moved = np.einsum("ds,rsk->drk", exchanged.astype(np.float64), difference, optimize=True)
+        drawn = _mean_score(metric, totals[1] - moved) - _mean_score(metric, totals[0] + moved)
+        as_large += int((np.abs(drawn) >= observed).sum())
+    return (as_large + 1) / (trials + 1)
+
+
+def _mean_score(metric: Metric, totals: Statistics) -> Statistics:
+    """Return the mean over replicas of the scores of (..., replicas, num_stats)."""
+    return np.asarray(metric.score(totals).mean(axis=-1))
+
+
+def bootstrap_spread(metric: Metric, statistics: Statistics, seed: int) -> list[float]:
+    """Return half the width of each system's 95% interval over bootstrap samples of sentences.
+
+    :param statistics: ``(systems, sentences, num_stats)``.
+    :return: by system, 1.96 standard deviations of the samples' scores, 0 to 100.
+    """
+    count = statistics.shape[1]
+    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), SAMPLES)
+    sums = np.einsum("ds,nsk->ndk", drawn.astype(np.float64), statistics, optimize=True)
+    spreads: list[float] = (196 * metric.score(sums).std(axis=1)).tolist()
+    return spreads
+
+
+def p_value_text(p_value: float) -> str:
+    """Return a p-value as ``p = 0.012``, or ``p < 0.001``."""
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"

@@ -1,0 +1,229 @@
+"""What networks say of the phrase pairs of a table: scores, preferred targets and samples.
+
+Cho et al. (2014), figure 3 and tables 2 and 3.
+"""
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+from scipy.stats import rankdata
+
+from phrasescore.generation.sampling import CountedSample
+from phrasescore.records import PhrasePair
+from phrasescore.report.blocks import Cell, Points, Section, Table, shown
+from phrasescore.report.table_choice import MIN_TARGETS, SourcePhrase, TableChoice, TablePair
+
+# Pairs listed at each end of the differences between network and table.
+TOP_PAIRS = 25
+# Targets listed per source phrase: the preferred ones, and the samples.
+TOP_TARGETS, TOP_SAMPLES = 3, 5
+# Targets that a network draws per source phrase.
+SAMPLES = 50
+# Moses' floor of a logarithm (LOWEST_SCORE in moses/TypeDef.h), for probabilities of 0.
+_LOWEST = -100.0
+
+_SCORES_LEAD = """\
+Each point is a phrase pair, drawn from the whole table with equal chance. Both scores are natural \
+logarithms of p(target | source), or of p(source | target) for a network that predicts the source; \
+on the diagonal they agree. A network spreads its probability over all texts there are, the table \
+over the targets that it has, so most points are below the diagonal.
+
+Pairs that were extracted once stand in columns: a source phrase that was seen n times gives them \
+1/n. How often they came was left out of the network's training on purpose."""
+
+
+_PREFERENCES_LEAD = """\
+For some source phrases the targets that the table gives the highest p(target | source), from the \
+best one, beside those that a network gives the highest, with that p. The network chooses among \
+the targets that the table has. Its probabilities are those of a whole phrase with its </s>, and \
+need not sum to one over the table's targets.
+
+The table counts: of a frequent phrase it knows much. Of a rare phrase it knows next to nothing, \
+and its best targets are often those that the word alignment cut badly."""
+
+_SAMPLES_LEAD = """\
+For the source phrases of the tables above, targets that the network draws word by word, each word \
+with its probability: what it would say itself. Of 50 draws the five with the highest \
+log-probabilities are shown, with how often each was drawn, ln p, and "new" where the table does \
+not have it. Draws that find no end within twice the words of the source and 10 are left out."""
+
+
+def score_section(
+    pairs: Sequence[TablePair],
+    models: Sequence[tuple[str, Sequence[float], int]],
+    num_pairs: int,
+) -> Section:
+    """Return a plot per model, and tables of the pairs with the largest differences.
+
+    :param models: for each model its name, its log-probabilities of the pairs, and the index of the
+        table's score of the same probability, from 0.
+    :param num_pairs: number of pairs of the whole table.
+    """
+    labels = tuple(f"{shown(pair.source)} → {shown(pair.target)}" for pair, _, _ in pairs)
+    groups = tuple(_group(pair.times) for pair in pairs)
+    blocks: list[Points | Table] = []
+    for number, (name, scores, column) in enumerate(models, start=1):
+        table = [max(_log(pair.scores[column]), _LOWEST) for pair in pairs]
+        caption = f"{len(pairs):,} of {num_pairs:,} pairs. {_correlations(table, scores)}"
+        title = f"Scores of {name} and of the table"
+        blocks.append(
+            Points(
+                name=f"scores-{number}",
+                title=title,
+                x_label=f"ln p of the table (score {column + 1})",
+                y_label=f"ln p of {name}",
+                x=tuple(table),
+                y=tuple(scores),
+                labels=labels,
+                groups=groups,
+                equal=True,
+                caption=caption,
+            )
+        )
+        blocks += _disagreements(number, name, pairs, table, scores)
+    return Section("scores", "Network scores against table scores", _SCORES_LEAD, tuple(blocks))
+
+
+def _group(times: float) -> str:
+    """Return the name of the group of pairs that were extracted as often."""
+    if times >= 10:
+        return "extracted 10 times or more"
+    return "extracted 2 to 9 times" if times >= 2 else "extracted once"
+
+
+def _log(probability: float) -> float:
+    return math.log(probability) if probability > 0 else -math.inf
+
+
+def _correlations(table: Sequence[float], scores: Sequence[float]) -> str:
+    """Return a sentence with both correlation coefficients; empty if they are undefined."""
+    if len(table) < 3 or len(set(table)) == 1 or len(set(scores)) == 1:
+        return ""
+    values = (
+        float(np.corrcoef(table, scores)[0, 1]),
+        float(np.corrcoef(rankdata(table), rankdata(scores))[0, 1]),
+    )
+    return f"Correlation {values[0]:.2f} (Pearson), {values[1]:.2f} of their ranks (Spearman)."
+
+
+def _disagreements(
+    number: int,
+    name: str,
+    pairs: Sequence[TablePair],
+    table: Sequence[float],
+    scores: Sequence[float],
+) -> list[Table]:
+    """Return tables of the pairs with the largest positive and negative differences."""
+    differences = np.subtract(scores, table)
+    order = np.argsort(-differences, kind="stable").tolist()
+    ends = {
+        "above": [index for index in order if differences[index] > 0][:TOP_PAIRS],
+        "below": [index for index in reversed(order) if differences[index] < 0][:TOP_PAIRS],
+    }
+    columns = ("source phrase", "target phrase", "times extracted", "table", "network")
+    tables = []
+    for end, indexes in ends.items():
+        rows: list[tuple[Cell, ...]] = []
+        for index in indexes:
+            pair, _, times = pairs[index]
+            row: list[Cell] = [shown(pair.source), shown(pair.target), _count(times)]
+            rows.append((*row, table[index], scores[index], float(differences[index])))
+        caption = (
+            f"Of the pairs above, up to {TOP_PAIRS} for which ln p of the network is farthest "
+            f"{end} that of the table. Nothing is divided by length."
+        )
+        if rows:
+            title = f"Where {name} is farthest {end} the table"
+            all_columns = (*columns, "difference")
+            tables.append(Table(f"scores-{number}-{end}", title, all_columns, tuple(rows), caption))
+    return tables
+
+
+def preference_section(
+    choice: TableChoice,
+    models: Mapping[str, Mapping[PhrasePair, float]],
+    column: int,
+    long: int,
+) -> Section:
+    """Return a table of the frequent source phrases and one of the rare ones.
+
+    :param models: by name, log p(target | source), with ``</s>``, of all targets of these phrases.
+    :param column: index of the table's p(target | source), from 0.
+    :param long: least number of words of the source phrases.
+    """
+    kind = f"of {long} words or more and of {MIN_TARGETS} targets or more"
+    captions = {
+        "frequent": f"The most frequent ones {kind}; of those that contain one another, one.",
+        "rare": f"Drawn from those {kind}, all of whose pairs were extracted once.",
+    }
+    columns = ["source phrase", "times extracted", "targets", "the table prefers"]
+    columns += [f"{name} prefers" for name in models]
+    blocks = []
+    for name, sources in _groups(choice):
+        rows: list[tuple[Cell, ...]] = []
+        for source in sources:
+            by_table = {target.pair: target.scores[column] for target in source.targets}
+            cells = [_best(by_table)]
+            for log_probs in models.values():
+                cells.append(_best({pair: math.exp(log_probs[pair]) for pair in by_table}))
+            counts = (_count(source.times), len(source.targets))
+            rows.append((shown(source.source), *counts, *cells))
+        title = f"Long, {name} source phrases"
+        blocks.append(
+            Table(f"preferences-{name}", title, tuple(columns), tuple(rows), captions[name])
+        )
+    return Section(
+        "preferences", "What the table and the network prefer", _PREFERENCES_LEAD, tuple(blocks)
+    )
+
+
+def sample_section(
+    choice: TableChoice, models: Mapping[str, Sequence[Sequence[CountedSample]]]
+) -> Section:
+    """Return a table of samples for the frequent source phrases and one for the rare ones.
+
+    :param models: by name, the distinct targets that the model drew for each frequent and then each
+        rare source phrase, sorted by falling log-probability.
+    """
+    drawn = [iter(samples) for samples in models.values()]
+    columns = ("source phrase", *(f"{name} draws" for name in models))
+    blocks = []
+    for name, sources in _groups(choice):
+        rows: list[tuple[Cell, ...]] = []
+        for source in sources:
+            known = {target.pair.target for target in source.targets}
+            best = [next(samples)[:TOP_SAMPLES] for samples in drawn]
+            cells = ["\n".join(_describe(sample, known) for sample in each) for each in best]
+            rows.append((shown(source.source), *cells))
+        title = f"Samples for long, {name} source phrases"
+        blocks.append(Table(f"samples-{name}", title, columns, tuple(rows)))
+    return Section("samples", "What the network draws", _SAMPLES_LEAD, tuple(blocks))
+
+
+def _groups(choice: TableChoice) -> Iterator[tuple[str, Sequence[SourcePhrase]]]:
+    """Yield the names and source phrases of the non-empty groups."""
+    for name, sources in (("frequent", choice.frequent), ("rare", choice.rare)):
+        if sources:
+            yield name, sources
+
+
+def _best(probabilities: Mapping[PhrasePair, float]) -> str:
+    """Return the best targets, one per line; equal ones in the order of the table."""
+    best = sorted(probabilities.items(), key=lambda entry: -entry[1])[:TOP_TARGETS]
+    return "\n".join(f"{shown(pair.target)} ({_text(value)})" for pair, value in best)
+
+
+def _text(probability: float) -> str:
+    return f"{probability:.3f}" if probability >= 0.0005 else "< 0.001"
+
+
+def _describe(sample: CountedSample, known: Collection[tuple[str, ...]]) -> str:
+    target = sample.target
+    new = "" if target.words in known else ", new"
+    return f"{shown(target.words)} (× {sample.times}, {target.log_prob:.2f}{new})"
+
+
+def _count(number: float) -> int | float:
+    """Return a count as an int if it is whole: some tables have fractional counts."""
+    return int(number) if number.is_integer() else number
