@@ -44,7 +44,7 @@ rue ||| street ||| 1 0.125 ||| 0-0 ||| 3 3 3 ||| |||
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Give tests that are known to be long more time."""
     for item in items:
-        if any(name in item.nodeid for name in ("decode", "embedded", "fuzz")):
+        if any(name in item.nodeid for name in ("decode", "embedded", "fuzz", "pretend_cuda")):
             # The first one compiles the search or makes all material, which takes a core a minute.
             item.add_marker(pytest.mark.timeout(600))
         for mark in item.iter_markers():
