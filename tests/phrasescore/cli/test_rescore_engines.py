@@ -206,7 +206,7 @@ def test_what_cannot_be_is_refused_in_one_line(
     for arguments, message in [
         (["--resume", "--word-scores", "words"], "--resume is for one output, and not for --word"),
         (["--resume", "-o", "-"], "--resume needs --output FILE: a stream cannot be resumed"),
-        (["--engine", "ray", "--threads", "2"], "--threads is for the engine here; use --workers for ray"),
+        (["--engine", "ray", "--threads", "2"], "--threads is for the engine here; use"),
         (["--engine", "processes", "--device", "cuda"], "--device cuda: forked processes cannot"),
     ]:
         result = run(lists, *options, "-o", tmp_path / "out", *arguments)
