@@ -14,7 +14,7 @@ from phrasescore.errors import PhrasescoreError
 
 
 @pytest.mark.parametrize("own", [None, "ACTIVE"])
-def test_threads_wait_passively_unless_the_user_says_otherwise(own: str | None) -> None:
+def test_threads_spin_briefly_unless_the_user_says_otherwise(own: str | None) -> None:
     ours = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
     kept = {name: value for name, value in os.environ.items() if name not in ours}
     given = {} if own is None else {"OMP_WAIT_POLICY": own}
