@@ -140,7 +140,7 @@ def __dir__() -> list[str]:
 
 
 # By default, the threads of torch's OpenMP library spin long while they wait for one another.
-# Beside other work, one then spins while the one it waits for has no core: training with two threads
+# Beside other work, one then spins while the one it waits for has no core: training by two threads
 # on two busy cores was ten times slower than with one. Waiting passively at once costs a tenth of
 # the speed on free cores. The library reads this when it is loaded; results do not depend on it.
 if "OMP_WAIT_POLICY" not in os.environ:
