@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from phrasescore.kernels.precision import Precision
+from phrasescore.arguments import PrecisionName
+from phrasescore.kernels.precision import Factor, Precision, Product
 from phrasescore.scoring.products import Products
 
 CPU = torch.device("cpu")
@@ -36,3 +37,29 @@ def test_a_row_has_the_same_bits_wherever_it_and_the_matrix_lie(size: int, colum
             found.add(product[place].numpy().tobytes())
     assert len(found) == 1
     assert torch.allclose(product[place].double(), row.double() @ weight.double(), atol=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("columns", [7, 61, 100])
+def test_where_bits_depend_on_the_number_of_rows_a_fixed_number_is_multiplied(
+    precision: PrecisionName, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("phrasescore.scoring.products._has_free_rows", lambda *_: False)
+    counts = []
+    multiply = Precision.multiply
+
+    def counted(self: Precision, rows: Factor, matrix: Factor, out: Tensor) -> Product:
+        counts.append((len(rows.values), matrix.values.shape[1]))
+        return multiply(self, rows, matrix, out)
+
+    monkeypatch.setattr(Precision, "multiply", counted)
+    generator = torch.Generator().manual_seed(columns)
+    weight = torch.randn(61, columns, generator=generator)
+    rows = torch.randn(150, 61, generator=generator)
+    products = Products(Precision(precision, CPU), CPU)
+    matrix = products.prepare(weight)
+    found = products.multiply("test", rows, matrix).clone()
+    assert set(counts) == {(64, max(columns, 16))}
+    tolerance = 1e-4 if precision == "float32" else 0.5
+    torch.testing.assert_close(found, rows @ weight, rtol=0, atol=tolerance)
+    assert torch.equal(products.multiply("test", rows[70:71], matrix), found[70:71])
