@@ -1,5 +1,6 @@
 """Progress as it is shown, with a clock and a terminal that the test holds in its hands."""
 
+import contextlib
 import fcntl
 import gzip
 import io
@@ -128,8 +129,10 @@ def drawn_in_80_columns(act: Callable[[TextIO], None]) -> str:
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     with os.fdopen(follower, "w") as stream:
         act(stream)
-        stream.flush()
-        data = os.read(leader, 1 << 16)
+    data = b""
+    with contextlib.suppress(OSError):  # EIO: all is read, and nobody writes any more
+        while True:  # One read may return only the first of several writes.
+            data += os.read(leader, 1 << 16)
     os.close(leader)
     return data.decode()
 
