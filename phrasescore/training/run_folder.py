@@ -23,7 +23,6 @@ import safetensors
 import safetensors.torch
 from torch import nn
 
-from phrasescore.config.config import Config
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.io.folders import (
     LOCK,
@@ -36,6 +35,7 @@ from phrasescore.io.plain_file import MAX_ARRAYS, check_plain
 from phrasescore.io.state import Number, Seconds, read_state, write_state
 from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.models.weights import save_tensors
+from phrasescore.settings.config import Config
 from phrasescore.training.optimizers import Optimizer
 
 _SETTINGS, _PAIRS = "run.json", "pairs"
