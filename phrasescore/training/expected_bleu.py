@@ -16,8 +16,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from phrasescore.config.settings import TrainingConfig
 from phrasescore.models.layers import PairNetwork
+from phrasescore.settings.networks import TrainingConfig
 from phrasescore.training.list_store import KnownScores, ListBatch, ListStore
 from phrasescore.training.loop import TrainingLoop, TrainingProgress
 from phrasescore.training.optimizers import build_optimizer

@@ -22,10 +22,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phrasescore.config.settings import TrainingConfig
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.models.layers import PairNetwork
+from phrasescore.settings.networks import TrainingConfig
 from phrasescore.signals import catching_signals
 from phrasescore.training.draw import Draw, Store, held_out_size, mix, stream_key
 from phrasescore.training.optimizers import build_optimizer

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phrasescore.config.settings import VocabularyConfig
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.digests import new_digest
 from phrasescore.io.folders import writing_folder
@@ -24,6 +23,7 @@ from phrasescore.io.journal import write_journal
 from phrasescore.io.ragged import Array, RaggedArray, map_array
 from phrasescore.io.text import read_blocks, read_lines
 from phrasescore.records import PhrasePair
+from phrasescore.settings.networks import VocabularyConfig
 from phrasescore.subwords import SubwordVocabulary
 from phrasescore.training.pair_store import (
     AFFILIATIONS,

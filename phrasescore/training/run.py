@@ -14,7 +14,6 @@ from typing import ClassVar, NamedTuple
 
 import torch
 
-from phrasescore.config.config import Config, check_resumable
 from phrasescore.devices import is_out_of_memory
 from phrasescore.errors import ConfigError, PhrasescoreError, StoppedError
 from phrasescore.io.folders import check_folder_above, locked, names_beside
@@ -24,6 +23,7 @@ from phrasescore.models.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
+from phrasescore.settings.config import Config, check_resumable
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
 from phrasescore.training.ranks import Ranks, joined_ranks
 from phrasescore.training.run_folder import RunFolder

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
-from phrasescore.config.config import Config
 from phrasescore.io.ragged import Indices
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.settings.config import Config
 from phrasescore.training.draw import Draw
 from phrasescore.training.likelihood import LikelihoodLoop
 from phrasescore.training.loop import INTERRUPTED, TrainingProgress

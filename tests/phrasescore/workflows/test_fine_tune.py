@@ -11,12 +11,12 @@ import torch
 import phrasescore
 from moses_integration.nbest import read_nbest
 from moses_integration.weights import load_weights
-from phrasescore.config.config import fine_tuning_settings
-from phrasescore.config.settings import FINE_TUNING
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.layers import PairNetwork
+from phrasescore.settings.config import fine_tuning_settings
+from phrasescore.settings.networks import FINE_TUNING
 from phrasescore.training.draw import Permutation
 from phrasescore.training.expected_bleu import ExpectedBleu, ExpectedBleuLoop
 from phrasescore.training.list_store import ListBatch
