@@ -35,22 +35,6 @@ def test_generate_returns_counts(
     assert len(cut) == (done.unfinished > 0)
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"sample": 2, "beam": 3}, "--beam: is not of --sample"),
-        ({"seed": 2}, "--seed: is of --sample alone"),
-        ({"nbest": ("list", 3), "beam": 2}, "--beam: at least as many as --nbest wants"),
-    ],
-)
-def test_generate_refuses_arguments_that_do_not_go_together(
-    model: Path, text: Path, tmp_path: Path, options: dict, problem: str
-) -> None:
-    with pytest.raises(ArgumentError, match=problem):
-        phrasescore.generate(text, model, tmp_path / "out", **options)
-    assert not (tmp_path / "out").exists()
-
-
 def test_augment_returns_counts(
     model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
