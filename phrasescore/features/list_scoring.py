@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import choose_device, torch_threads
-from phrasescore.io.state import digest_content
+from phrasescore.io.digests import digest_content
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.joint_scorer import JointScorer, score_aligned
 from phrasescore.language_models.word_scorer import CslmOptions, WordScorer, score_tree

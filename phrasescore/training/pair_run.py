@@ -85,7 +85,7 @@ class PairRun(TrainingRun):
             ranks.wait()
             return PairStore(folder.pairs)
         # If pairs are missing beside a state, somebody removed them: opening them says so.
-        if is_resumed and (folder.pairs.exists() or folder.has_state):
+        if is_resumed and (folder.pairs.exists() or folder.state is not None):
             store = PairStore(folder.pairs)
             self._check(store)
         else:
