@@ -11,8 +11,8 @@ from click.core import ParameterSource
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import Verb, heading
-from phrasescore.config.config import DEFAULT_PRESETS, preset_names
 from phrasescore.errors import ArgumentError
+from phrasescore.settings.config import DEFAULT_PRESETS, preset_names
 
 _logger = logging.getLogger(__name__)
 

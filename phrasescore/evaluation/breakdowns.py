@@ -7,7 +7,7 @@ Bahdanau et al. (2014), figure 2, without their smoothing over a window of 10 le
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from phrasescore.config.settings import LANGUAGE_MODELS
+from phrasescore.settings.networks import LANGUAGE_MODELS
 from phrasescore.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

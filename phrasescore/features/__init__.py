@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from phrasescore.arguments import StrPath, check_sequences
-from phrasescore.config.settings import FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.errors import ArgumentError
 from phrasescore.foreign import ForeignText
 from phrasescore.plugins import find_plugin, find_plugins
 from phrasescore.records import PhrasePair
+from phrasescore.settings.networks import FEED_FORWARD, LANGUAGE_MODELS
 
 if TYPE_CHECKING:
-    from phrasescore.config.config import Config
+    from phrasescore.settings.config import Config
 
 _logger = logging.getLogger(__name__)
 

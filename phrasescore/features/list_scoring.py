@@ -12,9 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from phrasescore.arguments import PrecisionName
-from phrasescore.config.settings import ALIGNED, FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.devices import choose_device, torch_threads
-from phrasescore.io.state import digest_content
+from phrasescore.io.digests import digest_content
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.joint_scorer import JointScorer, score_aligned
 from phrasescore.language_models.word_scorer import CslmOptions, WordScorer, score_tree
@@ -29,6 +28,7 @@ from phrasescore.scoring.word_pieces import (
     join_pieces,
     split_words,
 )
+from phrasescore.settings.networks import ALIGNED, FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]

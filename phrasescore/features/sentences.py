@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from phrasescore.arguments import PrecisionName
-from phrasescore.config.settings import ALIGNED, FEED_FORWARD
 from phrasescore.devices import GPU_THREADS
 from phrasescore.engines import EngineSettings, open_pool
 from phrasescore.engines.pool import Pending, WorkerPool
@@ -31,6 +30,7 @@ from phrasescore.language_models.word_scorer import USUAL, CslmOptions
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList
 from phrasescore.scoring.prefix_tree import Ids
+from phrasescore.settings.networks import ALIGNED, FEED_FORWARD
 
 _logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.errors import ModelError
 from phrasescore.records import PhrasePair
+from phrasescore.settings.networks import LANGUAGE_MODELS
 from phrasescore.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

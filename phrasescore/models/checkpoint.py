@@ -22,13 +22,13 @@ import msgspec
 import torch
 from torch import nn
 
-from phrasescore.config.config import Config
 from phrasescore.errors import ModelError
+from phrasescore.io.digests import digest_file, digest_text
 from phrasescore.io.folders import writing_folder
 from phrasescore.io.plain_file import MAX_ARRAYS, MAX_JSON, MAX_WORDS, check_plain, read_plain
-from phrasescore.io.state import digest_file, digest_text
 from phrasescore.models.layers import PairNetwork
 from phrasescore.models.weights import load_weights, save_tensors
+from phrasescore.settings.config import Config
 from phrasescore.subwords import load_vocabulary, model_path
 from phrasescore.version import __version__
 from phrasescore.vocabulary import Vocabulary

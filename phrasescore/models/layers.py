@@ -17,8 +17,8 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import dropout, embedding
 
-from phrasescore.config.settings import ModelConfig
 from phrasescore.models.batches import BatchSide, PairBatch, Steps
+from phrasescore.settings.networks import ModelConfig
 
 # A sum of exp() outside of this range means that a logit was too large or all were too small.
 # Compiled code cuts exp() off at 5e-38: below the range, a large shortlist would give a false sum.

@@ -12,13 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.models.batches import batch_sequences
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.grconv import GrconvNetwork
 from phrasescore.models.lstm import LstmNetwork
 from phrasescore.report.blocks import Points, Section, shown
+from phrasescore.settings.networks import LANGUAGE_MODELS
 from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]

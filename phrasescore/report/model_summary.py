@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from phrasescore.config.settings import FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.io.text_table import text_table
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint
+from phrasescore.settings.networks import FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.vocabulary import Vocabulary
 
 # Largest number of points of the curve in the text.

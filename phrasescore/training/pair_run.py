@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 
 from phrasescore.arguments import flag
-from phrasescore.config.settings import ALIGNED, FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.errors import ConfigError, ModelError, PhrasescoreError, shown_path
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of, empty_network
+from phrasescore.settings.networks import ALIGNED, FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.training.draw import held_out_size
 from phrasescore.training.likelihood import LikelihoodLoop
 from phrasescore.training.pair_store import PairStore
@@ -87,7 +87,7 @@ class PairRun(TrainingRun):
             ranks.wait()
             return PairStore(folder.pairs)
         # If pairs are missing beside a state, somebody removed them: opening them says so.
-        if is_resumed and (folder.pairs.exists() or folder.has_state):
+        if is_resumed and (folder.pairs.exists() or folder.state is not None):
             store = PairStore(folder.pairs)
             self._check(store)
         else:

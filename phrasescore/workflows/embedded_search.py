@@ -13,7 +13,6 @@ from moses_integration.decoder.moses import NbestRequest
 from moses_integration.decoder.source import MAX_WORDS, markup_of, read_source
 from moses_integration.ini_text import IniText
 from moses_integration.weights import check_weights
-from phrasescore.config.settings import ALIGNED
 from phrasescore.devices import usable_threads
 from phrasescore.engines import EngineSettings, device_on, open_pool
 from phrasescore.engines.pool import WorkerPool
@@ -22,6 +21,7 @@ from phrasescore.errors import ArgumentError
 from phrasescore.io.output import open_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Weights
+from phrasescore.settings.networks import ALIGNED
 from phrasescore.workflows.search_settings import SearchSettings
 from phrasescore.workflows.sentence_translator import (
     OutputLines,

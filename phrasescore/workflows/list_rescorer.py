@@ -18,7 +18,6 @@ from phrasescore.arguments import (
     check_compute,
     check_sequences,
 )
-from phrasescore.config.settings import ALIGNED
 from phrasescore.devices import choose_device, torch_threads
 from phrasescore.engines import EngineSettings, device_on, engine_or_here
 from phrasescore.errors import ArgumentError, shown_path
@@ -38,6 +37,7 @@ from phrasescore.language_models.word_scorer import CslmOptions
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList, PhrasePair
+from phrasescore.settings.networks import ALIGNED
 from phrasescore.version import __version__
 from phrasescore.workflows.columns import added_features, fingerprint
 from phrasescore.workflows.foreign_features import foreign_scores, read_ahead

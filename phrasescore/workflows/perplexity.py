@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from phrasescore.arguments import PrecisionName, StrPath, check_compute, check_sequences
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError, shown_path
 from phrasescore.io.corpora import read_monolingual_text
@@ -26,6 +25,7 @@ from phrasescore.language_models.perplexity import (
 from phrasescore.language_models.word_scorer import WordScorer
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.settings.networks import LANGUAGE_MODELS
 from phrasescore.workflows.text_checks import UnknownWordCheck
 
 if TYPE_CHECKING:

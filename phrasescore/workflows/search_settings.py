@@ -7,9 +7,9 @@ from typing import Any, Literal
 from moses_integration.decoder.search_limits import ALGORITHMS, limit_values
 from moses_integration.decoder.search_limits import LIMITS as ALL_LIMITS
 from phrasescore.arguments import flag
-from phrasescore.config.config import Config
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.features import NETWORK_NAMES, check_feed_forward
+from phrasescore.settings.config import Config
 
 # Features that a search may have beside those of moses.ini, and their names in n-best lists.
 SEARCH_FEATURES = {name: NETWORK_NAMES[name] for name in ("cslm", "joint")}

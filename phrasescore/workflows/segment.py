@@ -17,7 +17,6 @@ from phrasescore.arguments import (
     check_choice,
     check_compute,
 )
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, ModelError
@@ -39,6 +38,7 @@ from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.models.checkpoint import Checkpoint, direction_of, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList
+from phrasescore.settings.networks import LANGUAGE_MODELS
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.text_checks import UnknownWordCheck
 

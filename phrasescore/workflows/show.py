@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_report import Coverage, TableReport, report_table
 from phrasescore.arguments import StrPath
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.output import optional_path
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.settings.networks import LANGUAGE_MODELS
 
 if TYPE_CHECKING:
     from phrasescore.report.model_summary import ModelReport

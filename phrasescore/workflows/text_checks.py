@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.errors import shown_path
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.io.text import shorten
+from phrasescore.settings.networks import LANGUAGE_MODELS
 
 if TYPE_CHECKING:
     from phrasescore.features.lexicon import LexicalTally

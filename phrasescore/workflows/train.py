@@ -10,15 +10,6 @@ from typing import NamedTuple
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
 from phrasescore.arguments import StrPath, check_at_least, check_compute, check_sequences
-from phrasescore.config.config import layer_settings
-from phrasescore.config.settings import (
-    ALIGNED,
-    FEED_FORWARD,
-    LANGUAGE_MODELS,
-    MODEL_CONFIGS,
-    NAMES_IN_PAPERS,
-)
-from phrasescore.config.toml_file import unknown
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.corpora import check_no_marks, read_monolingual_text, read_parallel_text
@@ -27,6 +18,15 @@ from phrasescore.io.text import same_file
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord
 from phrasescore.progress import Meter, ProgressCallback, format_duration
 from phrasescore.records import PhrasePair
+from phrasescore.settings.config import layer_settings
+from phrasescore.settings.networks import (
+    ALIGNED,
+    FEED_FORWARD,
+    LANGUAGE_MODELS,
+    MODEL_CONFIGS,
+    NAMES_IN_PAPERS,
+)
+from phrasescore.settings.toml_file import unknown
 from phrasescore.subwords import load_vocabulary
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.pair_run import PairRun
@@ -88,7 +88,7 @@ def train(
     If several processes that torchrun has started call this, each batch is divided among them. The
     folders and the inputs must be the same for all, and the first process writes.
 
-    :param kind: of network: a key of `phrasescore.config.settings.MODEL_CONFIGS`.
+    :param kind: of network: a key of `phrasescore.settings.networks.MODEL_CONFIGS`.
     :param inputs: the two files of a parallel text, a phrase table for an encoder-decoder, or one
         text for a language model. One of all files may be ``-``, which is stdin.
     :param output: the folder to make.

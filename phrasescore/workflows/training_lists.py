@@ -20,14 +20,14 @@ from moses_integration.reranking import Values, feature_matrix
 from moses_integration.segmentation import parse_segmentation
 from moses_integration.tuning_lists import FeatureColumns
 from moses_integration.weight_lines import is_sparse
-from phrasescore.config.settings import ALIGNED, LANGUAGE_MODELS
 from phrasescore.errors import DataError, PhrasescoreError, shown_path
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
-from phrasescore.io.state import digest_text, new_digest
+from phrasescore.io.digests import digest_text, new_digest
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import FeatureLabel, Weights
+from phrasescore.settings.networks import ALIGNED, LANGUAGE_MODELS
 from phrasescore.training.list_store import ListStore, ListStoreBuilder
 from phrasescore.workflows.text_checks import (
     known_words,

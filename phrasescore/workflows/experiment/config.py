@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from phrasescore.config.toml_file import TomlTable, read_table, unknown
+from phrasescore.settings.toml_file import TomlTable, read_table, unknown
 from phrasescore.workflows.experiment.systems import (
     FILE_FEATURES,
     JOINT,

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import msgspec
 
-from phrasescore.config.config import DEFAULT_PRESETS, Config, preset_names
-from phrasescore.config.settings import MODEL_CONFIGS
-from phrasescore.config.toml_file import TomlTable, unknown
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.features import FEATURE_NAMES, NOT_OF_PHRASES, OF_SHORTLISTS, ColumnKind
+from phrasescore.settings.config import DEFAULT_PRESETS, Config, preset_names
+from phrasescore.settings.networks import MODEL_CONFIGS
+from phrasescore.settings.toml_file import TomlTable, unknown
 from phrasescore.workflows.search_settings import SEARCH_FEATURES
 
 UNKNOWN_WORDS = "unknown_words"

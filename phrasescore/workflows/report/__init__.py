@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phrasescore.arguments import StrPath, check_at_least, check_choice, check_sequences
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
@@ -17,6 +16,7 @@ from phrasescore.report import SECTIONS
 from phrasescore.report.blocks import Report, Section
 from phrasescore.report.data import DATA, ENCODE_ERRORS, write_data
 from phrasescore.report.page import render_page
+from phrasescore.settings.networks import LANGUAGE_MODELS
 from phrasescore.version import __version__
 from phrasescore.workflows.report.inputs import (
     PHRASE_KINDS,

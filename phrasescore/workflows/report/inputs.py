@@ -12,7 +12,6 @@ from moses_integration.nbest import read_nbest
 from moses_integration.nbest_lines import split_feature
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
 from moses_integration.table_line import joint_count
-from phrasescore.config.toml_file import read_toml
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.evaluation.comparison import ComparedSystem, Comparison
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
@@ -21,6 +20,7 @@ from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.report.table_choice import TableChoice, TablePair, choose_from_table
 from phrasescore.report.tuning import TuneReport, read_tune_report
+from phrasescore.settings.toml_file import read_toml
 from phrasescore.workflows.text_checks import warn_of_lengths
 
 # Kinds of networks that score the pairs of a phrase table.

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
-from phrasescore.config.config import DEFAULT_PRESETS
 from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.settings.config import DEFAULT_PRESETS
 from phrasescore.vocabulary import Vocabulary
 
 TINY = [

@@ -15,7 +15,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasescore.config.config import Config
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.features.list_scoring import ListScores
@@ -25,6 +24,7 @@ from phrasescore.language_models.word_scorer import CslmOptions
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of
 from phrasescore.records import HypothesisList
 from phrasescore.scoring import tree_scorer
+from phrasescore.settings.config import Config
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import BigramDecoder, BigramNetwork, RandomCslm
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from phrasescore.config.config import Config
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import PhrasescoreError
 from phrasescore.features.sentences import SentenceScores
@@ -24,6 +23,7 @@ from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_checkpoint
 from phrasescore.records import HypothesisList
 from phrasescore.scoring import tree_scorer
+from phrasescore.settings.config import Config
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import BigramDecoder, BigramNetwork, RandomModel
 from tests.random_networks import RandomNetwork

@@ -9,7 +9,6 @@ import pytest
 import torch
 from scipy.stats import chisquare, kstest
 
-from phrasescore.config.config import Config
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.generation.generator import Generated, Generator
@@ -23,6 +22,7 @@ from phrasescore.generation.sampling import (
 )
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_checkpoint
 from phrasescore.scoring import tree_scorer
+from phrasescore.settings.config import Config
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import BigramNetwork, RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork

@@ -11,14 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from phrasescore.config.settings import (
-    AttentionConfig,
-    CslmConfig,
-    EncoderDecoderConfig,
-    GrconvConfig,
-    LstmConfig,
-    ModelConfig,
-)
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.cslm import CslmNetwork
@@ -26,6 +18,14 @@ from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.grconv import GrconvNetwork
 from phrasescore.models.layers import PairNetwork
 from phrasescore.models.lstm import LstmNetwork
+from phrasescore.settings.networks import (
+    AttentionConfig,
+    CslmConfig,
+    EncoderDecoderConfig,
+    GrconvConfig,
+    LstmConfig,
+    ModelConfig,
+)
 from tests import (
     reference_attention,
     reference_cslm,

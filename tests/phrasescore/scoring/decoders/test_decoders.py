@@ -7,14 +7,6 @@ import pytest
 import torch
 
 from phrasescore.arguments import PrecisionName
-from phrasescore.config.config import Config
-from phrasescore.config.settings import (
-    AttentionConfig,
-    EncoderDecoderConfig,
-    GrconvConfig,
-    LstmConfig,
-    ModelConfig,
-)
 from phrasescore.kernels import precision as precisions
 from phrasescore.kernels.precision import Precision
 from phrasescore.models import alignment
@@ -25,6 +17,14 @@ from phrasescore.scoring.decoders.lstm import LstmDecoder
 from phrasescore.scoring.prefix_tree import Sequences, build_prefix_tree
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeScorer
+from phrasescore.settings.config import Config
+from phrasescore.settings.networks import (
+    AttentionConfig,
+    EncoderDecoderConfig,
+    GrconvConfig,
+    LstmConfig,
+    ModelConfig,
+)
 from tests import reference_attention, reference_lstm
 
 SOURCE_SIZE, TARGET_SIZE = 30, 25

@@ -1,4 +1,4 @@
-"""Promises of phrasescore.config.config."""
+"""Promises of phrasescore.settings.config."""
 
 import dataclasses
 import subprocess
@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.config.config import RESUMABLE, Config, check_resumable, preset_names
-from phrasescore.config.settings import (
+from phrasescore.errors import ConfigError
+from phrasescore.settings.config import RESUMABLE, Config, check_resumable, preset_names
+from phrasescore.settings.networks import (
     MODEL_CONFIGS,
     EncoderDecoderConfig,
     GrconvConfig,
     LstmConfig,
     TrainingConfig,
 )
-from phrasescore.errors import ConfigError
 
 
 def test_the_paper_preset_has_the_sizes_of_section_4_1_1() -> None:
@@ -249,5 +249,5 @@ def test_only_limits_may_change_on_resume() -> None:
 
 
 def test_settings_are_known_without_torch() -> None:
-    program = "import sys, phrasescore.config.config; sys.exit('torch' in sys.modules)"
+    program = "import sys, phrasescore.settings.config; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

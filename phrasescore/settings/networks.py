@@ -1,7 +1,7 @@
 """The settings of networks and training: frozen dataclasses with defaults and ranges.
 
 There is one dataclass per kind of network, and two that all kinds share.
-:mod:`phrasescore.config.config` reads and checks them.
+:mod:`phrasescore.settings.config` reads and checks them.
 """
 
 from dataclasses import dataclass

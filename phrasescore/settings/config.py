@@ -16,7 +16,8 @@ from importlib import resources
 from typing import Any
 
 from phrasescore.arguments import flag
-from phrasescore.config.settings import (
+from phrasescore.errors import ArgumentError, ConfigError
+from phrasescore.settings.networks import (
     FINE_TUNING,
     MODEL_CONFIGS,
     EncoderDecoderConfig,
@@ -24,8 +25,7 @@ from phrasescore.config.settings import (
     TrainingConfig,
     VocabularyConfig,
 )
-from phrasescore.config.toml_file import TomlTable, read_toml, unknown
-from phrasescore.errors import ArgumentError, ConfigError
+from phrasescore.settings.toml_file import TomlTable, read_toml, unknown
 
 # The preset of each kind that is used if the user names none.
 DEFAULT_PRESETS = {
@@ -88,7 +88,7 @@ class Config:
         """Return a preset of this package; see :func:`preset_names`."""
         if name not in preset_names():
             raise ConfigError(f"preset {name}", None, unknown("preset", name, preset_names()))
-        folder = resources.files("phrasescore.config") / "presets"
+        folder = resources.files("phrasescore.settings") / "presets"
         text = (folder / f"{name}.toml").read_text("utf-8")
         return cls.from_dict(tomllib.loads(text), f"preset {name}")
 
@@ -125,7 +125,7 @@ class Config:
 
 def preset_names(kind: str | None = None) -> list[str]:
     """Return the sorted names of the presets of one kind of network, or of all."""
-    folder = resources.files("phrasescore.config") / "presets"
+    folder = resources.files("phrasescore.settings") / "presets"
     names = sorted(
         entry.name.removesuffix(".toml")
         for entry in folder.iterdir()
