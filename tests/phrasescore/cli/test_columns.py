@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from moses_integration.nbest import parse_features
+from moses_integration.nbest_lines import parse_features
 from phrasescore.cli import main
 from phrasescore.features import BLOCK_SIZE, lexicon
 from phrasescore.features.lexicon import LexicalScore
