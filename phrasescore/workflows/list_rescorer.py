@@ -37,7 +37,6 @@ from phrasescore.language_models.word_scorer import CslmOptions
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList, PhrasePair
-from phrasescore.settings.networks import ALIGNED
 from phrasescore.version import __version__
 from phrasescore.workflows.columns import added_features, fingerprint
 from phrasescore.workflows.foreign_features import foreign_scores, read_ahead
@@ -153,7 +152,7 @@ class ListRescorer:
             if (sides := getattr(feature, "known_words", None)) is not None:
                 self._known_words.append(KnownWords(column.value, *sides))
         self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None
-        self._aligned = any(config.kind in ALIGNED for config in configs)
+        self._aligned = any(config.network.is_aligned for config in configs)
         if self._aligned and self.ensemble:
             raise ArgumentError("--ensemble: a joint model reads alignments, and is in none")
         self._scores: SentenceScores | None = None
@@ -223,7 +222,7 @@ class ListRescorer:
                         hypotheses.count(hypothesis)
                 target.write(
                     *(
-                        kept.with_features(feature_texts(added, each, result)),
+                        kept.with_features(list(feature_texts(added, each, result))),
                         each.raw,
                         each.num_lines,
                     ),

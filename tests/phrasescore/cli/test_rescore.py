@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.nbest import parse_features, remove_features
+from moses_integration.nbest_lines import parse_features, remove_features
 from phrasescore.cli.rescore import rescore as command
 from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
 from tests.doubles import RandomModel
