@@ -1,13 +1,14 @@
 """How the embedded search translates: the features, limits and processes that a user chooses."""
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from moses_integration.decoder.search_limits import ALGORITHMS, limit_values
 from moses_integration.decoder.search_limits import LIMITS as ALL_LIMITS
 from phrasescore.arguments import flag
 from phrasescore.config.config import Config
+from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.features import NETWORK_NAMES, check_feed_forward
 
@@ -115,3 +116,21 @@ def moses_limits(settings: SearchSettings) -> dict[str, str]:
         name: str(ALGORITHMS.index(value) if name == "search-algorithm" else value)
         for name, value in settings.limits().items()
     }
+
+
+def choose_engine(engine: EngineSettings | None, settings: SearchSettings) -> EngineSettings:
+    """Return the engine of a search, whose default is processes; check the settings' numbers."""
+    engine = engine or EngineSettings("processes")
+    if engine.name == "here":
+        if (engine.workers or 1) > 1:
+            raise ArgumentError("--workers: the engine here translates one sentence at a time")
+        engine = replace(engine, workers=1)
+    if engine.name == "ray" and settings.threads is not None:
+        raise ArgumentError("--threads: a worker on Ray has one")
+    if settings.processes is None:
+        return engine
+    if engine.name != "processes":
+        raise ArgumentError(f"--processes is for the engine processes; {engine.name} has --workers")
+    if engine.workers is not None:
+        raise ArgumentError("--processes and --workers are one number with the engine processes")
+    return replace(engine, workers=settings.processes)
