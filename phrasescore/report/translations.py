@@ -5,8 +5,7 @@ The figures follow Cho et al. (2014b), figure 4, and Bahdanau et al. (2014), fig
 
 from collections.abc import Sequence
 
-from phrasescore.evaluation.breakdowns import Breakdown
-from phrasescore.evaluation.comparison import SEED, TRIALS, Comparison
+from phrasescore.evaluation.comparison import SEED, TRIALS, Breakdown, Comparison
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.evaluation.significance import SAMPLES, p_value_text
 from phrasescore.report.blocks import Cell, Lines, Points, Section, Series, Table, shown

@@ -31,7 +31,12 @@ from phrasescore.errors import DataError
 from phrasescore.io.output import open_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Weights
-from phrasescore.workflows.search_settings import LIMITS, SearchSettings, choose_engine
+from phrasescore.workflows.search_settings import (
+    LIMITS,
+    SearchSettings,
+    choose_engine,
+    load_networks,
+)
 from phrasescore.workflows.text_checks import KnownWords, UnknownWordCheck, unknown_words_of
 
 _logger = logging.getLogger(__name__)
@@ -331,7 +336,7 @@ class SentenceTranslator:
     def load_networks(self) -> Sequence[StatefulFeature]:
         """Return the networks, which are loaded once."""
         if self._networks is None:
-            self._networks = _load_networks(self._settings, self._threads)
+            self._networks = load_networks(self._settings, self._threads)
         return self._networks
 
     def __call__(self, task: SentenceTask | None) -> OutputLines:
@@ -391,28 +396,3 @@ def _segmentation(found: Translation) -> str:
         for segment, end in zip(found.segments, ends, strict=True)
     ]
     return format_segmentation(spans)
-
-
-def _load_networks(settings: SearchSettings, threads: int) -> list[StatefulFeature]:
-    """Return the networks; torch is imported here, in the process that uses it."""
-    if not settings.models:
-        return []
-    import torch
-
-    from phrasescore.devices import choose_device
-    from phrasescore.features.cslm import SearchCslm
-    from phrasescore.features.joint import SearchJoint
-    from phrasescore.language_models.word_scorer import CslmOptions
-    from phrasescore.models.checkpoint import load_checkpoint
-
-    torch.set_num_threads(threads)
-    device = choose_device(settings.device)
-    options = CslmOptions(normalized=not settings.unnormalized, backoff=settings.backoff_lm)
-    return [
-        (SearchJoint if kind in ALIGNED else SearchCslm)(
-            load_checkpoint(model), device, options=options, name=name
-        )
-        for kind, name, model in zip(
-            settings.features, settings.feature_names, settings.models, strict=True
-        )
-    ]

@@ -20,8 +20,7 @@ from phrasescore.arguments import (
     check_sequences,
 )
 from phrasescore.errors import ArgumentError, DataError, show_controls
-from phrasescore.evaluation.breakdowns import shortlists_by_side
-from phrasescore.evaluation.comparison import BreakdownScores, Comparison
+from phrasescore.evaluation.comparison import BreakdownScores, Comparison, shortlists_by_side
 from phrasescore.evaluation.metrics import Score, score
 from phrasescore.evaluation.plugin_metric import OURS, find_metric, known_metrics
 from phrasescore.evaluation.sentences import find_references

@@ -2,15 +2,19 @@
 
 import os
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from moses_integration.decoder.search_limits import ALGORITHMS, limit_values
 from moses_integration.decoder.search_limits import LIMITS as ALL_LIMITS
 from phrasescore.arguments import flag
 from phrasescore.config.config import Config
+from phrasescore.config.settings import ALIGNED
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.features import NETWORK_NAMES, check_feed_forward
+
+if TYPE_CHECKING:
+    from moses_integration.decoder.stateful import StatefulFeature
 
 # Features that a search may have beside those of moses.ini, and their names in n-best lists.
 SEARCH_FEATURES = {name: NETWORK_NAMES[name] for name in ("cslm", "joint")}
@@ -134,3 +138,28 @@ def choose_engine(engine: EngineSettings | None, settings: SearchSettings) -> En
     if engine.workers is not None:
         raise ArgumentError("--processes and --workers are one number with the engine processes")
     return replace(engine, workers=settings.processes)
+
+
+def load_networks(settings: SearchSettings, threads: int) -> "list[StatefulFeature]":
+    """Return the networks; torch is imported here, in the process that uses it."""
+    if not settings.models:
+        return []
+    import torch
+
+    from phrasescore.devices import choose_device
+    from phrasescore.features.cslm import SearchCslm
+    from phrasescore.features.joint import SearchJoint
+    from phrasescore.language_models.word_scorer import CslmOptions
+    from phrasescore.models.checkpoint import load_checkpoint
+
+    torch.set_num_threads(threads)
+    device = choose_device(settings.device)
+    options = CslmOptions(normalized=not settings.unnormalized, backoff=settings.backoff_lm)
+    return [
+        (SearchJoint if kind in ALIGNED else SearchCslm)(
+            load_checkpoint(model), device, options=options, name=name
+        )
+        for kind, name, model in zip(
+            settings.features, settings.feature_names, settings.models, strict=True
+        )
+    ]
