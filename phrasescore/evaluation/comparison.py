@@ -13,7 +13,6 @@ import numpy as np
 from sacrebleu.metrics.base import Metric
 
 from phrasescore.arguments import Tokenizer
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.errors import DataError
 from phrasescore.evaluation.metrics import PackageMetric, build_metric
 from phrasescore.evaluation.plugin_metric import PluginMetric
@@ -318,6 +317,6 @@ def count_unknown(vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]) ->
 def shortlists_by_side(checkpoint: "Checkpoint") -> dict[str, Vocabulary]:
     """Return a network's shortlists for the source, unless it reads none, and the reference."""
     shortlists = {"reference": checkpoint.table_target_vocabulary}
-    if checkpoint.config.kind in LANGUAGE_MODELS:
+    if not checkpoint.config.network.reads_source:
         return shortlists
     return {"source": checkpoint.table_source_vocabulary, **shortlists}

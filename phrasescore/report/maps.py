@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.models.batches import batch_sequences
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
@@ -126,7 +125,7 @@ def word_vectors(name: str, number: int, checkpoint: Checkpoint, count: int) -> 
         ("predicts", "target", "target_embedding", checkpoint.target_vocabulary),
         ("reads", "source", "source_embedding", checkpoint.source_vocabulary),
     ]
-    if checkpoint.config.kind in LANGUAGE_MODELS:
+    if not checkpoint.config.network.reads_source:
         sides = [("knows", "target", "embedding", checkpoint.target_vocabulary)]
     found = []
     for verb, side, attribute, vocabulary in reversed(sides):

@@ -22,7 +22,6 @@ from moses_integration.ini_text import IniText
 from moses_integration.nbest_lines import format_hypothesis
 from moses_integration.segmentation import PhraseSpan, format_segmentation
 from moses_integration.weights import check_weights
-from phrasescore.config.settings import ALIGNED
 from phrasescore.devices import usable_threads
 from phrasescore.engines import EngineName, EngineSettings, device_on, open_pool
 from phrasescore.engines.pool import WorkerPool
@@ -31,6 +30,7 @@ from phrasescore.errors import DataError
 from phrasescore.io.output import open_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Weights
+from phrasescore.settings.kinds import KINDS
 from phrasescore.workflows.search_settings import (
     LIMITS,
     SearchSettings,
@@ -199,7 +199,7 @@ class EmbeddedSearch:
                 from phrasescore.models.checkpoint import load_table_vocabularies  # imports torch
             for kind, path in zip(settings.features, settings.models, strict=True):
                 source, target = load_table_vocabularies(path)
-                models.append(KnownWords(path, source if kind in ALIGNED else None, target))
+                models.append(KnownWords(path, source if KINDS[kind].is_aligned else None, target))
             self._unknown_words = unknown_words_of("the source", "the translations", models)
         return self._unknown_words
 
@@ -304,7 +304,7 @@ class SentenceTranslator:
         # For each value of each feature, whether n-best lists show it.
         self._shown = {slot.name: configuration.shown(slot) for slot in configuration.slots}
         self._shown |= dict.fromkeys(settings.feature_names, (True,))
-        aligned = not ALIGNED.isdisjoint(settings.features)
+        aligned = any(KINDS[kind].is_aligned for kind in settings.features)
         self._tables = read_tables(configuration, sentences, aligned=aligned)
         unknown = {word.decode() for word in self._tables.pairs.sources[self._tables.num_known :]}
         self._num_copied = sum(word in unknown for words in sentences for word in words)

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Literal
 from moses_integration.decoder.search_limits import ALGORITHMS, limit_values
 from moses_integration.decoder.search_limits import LIMITS as ALL_LIMITS
 from phrasescore.arguments import flag
-from phrasescore.config.config import Config
-from phrasescore.config.settings import ALIGNED
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, DataError, ModelError
-from phrasescore.features import NETWORK_NAMES, check_feed_forward
+from phrasescore.features import check_feed_forward
+from phrasescore.settings.config import Config
+from phrasescore.settings.kinds import KINDS, kind_names
 
 if TYPE_CHECKING:
     from moses_integration.decoder.stateful import StatefulFeature
 
 # Features that a search may have beside those of moses.ini, and their names in n-best lists.
-SEARCH_FEATURES = {name: NETWORK_NAMES[name] for name in ("cslm", "joint")}
+SEARCH_FEATURES = {name: KINDS[name].feature for name in kind_names(is_feed_forward=True)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def load_networks(settings: SearchSettings, threads: int) -> "list[StatefulFeatu
     device = choose_device(settings.device)
     options = CslmOptions(normalized=not settings.unnormalized, backoff=settings.backoff_lm)
     return [
-        (SearchJoint if kind in ALIGNED else SearchCslm)(
+        (SearchJoint if KINDS[kind].is_aligned else SearchCslm)(
             load_checkpoint(model), device, options=options, name=name
         )
         for kind, name, model in zip(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phrasescore.arguments import StrPath, check_at_least, check_choice, check_sequences
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
@@ -226,7 +225,7 @@ def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
         long = f"{choice.num_long:,} source phrases of {inputs.settings.long} words or more"
         yield "phrase table", f"{inputs.table}: {choice.num_pairs:,} pairs; {long}"
     for name, model in inputs.models:
-        if model.config.kind in LANGUAGE_MODELS:
+        if not model.config.network.reads_source:
             side = "target"
         else:
             side = "source given target" if model.reverse else "target given source"
