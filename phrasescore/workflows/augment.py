@@ -69,6 +69,7 @@ class AugmentSummary:
     known: int
 
     def summary(self) -> str:
+        """Return the counts as one line for the log."""
         return (
             f"{self.asked:,} of {self.sources:,} sources asked, {self.unknown:,} not for their "
             f"unknown words; {self.new:,} new pairs; {self.known:,} of the generated ones are in "

@@ -51,6 +51,7 @@ class ForeignGeneration:
 
     @property
     def device(self) -> str:
+        """The device of the model."""
         return self.model.device
 
     def load(self) -> Callable[[list[Words]], list[Scored]]:
