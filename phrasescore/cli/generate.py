@@ -5,9 +5,10 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import foreign_options, options
+from phrasescore.cli import foreign_options, from_settings, options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import Verb, heading
+from phrasescore.settings.compute import Compute
 
 _logger = logging.getLogger(__name__)
 
@@ -140,9 +141,7 @@ _OF_BOTH = ("model", "output", "augment", "workers", "ray_address", "allow_unlik
 @options.seed
 @heading("Output")
 @options.output
-@heading("Speed")
-@options.computing
-@options.engine
+@from_settings.of(Compute)
 @options.verbosity
 @click.pass_context
 def generate(
@@ -160,7 +159,7 @@ def generate(
     --augment new pairs of a phrase table. Without SOURCE, stdin is read. A model that was trained
     with --reverse reads the target side and writes the source side.
     """
-    given["engine"] = options.take_engine(given)
+    given["compute"] = from_settings.take(Compute, given)
     given["text"] = foreign_options.take_foreign_text(given)
     if ctranslate2:
         from phrasescore.workflows.generate_foreign import generate_foreign

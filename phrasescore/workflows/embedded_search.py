@@ -14,13 +14,14 @@ from moses_integration.decoder.source import MAX_WORDS, markup_of, read_source
 from moses_integration.ini_text import IniText
 from moses_integration.weights import check_weights
 from phrasescore.devices import usable_threads
-from phrasescore.engines import EngineSettings, device_on, open_pool
+from phrasescore.engines import open_pool
 from phrasescore.engines.pool import WorkerPool
 from phrasescore.engines.processes import ProcessPool
 from phrasescore.errors import ArgumentError
 from phrasescore.io.output import open_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Weights
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.networks import ALIGNED
 from phrasescore.workflows.search_settings import SearchSettings
 from phrasescore.workflows.sentence_translator import (
@@ -51,7 +52,7 @@ class EmbeddedSearch:
     """
 
     def __init__(
-        self, ini_path: str, settings: SearchSettings, engine: EngineSettings | None = None
+        self, ini_path: str, settings: SearchSettings, engine: Compute | None = None
     ) -> None:
         settings.check()
         self._ini_path, self._settings = ini_path, settings
@@ -96,16 +97,18 @@ class EmbeddedSearch:
         ranking = {slot.name: slot.weights for slot in slots if slot.kind != UNKNOWN_WORDS}
         check_weights({**weights, **ranking}, weights_path or self._ini_path)
         engine, settings, threads = self._engine, self._settings, 1
-        if engine.name == "ray":
-            settings = replace(settings, device=device_on(engine, settings.device))
+        if engine.engine == "ray":
+            settings = replace(
+                settings, device=replace(engine, device=settings.device).on_workers().device
+            )
         else:
             processes = min(usable_threads(engine.workers), max(1, len(sentences)))
-            engine = EngineSettings("here" if processes == 1 else "processes", processes)
+            engine = Compute(engine="here" if processes == 1 else "processes", workers=processes)
             threads = settings.threads or max(1, usable_threads(None) // processes)
         work = SearchWork(
-            *(self._ini_path, os.getcwd(), settings, sentences, weights, threads), engine.name
+            *(self._ini_path, os.getcwd(), settings, sentences, weights, threads), engine.engine
         )
-        forks = engine.name == "processes"
+        forks = engine.engine == "processes"
         pool = ProcessPool(work, engine, closed) if forks else open_pool(engine, work)
         self._pool = pool.__enter__()
         try:
@@ -197,22 +200,22 @@ class EmbeddedSearch:
         return self._unknown_words
 
 
-def choose_engine(engine: EngineSettings | None, settings: SearchSettings) -> EngineSettings:
+def choose_engine(engine: Compute | None, settings: SearchSettings) -> Compute:
     """Return the engine of a search; None is the engine processes.
 
     :raises ArgumentError: if the settings' numbers of processes and threads do not go with it.
     """
-    engine = engine or EngineSettings("processes")
-    if engine.name == "here":
+    engine = engine or Compute(engine="processes")
+    if engine.engine == "here":
         if (engine.workers or 1) > 1:
             raise ArgumentError("--workers: the engine here translates one sentence at a time")
         engine = replace(engine, workers=1)
-    if engine.name == "ray" and settings.threads is not None:
+    if engine.engine == "ray" and settings.threads is not None:
         raise ArgumentError("--threads: a worker on Ray has one")
     if settings.processes is None:
         return engine
-    if engine.name != "processes":
-        problem = f"--processes is for the engine processes; {engine.name} has --workers"
+    if engine.engine != "processes":
+        problem = f"--processes is for the engine processes; {engine.engine} has --workers"
         raise ArgumentError(problem)
     if engine.workers is not None:
         raise ArgumentError("--processes and --workers are one number with the engine processes")

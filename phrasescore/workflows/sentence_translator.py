@@ -17,9 +17,9 @@ from moses_integration.decoder.search import StackDecoder, Translation
 from moses_integration.decoder.stateful import StatefulFeature
 from moses_integration.nbest_lines import format_hypothesis
 from moses_integration.segmentation import PhraseSpan, format_segmentation
-from phrasescore.engines import EngineName
 from phrasescore.errors import DataError
 from phrasescore.records import Weights
+from phrasescore.settings.compute import EngineName
 from phrasescore.settings.networks import ALIGNED
 from phrasescore.workflows.search_settings import LIMITS, SearchSettings
 

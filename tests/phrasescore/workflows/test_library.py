@@ -12,6 +12,7 @@ import phrasescore
 from phrasescore.arguments import flag
 from phrasescore.errors import ArgumentError
 from phrasescore.records import HypothesisList
+from phrasescore.settings.compute import Compute
 from tests.doubles import RandomCslm, RandomModel
 from tests.tiny_runs import write_table
 
@@ -118,7 +119,7 @@ def calls(tmp_path: Path, tiny_table: Path) -> Iterator[dict[str, Callable[[], o
 
 
 def score_pairs_twice(path: str) -> None:
-    model = phrasescore.load_model(path, threads=1)
+    model = phrasescore.load_model(path, compute=Compute(threads=1))
     pairs = [phrasescore.PhrasePair(("u",), ("a",)), phrasescore.PhrasePair(("v",), ("b",))]
     lists = [HypothesisList(pair.source, [pair.target]) for pair in pairs]
     for score, scores in zip(model.score_pairs(pairs), model.score_lists(lists), strict=True):
