@@ -7,7 +7,6 @@ Bahdanau et al. (2014), figure 2, without their smoothing over a window of 10 le
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from phrasescore.settings.networks import LANGUAGE_MODELS
 from phrasescore.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -87,6 +86,6 @@ def count_unknown(vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]) ->
 def shortlists_by_side(checkpoint: "Checkpoint") -> dict[str, Vocabulary]:
     """Return a network's shortlists for the source, unless it reads none, and the reference."""
     shortlists = {"reference": checkpoint.table_target_vocabulary}
-    if checkpoint.config.kind in LANGUAGE_MODELS:
+    if not checkpoint.config.network.reads_source:
         return shortlists
     return {"source": checkpoint.table_source_vocabulary, **shortlists}

@@ -31,7 +31,6 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList
 from phrasescore.scoring.prefix_tree import Ids
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.networks import ALIGNED, FEED_FORWARD
 
 _logger = logging.getLogger(__name__)
 
@@ -84,7 +83,7 @@ class SentenceScores:
         if ensemble and words and len({each.right_to_left for each in checkpoints}) > 1:
             problem = "an ensemble of models of which some predict from right to left has none"
             raise ModelError(f"log-probabilities of single words: {problem}")
-        if ensemble and any(checkpoint.config.kind in ALIGNED for checkpoint in checkpoints):
+        if ensemble and any(checkpoint.config.network.is_aligned for checkpoint in checkpoints):
             raise ModelError("a joint model reads alignments, and is in no ensemble")
         self._precision = Precision(precision, device)
         self._engine = engine or Compute(workers=1)
@@ -110,11 +109,11 @@ class SentenceScores:
             self._aligned = {
                 name
                 for name, checkpoint in zip(self._names, checkpoints, strict=True)
-                if checkpoint.config.kind in ALIGNED
+                if checkpoint.config.network.is_aligned
             }
         # Without log Z a score is no log-probability.
         unbounded = [
-            each.config.kind in FEED_FORWARD and not cslm.normalized for each in checkpoints
+            each.config.network.is_feed_forward and not cslm.normalized for each in checkpoints
         ]
         if ensemble:
             # The mean is summed in the order of the models.

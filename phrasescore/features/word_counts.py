@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from phrasescore.errors import ModelError
 from phrasescore.records import PhrasePair
-from phrasescore.settings.networks import LANGUAGE_MODELS
 from phrasescore.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -186,7 +185,7 @@ class SourceUnknownWords(UnknownWords):
         vocabularies = [
             checkpoint.table_source_vocabulary
             for checkpoint in checkpoints
-            if checkpoint.config.kind not in LANGUAGE_MODELS
+            if checkpoint.config.network.reads_source
         ]
         if not vocabularies:
             raise ModelError("source_unknown_words: a language model knows no source words")

@@ -25,9 +25,10 @@ import msgspec
 
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
 from phrasescore.io.compression import Compressor, compression_by_name
+from phrasescore.io.digests import new_digest
+from phrasescore.io.journal import check_settings, read_journal, write_journal
 from phrasescore.io.output import StreamOutput, writing
 from phrasescore.io.plain_file import open_at_end, open_plain
-from phrasescore.io.state import check_same_run, new_digest, read_state, write_state
 from phrasescore.io.text import InputLines
 
 _logger = logging.getLogger(__name__)
@@ -186,7 +187,7 @@ class ResumableOutput:
         size = os.fstat(self._file.fileno()).st_size
         start_over = f"delete it and {self.journal} to start over"
         try:
-            journal = read_state(self.journal, Journal)
+            journal = read_journal(self.journal, Journal)
         except DataError as error:
             raise PhrasescoreError(f"{error}; {start_over}") from error
         if journal is None and size:
@@ -207,7 +208,7 @@ class ResumableOutput:
                 f"{self.part} holds {journal.lines:,} lines of an unfinished run: go on with "
                 f"--resume, or {start_over}"
             )
-        check_same_run(journal.settings, self.settings, self.part, start_over)
+        check_settings(journal.settings, self.settings, self.part, start_over)
         self.finished = finished  # the earlier run was killed between its last two steps
         return journal
 
@@ -333,7 +334,7 @@ class ResumableOutput:
         self._write_journal(Journal(lines, self._num_bytes, digest, False, self.settings, output))
 
     def _write_journal(self, journal: Journal) -> None:
-        write_state(self.journal, journal)
+        write_journal(self.journal, journal)
         self._promised = journal
 
     def _new_compressor(self) -> Compressor | None:

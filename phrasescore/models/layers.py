@@ -18,7 +18,6 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import dropout, embedding
 
 from phrasescore.models.batches import BatchSide, PairBatch, Steps
-from phrasescore.settings.networks import ModelConfig
 
 # A sum of exp() outside of this range means that a logit was too large or all were too small.
 # Compiled code cuts exp() off at 5e-38: below the range, a large shortlist would give a false sum.
@@ -293,7 +292,8 @@ class PairNetwork(nn.Module):
     them or a checkpoint provides them.
     """
 
-    config: ModelConfig
+    # The sizes of its kind.
+    config: Any
     output: nn.Linear
 
     def initialize(self, generator: torch.Generator) -> None:

@@ -18,7 +18,6 @@ from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.grconv import GrconvNetwork
 from phrasescore.models.lstm import LstmNetwork
 from phrasescore.report.blocks import Points, Section, shown
-from phrasescore.settings.networks import LANGUAGE_MODELS
 from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
@@ -141,7 +140,7 @@ def word_vectors(name: str, number: int, checkpoint: Checkpoint, count: int) -> 
         ("predicts", "target", "target_embedding", checkpoint.target_vocabulary),
         ("reads", "source", "source_embedding", checkpoint.source_vocabulary),
     ]
-    if checkpoint.config.kind in LANGUAGE_MODELS:
+    if not checkpoint.config.network.reads_source:
         sides = [("knows", "target", "embedding", checkpoint.target_vocabulary)]
     found = []
     for verb, side, attribute, vocabulary in reversed(sides):

@@ -9,7 +9,6 @@ from typing import Any
 
 from phrasescore.io.text_table import text_table
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint
-from phrasescore.settings.networks import FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.vocabulary import Vocabulary
 
 # Largest number of points of the curve in the text.
@@ -66,14 +65,14 @@ def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
     record, kind = model.record, model.config.kind
     left_out = f"{record.duplicates:,} duplicates, {record.too_long:,} too long"
     predicted = (model.target_vocabulary, record.target_coverage, record.target_shortlist_from)
-    if kind in LANGUAGE_MODELS:
+    if not model.config.network.reads_source:
         return [
             ("kind", f"{kind}, p(word | the words before it)"),
             ("predicts", _shortlist("a text", *predicted)),
             ("sentences", f"{record.training_pairs:,} for training ({left_out})"),
             ("held out", f"{record.validation_pairs:,} sentences for validation"),
         ]
-    distinct = "" if kind in FEED_FORWARD else "distinct "
+    distinct = "" if model.config.network.is_feed_forward else "distinct "
     reads, predicts = ("target", "source") if model.reverse else ("source", "target")
     end = ", the last word first" if model.right_to_left else ""
     read = (model.source_vocabulary, record.source_coverage, record.source_shortlist_from)

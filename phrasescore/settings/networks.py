@@ -139,38 +139,6 @@ class JointConfig:
     self_normalization: Annotated[float, Meta(ge=0.0, le=1e6)] = 0.1
 
 
-# The settings of any kind of network.
-ModelConfig = (
-    EncoderDecoderConfig | LstmConfig | AttentionConfig | GrconvConfig | CslmConfig | JointConfig
-)
-
-# The dataclass of each kind of network.
-MODEL_CONFIGS: dict[str, type[ModelConfig]] = {
-    "attention": AttentionConfig,
-    "cslm": CslmConfig,
-    "encoder-decoder": EncoderDecoderConfig,
-    "grconv": GrconvConfig,
-    "joint": JointConfig,
-    "lstm": LstmConfig,
-}
-
-# Other names of the kinds in papers, in lower case.
-NAMES_IN_PAPERS = {
-    "rnnsearch": "attention",
-    "rnnenc": "encoder-decoder",
-    "rnn": "encoder-decoder",
-    "seq2seq": "lstm",
-}
-
-# Kinds that are trained on one text, and read no source.
-LANGUAGE_MODELS = frozenset({"cslm"})
-# Kinds that read the source through a word alignment.
-ALIGNED = frozenset({"joint"})
-# Kinds that predict a word from a fixed number of others. They learn from repeated sentences as
-# often as these occur, and can be trained to need no log Z.
-FEED_FORWARD = LANGUAGE_MODELS | ALIGNED
-
-
 @dataclass(frozen=True, slots=True)
 class VocabularyConfig:
     """Sizes of the shortlists, in words, without ``</s>`` and ``<unk>``; or subwords."""

@@ -86,7 +86,6 @@ class ExpectedBleuLoop(TrainingLoop):
     def _begin(self) -> None:
         """Measure the start, with which all later validations are compared."""
         if not self.state.curve:
-            self._save()  # best weights without a state would look like a damaged run
             self.state.scale = self._choose_scale()
             self._validate()
             self._save()

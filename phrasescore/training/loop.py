@@ -346,7 +346,7 @@ class TrainingLoop:
         config = self._config
         updates = self.state.update - self._saved_update
         minutes = (time.monotonic() - self._saved_at) / 60
-        # Best weights without a state would look like a damaged run.
+        # A killed run keeps the work of its first validation.
         first_best = self.state.best_update > 0 and self._saved_update == 0
         by_updates = 0 < config.checkpoint_updates <= updates
         return first_best or by_updates or 0 < config.checkpoint_minutes <= minutes

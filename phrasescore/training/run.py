@@ -234,7 +234,7 @@ def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None
     check_folder_above(model)
     is_taken = os.path.lexists(_real(model))
     stored = folder.settings()
-    if stored is not None and folder.has_state:
+    if stored is not None and folder.state is not None:
         if not resume:
             raise PhrasescoreError(
                 f"{work}: an unfinished run; go on with it by --resume, or remove the folder"
@@ -260,11 +260,6 @@ def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None
             raise PhrasescoreError(
                 f"{work}: expected a folder for this run only; remove what is in it"
             )
-    elif folder.has_best:
-        # Somebody removed the states. Starting over would lose the training silently.
-        raise PhrasescoreError(
-            f"{work}: the state of the run is missing; remove the folder to start over"
-        )
     elif resume:
         check_resumable(stored, run.config)
 
@@ -276,7 +271,9 @@ def _may_replace(run: TrainingRun, folder: RunFolder) -> bool:
         check_resumable(made.config, run.config)
     except PhrasescoreError:
         return False
-    return made.record.updates <= folder.last_update and run.has_made(made, folder)
+    state = folder.state
+    assert state is not None
+    return made.record.updates <= state.update and run.has_made(made, folder)
 
 
 def _real(path: str | os.PathLike[str]) -> Path:

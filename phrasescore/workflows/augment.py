@@ -26,9 +26,9 @@ from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.generation.beam_search import BeamSettings, beam_work
 from phrasescore.generation.generator import Source
 from phrasescore.io.corpora import read_monolingual_text
+from phrasescore.io.digests import digest_text
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
-from phrasescore.io.state import digest_text
 from phrasescore.io.text import shorten
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute

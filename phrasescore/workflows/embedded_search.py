@@ -22,7 +22,7 @@ from phrasescore.io.output import open_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Weights
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.networks import ALIGNED
+from phrasescore.settings.kinds import KINDS
 from phrasescore.workflows.search_settings import SearchSettings
 from phrasescore.workflows.sentence_translator import (
     OutputLines,
@@ -195,7 +195,7 @@ class EmbeddedSearch:
                 from phrasescore.models.checkpoint import load_table_vocabularies  # imports torch
             for kind, path in zip(settings.features, settings.models, strict=True):
                 source, target = load_table_vocabularies(path)
-                models.append(KnownWords(path, source if kind in ALIGNED else None, target))
+                models.append(KnownWords(path, source if KINDS[kind].is_aligned else None, target))
             self._unknown_words = unknown_words_of("the source", "the translations", models)
         return self._unknown_words
 

@@ -104,7 +104,7 @@ def fine_tune(
     found = start.config.kind
     if kind not in (None, found):
         raise ModelError(f"{os.fspath(model)}: expected a model of the kind {kind}, found {found}")
-    check_alignments(found, aligned)
+    check_alignments(start.config.network, aligned)
     known, where = load_weights(weights).lists, weights_path(weights) or "the weights"
     prefix = network_name(found, reverse=start.reverse, right_to_left=start.right_to_left)
     name = feature or f"{prefix}0"

@@ -31,7 +31,6 @@ from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList, PhrasePair
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.networks import ALIGNED
 from phrasescore.settings.scoring import Rescoring
 from phrasescore.version import __version__
 from phrasescore.workflows.columns import added_features, fingerprint
@@ -136,7 +135,7 @@ class ListRescorer:
             if (sides := getattr(feature, "known_words", None)) is not None:
                 self._known_words.append(KnownWords(column.value, *sides))
         self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None
-        self._aligned = any(config.kind in ALIGNED for config in configs)
+        self._aligned = any(config.network.is_aligned for config in configs)
         if self._aligned and self.settings.ensemble:
             raise ArgumentError("--ensemble: a joint model reads alignments, and is in none")
         self._scores: SentenceScores | None = None

@@ -26,7 +26,6 @@ from phrasescore.language_models.word_scorer import WordScorer
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.networks import LANGUAGE_MODELS
 from phrasescore.workflows.text_checks import UnknownWordCheck
 
 if TYPE_CHECKING:
@@ -177,9 +176,9 @@ class _Models:
         if model is None:
             return
         checkpoint, place = load_checkpoint(model), choose_device(compute.device)
-        if checkpoint.config.kind not in LANGUAGE_MODELS:
+        if checkpoint.config.network.reads_source:
             kind = checkpoint.config.kind
-            verb = "rescore" if kind == "joint" else "score"
+            verb = "rescore" if checkpoint.config.network.is_aligned else "score"
             raise ModelError(
                 f"{model}: expected a model of kind cslm, found one of {kind}; `{verb}` takes "
                 "networks that read a source"

@@ -8,11 +8,12 @@ from moses_integration.decoder.search_limits import ALGORITHMS, limit_values
 from moses_integration.decoder.search_limits import LIMITS as ALL_LIMITS
 from phrasescore.arguments import flag
 from phrasescore.errors import ArgumentError, DataError, ModelError
-from phrasescore.features import NETWORK_NAMES, check_feed_forward
+from phrasescore.features import check_feed_forward
 from phrasescore.settings.config import Config
+from phrasescore.settings.kinds import KINDS, kind_names
 
 # Features that a search may have beside those of moses.ini, and their names in n-best lists.
-SEARCH_FEATURES = {name: NETWORK_NAMES[name] for name in ("cslm", "joint")}
+SEARCH_FEATURES = {name: KINDS[name].feature for name in kind_names(is_feed_forward=True)}
 
 
 @dataclass(frozen=True, slots=True)

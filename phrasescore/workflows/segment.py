@@ -36,7 +36,6 @@ from phrasescore.models.checkpoint import Checkpoint, direction_of, load_checkpo
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.networks import LANGUAGE_MODELS
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.text_checks import UnknownWordCheck
 
@@ -221,10 +220,11 @@ def _load_translator(name: str, path: str) -> Checkpoint:
     :param name: of the model, for messages.
     """
     checkpoint = load_checkpoint(path)
-    kind = checkpoint.config.kind
-    if kind in LANGUAGE_MODELS:
-        problem = f"expected a model that reads one text and predicts the other, found a {kind}"
-        raise ModelError(f"{name}: {problem}, which knows one language")
+    if not checkpoint.config.network.reads_source:
+        raise ModelError(
+            f"{name}: expected a model that reads one text and predicts the other, found a "
+            f"{checkpoint.config.kind}, which knows one language"
+        )
     return checkpoint
 
 

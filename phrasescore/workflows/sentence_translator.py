@@ -20,7 +20,7 @@ from moses_integration.segmentation import PhraseSpan, format_segmentation
 from phrasescore.errors import DataError
 from phrasescore.records import Weights
 from phrasescore.settings.compute import EngineName
-from phrasescore.settings.networks import ALIGNED
+from phrasescore.settings.kinds import KINDS
 from phrasescore.workflows.search_settings import LIMITS, SearchSettings
 
 Sentence = tuple[str, ...]
@@ -110,7 +110,7 @@ class SentenceTranslator:
         # For each value of each feature, whether n-best lists show it.
         self._shown = {slot.name: configuration.shown(slot) for slot in configuration.slots}
         self._shown |= dict.fromkeys(settings.feature_names, (True,))
-        aligned = not ALIGNED.isdisjoint(settings.features)
+        aligned = any(KINDS[kind].is_aligned for kind in settings.features)
         self._tables = read_tables(configuration, sentences, aligned=aligned)
         unknown = {word.decode() for word in self._tables.pairs.sources[self._tables.num_known :]}
         self._num_copied = sum(word in unknown for words in sentences for word in words)
@@ -220,7 +220,7 @@ def _load_networks(settings: SearchSettings, threads: int) -> list[StatefulFeatu
     device = choose_device(settings.device)
     options = CslmOptions(normalized=not settings.unnormalized, backoff=settings.backoff_lm)
     return [
-        (SearchJoint if kind in ALIGNED else SearchCslm)(
+        (SearchJoint if KINDS[kind].is_aligned else SearchCslm)(
             load_checkpoint(model), device, options=options, name=name
         )
         for kind, name, model in zip(

@@ -13,7 +13,6 @@ from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.output import optional_path
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.settings.networks import LANGUAGE_MODELS
 
 if TYPE_CHECKING:
     from phrasescore.report.model_summary import ModelReport
@@ -76,7 +75,7 @@ def _count_table(path: str, model: str | None, progress: ProgressCallback | None
         from phrasescore.models.checkpoint import load_checkpoint  # imports torch
 
         checkpoint = load_checkpoint(model)
-        if checkpoint.config.kind in LANGUAGE_MODELS:
+        if not checkpoint.config.network.reads_source:
             raise PhrasescoreError(
                 f"{model}: expected a model with a shortlist for each side of a table, found a "
                 f"language model ({checkpoint.config.kind})"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from phrasescore.errors import shown_path
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.io.text import shorten
-from phrasescore.settings.networks import LANGUAGE_MODELS
 
 if TYPE_CHECKING:
     from phrasescore.features.lexicon import LexicalTally
@@ -44,7 +43,7 @@ class KnownWords(NamedTuple):
 
 def known_words(path: str, checkpoint: "Checkpoint") -> KnownWords:
     """Return the words of a text and of its translation that a network knows."""
-    reads = checkpoint.config.kind not in LANGUAGE_MODELS
+    reads = checkpoint.config.network.reads_source
     source = checkpoint.table_source_vocabulary if reads else None
     return KnownWords(path, source, checkpoint.table_target_vocabulary)
 

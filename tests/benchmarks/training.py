@@ -68,11 +68,10 @@ def measure_training(options: TrainingOptions) -> Report:
         network = start_network(config, store.source_vocabulary, store.target_vocabulary)
         network = network.to(options.device).train()
         contest = _Contest(options, config, store, network)
-        work = folder / "work"
-        work.mkdir()
-        loop = LikelihoodLoop(
-            network, store, config.training, RunFolder(work), contest.report, Ranks()
-        )
+        work = RunFolder(folder / "work")
+        work.path.mkdir()
+        work.begin(config)
+        loop = LikelihoodLoop(network, store, config.training, work, contest.report, Ranks())
         contest.start()
         if loop.run() == INTERRUPTED:
             raise KeyboardInterrupt  # which the loop caught, to end between two updates

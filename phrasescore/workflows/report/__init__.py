@@ -16,7 +16,6 @@ from phrasescore.report import SECTIONS
 from phrasescore.report.blocks import Report, Section
 from phrasescore.report.data import DATA, ENCODE_ERRORS, write_data
 from phrasescore.report.page import render_page
-from phrasescore.settings.networks import LANGUAGE_MODELS
 from phrasescore.version import __version__
 from phrasescore.workflows.report.inputs import (
     PHRASE_KINDS,
@@ -227,7 +226,7 @@ def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
         long = f"{choice.num_long:,} source phrases of {inputs.settings.long} words or more"
         yield "phrase table", f"{inputs.table}: {choice.num_pairs:,} pairs; {long}"
     for name, model in inputs.models:
-        if model.config.kind in LANGUAGE_MODELS:
+        if not model.config.network.reads_source:
             side = "target"
         else:
             side = "source given target" if model.reverse else "target given source"

@@ -19,11 +19,12 @@ from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.report.table_choice import TableChoice, TablePair, choose_from_table
 from phrasescore.report.tuning import TuneReport, read_tune_report
+from phrasescore.settings.kinds import kind_names
 from phrasescore.settings.toml_file import read_toml
 from phrasescore.workflows.text_checks import warn_of_lengths
 
 # Kinds of networks that score the pairs of a phrase table.
-PHRASE_KINDS = ("encoder-decoder",)
+PHRASE_KINDS = tuple(kind_names(scores_phrases=True))
 # Numbers of the table's scores p(target | source) and p(source | target), from 1. Moses' order is
 # p(f|e) lex(f|e) p(e|f) lex(e|f), with f the source.
 _DIRECT, _INVERSE = 3, 1

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.io.state import check_same_run, read_state, write_state
+from phrasescore.io.journal import check_settings, read_journal, write_journal
 from phrasescore.records import Weights
 from phrasescore.workflows.search_settings import SearchSettings
 from tuning.loop import Decided, LoopResult
@@ -82,7 +82,7 @@ def read_decisions(work: Path, about: Mapping[str, Any], *, resume: bool) -> lis
     :param about: all that a run must have in common with the one that is resumed.
     :raises PhrasescoreError: if there is a run and it is not to be resumed, or it is another one.
     """
-    state = read_state(work / STATE, _LoopState)
+    state = read_journal(work / STATE, _LoopState)
     if state is None:
         return None
     if not state.rounds and not (work / "run1.nbest").exists():
@@ -93,7 +93,7 @@ def read_decisions(work: Path, about: Mapping[str, Any], *, resume: bool) -> lis
         raise PhrasescoreError(f"{work}: {problem}, or name another working folder")
     # As they come out of a file: lists for tuples.
     now = msgspec.json.decode(msgspec.json.encode(about))
-    check_same_run(state.about, now, str(work), "name another working folder")
+    check_settings(state.about, now, str(work), "name another working folder")
     following = [*(each.weights for each in state.rounds[1:]), state.next]
     return [
         Decided(done.list_weights, after, done.found_score)
@@ -126,7 +126,7 @@ def write_rounds(work: Path, about: Mapping[str, Any], result: LoopResult) -> No
         )
         for done in result.rounds
     ]
-    write_state(work / STATE, _LoopState(dict(about), rounds, result.next_weights, result.reason))
+    write_journal(work / STATE, _LoopState(dict(about), rounds, result.next_weights, result.reason))
 
 
 def remove_rounds(work: Path, beginning: str = "") -> None:

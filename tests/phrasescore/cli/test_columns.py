@@ -229,7 +229,7 @@ def test_a_run_is_gone_on_with_to_the_same_bytes_and_with_the_same_lexicon_only(
     Path("lex.f2e").write_text(LEX_F2E.replace("0.5", "0.4"))
     changed = annotate(*options, "--resume")
     assert (changed.exit_code, changed.stderr.count("\n")) == (1, 1)
-    assert "was begun with another column 1 (lexicon " in changed.stderr
+    assert "was started with another column 1 (lexicon " in changed.stderr
     Path("lex.f2e").write_text(LEX_F2E)
     result = annotate(*options, "--resume")
     assert result.exit_code == 0, result.output

@@ -247,7 +247,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
         if groups_done:
             other = run(model.path, *options, "-o", out, "--resume", "--targets", 2)
             assert other.exit_code == 1
-            assert "begun with another num targets (3, now 2)" in other.stderr
+            assert "started with another num targets (3, now 2)" in other.stderr
         result = run(model.path, *options, "-o", out, "--resume")
         assert result.exit_code == 0, result.stderr
         assert out.read_bytes() == whole.read_bytes()

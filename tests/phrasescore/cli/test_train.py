@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
 from phrasescore.models.checkpoint import load_checkpoint
-from phrasescore.settings.config import DEFAULT_PRESETS
+from phrasescore.settings.kinds import KINDS
 from phrasescore.vocabulary import Vocabulary
 
 TINY = [
@@ -368,5 +368,5 @@ def test_a_small_network_learns_to_copy(tmp_path: Path) -> None:
 
 def test_the_help_names_every_kind_of_network() -> None:
     text = " ".join(CliRunner().invoke(main, ["train", "--help"]).output.split())
-    *kinds, last = sorted(DEFAULT_PRESETS)
+    *kinds, last = sorted(KINDS)
     assert f"KIND is {', '.join(kinds)} or {last}." in text

@@ -170,7 +170,7 @@ class Noted:
     def note(self, number):
         Path({str(tmp_path)!r}, str(os.getpid())).touch()
         time.sleep(0.01)
-with open_pool(Compute("processes", 2), Noted()) as pool:
+with open_pool(Compute(engine="processes", workers=2), Noted()) as pool:
     for _ in pool.map(range(100_000)):
         pass
 """

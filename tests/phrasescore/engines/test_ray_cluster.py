@@ -65,7 +65,7 @@ from pathlib import Path
 from phrasescore.engines import open_pool
 from phrasescore.settings.compute import Compute
 from tests.phrasescore.engines.test_ray_cluster import Slow
-with open_pool(Compute("ray", workers=1), Slow(Path({str(tmp_path)!r}))) as pool:
+with open_pool(Compute(engine="ray", workers=1), Slow(Path({str(tmp_path)!r}))) as pool:
     assert list(pool.map([1])) == [3]
     import ray
     print(ray.get_runtime_context().gcs_address, os.environ["RAY_AUTH_MODE"],

@@ -10,8 +10,8 @@ import pytest
 
 from phrasescore.errors import ConfigError
 from phrasescore.settings.config import RESUMABLE, Config, check_resumable, preset_names
+from phrasescore.settings.kinds import KINDS
 from phrasescore.settings.networks import (
-    MODEL_CONFIGS,
     EncoderDecoderConfig,
     GrconvConfig,
     LstmConfig,
@@ -45,9 +45,9 @@ def test_the_preset_of_sutskever_has_the_sizes_and_the_recipe_of_sections_3_1_an
     assert training.epochs == 7.5
 
 
-@pytest.mark.parametrize("kind", sorted(MODEL_CONFIGS))
+@pytest.mark.parametrize("kind", sorted(KINDS))
 def test_the_presets_of_a_kind_are_found_by_it(kind: str) -> None:
-    names = preset_names(kind)
+    names = preset_names(KINDS[kind])
     assert names
     assert all((Config.preset(name).kind == kind) == (name in names) for name in preset_names())
 

@@ -201,7 +201,7 @@ def test_a_signal_while_decoding_ends_the_decoder_and_keeps_the_best(
     wait_for_end(decoder)
     resumed = folder.run("--resume", decoder=command.replace("slow.py", str(DECODER)))
     assert resumed.exit_code == 1  # another command
-    assert "begun with another decoder" in resumed.stderr
+    assert "started with another decoder" in resumed.stderr
 
 
 @STOPPED
@@ -309,7 +309,7 @@ def test_a_run_with_another_moses_ini_is_not_gone_on_with(folder: Folder) -> Non
     (folder.path / "moses.ini").write_text(INI + "[distortion-limit]\n2\n")
     result = folder.run("--resume")
     assert result.exit_code == 1
-    assert "work was begun with another moses.ini (" in result.stderr
+    assert "work was started with another moses.ini (" in result.stderr
 
 
 def test_a_run_with_other_content_of_a_model_is_not_gone_on_with(folder: Folder) -> None:
@@ -321,7 +321,7 @@ def test_a_run_with_other_content_of_a_model_is_not_gone_on_with(folder: Folder)
     lexicon.write_text("one w1 0.25\ntwo w2 0.5\n")
     result = folder.run(*options, "--resume")
     assert result.exit_code == 1
-    assert "work was begun with another content of the models (" in result.stderr
+    assert "work was started with another content of the models (" in result.stderr
 
 
 def test_a_last_line_that_moses_would_leave_out_is_said_before_decoding(folder: Folder) -> None:

@@ -29,11 +29,11 @@ def test_a_search_is_another_run_where_its_translations_are_others(
         {"decoder": "embedded", "search": about_search(SearchSettings(**settings))}
         for settings in (begun, now)
     )
-    state = {"format": 1, "about": old, "rounds": [], "next": {}, "reason": ""}
+    state = {"format": 2, "about": old, "rounds": [], "next": {}, "reason": ""}
     (tmp_path / "tune.json").write_text(json.dumps(state))
     (tmp_path / "run1.nbest").write_text("")
     if same:
         assert read_decisions(tmp_path, new, resume=True) == []
     else:
-        with pytest.raises(PhrasescoreError, match="begun with another search"):
+        with pytest.raises(PhrasescoreError, match="started with another search"):
             read_decisions(tmp_path, new, resume=True)
