@@ -142,8 +142,7 @@ def decode(**given: Any) -> None:
     """
     from phrasescore.workflows.decode import decode as run
 
-    engine = from_settings.take(
-        Compute, {n: given[n] for n in ("engine", "workers", "ray_address", "allow_unlike")}
-    )
+    names = ("engine", "workers", "ray_address", "allow_unlike")
+    engine = Compute(**{name: given.pop(name) for name in names})
     search = SearchSettings(**options.arguments_of(SearchSettings, given))
     run(**options.arguments_of(run, given), search=search, engine=engine, progress=show_progress)

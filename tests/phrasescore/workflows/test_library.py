@@ -80,7 +80,7 @@ def _placed(signature: inspect.Signature, name: str, value: object) -> dict[str,
     for parameter in signature.parameters.values():
         settings = parameter.default
         if isinstance(settings, Settings) and hasattr(settings, name):
-            return {parameter.name: replace(settings, **{name: value})}
+            return {parameter.name: replace(settings, **{name: value})}  # type: ignore[type-var]
     return {name: value}
 
 
