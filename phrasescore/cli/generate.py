@@ -13,7 +13,7 @@ from phrasescore.settings.compute import Compute
 _logger = logging.getLogger(__name__)
 
 # Parameters that are no keyword of a workflow's.
-_OF_BOTH = ("model", "output", "augment", "workers", "ray_address", "allow_unlike")
+_OF_BOTH = {"model", "output", "augment", *from_settings.names_of(Compute)}
 
 
 @click.command(cls=Verb)
@@ -166,7 +166,7 @@ def generate(
 
         wanted = options.arguments_of(generate_foreign, given)
         allowed = {*wanted, *_OF_BOTH, *foreign_options.OF_FOREIGN_TEXT, "ctranslate2"}
-        options.refuse_others(ctx, allowed - {"augment"}, "not with --ctranslate2")
+        options.refuse_others(ctx, allowed - {"augment", "precision"}, "not with --ctranslate2")
         generate_foreign(model=model, output=output, **wanted, progress=show_progress)
         return
     foreign_options.refuse_foreign_text(ctx, "truecase_model")

@@ -157,7 +157,7 @@ def _train_on_lists(ctx: click.Context, arguments: dict[str, Any]) -> None:
     taken = options.arguments_of(fine_tune, arguments)
     # Positional ones, which are the pairs to learn from, and those of a new network.
     reason = "not with --objective xbleu, which trains a network on from lists"
-    options.refuse_others(ctx, {*taken, "objective"}, reason)
+    options.refuse_others(ctx, {*taken, "objective", "device", "threads"}, reason)
     for name in ("model", "lists", "source", "references", "weights"):
         if not taken[name]:
             flag = {"model": "from"}.get(name, name)
