@@ -6,6 +6,7 @@ import pytest
 
 import phrasescore
 from phrasescore.progress import Progress
+from phrasescore.settings.scoring import Rescoring
 from phrasescore.workflows.list_rescorer import ListRescorer
 from tests.doubles import RandomModel
 from tests.log import warnings
@@ -45,7 +46,7 @@ def test_one_rescorer_writes_what_each_call_alone_writes(
     for folder in folders:
         folder.mkdir()
     files = [Lists(folder, seed=seed) for seed, folder in enumerate(folders)]
-    with ListRescorer([str(model.path)], cache=tmp_path / "cache") as rescorer:
+    with ListRescorer([str(model.path)], settings=Rescoring(cache=tmp_path / "cache")) as rescorer:
         for again in (False, True):
             for lists in files:
                 done = rescorer.rescore(lists.path, lists.source, tmp_path / "many")
