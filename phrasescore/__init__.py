@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from phrasescore.settings.compute import Compute as Compute
     from phrasescore.settings.scoring import Rescoring as Rescoring
     from phrasescore.settings.scoring import TextScoring as TextScoring
+    from phrasescore.settings.tuning import ListTuning as ListTuning
+    from phrasescore.settings.tuning import ListTuningFiles as ListTuningFiles
+    from phrasescore.settings.tuning import RoundTuning as RoundTuning
+    from phrasescore.settings.tuning import RoundTuningFiles as RoundTuningFiles
     from phrasescore.workflows.annotate import AnnotateSummary as AnnotateSummary
     from phrasescore.workflows.annotate import annotate as annotate
     from phrasescore.workflows.augment import AugmentSummary as AugmentSummary
@@ -96,6 +100,7 @@ _NAMES = {
     "records": ("PhrasePair", "WeightPair"),
     "settings.compute": ("Compute",),
     "settings.scoring": ("Rescoring", "TextScoring"),
+    "settings.tuning": ("ListTuning", "ListTuningFiles", "RoundTuning", "RoundTuningFiles"),
     "workflows.annotate": ("AnnotateSummary", "annotate"),
     "workflows.augment": ("AugmentSummary", "augment"),
     "workflows.combine": ("CombineSummary", "combine"),

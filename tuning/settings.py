@@ -6,7 +6,8 @@ from typing import Literal, get_args
 from phrasescore.records import FeatureLabel
 
 # name -> module:function, a `tuning.methods.Search`. Modules are imported when needed.
-METHODS: dict[str, str] = {
+MethodName = Literal["mert", "mira", "pro", "xbleu"]
+METHODS: dict[MethodName, str] = {
     "mert": "tuning.mert:search_mert",
     "mira": "tuning.mira:search_mira",
     "pro": "tuning.pro:search_pro",

@@ -13,18 +13,23 @@ _Kind = TypeVar("_Kind", bound=Settings)
 
 
 def of(
-    kind: type[Settings], *, only: Collection[str] = (), without: Collection[str] = ()
+    kind: type[Settings],
+    *,
+    only: Collection[str] = (),
+    without: Collection[str] = (),
+    **changes: dict[str, Any],
 ) -> Decorator:
     """Return a decorator that adds an option for each field of a class of settings.
 
     :param only: the fields that get an option; by default all of them.
     :param without: fields that get none.
+    :param changes: by field, arguments of `click.option` that differ.
     """
 
     def add(command: Any) -> Any:
         for setting in reversed(settings_of(kind)):
             if setting.name not in without and (not only or setting.name in only):
-                command = _option(setting)(command)
+                command = _option(setting, changes.get(setting.name, {}))(command)
         return command
 
     return add
@@ -44,7 +49,7 @@ def names_of(*kinds: type[Settings]) -> set[str]:
     return {setting.name for kind in kinds for setting in settings_of(kind)}
 
 
-def _option(setting: Setting) -> Decorator:
+def _option(setting: Setting, changes: dict[str, Any]) -> Decorator:
     options: dict[str, Any] = {"metavar": setting.extra.get("metavar")}
     if setting.kind is bool:
         # An option that turns a setting off has the opposite value.
@@ -63,8 +68,7 @@ def _option(setting: Setting) -> Decorator:
         cls=SubjectOption,
         subject=setting.heading,
         help=setting.description,
-        show_default=setting.extra.get("shown", True),
-        **options,
+        **{"show_default": setting.extra.get("shown", True), **options, **changes},
     )
 
 

@@ -16,6 +16,7 @@ Subject = Literal[
     "Samples",
     "New phrase pairs",
     "Method",
+    "MERT",
     "Rounds with a decoder",
     "Output",
     "Long runs",

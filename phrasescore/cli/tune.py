@@ -6,30 +6,126 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from phrasescore.cli import from_settings, options, tune_options
+from phrasescore.cli import from_settings, options
 from phrasescore.cli.decode import decode
+from phrasescore.cli.from_settings import names_of, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import Verb, heading
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.scoring import FeedForwardScoring
+from phrasescore.settings.tuning import (
+    ListTuning,
+    ListTuningFiles,
+    RoundTuning,
+    RoundTuningFiles,
+    Tuning,
+    TuningFiles,
+)
 from phrasescore.workflows.search_settings import SearchSettings
+from tuning.settings import METRICS
 
-# The parameters of the engine that rescores lists.
-OF_ENGINE = ("engine", "workers", "ray_address", "allow_unlike")
 _COLUMNS = ("models", "language_models", "lexicons", "reverse_lexicons", "features")
+# Parameters of both ways of tuning, and of each, which are not fields of settings.
+_SHARED = {"references", "start", "output"}
+_OF_LISTS = _SHARED | {"lists", "features", "scores", "ifile"}
+_OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
+
+
+def _parse_metrics(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for value in values:
+        name, separator, share = value.partition("=")
+        try:
+            weight = float(share) if separator else 1.0
+        except ValueError:
+            weight = 0.0
+        if not name or not 0 < weight < float("inf") or name in found:
+            raise click.BadParameter(
+                f"expected a metric once, as {METRICS[0]} or {METRICS[0]}=0.5, got {value!r}",
+                ctx,
+                param,
+            )
+        found[name] = weight
+    return found
 
 
 @click.command(cls=Verb)
 @options.argument("lists", metavar="[NBEST]...", nargs=-1)
-@tune_options.own_options
-@heading("Networks and features")
-@from_settings.of(FeedForwardScoring)
+@heading("Input")
+@options.files(
+    "--references --refs",
+    "Reference translations, line by line; again for another set. FILE0, FILE1 and so on "
+    "where there is no FILE, as in mert-moses.pl.",
+)
+@options.files("--features", "Features as Moses' extractor writes them, in place of NBEST.")
+@options.files("--scores", "Their BLEU statistics, in place of references.")
+@options.file(
+    "--weights start",
+    "Start weights, those the lists were made with: 'Name= value' lines, or a moses.ini. "
+    "Features without a weight start at 0.",
+)
+@options.file(
+    "--ifile", "Start weights as mert has them (init.opt): numbers in the order of --features."
+)
+@from_settings.of(
+    Tuning, metrics={"multiple": True, "default": ("bleu",), "callback": _parse_metrics}
+)
+@from_settings.of(ListTuning, without=names_of(Tuning))
+@from_settings.of(RoundTuning, without=names_of(Tuning))
+@from_settings.of(TuningFiles)
+@from_settings.of(ListTuningFiles, without=names_of(TuningFiles))
+@from_settings.of(RoundTuningFiles, without=names_of(TuningFiles))
+@from_settings.of(Compute, without=["precision"])
 @heading("Output")
 @options.output
-@options.report_format
-@heading("Method")
-@options.seed
-@from_settings.of(Compute, only=("device", "threads"))
+@heading("Rounds with a decoder")
+@options.option(
+    "--decoder",
+    "Decode, pool and optimise in rounds. Moses' command, as 'moses -f moses.ini'; "
+    "'embedded', the search of phrasescore decode, with --config; or another command, with "
+    "{nbest}, {weights} and {size} in it.",
+    metavar="COMMAND",
+)
+@options.option(
+    "--decoder-flags",
+    "More options of that command; of embedded, options of phrasescore decode.",
+    metavar="FLAGS",
+    default="",
+    show_default=False,
+)
+@options.file("--source --input", "The text that is decoded.")
+@options.file(
+    "--working-dir folder",
+    "Where the loop keeps lists, logs, its state and the best moses.ini.",
+    "DIR",
+    default="mert-work",
+)
+@heading("Networks and features")
+@options.files(
+    "--rescore rescore_models", "Add this model's score to the lists of each round.", "MODEL"
+)
+@options.files(
+    "--rescore-lm rescore_language_models",
+    "Add an n-gram model's score to them, as rescore --lm does.",
+)
+@options.files(
+    "--rescore-lexicon rescore_lexicons",
+    "Add the score of Moses' lex.f2e to them, as rescore --lexicon does.",
+)
+@options.files(
+    "--rescore-reverse-lexicon rescore_reverse_lexicons",
+    "Add the score of Moses' lex.e2f to them, as rescore --reverse-lexicon does.",
+)
+@options.option(
+    "--rescore-feature rescore_features",
+    "Add this feature to them, as rescore --feature does.",
+    multiple=True,
+    metavar="NAME[@N]",
+    callback=options.check_features,
+)
+@heading("Long runs")
+@options.flag("--resume --continue resume", "Continue the run in --working-dir.")
 @options.verbosity
 @click.pass_context
 def tune(ctx: click.Context, /, **given: Any) -> None:
@@ -50,26 +146,35 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
     elif decoder is None:
         from phrasescore.workflows.tune.lists import tune as tune_lists
 
-        wanted = options.arguments_of(tune_lists, given)
-        options.refuse_others(ctx, {*wanted, "device"}, "only with --decoder")
-        tune_lists(**wanted, progress=show_progress)
+        allowed = _OF_LISTS | names_of(ListTuning, ListTuningFiles) | {"device", "threads"}
+        options.refuse_others(ctx, allowed, "only with --decoder")
+        tune_lists(
+            **{name: given[name] for name in _OF_LISTS},
+            settings=take(ListTuning, given),
+            files=take(ListTuningFiles, given),
+            compute=Compute(threads=given["threads"]),
+            progress=show_progress,
+        )
     else:
         from phrasescore.workflows.tune.loop import tune_with_decoder
 
-        engine = from_settings.take(Compute, {n: given[n] for n in OF_ENGINE})
-        wanted = {**options.arguments_of(tune_with_decoder, given), "engine": engine}
-        others = {f"rescore_{name}" for name in _COLUMNS} | {"decoder_flags", *OF_ENGINE}
-        options.refuse_others(ctx, {*wanted, *others}, "not with --decoder")
+        allowed = _OF_ROUNDS | names_of(RoundTuning, RoundTuningFiles, Compute)
+        allowed |= {"decoder", "decoder_flags", *(f"rescore_{name}" for name in _COLUMNS)}
+        options.refuse_others(ctx, allowed, "not with --decoder")
         flags = given["decoder_flags"]
-        wanted["decoder"] = (
-            _search_settings(flags) if decoder == "embedded" else f"{decoder} {flags}".strip()
+        tune_with_decoder(
+            _search_settings(flags) if decoder == "embedded" else f"{decoder} {flags}".strip(),
+            **{name: given[name] for name in _OF_ROUNDS},
+            settings=take(RoundTuning, given),
+            columns=[
+                options.column_spec(name, value)
+                for name in _COLUMNS
+                for value in given[f"rescore_{name}"]
+            ],
+            files=take(RoundTuningFiles, given),
+            compute=take(Compute, given),
+            progress=show_progress,
         )
-        wanted["columns"] = [
-            options.column_spec(name, value)
-            for name in _COLUMNS
-            for value in given[f"rescore_{name}"]
-        ]
-        tune_with_decoder(**wanted, progress=show_progress)
 
 
 def _only_merges(ctx: click.Context) -> bool:

@@ -11,8 +11,9 @@ its description; values are checked when an object is made::
 """
 
 import dataclasses
+import inspect
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
@@ -55,8 +56,7 @@ class Settings:
     heading: ClassVar[str] = ""
 
     def __init_subclass__(cls, heading: str = "") -> None:
-        if heading:
-            cls.heading = heading
+        cls.heading = heading or cls.heading
 
     def __post_init__(self) -> None:
         for setting in settings_of(type(self)):
@@ -135,7 +135,8 @@ def settings_of(kind: type[Any]) -> tuple[Setting, ...]:
     if kind not in _DECLARED:
         hints = get_type_hints(kind, include_extras=True)
         _DECLARED[kind] = tuple(
-            _declared(field, hints[field.name], kind.heading) for field in dataclasses.fields(kind)
+            _declared(field, hints[field.name], _heading(kind, field.name))
+            for field in dataclasses.fields(kind)
         )
     return _DECLARED[kind]
 
@@ -143,12 +144,21 @@ def settings_of(kind: type[Any]) -> tuple[Setting, ...]:
 _DECLARED: dict[type[Any], tuple[Setting, ...]] = {}
 
 
+def _heading(kind: type[Any], name: str) -> str:
+    """Return the heading of the class that declares a field."""
+    return next(
+        base.__dict__.get("heading", "")
+        for base in kind.__mro__
+        if name in inspect.get_annotations(base) and "heading" in base.__dict__
+    )
+
+
 def _declared(field: "dataclasses.Field[Any]", hint: Any, heading: str) -> Setting:
     """Return the declaration of a field; of several `Meta`, each says something else."""
     metas: list[Meta] = []
     kinds = [hint]
     is_optional = is_sequence = False
-    while len(kinds) == 1 and get_origin(kinds[0]) not in (None, Literal):
+    while len(kinds) == 1 and get_origin(kinds[0]) not in (None, Literal, Mapping):
         inner = get_args(kinds[0])
         if get_origin(kinds[0]) is Annotated:
             metas += inner[1:]

@@ -4,7 +4,6 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -18,13 +17,15 @@ from moses_integration.tuning_files import (
 )
 from moses_integration.weight_lines import is_sparse
 from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
-from phrasescore.arguments import check_at_least, check_sequences
+from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.output import check_files, check_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import WeightPair
 from phrasescore.report.tuning import MethodRow, ReplicaRow, TuneReport
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.tuning import ListTuning, ListTuningFiles
 from phrasescore.signals import EndedBySignal
 from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
 from phrasescore.workflows.tune.outcome import (
@@ -39,12 +40,10 @@ from tuning.cross_validation import cross_validate as validate
 from tuning.methods import Tuned, load_method
 from tuning.metric import Metric
 from tuning.pool import Pool, Vector
-from tuning.settings import METHODS, ReferenceLength
+from tuning.settings import METHODS
 from tuning.weights import named_weights, weights_vector
 
 _logger = logging.getLogger(__name__)
-
-Path = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,32 +55,17 @@ class TuneOutcome:
 
 
 def tune(
-    lists: Sequence[Path],
-    references: Sequence[Path],
+    lists: Sequence[StrPath],
+    references: Sequence[StrPath],
     start: WeightsSource | None,
-    output: Path | None = None,
+    output: StrPath | None = None,
     *,
-    method: str = "mert",
-    metrics: Mapping[str, float] | None = None,
-    reference_length: ReferenceLength = "closest",
-    starts: int = 20,
-    plateau_smoothing: int = 0,
-    replicas: int = 1,
-    cross_validate: int | None = None,
-    fixed: Sequence[str] = (),
-    features: Sequence[Path] = (),
-    scores: Sequence[Path] = (),
-    ifile: Path | None = None,
-    moses_ini: Path | None = None,
-    moses_ini_out: Path | None = None,
-    allow_missing: bool = False,
-    features_out: Path | None = None,
-    scores_out: Path | None = None,
-    ifile_out: Path | None = None,
-    report: Path | None = None,
-    report_format: Literal["text", "json"] = "text",
-    seed: int = 1,
-    threads: int | None = None,
+    settings: ListTuning = ListTuning(),
+    features: Sequence[StrPath] = (),
+    scores: Sequence[StrPath] = (),
+    ifile: StrPath | None = None,
+    files: ListTuningFiles = ListTuningFiles(),
+    compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> TuneOutcome:
     """Find feature weights that raise a metric on n-best lists of a development set.
@@ -96,71 +80,57 @@ def tune(
     :param start: the weights that the lists were made with: a file of them, or values; where None,
         those of ``moses_ini``, or of ``ifile``. Features without a weight start at 0.
     :param output: gets the weights as ``Name= value`` lines.
-    :param metrics: the weights of ``bleu``, ``chrf`` and metrics of other packages in the metric;
-        BLEU alone if None.
-    :param reference_length: of several references, the one whose length BLEU takes.
-    :param starts: of mert: random starts besides the given weights.
-    :param plateau_smoothing: of mert: intervals on each side of one that smooth the metric.
-    :param replicas: runs with seeds from ``seed`` on, whose weights are averaged.
-    :param cross_validate: the number of parts into which the set is cut, to compare all methods.
-    :param fixed: features whose weights stay; ``LM0_0`` for a single value.
     :param features: files of Moses' extractor instead of lists and references.
     :param scores: their statistics.
     :param ifile: start weights as Moses' mert has them.
-    :param moses_ini_out: gets the moses.ini with the new weights.
-    :param allow_missing: take an empty translation for a sentence without a list, as `rerank` does.
-    :param features_out: gets the pool as Moses' extractor writes it, with ``scores_out``.
-    :param ifile_out: gets the weights for Moses' mert.
-    :param report: gets the contribution of each feature, and how the run went.
+    :param compute: the threads.
     :param progress: counts steps of the method: starts, epochs or iterations.
     :raises ArgumentError: if arguments do not go together, or a number is too low.
     :raises DataError: if a file is not what it should be.
     :raises KeyboardInterrupt: after Ctrl-C.
     """
-    metrics = dict(metrics) if metrics else {"bleu": 1.0}
-    check_at_least(1, replicas=replicas)
-    check_at_least(2, cross_validate=cross_validate)
-    check_at_least(0, seed=seed)
-    check_sequences(lists=lists, references=references, fixed=fixed)
+    metrics, seed = settings.metric_weights, settings.seed
+    compute.check_only("threads")
+    check_sequences(lists=lists, references=references)
     check_sequences(features=features, scores=scores)
     if bool(lists) == bool(features or scores):
         raise ArgumentError("give one of n-best lists and --features with --scores")
     if len(features) != len(scores):
         raise ArgumentError("--features and --scores come in pairs")
     if features:
-        _check_extracted(references, metrics, reference_length)
+        _check_extracted(references, metrics, settings.reference_length)
     elif not references:
         raise ArgumentError("--references is needed")
-    if start is None and ifile is None and moses_ini is None:
+    if start is None and ifile is None and files.moses_ini is None:
         problem = "give the weights that the lists were made with, to start from"
         raise ArgumentError(f"{problem}: --weights, or --moses-ini")
     if ifile is not None and (start is not None or not features):
         raise ArgumentError("--ifile goes with --features, in place of --weights")
-    if moses_ini_out is not None and moses_ini is None:
+    if files.moses_ini_out is not None and files.moses_ini is None:
         raise ArgumentError("--moses-ini-out needs the --moses-ini to change")
-    if (features_out is None) != (scores_out is None):
+    if (files.features_out is None) != (files.scores_out is None):
         raise ArgumentError("--features-out and --scores-out come in pairs")
-    if features_out is not None and set(metrics) != {"bleu"}:
+    if files.features_out is not None and set(metrics) != {"bleu"}:
         raise ArgumentError("--features-out goes with n-best lists and the metric bleu")
-    if allow_missing and not lists:
+    if settings.allow_missing and not lists:
         raise ArgumentError("--allow-missing goes with n-best lists")
-    files = OutputFiles(output, moses_ini_out, report, report_format)
-    inputs = (*lists, *references, *features, *scores, ifile, moses_ini, weights_path(start))
-    files.check(_paths(*inputs), features_out, scores_out, ifile_out)
-    optimiser = Optimiser(method, starts, plateau_smoothing, fixed, threads)
-    ini = None if moses_ini is None else MosesIni.read(os.fspath(moses_ini))
+    outputs = OutputFiles(output, files)
+    inputs = (*lists, *references, *features, *scores, ifile, files.moses_ini, weights_path(start))
+    outputs.check(_paths(*inputs), files.features_out, files.scores_out, files.ifile_out)
+    optimiser = Optimiser(settings, compute.threads)
+    ini = None if files.moses_ini is None else MosesIni.read(os.fspath(files.moses_ini))
     if ini is not None:
-        files.check([*map(str, named_files(ini))])
+        outputs.check([*map(str, named_files(ini))])
     metric: Metric
     if features:
         metric, pool = CorpusBleu(), read_extracted(_paths(*features), _paths(*scores))
     else:
         paths = find_references(references)
-        metric, words = read_metric(paths, metrics, reference_length)
+        metric, words = read_metric(paths, metrics, settings.reference_length)
         reader = ListReader(metric, words)
-        pool = reader.read_all(_paths(*lists), allow_missing=allow_missing)
-    if ini is not None and moses_ini_out is not None:
-        ini.check_writable(os.fspath(moses_ini_out), [label.name for label in pool.labels])
+        pool = reader.read_all(_paths(*lists), allow_missing=settings.allow_missing)
+    if ini is not None and files.moses_ini_out is not None:
+        ini.check_writable(os.fspath(files.moses_ini_out), [label.name for label in pool.labels])
     if ifile is not None:
         where = os.fspath(ifile)
         first = read_start_weights(where, pool.num_features)
@@ -177,32 +147,34 @@ def tune(
             meter.update(note=line)
 
         optimiser.report = count_step
-        if cross_validate is not None:
-            methods = _compare_methods(cross_validate, optimiser, pool, metric, first, seed)
-        found, notes, rows = _replicate(replicas, optimiser, pool, metric, first, seed)
+        if settings.cross_validate is not None:
+            methods = _compare_methods(
+                settings.cross_validate, optimiser, pool, metric, first, seed
+            )
+        found, notes, rows = _replicate(settings.replicas, optimiser, pool, metric, first, seed)
     features_found = feature_rows(pool, first, found)
     cut_short: BaseException | None = None
     try:
-        if report is not None:
+        if files.report is not None:
             features_found = with_contributions(features_found, pool, metric, found)
     except (KeyboardInterrupt, EndedBySignal) as error:
         cut_short = error  # the weights are found; only single features were not looked at
-    if features_out is not None and scores_out is not None:
-        write_features(os.fspath(features_out), pool.labels, pool.features, pool.starts)
-        write_scores(os.fspath(scores_out), pool.stats, pool.starts)
-    if ifile_out is not None:
+    if files.features_out is not None and files.scores_out is not None:
+        write_features(os.fspath(files.features_out), pool.labels, pool.features, pool.starts)
+        write_scores(os.fspath(files.scores_out), pool.stats, pool.starts)
+    if files.ifile_out is not None:
         dense = [at for at, label in enumerate(pool.labels) if not is_sparse(label.name)]
-        write_start_weights(os.fspath(ifile_out), found[dense])
+        write_start_weights(os.fspath(files.ifile_out), found[dense])
     weights = named_weights(found, pool.labels)
     made = TuneReport(
-        *(method, metric.name, seed, pool.num_segments, len(pool.stats)),
+        *(settings.method, metric.name, seed, pool.num_segments, len(pool.stats)),
         *(100 * pool.score(metric, first), 100 * pool.score(metric, found)),
         features=features_found,
         notes=notes,
         replicas=rows,
         cross_validation=methods,
     )
-    files.write(WeightPair(weights, weights), made, ini)
+    outputs.write(WeightPair(weights, weights), made, ini)
     if cut_short is not None:
         raise cut_short
     if optimiser.stopped:
@@ -210,7 +182,7 @@ def tune(
     return TuneOutcome(weights, made)
 
 
-def merge_weights(weights: Path, moses_ini: Path, moses_ini_out: Path) -> None:
+def merge_weights(weights: StrPath, moses_ini: StrPath, moses_ini_out: StrPath) -> None:
     """Write a moses.ini with the weights of a file; of two sets, those of the search.
 
     :raises DataError, ConfigError: if a file is not what it should be.
@@ -224,12 +196,12 @@ def merge_weights(weights: Path, moses_ini: Path, moses_ini_out: Path) -> None:
     write_ini(ini, merged, output)
 
 
-def _paths(*paths: Path | None) -> list[str]:
+def _paths(*paths: StrPath | None) -> list[str]:
     return [os.fspath(path) for path in paths if path is not None]
 
 
 def _check_extracted(
-    references: Sequence[Path], metrics: Mapping[str, float], reference_length: str
+    references: Sequence[StrPath], metrics: Mapping[str, float], reference_length: str
 ) -> None:
     if references:
         raise ArgumentError("--references goes with n-best lists: --scores is made with them")

@@ -1,10 +1,10 @@
 """Tune in rounds of decoding, rescoring and optimising."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -12,7 +12,7 @@ from moses_integration.decoder.moses import DecoderCommand
 from moses_integration.ini_text import files_of
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
-from phrasescore.arguments import check_at_least, check_sequences
+from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.evaluation.plugin_metric import metric_packages
 from phrasescore.evaluation.sentences import find_references
@@ -32,6 +32,7 @@ from phrasescore.records import WeightPair
 from phrasescore.report.tuning import TuneReport
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
+from phrasescore.settings.tuning import RoundTuning, RoundTuningFiles
 from phrasescore.signals import EndedBySignal
 from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.search_settings import SearchSettings
@@ -40,7 +41,6 @@ from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
 from phrasescore.workflows.tune.outcome import OutputFiles
 from phrasescore.workflows.tune.pooling import ListReader
 from phrasescore.workflows.tune.rounds import CACHE, Decoder, Rounds, check_folder
-from tuning.settings import ReferenceLength
 
 if TYPE_CHECKING:
     from phrasescore.workflows.list_rescorer import ListRescorer
@@ -56,34 +56,17 @@ class LoopOutcome:
 
 def tune_with_decoder(
     decoder: Decoder | SearchSettings | str,
-    source: str | os.PathLike[str],
-    references: Sequence[str | os.PathLike[str]],
+    source: StrPath,
+    references: Sequence[StrPath],
     start: WeightsSource | None,
-    folder: str | os.PathLike[str],
+    folder: StrPath,
     *,
-    output: str | os.PathLike[str] | None = None,
-    moses_ini: str | os.PathLike[str] | None = None,
-    moses_ini_out: str | os.PathLike[str] | None = None,
-    columns: Sequence[ColumnSpec | str | os.PathLike[str]] = (),
-    backoff_lm: str | os.PathLike[str] | None = None,
-    unnormalized: bool = False,
-    method: str = "mert",
-    metrics: Mapping[str, float] | None = None,
-    reference_length: ReferenceLength = "closest",
-    starts: int = 20,
-    plateau_smoothing: int = 0,
-    fixed: Sequence[str] = (),
-    iterations: int = 25,
-    nbest_size: int = 100,
-    patience: int = 5,
-    translations: str | os.PathLike[str] | None = None,
+    output: StrPath | None = None,
+    settings: RoundTuning = RoundTuning(),
+    columns: Sequence[ColumnSpec | StrPath] = (),
+    files: RoundTuningFiles = RoundTuningFiles(),
     resume: bool = False,
-    report: str | os.PathLike[str] | None = None,
-    report_format: Literal["text", "json"] = "text",
-    seed: int = 1,
-    device: str = "auto",
-    threads: int | None = None,
-    engine: Compute | None = None,
+    compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> LoopOutcome:
     """Find feature weights in rounds: decode, pool the n-best lists, optimise, as mert-moses.pl.
@@ -103,27 +86,16 @@ def tune_with_decoder(
     :param folder: where the run keeps lists, logs, its state and the best moses.ini.
     :param output: gets the weights as ``Name= value`` lines: two sets of them, where ``columns``
         add features that the decoder does not know.
-    :param moses_ini: its weights are the start of features that ``start`` does not name.
-    :param moses_ini_out: gets the moses.ini with the best weights.
     :param columns: features that lists get in each round; a string is a model's folder.
-    :param backoff_lm: of models of the kind cslm among the columns, as is ``unnormalized``.
-    :param iterations: rounds at most.
-    :param nbest_size: hypotheses per list.
-    :param patience: rounds without a better translation after which the loop ends.
-    :param translations: gets the best round's translations of the source: its lists, reranked.
-    :param resume: go on with the run in the folder.
-    :param device: of the networks among the columns.
-    :param threads: of tuning, and of the networks where their engine is here.
-    :param engine: where the networks score the lists, None for here.
+    :param resume: continue the run in the folder.
+    :param compute: of the networks among the columns; the threads are of tuning, too.
     :raises ArgumentError: if arguments do not go together, or a number is too low.
     :raises PhrasescoreError: if a file is not what it should be, the decoder fails, or the run in
         the folder is another one. The other parameters are those of `tune`.
     :raises KeyboardInterrupt: after Ctrl-C.
     """
-    check_at_least(1, iterations=iterations, nbest_size=nbest_size, patience=patience)
-    check_at_least(0, seed=seed)
-    check_sequences(references=references, fixed=fixed)
-    inputs = [source, moses_ini, *references]
+    check_sequences(references=references)
+    inputs = [source, files.moses_ini, *references]
     if any(is_stream(os.fspath(name)) for name in inputs if name is not None):
         problem = "--source, --references and --moses-ini cannot be streams with --decoder"
         raise ArgumentError(f"{problem}: they are read more than once")
@@ -135,38 +107,34 @@ def tune_with_decoder(
     if any(column.kind == "ctranslate2" for column in specs):
         raise ArgumentError("models of CTranslate2 score lists that are there: not with --decoder")
     models = [column.value for column in specs if column.kind == "model"]
-    if (backoff_lm is not None or unnormalized) and not models:
+    if (settings.backoff_lm is not None or settings.unnormalized) and not models:
         raise ArgumentError("--backoff-lm and --unnormalized go with models that rescore lists")
     if not os.fspath(folder):
         raise ArgumentError("--working-dir: expected the name of a folder, found ''")
-    files = OutputFiles(output, moses_ini_out, report, report_format)
-    source, work, backoff = os.fspath(source), Path(folder), optional_path(backoff_lm)
-    ini, opened = _open_decoder(decoder, optional_path(moses_ini))
+    outputs = OutputFiles(output, files)
+    source, work, backoff = os.fspath(source), Path(folder), optional_path(settings.backoff_lm)
+    ini, opened = _open_decoder(decoder, optional_path(files.moses_ini))
     first = _start_weights(start, ini)
     paths = find_references(references)
-    metrics = dict(metrics) if metrics else {"bleu": 1.0}
-    metric, words = read_metric(paths, metrics, reference_length)
+    metrics = settings.metric_weights
+    metric, words = read_metric(paths, metrics, settings.reference_length)
     contents = [column.value for column in specs if column.kind != "feature"]
     contents += [] if backoff is None else [backoff]
     read = [source, *paths, *contents]
     read += [] if ini is None else [ini.path, *map(str, files_of(ini.path))]
     read += [name for name in (weights_path(start),) if name is not None]
-    written = files.check(read, translations)
+    written = outputs.check(read, files.translations)
     _check_source(source, opened, len(words[0]), is_rescored=bool(specs))
     check_folder(work, [*read, *written])
-    options = rescore_options(specs, backoff, unnormalized=unnormalized)
+    options = rescore_options(specs, backoff, unnormalized=settings.unnormalized)
 
     def open_rescorer() -> "ListRescorer":
         from phrasescore.workflows.list_rescorer import ListRescorer  # imports torch
 
         return ListRescorer(
             specs,
-            Rescoring(cache=work / CACHE, backoff_lm=backoff, unnormalized=unnormalized),
-            replace(
-                engine or Compute(),
-                device=device,
-                threads=threads if engine is None or engine.engine == "here" else None,
-            ),
+            Rescoring(cache=work / CACHE, backoff_lm=backoff, unnormalized=settings.unnormalized),
+            compute if compute.engine == "here" else replace(compute, threads=None),
         )
 
     digests = FileDigests({}, {})
@@ -177,34 +145,34 @@ def tune_with_decoder(
         "moses.ini": None if ini is None else digest_content(ini.path),
         "start weights": first.lists,
         "start weights of the search": None if first.search == first.lists else first.search,
-        "n-best size": nbest_size,
+        "n-best size": settings.nbest_size,
         "models": [*models, *options[2 * len(models) :]],
         "content of the models": [digests.digest(Path(path)) for path in contents],
-        "method": method,
+        "method": settings.method,
         "metric": metrics,
-        "reference length": reference_length,
-        "starts": starts,
-        "plateau smoothing": plateau_smoothing,
-        "fixed features": list(fixed),
-        "seed": seed,
+        "reference length": settings.reference_length,
+        "starts": settings.starts,
+        "plateau smoothing": settings.plateau_smoothing,
+        "fixed features": list(settings.fixed),
+        "seed": settings.seed,
     }
     names = [column.value for column in specs if column.kind == "feature"]
     if packages := [*feature_packages(names), *metric_packages(metrics)]:
         about["packages"] = packages
     reader, rescorer = ListReader(metric, words), open_rescorer if specs else None
-    rounds = Rounds(opened, ini, source, work, nbest_size, reader, rescorer, progress)
-    optimiser = Optimiser(method, starts, plateau_smoothing, fixed, threads)
-    run = LoopRun(rounds, optimiser, first, seed, about)
+    rounds = Rounds(opened, ini, source, work, settings.nbest_size, reader, rescorer, progress)
+    optimiser = Optimiser(settings, compute.threads)
+    run = LoopRun(rounds, optimiser, first, settings.seed, about)
 
     def write() -> LoopOutcome:
-        weights, made = run.finish(output, options, details=report is not None)
-        if translations is not None:
-            run.write_translations(os.fspath(translations), weights.lists)
-        files.write(weights, made, ini)
+        weights, made = run.finish(output, options, details=files.report is not None)
+        if files.translations is not None:
+            run.write_translations(os.fspath(files.translations), weights.lists)
+        outputs.write(weights, made, ini)
         return LoopOutcome(weights, made)
 
     try:
-        run.run(iterations, patience, resume=resume)
+        run.run(settings.iterations, settings.patience, resume=resume)
     except (KeyboardInterrupt, EndedBySignal):
         if run.result.best is not None:
             write()

@@ -3,21 +3,21 @@
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn, get_args
+from typing import NoReturn
 
-from phrasescore.arguments import check_at_least
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.evaluation.plugin_metric import PluginMetric, find_metric, known_metrics
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.records import FeatureLabel
+from phrasescore.settings.tuning import Tuning
 from phrasescore.signals import catching_signals, raise_signal
 from tuning.bleu import Bleu
 from tuning.chrf import Chrf
 from tuning.methods import Optimise, Report, StopTuning, Tuned, load_method
 from tuning.metric import Interpolated, Metric, ReferenceMetric
 from tuning.pool import Pool, Vector
-from tuning.settings import METHODS, METRICS, ReferenceLength, TuneSettings
+from tuning.settings import METRICS, ReferenceLength, TuneSettings
 
 _logger = logging.getLogger(__name__)
 
@@ -28,16 +28,9 @@ class Optimiser:
 
     After Ctrl-C or SIGTERM a method returns the best weights that it has so far; a second Ctrl-C
     interrupts it.
-
-    :raises ArgumentError: if there is no such method, or a number is too low.
     """
 
-    method: str
-    # Of mert: random starts, and intervals on each side of one that smooth the metric.
-    starts: int = 20
-    plateau_smoothing: int = 0
-    # Features, or single values of them as LM0_0, whose weights stay.
-    fixed: Sequence[str] = ()
+    tuning: Tuning
     # None for all cores.
     threads: int | None = None
     # Gets a line for each step.
@@ -49,12 +42,7 @@ class Optimiser:
     _optimise: Optimise = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            problem = f"expected one of {', '.join(METHODS)}, got {self.method!r}"
-            raise ArgumentError(f"--method: {problem}")
-        check_at_least(0, starts=self.starts, plateau_smoothing=self.plateau_smoothing)
-        check_at_least(1, threads=self.threads)
-        self._optimise = load_method(self.method)
+        self._optimise = load_method(self.tuning.method)
 
     @property
     def stopped(self) -> bool:
@@ -69,10 +57,10 @@ class Optimiser:
     def settings(self, labels: Sequence[FeatureLabel]) -> TuneSettings:
         """Return the settings for a pool of these features."""
         return TuneSettings(
-            fixed=_fixed_labels(self.fixed, labels, self.others),
+            fixed=_fixed_labels(self.tuning.fixed, labels, self.others),
             threads=usable_threads(self.threads),
-            starts=self.starts,
-            neighbours=self.plateau_smoothing,
+            starts=self.tuning.starts,
+            neighbours=self.tuning.plateau_smoothing,
         )
 
     def __call__(self, pool: Pool, metric: Metric, start: Vector, seed: int) -> Tuned:
@@ -117,8 +105,7 @@ def read_metric(
 
     :param paths: of the references.
     :param metrics: the weight of ``bleu``, ``chrf`` or another package's metric, or of several.
-    :raises ArgumentError: if there is an unknown metric, a weight is not above 0, or there is no
-        such reference length.
+    :raises ArgumentError: if there is an unknown metric, or a weight is not above 0.
     :raises DataError: if the references cannot be read, or are not aligned.
     :raises PluginError: if a metric of another package cannot be used.
     """
@@ -127,9 +114,6 @@ def read_metric(
         if (name not in METRICS and plugins[name] is None) or not 0 < weight < float("inf"):
             known = " or ".join(known_metrics(METRICS))
             raise ArgumentError(f"--metric: expected {known}, and weights above 0")
-    if reference_length not in (choices := get_args(ReferenceLength)):
-        problem = f"expected one of {', '.join(choices)}, got {reference_length!r}"
-        raise ArgumentError(f"--reference-length: {problem}")
     references = [read_sentences(path) for path in paths]
     check_aligned(references)
     words = [sentences.words for sentences in references]

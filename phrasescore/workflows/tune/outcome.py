@@ -6,16 +6,17 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import write_weights
-from phrasescore.errors import ArgumentError, show_controls
+from phrasescore.arguments import StrPath
+from phrasescore.errors import show_controls
 from phrasescore.io.output import check_files, check_output, open_output, optional_path
 from phrasescore.records import WeightPair, Weights
 from phrasescore.report.tuning import FeatureRow, TuneReport
+from phrasescore.settings.tuning import TuningFiles
 from phrasescore.workflows.tune.pooling import some_names
 from tuning.loop import ROUND_LOSS, TOO_FAR, LoopResult
 from tuning.metric import Metric
@@ -29,20 +30,10 @@ _NOTABLE_GAIN = 0.005
 
 @dataclass(frozen=True)
 class OutputFiles:
-    """The files that tuning writes at its end, as far as they are wanted.
+    """The files that tuning writes at its end, as far as they are wanted."""
 
-    :raises ArgumentError: if there is no such format.
-    """
-
-    weights: str | os.PathLike[str] | None
-    moses_ini: str | os.PathLike[str] | None
-    report: str | os.PathLike[str] | None
-    report_format: Literal["text", "json"]
-
-    def __post_init__(self) -> None:
-        if self.report_format not in ("text", "json"):
-            problem = f"expected text or json, got {self.report_format!r}"
-            raise ArgumentError(f"--format: {problem}")
+    weights: StrPath | None
+    more: TuningFiles
 
     def check(self, read: Sequence[str | None], *more: str | os.PathLike[str] | None) -> list[str]:
         """Return the names of all files after checking that they can be written.
@@ -53,7 +44,7 @@ class OutputFiles:
         """
         found = [
             os.fspath(name)
-            for name in (self.weights, self.moses_ini, self.report, *more)
+            for name in (self.weights, self.more.moses_ini_out, self.more.report, *more)
             if name is not None
         ]
         for name in found:
@@ -65,11 +56,11 @@ class OutputFiles:
         """Write the files; say the weights of features that had none, and the score reached."""
         if self.weights is not None:
             write_weights(os.fspath(self.weights), weights)
-        if self.moses_ini is not None and ini is not None:
-            write_ini(ini, weights.search, os.fspath(self.moses_ini))
-        if self.report is not None:
-            text = made.to_json() if self.report_format == "json" else made.to_text()
-            with open_output(os.fspath(self.report)) as stream:
+        if self.more.moses_ini_out is not None and ini is not None:
+            write_ini(ini, weights.search, os.fspath(self.more.moses_ini_out))
+        if self.more.report is not None:
+            text = made.to_json() if self.more.report_format == "json" else made.to_text()
+            with open_output(os.fspath(self.more.report)) as stream:
                 stream.write(show_controls(text).encode())
         features: dict[str, list[FeatureRow]] = {}
         for row in made.features:  # whose name is the feature's, "_" and a place

@@ -10,6 +10,8 @@ import phrasescore
 from moses_integration.weights import load_weights
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.tuning import ListTuning, ListTuningFiles
 from phrasescore.workflows.tune import lists
 from tests.log import warnings
 from tests.phrasescore.workflows.tune.tune_folder import TuneFolder
@@ -29,7 +31,7 @@ def test_weights_come_back_as_values_and_are_those_of_the_file(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     start = {"LM0": (1.0,), "TM0": (0.5, 0.5), "Gone0": (1.0,)}
-    found = phrasescore.tune(["nbest"], ["reference"], start, "out", threads=1)
+    found = phrasescore.tune(["nbest"], ["reference"], start, "out", compute=Compute(threads=1))
     assert found.weights == load_weights("out").lists
     assert found.weights["TM0"] == (0.5, 0.5)
     assert found.report.start == pytest.approx(66.874, abs=1e-3)
@@ -39,7 +41,13 @@ def test_weights_come_back_as_values_and_are_those_of_the_file(
 
 def test_nothing_is_written_where_no_file_is_named(folder: TuneFolder) -> None:
     before = sorted(folder.path.iterdir())
-    phrasescore.tune(["nbest"], ["reference"], "weights", method="pro", threads=1)
+    phrasescore.tune(
+        ["nbest"],
+        ["reference"],
+        "weights",
+        settings=ListTuning(method="pro"),
+        compute=Compute(threads=1),
+    )
     assert sorted(folder.path.iterdir()) == before
 
 
@@ -48,14 +56,16 @@ def test_a_list_much_longer_than_the_references_is_warned_of(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     Path("reference").write_text("a\nf\nk\n")
-    phrasescore.tune(["nbest"], ["reference"], "weights", threads=1)
+    phrasescore.tune(["nbest"], ["reference"], "weights", compute=Compute(threads=1))
     assert warnings(caplog)[0].startswith("nbest has 15 words, the references 3: are they of")
 
 
 @pytest.mark.usefixtures("folder")
 def test_steps_are_counted() -> None:
     seen: list[Progress] = []
-    phrasescore.tune(["nbest"], ["reference"], "weights", threads=1, progress=seen.append)
+    phrasescore.tune(
+        ["nbest"], ["reference"], "weights", compute=Compute(threads=1), progress=seen.append
+    )
     assert {(each.task, each.unit) for each in seen} == {("tune", "steps")}
     assert seen[-1].finished
     assert seen[-1].done > 0
@@ -78,6 +88,9 @@ def test_where_the_average_is_worse_than_the_start_the_best_replica_is_taken() -
     assert [row.seed for row in rows] == [3, 4, 5]
 
 
+OF_FILES = ("report_format", "moses_ini_out")
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -86,20 +99,27 @@ def test_where_the_average_is_worse_than_the_start_the_best_replica_is_taken() -
         ({"metrics": {"bleu": 0.0}}, "--metric: expected bleu or chrf, and weights above 0"),
         ({"metrics": {"bleu": float("nan")}}, "--metric: expected bleu or chrf, and weights"),
         ({"reference_length": "longest"}, "--reference-length: expected one of closest, shortest"),
-        ({"report_format": "xml"}, "--format: expected text or json, got 'xml'"),
+        ({"report_format": "xml"}, "--format: expected one of text, json, got 'xml'"),
         ({"replicas": 0}, "--replicas: expected at least 1, got 0"),
         ({"cross_validate": 1}, "--cross-validate: expected at least 2, got 1"),
         ({"starts": -1}, "--starts: expected at least 0, got -1"),
         ({"plateau_smoothing": -1}, "--plateau-smoothing: expected at least 0, got -1"),
-        ({"threads": 0}, "--threads: expected at least 1, got 0"),
         ({"seed": -1}, "--seed: expected at least 0, got -1"),
         ({"moses_ini_out": "ini"}, "--moses-ini-out needs the --moses-ini to change"),
     ],
 )
 @pytest.mark.usefixtures("folder")
 def test_wrong_arguments_are_refused(arguments: dict, problem: str) -> None:
+    files = {name: value for name, value in arguments.items() if name in OF_FILES}
+    settings = {name: value for name, value in arguments.items() if name not in OF_FILES}
     with pytest.raises(ArgumentError, match=problem):
-        phrasescore.tune(["nbest"], ["reference"], "weights", **arguments)
+        phrasescore.tune(
+            ["nbest"],
+            ["reference"],
+            "weights",
+            settings=ListTuning(**settings),
+            files=ListTuningFiles(**files),
+        )
 
 
 # BLEU of corpora in which a sentence has no translation is that of `rerank --allow-missing`.
@@ -109,7 +129,12 @@ def test_a_sentence_without_a_list_counts_as_an_empty_translation(
     lines = (folder.path / "nbest").read_text().splitlines(keepends=True)
     Path("nbest").write_text("".join(lines[:2] + lines[4:]))
     found = phrasescore.tune(
-        ["nbest"], ["reference"], "weights", "out", allow_missing=True, threads=1
+        ["nbest"],
+        ["reference"],
+        "weights",
+        "out",
+        settings=ListTuning(allow_missing=True),
+        compute=Compute(threads=1),
     )
     assert "1 sentences have no list: the empty translation is taken for each" in warnings(caplog)
     phrasescore.rerank("nbest", "best", weights="out", allow_missing=True)
@@ -123,7 +148,11 @@ def test_a_sentence_without_a_list_counts_as_an_empty_translation(
     Path("rest").write_text("".join(lines[2:4]))
     caplog.clear()
     found = phrasescore.tune(
-        ["nbest", "rest"], ["reference"], "weights", allow_missing=True, threads=1
+        ["nbest", "rest"],
+        ["reference"],
+        "weights",
+        settings=ListTuning(allow_missing=True),
+        compute=Compute(threads=1),
     )
     assert (found.report.sentences, found.report.hypotheses) == (3, 6)
     assert found.report.reached == pytest.approx(100)
@@ -147,10 +176,9 @@ def test_names_that_moses_can_produce_come_back_from_every_file() -> None:
         ["reference"],
         None,
         "out",
-        method="mira",
-        moses_ini="moses.ini",
-        moses_ini_out="out.ini",
-        threads=1,
+        settings=ListTuning(method="mira"),
+        files=ListTuningFiles(moses_ini="moses.ini", moses_ini_out="out.ini"),
+        compute=Compute(threads=1),
     )
     assert found.weights.keys() == {"LM0", *names}
     assert load_weights("out").lists == found.weights

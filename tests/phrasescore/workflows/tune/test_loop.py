@@ -11,6 +11,8 @@ import phrasescore
 from moses_integration.weights import load_weights, write_weights
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
 from phrasescore.records import Weights
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.tuning import RoundTuning
 from tests.phrasescore.workflows.tune.loop_folder import DECODER, Folder
 
 START: Weights = {"Good0": (0.1,), "Bad0": (0.5, -0.5)}
@@ -38,7 +40,8 @@ class CountingDecoder:
 
 def tune(decoder: object, folder: str, **more: object) -> phrasescore.LoopOutcome:
     arguments = ("source", ["reference"], START, folder)
-    return phrasescore.tune_with_decoder(decoder, *arguments, nbest_size=4, threads=1, **more)  # type: ignore[arg-type]
+    given = {"settings": RoundTuning(nbest_size=4), "compute": Compute(threads=1), **more}
+    return phrasescore.tune_with_decoder(decoder, *arguments, **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("folder")
@@ -68,11 +71,9 @@ def test_a_callable_is_resumed_and_known_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["iterations", "nbest_size", "patience"])
-@pytest.mark.usefixtures("folder")
 def test_too_low_a_number_is_refused(name: str) -> None:
-    more: dict[str, object] = {"nbest_size": 4, name: 0}
     with pytest.raises(ArgumentError, match="expected at least 1, got 0"):
-        phrasescore.tune_with_decoder("x", "source", ["reference"], START, "work", **more)  # type: ignore[arg-type]
+        RoundTuning(**{name: 0})  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("folder")
