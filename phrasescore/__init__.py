@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from phrasescore.settings.compute import Compute as Compute
     from phrasescore.settings.scoring import Rescoring as Rescoring
     from phrasescore.settings.scoring import TextScoring as TextScoring
+    from phrasescore.settings.training import FineTuning as FineTuning
+    from phrasescore.settings.training import NewNetwork as NewNetwork
+    from phrasescore.settings.training import Shortlists as Shortlists
+    from phrasescore.settings.training import UnfinishedRun as UnfinishedRun
     from phrasescore.settings.tuning import ListTuning as ListTuning
     from phrasescore.settings.tuning import ListTuningFiles as ListTuningFiles
     from phrasescore.settings.tuning import RoundTuning as RoundTuning
@@ -100,6 +104,7 @@ _NAMES = {
     "records": ("PhrasePair", "WeightPair"),
     "settings.compute": ("Compute",),
     "settings.scoring": ("Rescoring", "TextScoring"),
+    "settings.training": ("FineTuning", "NewNetwork", "Shortlists", "UnfinishedRun"),
     "settings.tuning": ("ListTuning", "ListTuningFiles", "RoundTuning", "RoundTuningFiles"),
     "workflows.annotate": ("AnnotateSummary", "annotate"),
     "workflows.augment": ("AugmentSummary", "augment"),

@@ -7,7 +7,7 @@ from phrasescore.records import FeatureLabel
 
 # name -> module:function, a `tuning.methods.Search`. Modules are imported when needed.
 MethodName = Literal["mert", "mira", "pro", "xbleu"]
-METHODS: dict[MethodName, str] = {
+METHODS: dict[str, str] = {
     "mert": "tuning.mert:search_mert",
     "mira": "tuning.mira:search_mira",
     "pro": "tuning.pro:search_pro",

@@ -11,6 +11,8 @@ from phrasescore.settings.declaration import Setting, Settings, settings_of
 
 _Kind = TypeVar("_Kind", bound=Settings)
 
+_METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", os.PathLike: "FILE"}
+
 
 def of(
     kind: type[Settings],
@@ -60,8 +62,7 @@ def _option(setting: Setting, changes: dict[str, Any]) -> Decorator:
         options["type"] = _type_of(setting)
         options["default"] = setting.default
         options["multiple"] = setting.is_sequence
-        if setting.kind is int or setting.kind is os.PathLike:
-            options["metavar"] = options["metavar"] or ("N" if setting.kind is int else "FILE")
+        options["metavar"] = options["metavar"] or _METAVARS.get(setting.kind)
     return click.option(
         *setting.flags,
         setting.name,

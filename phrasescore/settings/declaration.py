@@ -147,7 +147,7 @@ _DECLARED: dict[type[Any], tuple[Setting, ...]] = {}
 def _heading(kind: type[Any], name: str) -> str:
     """Return the heading of the class that declares a field."""
     return next(
-        base.__dict__.get("heading", "")
+        str(base.__dict__["heading"])
         for base in kind.__mro__
         if name in inspect.get_annotations(base) and "heading" in base.__dict__
     )

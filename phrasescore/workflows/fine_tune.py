@@ -1,12 +1,11 @@
 """Train a network further, for the expected BLEU of n-best lists."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from moses_integration.weights import WeightsSource, load_weights, weights_path
 from phrasescore.arguments import (
     StrPath,
-    check_at_least,
     check_positive,
     check_sequences,
 )
@@ -18,6 +17,7 @@ from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import fine_tuning_settings
+from phrasescore.settings.training import FineTuning, UnfinishedRun
 from phrasescore.training.expected_bleu import ExpectedBleu
 from phrasescore.training.list_run import ListRun
 from phrasescore.training.ranks import device_of_rank
@@ -41,16 +41,8 @@ def fine_tune(
     *,
     alignments: StrPath | None = None,
     kind: str | None = None,
-    feature: str | None = None,
-    likelihood: float = 0.1,
-    settings: Iterable[str] = (),
-    updates: int | None = None,
-    epochs: float | None = None,
-    minutes: float | None = None,
-    resume: bool = False,
-    work_dir: StrPath | None = None,
-    keep_work: bool = False,
-    seed: int | None = None,
+    settings: FineTuning = FineTuning(),
+    state: UnfinishedRun = UnfinishedRun(),
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> TrainSummary:
@@ -73,23 +65,13 @@ def fine_tune(
     :param alignments: of the sentences with their first references, ``0-0 1-2`` per line; for a
         joint model.
     :param kind: the expected kind of the network; None for any.
-    :param feature: the network's feature in ``weights``, with ``_4`` for the fifth of several
-        values; by default the name that `rescore` gives it, such as ``LSTM0``. Its values in the
-        lists are ignored.
-    :param likelihood: factor of a regulariser, -log p per predicted word of the references, or of
-        the phrase pairs in the lists for an encoder-decoder.
-    :param settings: changes to the training settings, such as ``training.learning_rate=1e-4``.
-    :param updates: stop after this many batches of lists. This and the other parameters are
-        described at `train`.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
     :raises DataError: if a file is malformed, or belongs to other sentences.
     :raises PhrasescoreError: if a folder is in the way, the run to resume is another one, or the
         network has no weight.
     """
-    check_sequences(lists=lists, references=references, settings=settings)
-    check_at_least(1, updates=updates)
-    check_at_least(0, likelihood=likelihood)
-    check_positive(epochs=epochs, minutes=minutes)
+    check_sequences(lists=lists, references=references)
+    check_positive(epochs=settings.epochs, minutes=settings.minutes)
     compute.check_only("device", "threads")
     if not lists or not references:
         raise ArgumentError("--lists and --references are needed, at least one of each")
@@ -99,7 +81,7 @@ def fine_tune(
     named = (*paths, *texts, aligned, weights_path(weights))
     files = tuple(path for path in named if path is not None)
     check_files(files, ())
-    folder, work = run_folders(output, work_dir)
+    folder, work = run_folders(output, state.work_dir)
     start = load_checkpoint(model)
     found = start.config.kind
     if kind not in (None, found):
@@ -107,14 +89,13 @@ def fine_tune(
     check_alignments(start.config.network, aligned)
     known, where = load_weights(weights).lists, weights_path(weights) or "the weights"
     prefix = network_name(found, reverse=start.reverse, right_to_left=start.right_to_left)
-    name = feature or f"{prefix}0"
+    name = settings.feature or f"{prefix}0"
     own = find_feature(known, name, where)
-    stored = RunFolder(work).settings() if resume else None
-    limits = {"updates": updates, "epochs": epochs, "minutes": minutes, "seed": seed}
+    stored = RunFolder(work).settings() if state.resume else None
     run = ListRun(
         start=start,
         feature=name,
-        objective=ExpectedBleu(own.weight, likelihood),
+        objective=ExpectedBleu(own.weight, settings.likelihood),
         inputs=files,
         read=lambda: read_training_lists(
             *(paths, texts[0], texts[1:], known, own, start),
@@ -124,8 +105,8 @@ def fine_tune(
         ),
         model=folder,
         work=work,
-        config=fine_tuning_settings(start.config, settings, limits, stored),
+        config=fine_tuning_settings(start.config, settings.changes, settings.limits(), stored),
         device=device_of_rank(compute.device),
-        keep_work=keep_work,
+        keep_work=state.keep_work,
     )
-    return run_training(run, resume=resume, threads=compute.threads, progress=progress)
+    return run_training(run, resume=state.resume, threads=compute.threads, progress=progress)

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from moses_integration.affiliation import affiliate_sentence, parse_links
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
-from phrasescore.arguments import StrPath, check_at_least, check_sequences
+from phrasescore.arguments import StrPath
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError, shown_path
 from phrasescore.io.corpora import check_no_marks, read_monolingual_text, read_parallel_text
@@ -30,6 +30,7 @@ from phrasescore.settings.kinds import (
     meant_kind,
 )
 from phrasescore.settings.toml_file import unknown
+from phrasescore.settings.training import NewNetwork, Shortlists, UnfinishedRun
 from phrasescore.subwords import load_vocabulary
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.pair_run import PairRun
@@ -54,24 +55,10 @@ def train(
     inputs: StrPath | Sequence[StrPath],
     output: StrPath,
     *,
-    preset: str | None = None,
-    config: StrPath | None = None,
-    settings: Iterable[str] = (),
-    subwords: int | None = None,
-    reverse: bool = False,
-    right_to_left: bool = False,
-    updates: int | None = None,
-    epochs: float | None = None,
-    minutes: float | None = None,
+    settings: NewNetwork = NewNetwork(),
     alignments: StrPath | None = None,
-    source_corpus: StrPath | None = None,
-    target_corpus: StrPath | None = None,
-    source_vocabulary: StrPath | None = None,
-    target_vocabulary: StrPath | None = None,
-    resume: bool = False,
-    work_dir: StrPath | None = None,
-    keep_work: bool = False,
-    seed: int | None = None,
+    shortlists: Shortlists = Shortlists(),
+    state: UnfinishedRun = UnfinishedRun(),
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> TrainSummary:
@@ -88,28 +75,8 @@ def train(
     :param inputs: the two files of a parallel text, a phrase table for an encoder-decoder, or one
         text for a language model. One of all files may be ``-``, which is stdin.
     :param output: the folder to make.
-    :param preset: name of the settings to start from; by default the small ones of the kind.
-    :param config: a TOML file of settings, instead of a preset.
-    :param settings: changes to the settings, such as ``training.batch_size=32``.
-    :param subwords: learn from pieces of words instead of shortlists, at most this many on each
-        side. They are sentencepiece's; the only unknown words have characters that were never seen
-        (Sennrich et al., 2016). Not for a joint model.
-    :param reverse: learn p(source | target).
-    :param right_to_left: predict the last word first, each word from those that follow it (Sennrich
-        et al., 2016); the order of the other side does not change. Not for a language model.
-    :param updates: stop after this many batches.
-    :param epochs: stop after this many passes over the pairs.
-    :param minutes: stop after this many minutes of training, all resumptions included.
     :param alignments: the word alignment of the parallel text, ``0-0 1-2`` per line; for a joint
         model.
-    :param source_corpus: a text whose most frequent words are the source shortlist; by default
-        ``inputs``. ``target_corpus`` likewise.
-    :param source_vocabulary: a ``source.vocab`` of another model to use instead, with its subwords
-        if it has them; ``target_vocabulary`` likewise.
-    :param resume: continue the unfinished run in ``work_dir``, if there is one.
-    :param work_dir: for the state of the run; by default ``output`` with ``.work`` at its end.
-    :param keep_work: keep that folder at the end, so that ``resume`` can train further.
-    :param seed: of the start weights, the held-out pairs and the order of the others.
     :param compute: the device, and the threads; by default all usable ones, divided among the
         processes.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
@@ -118,25 +85,31 @@ def train(
     names = [inputs] if isinstance(inputs, str | os.PathLike) else inputs
     paths = tuple(os.fspath(name) for name in names)
     aligned = optional_path(alignments)
-    source = _Side("source", optional_path(source_corpus), optional_path(source_vocabulary))
-    target = _Side("target", optional_path(target_corpus), optional_path(target_vocabulary))
-    check_sequences(settings=settings)
-    check_at_least(1, updates=updates, subwords=subwords)
+    source, target = (
+        _Side(
+            side,
+            optional_path(getattr(shortlists, f"{side}_corpus")),
+            optional_path(getattr(shortlists, f"{side}_vocabulary")),
+        )
+        for side in ("source", "target")
+    )
+    reverse, right_to_left = settings.reverse, settings.right_to_left
     compute.check_only("device", "threads")
     network = _kind_of(kind)
     _check_arguments(
         network, paths, aligned, source, target, reverse=reverse, right_to_left=right_to_left
     )
     paths = paths if aligned is None else (*paths, aligned)
-    model, work = run_folders(output, work_dir)
-    stored = RunFolder(work).settings() if resume else None
-    limits = {"updates": updates, "epochs": epochs, "minutes": minutes, "seed": seed}
-    if subwords is not None:
-        settings = [*settings, f"vocabulary.subwords={subwords}"]
-    layered = layer_settings(network, preset, optional_path(config), settings, limits, stored)
+    model, work = run_folders(output, state.work_dir)
+    stored = RunFolder(work).settings() if state.resume else None
+    changes = [*settings.changes]
+    if settings.subwords is not None:
+        changes.append(f"vocabulary.subwords={settings.subwords}")
+    config = optional_path(settings.config)
+    layered = layer_settings(network, settings.preset, config, changes, settings.limits(), stored)
     if layered.vocabulary.subwords and network.is_aligned:
         raise ArgumentError(f"--subwords: {kind} predicts aligned words, whose pieces are not")
-    if resume and stored is None and not model.exists():
+    if state.resume and stored is None and not model.exists():
         # A run that ended while it was reading has left no settings.
         _logger.info("%s: holds no unfinished run; a new one begins", work)
     read_side, predicted_side = (target, source) if reverse else (source, target)
@@ -150,9 +123,9 @@ def train(
         reverse=reverse,
         right_to_left=right_to_left,
         shortlists=lambda: (read_side.shortlist(network), predicted_side.shortlist(network)),
-        keep_work=keep_work,
+        keep_work=state.keep_work,
     )
-    return run_training(run, resume=resume, threads=compute.threads, progress=progress)
+    return run_training(run, resume=state.resume, threads=compute.threads, progress=progress)
 
 
 def run_training(

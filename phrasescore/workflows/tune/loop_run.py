@@ -136,7 +136,7 @@ class LoopRun:
         start = weights_vector(first.weights.search, pool.labels)
         rows = feature_rows(pool, start, found, search if added else None)
         report = TuneReport(
-            *(self.optimiser.method, metric.name, self.seed),
+            *(self.optimiser.tuning.method, metric.name, self.seed),
             *(pool.num_segments, len(pool.stats)),
             *(100 * first.decoded_score, 100 * best.score),
             features=with_contributions(rows, pool, metric, found) if details else rows,

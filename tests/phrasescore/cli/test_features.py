@@ -15,6 +15,8 @@ from phrasescore import ColumnSpec, tune_with_decoder
 from phrasescore.cli import main
 from phrasescore.errors import PhrasescoreError
 from phrasescore.records import PhrasePair, Weights
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.tuning import RoundTuning
 from phrasescore.version import __version__
 from tests.plugin_site import BROKEN, GOOD, REPOSITORY, install
 
@@ -299,10 +301,8 @@ def test_tuning_in_rounds_is_resumed_with_the_same_versions_too(site: Path) -> N
         tune_with_decoder(
             *(decode, "source", ["reference"], {"LM0": (1.0,)}, "work"),
             columns=[ColumnSpec("feature", "copied_words")],
-            metrics={"word_f": 1.0},
-            nbest_size=2,
-            iterations=1,
-            threads=1,
+            settings=RoundTuning(metrics={"word_f": 1.0}, nbest_size=2, iterations=1),
+            compute=Compute(threads=1),
             resume=bool(calls),
         )
 

@@ -18,6 +18,7 @@ from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import fine_tuning_settings
 from phrasescore.settings.networks import FINE_TUNING
+from phrasescore.settings.training import FineTuning
 from phrasescore.training.draw import Permutation
 from phrasescore.training.expected_bleu import ExpectedBleu, ExpectedBleuLoop
 from phrasescore.training.list_store import ListBatch
@@ -27,7 +28,7 @@ from phrasescore.workflows import train as module
 from phrasescore.workflows.train import TrainSummary
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
 from tests.tiny_lists import FEATURES, WEIGHTS, ListTask
-from tests.tiny_runs import KilledError
+from tests.tiny_runs import KilledError, grouped
 from tuning.bleu import Bleu, sentence_bleu
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -41,15 +42,15 @@ def fine_tune(task: ListTask, name: str, output: str = "model", **given: object)
         given = {"alignments": task.alignments, **given}
     options = {
         "updates": 20,
-        "settings": SMALL,
+        "changes": SMALL,
+        "feature": FEATURES[name],
         "compute": Compute(threads=1, device="cpu"),
         **given,
     }
     return phrasescore.fine_tune(
         *(task.model, [task.lists], task.source, [task.references], task.weights),
         *(task.folder / output,),
-        feature=FEATURES[name],
-        **options,  # type: ignore[arg-type]
+        **grouped(phrasescore.fine_tune, options),
     )
 
 
@@ -124,7 +125,7 @@ def log_prob(checkpoint: Checkpoint, source: list[str], target: list[str]) -> fl
 def test_the_first_point_is_the_expected_bleu_of_the_start(tmp_path: Path, kind: str) -> None:
     task = ListTask(tmp_path, kind, sentences=8)
     settings = [*SMALL, "training.validation_share=0.5"]
-    record = fine_tune(task, kind, updates=1, settings=settings).record
+    record = fine_tune(task, kind, updates=1, changes=settings).record
     tuning = record.fine_tuning
     assert tuning is not None
     lists = independent_lists(task, load_checkpoint(task.model))
@@ -235,14 +236,14 @@ def test_a_killed_run_goes_on_to_the_same_weights(
 ) -> None:
     task = ListTask(tmp_path, "lstm", sentences=20)
     settings = [*SMALL, "training.checkpoint_updates=3"]
-    whole = fine_tune(task, "lstm", "whole", settings=settings)
+    whole = fine_tune(task, "lstm", "whole", changes=settings)
     for update in (1, 8, 16):
         kill_at(update)
         with pytest.raises(KilledError):
-            fine_tune(task, "lstm", "killed", settings=settings, resume=True)
+            fine_tune(task, "lstm", "killed", changes=settings, resume=True)
         assert not (tmp_path / "killed").exists()
     kill_at(0)
-    resumed = fine_tune(task, "lstm", "killed", settings=settings, resume=True)
+    resumed = fine_tune(task, "lstm", "killed", changes=settings, resume=True)
     files = [tmp_path / name / "model.safetensors" for name in ("whole", "killed")]
     assert files[0].read_bytes() == files[1].read_bytes()
     curves = [
@@ -293,9 +294,7 @@ def test_lists_of_several_files_follow_one_another(tmp_path: Path) -> None:
     done = phrasescore.fine_tune(
         *(task.model, [task.lists, second], task.source, [task.references], task.weights),
         tmp_path / "parts",
-        feature="Network0",
-        settings=SMALL,
-        updates=2,
+        settings=FineTuning(feature="Network0", changes=SMALL, updates=2),
         compute=Compute(threads=1),
     )
     assert [point.expected_bleu for point in done.record.curve] == [

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,8 @@ from phrasescore.arguments import flag
 from phrasescore.errors import ArgumentError
 from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.declaration import Settings
 from tests.doubles import RandomCslm, RandomModel
-from tests.tiny_runs import write_table
+from tests.tiny_runs import grouped, write_table
 
 # Calls that are right but for the arguments in question; the files are not there.
 CALLS: dict[str, tuple[Any, ...]] = {
@@ -50,12 +48,13 @@ REFUSED: dict[str, dict[str, object]] = {
     "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "min_length": 0}
     | {"beam": 0, "candidates": 0, "seed": -1},
     "select": {"share": 2.0, "lines": 0, "processes": 0, "seed": -1},
-    "train": {"kind": "x", "settings": "training.seed=1", "updates": 0},
+    "train": {"kind": "x", "changes": "training.seed=1", "updates": 0},
 }
 # Parameters whose options have other names.
 SHOWN = {
     "metrics": "--metric",
     "names": "--name",
+    "changes": "--set",
     "kind": "KIND",
     "num_targets": "--targets",
     "report_format": "--format",
@@ -75,26 +74,16 @@ CASES = [
 ]
 
 
-def _placed(signature: inspect.Signature, name: str, value: object) -> dict[str, object]:
-    """Return the argument that has a value: the parameter itself, or the settings with it."""
-    for parameter in signature.parameters.values():
-        settings = parameter.default
-        if isinstance(settings, Settings) and hasattr(settings, name):
-            return {parameter.name: replace(settings, **{name: value})}  # type: ignore[type-var]
-    return {name: value}
-
-
 @pytest.mark.parametrize(("name", "parameter", "value"), CASES)
 def test_a_value_that_means_nothing_is_refused_by_its_parameter_before_a_file_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, parameter: str, value: object
 ) -> None:
     monkeypatch.chdir(tmp_path)
     function = getattr(phrasescore, name)
-    signature = inspect.signature(function)
-    arguments = signature.bind(*CALLS[name]).arguments
+    arguments = inspect.signature(function).bind(*CALLS[name]).arguments
     shown = SHOWN.get(parameter, flag(parameter))
     with pytest.raises(ArgumentError, match=f"^({parameter}|{shown}): "):
-        function(**arguments | _placed(signature, parameter, value))
+        function(**arguments | grouped(function, {parameter: value}))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -123,7 +112,10 @@ def calls(tmp_path: Path, tiny_table: Path) -> Iterator[dict[str, Callable[[], o
         "score": lambda: phrasescore.score(text, text, [model], out),
         "segment": lambda: phrasescore.segment(text, model, out, confidence="forward", beam=2),
         "train": lambda: phrasescore.train(
-            "encoder-decoder", training, out, settings=["model.hidden_size=6"], updates=1
+            "encoder-decoder",
+            training,
+            out,
+            settings=phrasescore.NewNetwork(changes=["model.hidden_size=6"], updates=1),
         ),
     }
     torch.set_num_threads(before)

@@ -12,8 +12,9 @@ from phrasescore.errors import ArgumentError, ConfigError, PhrasescoreError
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.training import NewNetwork
 from tests.log import warnings
-from tests.tiny_runs import write_table
+from tests.tiny_runs import grouped, write_table
 
 CPU = Compute(device="cpu", threads=1)
 
@@ -40,9 +41,7 @@ def test_a_table_becomes_a_model_whose_record_is_returned(
     seen: list[Progress] = []
     done = phrasescore.train(
         *("encoder-decoder", table, tmp_path / "model"),
-        settings=TINY,
-        updates=20,
-        seed=3,
+        settings=NewNetwork(changes=TINY, updates=20, seed=3),
         compute=CPU,
         progress=seen.append,
     )
@@ -78,12 +77,12 @@ def test_a_run_that_a_signal_stops_raises_and_goes_on_to_the_same_bits(
     def train(name: str, **arguments: object) -> None:
         phrasescore.train(
             *("encoder-decoder", [str(table)], tmp_path / name),
-            **{"updates": 20, "compute": CPU, **arguments},  # type: ignore[arg-type]
+            **grouped(phrasescore.train, {"updates": 20, "compute": CPU, **arguments}),
         )
 
-    train("whole", settings=TINY)
+    train("whole", changes=TINY)
     with pytest.raises(phrasescore.StoppedError, match="stopped after update 7") as caught:
-        train("model", settings=TINY, work_dir=work, progress=stop_after(7))
+        train("model", changes=TINY, work_dir=work, progress=stop_after(7))
     assert caught.value.signal == signal.SIGTERM
     assert not (tmp_path / "model").exists()
     train("model", work_dir=work, resume=True)
@@ -121,15 +120,18 @@ def test_arguments_that_do_not_go_together_are_refused(
     tmp_path: Path, kind: str, inputs: str | list[str], arguments: dict, problem: str
 ) -> None:
     with pytest.raises(ArgumentError, match=problem.replace("?", r"\?")):
-        phrasescore.train(kind, inputs, tmp_path / "model", **arguments)
+        phrasescore.train(kind, inputs, tmp_path / "model", **grouped(phrasescore.train, arguments))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_wrong_with_settings_or_output_is_said(table: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean 'hidden_size'"):
         phrasescore.train(
-            "encoder-decoder", table, tmp_path / "m", settings=["model.hiden_size=3"], updates=1
+            "encoder-decoder",
+            table,
+            tmp_path / "m",
+            settings=NewNetwork(changes=["model.hiden_size=3"]),
         )
     with pytest.raises(PhrasescoreError, match="expected the name of a folder to make"):
-        phrasescore.train("encoder-decoder", table, "-", updates=1)
+        phrasescore.train("encoder-decoder", table, "-")
     assert [path.name for path in tmp_path.iterdir()] == ["table"]

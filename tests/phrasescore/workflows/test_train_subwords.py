@@ -19,11 +19,12 @@ from phrasescore.records import HypothesisList
 from phrasescore.report.model_summary import model_report
 from phrasescore.report.sentences import attention_weights
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.training import FineTuning, NewNetwork, Shortlists
 from phrasescore.training.pair_store import PairStore
 from phrasescore.workflows.fine_tune import fine_tune
 from tests.reference_subwords import COUNTS
 from tests.tiny_arpa import TINY_ARPA
-from tests.tiny_runs import write_table
+from tests.tiny_runs import grouped, write_table
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -54,11 +55,12 @@ def written_texts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]
 
 
 def train(kind: str, texts: tuple[Path, Path], output: Path, **options: object) -> None:
-    settings = [f"model.{size}" for size in SIZES[kind]]
-    settings += ["training.batch_size=8", "training.validation_share=0.1"]
+    changes = [f"model.{size}" for size in SIZES[kind]]
+    changes += ["training.batch_size=8", "training.validation_share=0.1"]
     defaults = {"updates": 12, "subwords": 40, "compute": CPU}
     inputs = texts[1:] if kind == "cslm" else texts
-    phrasescore.train(kind, inputs, output, settings=settings, **(defaults | options))  # type: ignore[arg-type]
+    given = defaults | {"changes": changes} | options
+    phrasescore.train(kind, inputs, output, **grouped(phrasescore.train, given))
 
 
 @pytest.mark.parametrize("kind", sorted(SIZES))
@@ -162,9 +164,9 @@ def test_the_table_of_an_encoder_decoder_has_pieces(tmp_path: Path) -> None:
     table = write_table(tmp_path / "table")
     phrasescore.train(
         *("encoder-decoder", table, tmp_path / "model"),
-        settings=[f"model.{size}" for size in SIZES["encoder-decoder"]],
-        subwords=30,
-        updates=3,
+        settings=NewNetwork(
+            changes=[f"model.{size}" for size in SIZES["encoder-decoder"]], subwords=30, updates=3
+        ),
         compute=CPU,
     )
     done = phrasescore.annotate(
@@ -248,10 +250,16 @@ def test_what_makes_no_sense_with_subwords_is_refused(
     links = tmp_path / "links"
     links.write_text("0-0\n" * 80)
     with pytest.raises(ArgumentError, match="--subwords: joint predicts aligned words"):
-        phrasescore.train("joint", texts, out, alignments=links, subwords=40)
+        phrasescore.train("joint", texts, out, alignments=links, settings=NewNetwork(subwords=40))
     with pytest.raises(ArgumentError, match="--source-vocabulary: joint predicts aligned words"):
         vocabulary = attention / "source.vocab"
-        phrasescore.train("joint", texts, out, alignments=links, source_vocabulary=vocabulary)
+        phrasescore.train(
+            "joint",
+            texts,
+            out,
+            alignments=links,
+            shortlists=Shortlists(source_vocabulary=vocabulary),
+        )
     assert not out.exists()
 
 
@@ -328,7 +336,7 @@ def test_a_network_of_pieces_learns_from_lists(
         source=texts[0],
         references=[texts[1]],
         weights=tmp_path / "weights",
-        updates=3,
+        settings=FineTuning(updates=3),
         compute=CPU,
     )
     assert done.record.updates == 3
