@@ -6,8 +6,6 @@ time both compile it. With this, the second one waits and then reads what the fi
 
 import contextlib
 import fcntl
-import hashlib
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,36 +18,35 @@ from numba.core.dispatcher import Dispatcher
 _PATIENCE = 90.0
 
 
-def share_compiled_functions(run: str) -> None:
-    """Share what is compiled from now on with other processes of a run.
-
-    :param run: a name of the run that is not that of any other.
-    """
-    folder = Path(tempfile.gettempdir()) / f"phrasescore-compiling-{run}"
-    folder.mkdir(exist_ok=True)
+def share_compiled_functions() -> None:
+    """Share what is compiled from now on with other processes that do the same."""
     compile_alone: Callable[..., Any] = Dispatcher.compile
-    held: Counter[str] = Counter()
+    held: Counter[Path] = Counter()
 
     def compile_once(dispatcher: Any, signature: Any) -> Any:
-        name = f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__qualname__}"
+        # The lock lies where numba keeps what it has compiled.
+        source = Path(dispatcher.py_func.__code__.co_filename)
+        lock = source.with_name("__pycache__") / f"{source.stem}.{dispatcher.py_func.__name__}.lock"
         # Threads of this process, and compilations within this one, are numba's own business.
-        held[name] += 1
+        held[lock] += 1
         try:
-            with _locked(folder, name) if held[name] == 1 else contextlib.nullcontext():
+            with _locked(lock) if held[lock] == 1 else contextlib.nullcontext():
                 return compile_alone(dispatcher, signature)
         finally:
-            held[name] -= 1
+            held[lock] -= 1
 
     setattr(Dispatcher, "compile", compile_once)  # noqa: B010
 
 
 @contextlib.contextmanager
-def _locked(folder: Path, name: str) -> Iterator[None]:
-    with (folder / hashlib.md5(name.encode()).hexdigest()).open("w") as file:
-        end = time.monotonic() + _PATIENCE
-        while time.monotonic() < end:
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            time.sleep(0.02)
+def _locked(lock: Path) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            file = stack.enter_context(lock.open("w"))
+            end = time.monotonic() + _PATIENCE
+            while time.monotonic() < end:
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                time.sleep(0.02)
         yield

@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         from tests.compile_once import share_compiled_functions
 
-        share_compiled_functions(config.workerinput["testrunuid"])
+        share_compiled_functions()
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
