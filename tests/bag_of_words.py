@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
+from phrasescore.io.ragged import RaggedArray
 from phrasescore.models.batches import BatchSide, PairBatch
 from phrasescore.models.layers import PairNetwork, draw_uniformly, previous_words
-from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
+from phrasescore.scoring.prefix_tree import TreeStep, on_device
 from phrasescore.scoring.products import Products
 from phrasescore.settings.kinds import NetworkKind
 from phrasescore.settings.networks import Dropout, Size
@@ -74,10 +75,10 @@ class BagDecoder:
         self._zeros = products.place(torch.zeros(network.config.embedding_size))
         self.output = products.place(network.output.weight), products.place(network.output.bias)
 
-    def encode(self, sources: Sequences) -> Tensor:
+    def encode(self, sources: RaggedArray) -> Tensor:
         """Return the mean of each source."""
         ends = np.cumsum(sources.lengths)
-        ids = on_device(np.insert(sources.ids, ends, 0), self._products.device)
+        ids = on_device(np.insert(sources.values, ends, 0), self._products.device)
         return self._network.encode(BatchSide(ids, torch.from_numpy(sources.lengths)))
 
     def start(self, encoded: Tensor, sources: Tensor) -> tuple[Tensor, Tensor]:

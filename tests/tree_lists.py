@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 from phrasescore.arguments import PrecisionName
+from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.batches import batch_pairs
-from phrasescore.scoring.prefix_tree import Sequences, build_prefix_tree
+from phrasescore.scoring.prefix_tree import build_prefix_tree
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeScorer
 
@@ -39,9 +40,9 @@ def make_lists(seed: int, count: int = 12, longest: int = 12) -> Lists:
     return lists
 
 
-def sequences(rows: list[list[int]]) -> Sequences:
+def sequences(rows: list[list[int]]) -> RaggedArray:
     ids = np.array([word for row in rows for word in row], np.int64)
-    return Sequences(ids, np.array([len(row) for row in rows], np.int64))
+    return RaggedArray.from_lengths(ids, np.array([len(row) for row in rows], np.int64))
 
 
 def score(scorer: TreeScorer, lists: Lists) -> list[list[np.ndarray]]:

@@ -16,12 +16,12 @@ from torch import Tensor
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ModelError
 from phrasescore.generation.word_choice import Floats, Ids
+from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
+from phrasescore.scoring.prefix_tree import TreeStep, on_device
 from phrasescore.scoring.products import FIXED_ROWS, Products
-from phrasescore.scoring.tree_scorer import build_decoder, log_mean_exp
-from phrasescore.scoring.word_pieces import split_words
+from phrasescore.scoring.tree_scorer import build_decoder, log_mean_exp, split_words
 from phrasescore.scoring.word_probabilities import WordProbabilities
 from phrasescore.settings.kinds import kind_names
 from phrasescore.vocabulary import Vocabulary
@@ -171,11 +171,11 @@ class _Network:
         ids[Vocabulary.END] = Vocabulary.END
         self.columns = np.array(ids, np.int64)
 
-    def read(self, sources: Sequence[Source]) -> Sequences:
+    def read(self, sources: Sequence[Source]) -> RaggedArray:
         """Return the ids that the network reads of some sources."""
         words = list(chain.from_iterable(sources))
         lengths = np.fromiter(map(len, sources), np.int64, len(sources))
-        running = Sequences(np.arange(len(words)), lengths)
+        running = RaggedArray.from_lengths(np.arange(len(words)), lengths)
         return running.expand(split_words(self._source_vocabulary, words))
 
     def start(self, sources: Sequence[Source]) -> tuple[Any, Tensor]:

@@ -88,7 +88,7 @@ class ListStore:
 
     def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
         """Return the number of hypotheses in some lists, twice: the draw sorts by it."""
-        sizes = self.hypotheses.lengths(rows)
+        sizes = self.hypotheses.lengths_of(rows)
         return sizes, sizes
 
     def batch(self, rows: Indices) -> ListBatch:

@@ -77,7 +77,7 @@ class Pairs:
 
     def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
         """Return the number of source words and of target words, without ``</s>``."""
-        return self.sources.lengths(rows), self.targets.lengths(rows)
+        return self.sources.lengths_of(rows), self.targets.lengths_of(rows)
 
     def batch(self, rows: Indices) -> PairBatch:
         """Return the pairs of these indices, in their order."""

@@ -224,9 +224,9 @@ def _write_arrays(
         for _, starts_file in files:
             starts_file.write(bytes(8))
         for chosen, sides, affiliations in table.chunks():
-            sides = [_split(side, split) for side, split in zip(sides, pieces, strict=True)]
+            sides = [side.expand(split) for side, split in zip(sides, pieces, strict=True)]
             for side in sides:
-                is_kept[chosen] &= np.diff(side.starts) <= max_length
+                is_kept[chosen] &= side.lengths <= max_length
             rows = np.flatnonzero(is_kept[chosen])
             for number, side in enumerate(sides):
                 kept = side.take(rows)
@@ -238,17 +238,6 @@ def _write_arrays(
                 with (folder / f"target{AFFILIATIONS}").open("ab") as file:
                     file.write(affiliations.take(rows).values.astype(np.uint16).tobytes())
     return sum(ends)
-
-
-def _split(words: RaggedArray, pieces: RaggedArray) -> RaggedArray:
-    """Return rows of pieces for rows of words.
-
-    :param pieces: the pieces of each word.
-    """
-    if len(pieces.values) == len(pieces):  # each word is its only piece
-        return RaggedArray(pieces.values[words.values], words.starts)
-    found = pieces.take(words.values)
-    return RaggedArray(found.values, found.starts[words.starts])
 
 
 class SideSpool:

@@ -9,15 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phrasescore.scoring.prefix_tree import Level, Sequences, build_prefix_tree, plan_pairs
+from phrasescore.io.ragged import RaggedArray
+from phrasescore.scoring.prefix_tree import Level, build_prefix_tree, plan_pairs
 
 Words = tuple[int, ...]
 phrases = st.lists(st.integers(0, 3), max_size=5).map(tuple)
 
 
-def as_sequences(words: list[Words]) -> Sequences:
+def as_sequences(words: list[Words]) -> RaggedArray:
     flat = np.array([word for phrase in words for word in phrase], dtype=np.int64)
-    return Sequences(flat, np.array([len(phrase) for phrase in words], dtype=np.int64))
+    return RaggedArray.from_lengths(
+        flat, np.array([len(phrase) for phrase in words], dtype=np.int64)
+    )
 
 
 def spell(levels: list[Level], roots: Sequence[object]) -> list[list[tuple[object, Words]]]:
@@ -103,7 +106,7 @@ def test_a_plan_has_every_pair_once_with_its_own_source(seed: int, piece_size: i
         as_sequences([target for _, target in pairs]),
         piece_size,
     )
-    words = iter(plan.sources.ids.tolist())
+    words = iter(plan.sources.values.tolist())
     sources = [tuple(islice(words, length)) for length in plan.sources.lengths.tolist()]
     assert sorted(sources) == sorted({source for source, _ in pairs})
     found = {}

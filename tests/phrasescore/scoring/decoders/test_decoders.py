@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from phrasescore.arguments import PrecisionName
+from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels import precision as precisions
 from phrasescore.kernels.precision import Precision
 from phrasescore.models import alignment
@@ -15,7 +16,7 @@ from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import empty_network
 from phrasescore.models.layers import PairNetwork
 from phrasescore.scoring.decoders.lstm import LstmDecoder
-from phrasescore.scoring.prefix_tree import Sequences, build_prefix_tree
+from phrasescore.scoring.prefix_tree import build_prefix_tree
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeScorer
 from phrasescore.settings.config import Config
@@ -85,9 +86,9 @@ def make_lists(seed: int, count: int = 12, longest: int = 12) -> Lists:
     return [*lists, lists[3]]
 
 
-def sequences(rows: list[list[int]]) -> Sequences:
+def sequences(rows: list[list[int]]) -> RaggedArray:
     ids = np.array([word for row in rows for word in row], np.int64)
-    return Sequences(ids, np.array([len(row) for row in rows], np.int64))
+    return RaggedArray.from_lengths(ids, np.array([len(row) for row in rows], np.int64))
 
 
 def make_scorer(
