@@ -14,9 +14,8 @@ from phrasescore.models.checkpoint import (
     direction_of,
     save_checkpoint,
 )
-from phrasescore.models.cslm import CslmNetwork
 from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.models.joint import JointNetwork
+from phrasescore.models.feed_forward import CslmNetwork, JointNetwork
 from phrasescore.scoring.prefix_tree import TreeStep
 from phrasescore.scoring.products import Products
 from phrasescore.settings.config import Config

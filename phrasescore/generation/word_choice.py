@@ -9,10 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from phrasescore.kernels.precision import is_fused
 from phrasescore.kernels.vector_math import ELEMENTWISE, exp, use_widest_registers
-
-# Devices whose memory numba can reach.
-FUSED_DEVICES: tuple[str, ...] = ("cpu",)
 
 _LOWEST = np.float32(-87)
 
@@ -68,7 +66,7 @@ def best_words(log_probs: Tensor, count: int) -> Ids:
 
     :param log_probs: ``(rows, words)`` float32.
     """
-    if log_probs.device.type in FUSED_DEVICES:
+    if is_fused(log_probs):
         out = np.empty((len(log_probs), count), np.int64)
         _best_words(log_probs.numpy(), out)
         return out
@@ -89,7 +87,7 @@ def draw_words(log_probs: Tensor, temperature: float, starts: Ids, numbers: Floa
     # Keep it finite, since the best word's 0 times infinity would be NaN.
     sharpness = np.float32(min(1 / temperature, float(np.finfo(np.float32).max)))
     out = np.empty(len(numbers), np.int64)
-    if log_probs.device.type in FUSED_DEVICES:
+    if is_fused(log_probs):
         sums = np.empty(log_probs.shape[1])
         _draw_words(log_probs.numpy(), sharpness, starts, numbers, sums, out)
         return out

@@ -10,7 +10,7 @@ from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.context_scorer import ContextScorer, WordIds
 from phrasescore.models.batches import batch_sequences
 from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.models.joint import JointNetwork
+from phrasescore.models.feed_forward import JointNetwork
 from phrasescore.scoring.prefix_tree import HypothesisTexts
 from phrasescore.scoring.tree_scorer import TreeLogProbs
 from phrasescore.vocabulary import Vocabulary

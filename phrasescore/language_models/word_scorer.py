@@ -25,7 +25,7 @@ from phrasescore.language_models.context_scorer import (
 )
 from phrasescore.language_models.kenlm_model import BackoffModel
 from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.models.cslm import CslmNetwork
+from phrasescore.models.feed_forward import CslmNetwork
 from phrasescore.scoring.prefix_tree import PrefixTree
 from phrasescore.scoring.tree_scorer import TreeLogProbs
 from phrasescore.vocabulary import Vocabulary

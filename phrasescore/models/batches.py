@@ -21,8 +21,8 @@ class BatchSide(NamedTuple):
 
     ids: Tensor  # (words + batch,) int64
     lengths: Tensor  # (batch,) int64: words of each sequence, ``</s>`` not counted; on the CPU
-    # Only the target of word-aligned text has this: (words + batch,) int64, the index among the
-    # source ids of the word that each target word is affiliated with.
+    # Of word-aligned targets only: (words + batch,) int64, the index among the source ids of the
+    # word that each target word is affiliated with.
     affiliations: Tensor | None = None
 
     def placed(self, move_ids: Callable[[Tensor], Tensor]) -> "BatchSide":
@@ -44,10 +44,7 @@ class BatchSide(NamedTuple):
         return pack_steps(self.lengths + 1, self.starts)
 
     def previous_ids(self, steps: "Steps") -> Tensor:
-        """Return the id before each row, without the first step, ``(rows - batch,)``.
-
-        :param steps: from `words_and_ends`: the first step has the whole batch, in the first rows.
-        """
+        """Return the id before each row of `words_and_ends`, except the first step's rows."""
         return self.ids[steps.positions[len(self.lengths) :] - 1]
 
 
@@ -82,7 +79,6 @@ def batch_pairs(
     """Return a batch of (source ids, target ids) pairs, in their order.
 
     :param affiliations: for each pair, the index in its source of each target word's affiliation.
-        The target's ``</s>`` is affiliated with the source's ``</s>``.
     """
     sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
     source, target = batch_sequences(sources), batch_sequences(targets)
@@ -102,8 +98,9 @@ def absolute_affiliations(
 ) -> NDArray[np.int64]:
     """Return the `affiliations` of a batch's targets, ``(words + batch,)``.
 
-    :param indices: ``(words,)``: each relative to the source of its pair, in the order of the
-        pairs.
+    The target's ``</s>`` is affiliated with the source's ``</s>``.
+
+    :param indices: ``(words,)``: the index of each word's affiliation in the source of its pair.
     """
     ends = np.cumsum(target_lengths)
     starts = np.cumsum(source_lengths + 1) - (source_lengths + 1)
@@ -111,8 +108,7 @@ def absolute_affiliations(
     return relative + np.repeat(starts, target_lengths + 1)
 
 
-# Not a named tuple: torch's autocast takes apart a named tuple among the arguments of an autograd
-# function, and fails to rebuild it.
+# Not a named tuple, which torch's autocast fails to rebuild as an argument of an autograd function.
 @dataclass(frozen=True, slots=True)
 class Steps:
     """The words of a batch, packed step by step; see :mod:`phrasescore.models.layers`."""
@@ -126,12 +122,11 @@ class Steps:
 
     def to(self, device: torch.device) -> "Steps":
         """Return a copy on ``device``."""
-        parts = (self.order, self.pairs, self.times, self.left, self.positions)
-        order, pairs, times, left, positions = move(device, *parts)
-        return Steps(order, self.sizes, pairs, times, left, positions)
+        order, *parts = move(device, self.order, self.pairs, self.times, self.left, self.positions)
+        return Steps(order, self.sizes, *parts)
 
     def backward_positions(self) -> Tensor:
-        """Return the `positions` for an encoder that reads each sequence backwards."""
+        """Return the `positions` of an encoder that reads each sequence backwards."""
         return self.positions - self.times + self.left
 
 
@@ -139,8 +134,7 @@ def pack_steps(lengths: Tensor, starts: Tensor | None = None) -> Steps:
     """Return the packed steps of sequences, on the CPU.
 
     :param lengths: steps of each sequence, ``(batch,)``.
-    :param starts: index at which each sequence begins, ``(batch,)``; by default the sequences are
-        contiguous.
+    :param starts: index of the start of each sequence, by default concatenated without gaps.
     """
     if starts is None:
         starts = torch.cumsum(lengths, 0) - lengths

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from phrasescore.models.batches import batch_pairs, batch_sequences
-from phrasescore.models.cslm import CslmNetwork
-from phrasescore.models.feed_forward import all_ngrams
+from phrasescore.models.feed_forward import CslmNetwork, all_ngrams
 from phrasescore.records import PhrasePair
 from phrasescore.settings.config import Config
 from phrasescore.settings.networks import CslmConfig
