@@ -223,8 +223,8 @@ class WordLogProb(Function):
     @torch.amp.custom_bwd(device_type="cuda")
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         factors, weight, bias, words, log_normalizers = ctx.saved_tensors
-        # d log p(w) / d logits = onehot(w) - p. First the part with p, block by block; the bias, log
-        # Z and the gradient of the bias are columns of the matrix products.
+        # d log p(w) / d logits = onehot(w) - p. First the part with p, block by block; the bias,
+        # log Z and the gradient of the bias are columns of the matrix products.
         ones = torch.ones_like(log_normalizers).unsqueeze(1)
         left = torch.cat([factors, ones, -log_normalizers.unsqueeze(1)], dim=1)
         right = torch.cat([weight, bias.unsqueeze(1), torch.ones_like(bias).unsqueeze(1)], dim=1)

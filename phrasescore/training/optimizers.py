@@ -1,9 +1,8 @@
 """Steps from gradients to weights: Adadelta in one pass over memory, and torch's optimizers.
 
-Adadelta (Zeiler, 2012) keeps two running averages per weight. Torch computes a step as about ten
-operations on whole tensors, each of which reads and writes memory; for a network whose gradients
-are cheap, that costs as much as the gradients. Here a step, including the clipping of the gradient,
-reads weight, gradient and averages once and writes weight and averages once.
+Torch computes a step of Adadelta (Zeiler, 2012) as about ten operations on whole tensors, which can
+cost as much as the gradients. Here a step, including clipping, reads weight, gradient and averages
+once and writes weight and averages once.
 """
 
 import math
@@ -20,7 +19,7 @@ from phrasescore.errors import ModelError
 from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.settings.networks import TrainingConfig
 
-# Weights that are changed together. The norm is summed by such pieces for any number of threads.
+# Weights that are changed together; for any number of threads, the norm is summed by these pieces.
 _PIECE = 1 << 17
 
 _Floats = npt.NDArray[np.float32]
@@ -30,15 +29,15 @@ class Optimizer(Protocol):
     """Changes the parameters by their gradients."""
 
     def step(self, learning_rate: float, clip_norm: float) -> float | Tensor:
-        """Make one step, forget the gradients and return their norm before clipping.
+        """Make one step, clear the gradients and return their norm before clipping.
 
         :param clip_norm: gradients of a larger Euclidean norm are scaled down to it; 0 for none.
         :return: on a CPU a number, and no step is made if it is not finite; elsewhere a tensor on
-            the device, without waiting for its value.
+            the device.
         """
 
     def state(self) -> dict[str, Tensor]:
-        """Return all that a step depends on besides weights and gradients, for a file."""
+        """Return everything that a step depends on besides weights and gradients."""
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a state that :meth:`state` returned.
@@ -132,8 +131,8 @@ class TorchOptimizer:
 class FusedAdadelta:
     """Adadelta on a CPU, with the same steps as ``torch.optim.Adadelta``.
 
-    Parameters are changed in place by as many threads as torch has when this is made; the result
-    does not depend on their number. A parameter without a gradient does not change.
+    It has as many threads as torch; the result does not depend on their number. A parameter without
+    a gradient does not change.
 
     :param parameters: float32, contiguous, on the CPU.
     """
@@ -190,7 +189,7 @@ class FusedAdadelta:
     def _each(
         self, work: Callable[[tuple[_Floats, ...]], Any], pieces: list[tuple[_Floats, ...]]
     ) -> list[Any]:
-        """Return the result of ``work`` for each piece, in order, computed by all threads."""
+        """Return the result of ``work`` for each piece, in order, using all threads."""
         size = -(-len(pieces) // self._threads) or 1
         shares = [pieces[start : start + size] for start in range(0, len(pieces), size)]
         done = self._pool.map(lambda share: [work(piece) for piece in share], shares)
@@ -214,10 +213,9 @@ class FusedAdadelta:
                 average.copy_(state[f"{name}/{key}"])
 
 
-# The sum may be in any order, but NaN and infinity have to survive.
+# The sum may be in any order, but must keep NaN and infinity.
 @kept_njit(fastmath={"reassoc", "contract"})
 def _square_sum(gradient):  # type: ignore[no-untyped-def]
-    """Return the sum of squares, in double precision."""
     total = 0.0
     for i in range(gradient.size):
         value = np.float64(gradient[i])
@@ -230,9 +228,8 @@ def _square_sum(gradient):  # type: ignore[no-untyped-def]
 def _adadelta(  # type: ignore[no-untyped-def]
     weight, gradient, square, change, scale, rho, one_minus_rho, epsilon, learning_rate
 ):
-    """Change weights and averages; Zeiler (2012), algorithm 1."""
-    # The averages of words that never occur become subnormal, which may take a CPU a hundred times
-    # as long. Compared with epsilon they are 0 long before.
+    # Zeiler (2012), algorithm 1. The averages of words that do not occur would become subnormal,
+    # which is slow on a CPU. Compared with epsilon they are 0 long before.
     tiny = np.float32(1e-36)
     zero = np.float32(0)
     for i in range(weight.size):

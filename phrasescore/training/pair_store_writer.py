@@ -25,7 +25,7 @@ from phrasescore.io.text import read_blocks, read_lines
 from phrasescore.records import PhrasePair
 from phrasescore.settings.networks import VocabularyConfig
 from phrasescore.subwords import SubwordVocabulary
-from phrasescore.training.pair_store import (
+from phrasescore.training.stores import (
     AFFILIATIONS,
     RECORD,
     SIDES,

@@ -3,7 +3,7 @@
 ============================ ==================================================================
 run.json                     the journal: settings, inputs and a `RunState`. It is written before
                              the input is read, and removed first at the end
-pairs/                       :mod:`phrasescore.training.pair_store`
+pairs/                       :mod:`phrasescore.training.stores`
 state-UPDATE.safetensors     weights and the optimizer's averages of the journal's state, from
                              which a killed run continues to the same weights
 best-UPDATE.safetensors      the best weights so far
