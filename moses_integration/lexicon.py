@@ -8,7 +8,7 @@ target p(source | target)`` (scripts/training/LexicalTranslationModel.pm).
 
 from collections.abc import Iterator
 
-from moses_integration.nbest import parse_number
+from moses_integration.nbest_lines import parse_number
 from phrasescore.errors import DataError
 from phrasescore.io.text import decode, read_lines, shorten
 

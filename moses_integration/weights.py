@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.nbest import WORD_SCORES
+from moses_integration.nbest_lines import WORD_SCORES
 from moses_integration.weight_lines import (
     format_weight_line,
     is_head,

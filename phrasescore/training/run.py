@@ -122,7 +122,8 @@ def train_model(
         state = loop.state
         if stopped_by == INTERRUPTED:
             raise StoppedError(
-                loop.caught[0], f"stopped after update {state.update}; --resume goes on from there"
+                loop.caught[0],
+                f"stopped after update {state.update}; --resume continues from there",
             )
         tuning = start.record.fine_tuning
         has_best = state.best_quality is not None

@@ -200,7 +200,7 @@ def _score_nbest(
             words = list(hypotheses.distinct().values())
             add(hypotheses.id, words)
             words_of_first += len(words[0])
-            meter.update(len(hypotheses.raws))
+            meter.update(hypotheses.num_lines)
     if len(parts) < metric.num_segments and not allow_missing:
         problem = f"expected lists of {metric.num_segments:,} sentences, found {len(parts):,}"
         raise DataError(path, None, problem)

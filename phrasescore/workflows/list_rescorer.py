@@ -222,7 +222,7 @@ class ListRescorer:
                         hypotheses.count(hypothesis)
                 target.write(
                     *(
-                        kept.with_features(feature_texts(added, each, result)),
+                        kept.with_features(list(feature_texts(added, each, result))),
                         each.raw,
                         each.num_lines,
                     ),

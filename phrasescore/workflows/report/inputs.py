@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from moses_integration.nbest import read_nbest, split_feature
+from moses_integration.nbest import read_nbest
+from moses_integration.nbest_lines import split_feature
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
 from moses_integration.table_line import joint_count
 from phrasescore.errors import ArgumentError, DataError
@@ -215,7 +216,7 @@ def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:
             words = split_words(decode(path, nbest.first_line, nbest.hypotheses[0]))
             sentences.texts.append(" ".join(words))
             sentences.words.append(words)
-            meter.update(len(nbest.raws))
+            meter.update(nbest.num_lines)
     return sentences
 
 

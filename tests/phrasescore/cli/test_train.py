@@ -114,7 +114,7 @@ def test_a_signal_keeps_the_state_and_is_the_exit_code(
     monkeypatch.setattr(EncoderDecoder, "forward", interrupted)
     result = train(table, "-o", tmp_path / "model", "--updates", "20", *TINY)
     assert result.exit_code == code
-    assert "stopped after update 1; --resume goes on from there" in result.stderr
+    assert "stopped after update 1; --resume continues from there" in result.stderr
     assert names(tmp_path) == ["model.work", "table"]
 
 
