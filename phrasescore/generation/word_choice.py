@@ -1,7 +1,6 @@
 """Choose words from distributions over a shortlist, and limit the length of a target.
 
-On a CPU a compiled loop looks at each probability once, and a row's words do not depend on the
-other rows. On other devices torch does the same.
+On a CPU, compiled loops read each probability once. On other devices torch does the same.
 """
 
 import numpy as np
@@ -47,13 +46,13 @@ def _draw_words(log_probs, sharpness, starts, numbers, sums, out):  # type: igno
         last = 0
         for word in range(len(sums)):
             value = np.float32((log_probs[row, word] - highest) * sharpness)
-            # exp() is limited: a word less than e^-87 times as probable as the best is not drawn.
+            # A word less than e^-87 times as probable as the best is not drawn: exp() is limited.
             if value > _LOWEST:
                 total += exp(value)
                 last = word
             sums[word] = total
         for draw in range(starts[row], starts[row + 1]):
-            # The first word whose running sum is larger; after the last word only rounding is left.
+            # The first word with a larger running sum; after the last word there is only rounding.
             index = np.searchsorted(sums, numbers[draw] * total, side="right")
             out[draw] = min(index, last)
 
@@ -106,6 +105,6 @@ def draw_words(log_probs: Tensor, temperature: float, starts: Ids, numbers: Floa
 def length_limits(lengths: Ids, max_length: int | None) -> Ids:
     """Return the maximum number of words of each source's targets, without ``</s>``.
 
-    :param max_length: the limit for all; None for twice the source's words plus 10.
+    By default it is twice the number of source words plus 10.
     """
     return np.full_like(lengths, max_length) if max_length is not None else 2 * lengths + 10

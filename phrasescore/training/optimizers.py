@@ -66,11 +66,11 @@ def build_optimizer(network: nn.Module, config: TrainingConfig) -> Optimizer:
     )
 
 
-# Torch's names of the averages; besides them it counts steps.
-_AVERAGES: dict[type[torch.optim.Optimizer], tuple[str, ...]] = {
-    torch.optim.Adadelta: ("square_avg", "acc_delta"),
-    torch.optim.Adam: ("exp_avg", "exp_avg_sq"),
-    torch.optim.SGD: (),
+# Torch's names of the state of a parameter.
+_STATES: dict[type[torch.optim.Optimizer], set[str]] = {
+    torch.optim.Adadelta: {"step", "square_avg", "acc_delta"},
+    torch.optim.Adam: {"step", "exp_avg", "exp_avg_sq"},
+    torch.optim.SGD: set(),
 }
 
 
@@ -86,8 +86,7 @@ class TorchOptimizer:
     ) -> None:
         self._parameters = dict(parameters)
         self._optimizer = optimizer
-        averages = _AVERAGES[type(optimizer)]
-        self._keys = {"step", *averages} if averages else set()
+        self._keys = _STATES[type(optimizer)]
 
     def step(self, learning_rate: float, clip_norm: float) -> float | Tensor:
         """See :class:`Optimizer`."""
@@ -128,7 +127,7 @@ class TorchOptimizer:
         self._optimizer.load_state_dict({"state": saved, "param_groups": groups})
 
 
-class FusedAdadelta:
+class FusedAdadelta(TorchOptimizer):
     """Adadelta on a CPU, with the same steps as ``torch.optim.Adadelta``.
 
     It has as many threads as torch; the result does not depend on their number. A parameter without
@@ -137,21 +136,15 @@ class FusedAdadelta:
     :param parameters: float32, contiguous, on the CPU.
     """
 
-    _AVERAGES = _AVERAGES[torch.optim.Adadelta]
-
     def __init__(
         self, parameters: Mapping[str, nn.Parameter], *, rho: float, epsilon: float
     ) -> None:
         for name, parameter in parameters.items():
             if parameter.dtype != torch.float32 or not parameter.is_contiguous():
                 raise ValueError(f"{name}: expected contiguous float32 weights on the CPU")
+        # Torch's optimizer holds the averages, and makes no step.
+        super().__init__(parameters, torch.optim.Adadelta(parameters.values()))
         self._rho, self._epsilon = rho, epsilon
-        self._parameters = dict(parameters)
-        self._averages = {
-            name: [torch.zeros_like(parameter, requires_grad=False) for _ in self._AVERAGES]
-            for name, parameter in parameters.items()
-        }
-        self._steps = 0
         self._threads = torch.get_num_threads()
         self._pool = ThreadPoolExecutor(self._threads)
 
@@ -167,18 +160,23 @@ class FusedAdadelta:
                 for number in (scale, self._rho, 1 - self._rho, self._epsilon, learning_rate)
             ]
             self._each(lambda piece: _adadelta(*piece, *numbers), pieces)
-            self._steps += 1
-        for parameter in self._parameters.values():
-            parameter.grad = None
+            for state in self._optimizer.state.values():
+                state["step"] += 1
+        self._optimizer.zero_grad(set_to_none=True)
         return norm
 
     def _pieces(self) -> list[tuple[_Floats, ...]]:
         """Return pieces of the weights with their gradients and both averages."""
         pieces = []
-        for name, parameter in self._parameters.items():
+        for parameter in self._parameters.values():
             if parameter.grad is None:
                 continue
-            tensors = (parameter.detach(), parameter.grad, *self._averages[name])
+            state = self._optimizer.state[parameter]
+            if not state:
+                state["step"] = torch.zeros(())
+                state["square_avg"] = torch.zeros(parameter.shape)
+                state["acc_delta"] = torch.zeros(parameter.shape)
+            tensors = (parameter.detach(), parameter.grad, state["square_avg"], state["acc_delta"])
             flat = [tensor.contiguous().view(-1).numpy() for tensor in tensors]
             pieces += [
                 tuple(array[start : start + _PIECE] for array in flat)
@@ -194,23 +192,6 @@ class FusedAdadelta:
         shares = [pieces[start : start + size] for start in range(0, len(pieces), size)]
         done = self._pool.map(lambda share: [work(piece) for piece in share], shares)
         return [result for results in done for result in results]
-
-    def state(self) -> dict[str, Tensor]:
-        """See :class:`Optimizer`; the names are the same as for torch's Adadelta."""
-        state = {f"{name}/step": torch.tensor(float(self._steps)) for name in self._parameters}
-        for name, averages in self._averages.items():
-            for key, average in zip(self._AVERAGES, averages, strict=True):
-                state[f"{name}/{key}"] = average
-        return state
-
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """See :class:`Optimizer`."""
-        if state.keys() != self.state().keys():
-            raise _wrong_network_error(sorted(state.keys() ^ self.state().keys())[0])
-        for name, averages in self._averages.items():
-            self._steps = int(state[f"{name}/step"].item())
-            for key, average in zip(self._AVERAGES, averages, strict=True):
-                average.copy_(state[f"{name}/{key}"])
 
 
 # The sum may be in any order, but must keep NaN and infinity.

@@ -216,7 +216,7 @@ class ListBatch(NamedTuple):
         """Return the batch on ``device``."""
         *scores, size = self.scores
         pairs, hypotheses, *scores = move(device, self.part_pairs, self.part_hypotheses, *scores)
-        known = KnownScores(*scores, size)
+        known = KnownScores(scores[0], scores[1], scores[2], size)
         return ListBatch(self.pairs.to(device), pairs, hypotheses, known, self.taught.to(device))
 
     def values(self, log_probs: Tensor) -> Tensor:

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from moses_integration.augment import NewPair, SourceBlock, is_writable, write_block
 from phrasescore.engines.pool import Pending
-from phrasescore.generation.generator import Generated, Source
-from phrasescore.generation.target_work import TargetPool, TargetWork
+from phrasescore.generation.generator import Generated, Source, TargetPool, TargetWork
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.new_pair_scores import NewTargets, PairScores
 from phrasescore.workflows.text_checks import UnknownWordCheck
