@@ -40,7 +40,6 @@ WINDOW_BATCHES = 4
 
 # The number of the first source of a window, and its sources.
 SourceWindow = tuple[int, list[Source]]
-TargetPool = WorkerPool[SourceWindow, list[list[Generated]]]
 
 
 class Generated(NamedTuple):
@@ -66,8 +65,8 @@ class Generated(NamedTuple):
 class Generator:
     """Trained networks that read a source and predict a target; several are an ensemble.
 
-    An ensemble averages the networks' probabilities at each word, as ``rescore --ensemble`` does. It
-    has the words of all shortlists, and a word that a network does not know is ``<unk>`` to it.
+    An ensemble averages the networks' probabilities at each word, as ``rescore --ensemble`` does.
+    It has the words of all shortlists, and a word that a network does not know is ``<unk>`` to it.
     (With different shortlists the probabilities of all words add up to more than 1.) With subwords,
     "words" are pieces here, there is no ``<unk>``, and an ensemble has one vocabulary. Several
     threads may use one instance at once.
@@ -298,6 +297,9 @@ def _words(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 # Work on an engine
+
+
+TargetPool = WorkerPool[SourceWindow, list[list[Generated]]]
 
 
 class NetworkFolders(NamedTuple):

@@ -148,7 +148,7 @@ def cut_nothing(_number: int, length: int) -> list[int]:
 
 
 class _Translated(NamedTuple):
-    """The best translation of a span, by eq. 3."""
+    """The best translation of a span (eq. 3)."""
 
     target: Words
     confidence: float
@@ -215,10 +215,7 @@ class Segmenter:
         self.work = SegmentationWork()
 
     def segment(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[SegmentedSentence]:
-        """Yield each sentence in segments, in order; an empty sentence has no segments.
-
-        Sentences are read and translated in blocks, to bound the memory.
-        """
+        """Yield each sentence in segments, in order; sentences are read in blocks."""
         block: list[_Planned] = []
         spans = 0
         for number, words in enumerate(map(to_words, sentences)):
