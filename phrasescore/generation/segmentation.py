@@ -366,20 +366,14 @@ def read_sizes(path: str, *, min_length: int, max_segment: int) -> Iterator[list
         if sum(sizes) < max(min_length, 1):
             continue
         if max(sizes) > max_segment:
-            raise DataError(
-                path,
-                number,
-                f"expected segments of at most --max-segment {max_segment} words, found one of "
-                f"{max(sizes)}",
-            )
+            problem = f"expected segments of at most --max-segment {max_segment} words, found one"
+            raise DataError(path, number, f"{problem} of {max(sizes)}")
         is_empty = False
         yield sizes
     if is_empty:
-        raise DataError(
-            path,
-            None,
-            f"expected segments of sentences of at least {max(min_length, 1)} words, found none",
-        )
+        least = max(min_length, 1)
+        problem = f"expected segments of sentences of at least {least} words, found none"
+        raise DataError(path, None, problem)
 
 
 def _sizes(path: str, number: int, text: str) -> list[int]:
