@@ -72,7 +72,9 @@ class Candidates(NamedTuple):
 
     def select(self, chosen: Ids) -> "Candidates":
         """Return the candidates with these indices."""
-        return Candidates(*(part[chosen] for part in self))
+        return Candidates(
+            self.nodes[chosen], self.words[chosen], self.log_probs[chosen], self.roots[chosen]
+        )
 
 
 def best_targets(
