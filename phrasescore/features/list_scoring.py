@@ -16,8 +16,13 @@ from phrasescore.devices import choose_device, torch_threads
 from phrasescore.io.digests import digest_content
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
-from phrasescore.language_models.joint_scorer import JointScorer, score_aligned
-from phrasescore.language_models.word_scorer import CslmOptions, WordScorer, score_tree
+from phrasescore.language_models.word_scorer import (
+    CslmOptions,
+    JointScorer,
+    WordScorer,
+    score_aligned,
+    score_tree,
+)
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder
 from phrasescore.records import HypothesisList
 from phrasescore.scoring.prefix_tree import HypothesisTexts, PrefixTree

@@ -18,7 +18,7 @@ from phrasescore.generation.beam_search import BeamSettings, beam_search
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.io.resumable import work_files
 from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
-from phrasescore.workflows import augmenter
+from phrasescore.workflows import augment as augmenter
 from tests.doubles import RandomModel
 from tests.random_networks import RandomNetwork
 from tests.table_lines import remove_scores
