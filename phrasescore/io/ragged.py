@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,13 @@ class RaggedArray:
         starts = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(lengths, out=starts[1:])
         return cls(values, starts)
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Sequence[int]]) -> "RaggedArray":
+        """Return rows of whole numbers, of 64 bits."""
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        values = np.fromiter(chain.from_iterable(rows), np.int64, lengths.sum())
+        return cls.from_lengths(values, lengths)
 
     def __len__(self) -> int:
         """Return the number of rows."""

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from phrasescore.devices import move
+from phrasescore.io.ragged import Indices, RaggedArray
 from phrasescore.vocabulary import Vocabulary
 
 
@@ -65,47 +65,57 @@ class PairBatch(NamedTuple):
         )
 
 
+class Pairs:
+    """Pairs of word ids. The network reads the source and predicts the target.
+
+    :param affiliations: of a joint model, the index of each target word's source word.
+    """
+
+    def __init__(
+        self, sources: RaggedArray, targets: RaggedArray, affiliations: RaggedArray | None = None
+    ) -> None:
+        self.sources, self.targets, self.affiliations = sources, targets, affiliations
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return len(self.targets)
+
+    def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
+        """Return the numbers of source words and of target words."""
+        return self.sources.lengths_of(rows), self.targets.lengths_of(rows)
+
+    def batch(self, rows: Indices) -> PairBatch:
+        """Return the pairs of these indices, in their order."""
+        sources, targets = self.sources.take(rows), self.targets.take(rows)
+        source, target = batch_rows(sources), batch_rows(targets)
+        if self.affiliations is None:
+            return PairBatch(source, target)
+        # The target's </s> is affiliated with the source's </s>.
+        relative = self.affiliations.take(rows).values.astype(np.int64)
+        relative = np.insert(relative, targets.starts[1:], sources.lengths)
+        absolute = relative + np.repeat(source.starts.numpy(), targets.lengths + 1)
+        return PairBatch(source, target._replace(affiliations=torch.from_numpy(absolute)))
+
+
+def batch_rows(rows: RaggedArray) -> BatchSide:
+    """Return one side of a batch of sequences, which have no ``</s>``."""
+    ids = np.insert(rows.values.astype(np.int64), rows.starts[1:], Vocabulary.END)
+    return BatchSide(torch.from_numpy(ids), torch.from_numpy(rows.lengths))
+
+
 def batch_sequences(sequences: Sequence[Sequence[int]]) -> BatchSide:
     """Return one side of a batch, in the order of the sequences, which have no ``</s>``."""
-    ids = [number for words in sequences for number in (*words, Vocabulary.END)]
-    lengths = [len(words) for words in sequences]
-    return BatchSide(torch.tensor(ids, dtype=torch.int64), torch.tensor(lengths, dtype=torch.int64))
+    return batch_rows(RaggedArray.from_rows(sequences))
 
 
 def batch_pairs(
     pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
     affiliations: Sequence[Sequence[int]] | None = None,
 ) -> PairBatch:
-    """Return a batch of (source ids, target ids) pairs, in their order.
-
-    :param affiliations: for each pair, the index in its source of each target word's affiliation.
-    """
-    sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
-    source, target = batch_sequences(sources), batch_sequences(targets)
-    if affiliations is None:
-        return PairBatch(source, target)
-    indices = torch.tensor([index for pair in affiliations for index in pair], dtype=torch.int64)
-    absolute = absolute_affiliations(
-        indices.numpy(), source.lengths.numpy(), target.lengths.numpy()
-    )
-    return PairBatch(source, target._replace(affiliations=torch.from_numpy(absolute)))
-
-
-def absolute_affiliations(
-    indices: NDArray[np.int64],
-    source_lengths: NDArray[np.int64],
-    target_lengths: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return the `affiliations` of a batch's targets, ``(words + batch,)``.
-
-    The target's ``</s>`` is affiliated with the source's ``</s>``.
-
-    :param indices: ``(words,)``: the index of each word's affiliation in the source of its pair.
-    """
-    ends = np.cumsum(target_lengths)
-    starts = np.cumsum(source_lengths + 1) - (source_lengths + 1)
-    relative: NDArray[np.int64] = np.insert(indices, ends, source_lengths)
-    return relative + np.repeat(starts, target_lengths + 1)
+    """Return a batch of (source ids, target ids) pairs, in their order; see `Pairs`."""
+    sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+    rows = [sources, targets, *([] if affiliations is None else [affiliations])]
+    return Pairs(*map(RaggedArray.from_rows, rows)).batch(np.arange(len(pairs)))
 
 
 # Not a named tuple, which torch's autocast fails to rebuild as an argument of an autograd function.

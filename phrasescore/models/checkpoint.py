@@ -234,10 +234,7 @@ def empty_network(config: Config, source_size: int, target_size: int) -> PairNet
 
 
 def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
-    """Write a model folder, whole or not at all; an older one at ``path`` is replaced.
-
-    The fingerprint and the version of ``checkpoint`` are ignored.
-    """
+    """Write a model folder, whole or not at all; an older one at ``path`` is replaced."""
     with writing_folder(path) as folder:
         (folder / _CONFIG).write_text(checkpoint.config.to_toml(), encoding="utf-8")
         save_tensors(folder / _WEIGHTS, checkpoint.model.state_dict())
@@ -294,18 +291,14 @@ def load_table_vocabularies(path: str | os.PathLike[str]) -> tuple[Vocabulary, V
 
 
 def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
-    """Return ``training.json`` of a model folder, parsed and as a plain dictionary.
-
-    :raises ModelError: if it is missing, malformed, or of a newer format.
-    """
+    """Return ``training.json`` of a model folder, parsed and as a plain dictionary."""
+    found = ""
     if not folder.is_dir():
         found = "a file" if folder.exists() else "nothing of this name"
+    elif not any((folder / name).exists() for name in (_RECORD, *_FINGERPRINTED)):
+        found = "another folder: it has none of a model's files"
+    if found:
         raise ModelError(f"{folder}: expected the folder of a trained model, found {found}")
-    if not any((folder / name).exists() for name in (_RECORD, *_FINGERPRINTED)):
-        raise ModelError(
-            f"{folder}: expected the folder of a trained model, found another folder: "
-            "it has none of a model's files"
-        )
     path = folder / _RECORD
     try:
         values = msgspec.json.decode(read_plain(path, MAX_JSON))
@@ -370,10 +363,7 @@ def _combined(fingerprints: Mapping[str, str], direction: str) -> str:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors as safetensors.
-
-    :raises OSError: if writing fails, in place of safetensors' own error.
-    """
+    """Write tensors as safetensors; a failure is an OSError."""
     on_cpu = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
     try:
         safetensors.torch.save_file(on_cpu, path)

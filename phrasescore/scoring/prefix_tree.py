@@ -5,7 +5,7 @@ holds the prefixes of t + 1 words. The targets of different sources have differe
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -94,18 +94,6 @@ class PrefixTree(NamedTuple):
             firsts.append(sequences[first])
             count += len(first)
         return np.concatenate(firsts), numbers
-
-
-def time_steps(sequences: RaggedArray, *, reverse: bool) -> Iterator[Ids]:
-    """Yield the positions of the words of each time, ordered by falling length of their sequence.
-
-    :param reverse: whether the last word comes first.
-    """
-    order = np.argsort(-sequences.lengths, kind="stable")
-    starts, lengths = sequences.starts[order], sequences.lengths[order]
-    for time in range(int(lengths.max(initial=0))):
-        active = int((lengths > time).sum())
-        yield starts[:active] + (lengths[:active] - 1 - time if reverse else time)
 
 
 class TreeStep(NamedTuple):

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from phrasescore.io.ragged import Indices
+from phrasescore.models.batches import Pairs
 from phrasescore.settings.networks import TrainingConfig
-from phrasescore.training.stores import ListStore, Pairs
+from phrasescore.training.stores import ListStore
 
 Store = Pairs | ListStore
 

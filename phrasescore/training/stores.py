@@ -24,7 +24,7 @@ from phrasescore.errors import ModelError
 from phrasescore.io.journal import Number, Share, read_journal
 from phrasescore.io.plain_file import MAX_WORDS, check_plain
 from phrasescore.io.ragged import Array, Indices, RaggedArray, RaggedBuilder, map_array
-from phrasescore.models.batches import BatchSide, PairBatch, absolute_affiliations
+from phrasescore.models.batches import PairBatch, Pairs
 from phrasescore.subwords import load_vocabulary
 from phrasescore.vocabulary import Vocabulary
 
@@ -65,44 +65,6 @@ class PairStoreRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     right_to_left: bool = False
 
 
-class Pairs:
-    """Pairs of word ids. The network reads the source and predicts the target.
-
-    :param affiliations: of a joint model, the index of each target word's source word.
-    """
-
-    def __init__(
-        self, sources: RaggedArray, targets: RaggedArray, affiliations: RaggedArray | None = None
-    ) -> None:
-        self.sources, self.targets, self.affiliations = sources, targets, affiliations
-
-    def __len__(self) -> int:
-        """Return the number of pairs."""
-        return len(self.targets)
-
-    def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
-        """Return the numbers of source words and of target words."""
-        return self.sources.lengths_of(rows), self.targets.lengths_of(rows)
-
-    def batch(self, rows: Indices) -> PairBatch:
-        """Return the pairs of these indices, in their order."""
-        source, target = (_batch_side(side.take(rows)) for side in (self.sources, self.targets))
-        if self.affiliations is None:
-            return PairBatch(source, target)
-        absolute = absolute_affiliations(
-            self.affiliations.take(rows).values.astype(np.int64),
-            source.lengths.numpy(),
-            target.lengths.numpy(),
-        )
-        return PairBatch(source, target._replace(affiliations=torch.from_numpy(absolute)))
-
-
-def _batch_side(words: RaggedArray) -> BatchSide:
-    """Return sequences with ``</s>`` after each."""
-    ids = np.insert(words.values.astype(np.int64), words.starts[1:], Vocabulary.END)
-    return BatchSide(torch.from_numpy(ids), torch.from_numpy(np.diff(words.starts)))
-
-
 class PairStore(Pairs):
     """The pairs in a folder, in the order of the table.
 
@@ -128,7 +90,7 @@ class PairStore(Pairs):
             arrays.append(RaggedArray(self._map(f"target{AFFILIATIONS}", np.uint16), target.starts))
         super().__init__(*arrays)
         for rows in arrays:
-            if len(rows) != record.pairs or rows.starts[-1] != len(rows.values):
+            if len(rows.starts) != record.pairs + 1 or rows.starts[-1] != len(rows.values):
                 raise ModelError(
                     f"{self.folder}: expected {record.pairs} pairs, got other sizes of files"
                 )

@@ -6,23 +6,24 @@ computed once per source, and averaged in place of h_j (:mod:`phrasescore.models
 product of each target word with a matrix is a row of a table.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from phrasescore.devices import move
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels import gates, sentence_gates
 from phrasescore.kernels.precision import Product, Workspace
 from phrasescore.models.alignment import Places, attend
 from phrasescore.models.attention import AttentionNetwork
+from phrasescore.models.batches import batch_rows
 from phrasescore.models.encoder_decoder import GatedUnit
 from phrasescore.scoring.decoders.gated import split_pairs
-from phrasescore.scoring.prefix_tree import TreeStep, on_device, time_steps
+from phrasescore.scoring.prefix_tree import TreeStep
 from phrasescore.scoring.products import Products
-from phrasescore.vocabulary import Vocabulary
 
 
 class Annotated(NamedTuple):
@@ -79,16 +80,17 @@ class AttentionDecoder:
     def encode(self, sources: RaggedArray) -> Annotated:
         """Return the annotations of some sources, given as word ids without ``</s>``."""
         multiply = self._products.multiply
-        sources = _with_ends(sources)
-        words = self._source_embedding.index_select(
-            0, on_device(sources.values, self._products.device)
-        )
+        side, device = batch_rows(sources), self._products.device
+        words = self._source_embedding.index_select(0, move(device, side.ids)[0])
+        steps = side.words_and_ends().to(device)
         forward, backward = (
-            direction(words, sources, reverse=reverse)
-            for direction, reverse in zip(self._encoders, (False, True), strict=True)
+            direction(words, positions.split(steps.sizes))
+            for direction, positions in zip(
+                self._encoders, (steps.positions, steps.backward_positions()), strict=True
+            )
         )
         annotations = torch.cat([forward, backward], dim=1)
-        places = Places.of(torch.from_numpy(sources.lengths)).to(self._products.device)
+        places = Places.of(side.lengths + 1).to(device)
         first = multiply("initial", backward.index_select(0, places.starts), self._initial)
         return Annotated(
             gates.tanh_of_sums(first, self._initial_bias),
@@ -164,15 +166,15 @@ class _Direction:
         self._gates = products.prepare((sign[: 2 * self._size] * unit.gates_weight()).t())
         self._candidate = products.prepare(unit.recurrent_candidate.weight.t())
 
-    def __call__(self, words: Tensor, sources: RaggedArray, *, reverse: bool) -> Tensor:
+    def __call__(self, words: Tensor, steps: Sequence[Tensor]) -> Tensor:
         """Return the state at each position, ``(positions, hidden)``, given the embeddings."""
         multiply, size = self._products.multiply, self._size
         inputs = multiply("inputs", words, self._input)
         inputs += self._bias
         states = words.new_empty(len(words), size)
-        old = words.new_zeros(len(sources), size)
-        for positions in time_steps(sources, reverse=reverse):
-            active, places = len(positions), on_device(positions, words.device)
+        old = words.new_zeros(len(steps[0]) if steps else 0, size)
+        for places in steps:
+            active = len(places)
             old, rows = old[:active], torch.arange(active, device=words.device)
             update, masked, new = words.new_empty(3, active, size).unbind()
             products = multiply("encoder gates", old, self._gates)
@@ -182,9 +184,3 @@ class _Direction:
             states[places] = new
             old = new
         return states
-
-
-def _with_ends(sources: RaggedArray) -> RaggedArray:
-    """Return the sources, each with ``</s>`` at its end."""
-    ids = np.insert(sources.values, sources.starts[1:], Vocabulary.END)
-    return RaggedArray(ids, sources.starts + np.arange(len(sources.starts)))

@@ -194,8 +194,7 @@ class _ConvolutionEncoder:
         multiply, device = self._products.multiply, self._products.device
         steps = pack_steps(torch.from_numpy(sources.lengths))
         pyramid, steps = build_pyramid(steps).to(device), steps.to(device)
-        starts = on_device(sources.starts[:-1], device)
-        words = on_device(sources.values, device)[starts[steps.order[steps.pairs]] + steps.times]
+        words = on_device(sources.values, device).index_select(0, steps.positions)
         cells = multiply("cells", self._embedding.index_select(0, words), self._projection)
         cells = cells + self._projection_bias
         tops = cells.new_zeros(len(steps.order), cells.shape[1])

@@ -6,15 +6,15 @@ product with its last state is computed once per parent and shared by the nodes 
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Factor
 from phrasescore.kernels.sentence_gates import lstm_cell
+from phrasescore.models.batches import pack_steps
 from phrasescore.models.lstm import LstmNetwork, LstmStack
-from phrasescore.scoring.prefix_tree import TreeStep, on_device, time_steps
+from phrasescore.scoring.prefix_tree import TreeStep, on_device
 from phrasescore.scoring.products import Products
 from phrasescore.vocabulary import Vocabulary
 
@@ -48,16 +48,17 @@ class LstmDecoder:
         stack, device = self._encoder, self._products.device
         shape = len(sources), stack.size
         hidden, cell = ([torch.zeros(shape, device=device) for _ in stack.layers] for _ in range(2))
-        for time, positions in enumerate(time_steps(sources, reverse=self._reverse_source)):
-            active, words = len(positions), on_device(sources.values[positions], device)
+        steps = pack_steps(torch.from_numpy(sources.lengths)).to(device)
+        positions = steps.backward_positions() if self._reverse_source else steps.positions
+        ids = on_device(sources.values, device).index_select(0, positions)
+        for time, words in enumerate(ids.split(steps.sizes)):
+            active = len(words)
             upper = LstmState([h[:active] for h in hidden], [c[:active] for c in cell], time)
             rows = torch.arange(active, device=device)
             after = stack.advance(upper, TreeStep(rows, words, rows, rows, rows))
             for kept, new in zip([*hidden, *cell], [*after.hidden, *after.cell], strict=True):
                 kept[:active] = new
-        # The sources were sorted by falling length.
-        order = np.argsort(-sources.lengths, kind="stable")
-        back = on_device(np.argsort(order), device)
+        back = torch.argsort(steps.order)
         return LstmState([h[back] for h in hidden], [c[back] for c in cell])
 
     def start(self, encoded: LstmState, sources: Tensor) -> tuple[LstmState, Tensor]:

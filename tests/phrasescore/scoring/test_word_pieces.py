@@ -13,13 +13,6 @@ from phrasescore.scoring.tree_scorer import PieceTree, TreeLogProbs
 PIECES = [[3], [3, 4], [3, 4, 5], [6, 3], [6], [7, 7, 7]]
 
 
-def as_sequences(rows: list[list[int]]) -> RaggedArray:
-    ids = [number for row in rows for number in row]
-    return RaggedArray.from_lengths(
-        np.array(ids, np.int64), np.array([len(row) for row in rows], np.int64)
-    )
-
-
 def value(root: int, prefix: list[int]) -> float:
     """Return a number for the last id of a prefix that is another one for every prefix."""
     return -(hash((root, *prefix)) % 1000 + 1) / 8
@@ -33,8 +26,8 @@ def test_a_word_has_the_sum_of_its_pieces_after_those_before_it(
     rows: list[list[int]], num_roots: int
 ) -> None:
     roots = np.arange(len(rows)) % num_roots
-    words = build_prefix_tree(as_sequences(rows), roots, num_roots)
-    split = PieceTree.of(words, as_sequences(PIECES))
+    words = build_prefix_tree(RaggedArray.from_rows(rows), roots, num_roots)
+    split = PieceTree.of(words, RaggedArray.from_rows(PIECES))
     running = [[piece for word in row for piece in PIECES[word]] for row in rows]
     assert split.pieces.num_nodes == len(
         {
@@ -77,8 +70,8 @@ def test_a_word_has_the_sum_of_its_pieces_after_those_before_it(
 
 
 def test_sequences_of_pieces_keep_their_order_and_empty_ones() -> None:
-    found = as_sequences([[2, 0], [], [5]]).expand(as_sequences(PIECES))
+    found = RaggedArray.from_rows([[2, 0], [], [5]]).expand(RaggedArray.from_rows(PIECES))
     assert found.values.tolist() == [3, 4, 5, 3, 7, 7, 7]
     assert found.lengths.tolist() == [4, 0, 3]
-    none = as_sequences([]).expand(as_sequences(PIECES))
+    none = RaggedArray.from_rows([]).expand(RaggedArray.from_rows(PIECES))
     assert (none.values.tolist(), none.lengths.tolist()) == ([], [])

@@ -233,7 +233,7 @@ def test_a_store_of_another_format_or_size_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="expected 2 pairs"):
         PairStore(folder)
     (folder / "pairs.json").write_text(json.dumps({**record, "format": 9}))
-    with pytest.raises(DataError, match=r"pairs\.json: .*expected format 1, got 9"):
+    with pytest.raises(DataError, match=r"pairs\.json: .*expected format 2, got 9"):
         PairStore(folder)
     (folder / "pairs.json").unlink()
     with pytest.raises(ModelError, match=r"pairs\.json: cannot be read"):

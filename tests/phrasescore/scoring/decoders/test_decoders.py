@@ -85,11 +85,6 @@ def make_lists(seed: int, count: int = 12, longest: int = 12) -> Lists:
     return [*lists, lists[3]]
 
 
-def sequences(rows: list[list[int]]) -> RaggedArray:
-    ids = np.array([word for row in rows for word in row], np.int64)
-    return RaggedArray.from_lengths(ids, np.array([len(row) for row in rows], np.int64))
-
-
 def make_scorer(
     kind: str, network: PairNetwork, precision: PrecisionName = "float32"
 ) -> TreeScorer:
@@ -100,8 +95,8 @@ def score(scorer: TreeScorer, lists: Lists) -> list[list[np.ndarray]]:
     """Return the log-probabilities of all words of each list's targets."""
     targets = [target for _, row in lists for target in row]
     roots = np.array([place for place, (_, row) in enumerate(lists) for _ in row])
-    tree = build_prefix_tree(sequences(targets), roots, len(lists))
-    sources = sequences([source for source, _ in lists])
+    tree = build_prefix_tree(RaggedArray.from_rows(targets), roots, len(lists))
+    sources = RaggedArray.from_rows([source for source, _ in lists])
     words = iter(scorer.score(sources, tree).words())
     return [[next(words) for _ in row] for _, row in lists]
 
