@@ -17,7 +17,7 @@ from torch import Tensor
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import choose_device, torch_threads
-from phrasescore.engines import EngineSettings, open_pool
+from phrasescore.engines import open_pool
 from phrasescore.engines.pool import WorkerPool
 from phrasescore.errors import ModelError
 from phrasescore.generation.word_choice import Floats, Ids
@@ -28,6 +28,7 @@ from phrasescore.scoring.prefix_tree import TreeStep, on_device
 from phrasescore.scoring.products import FIXED_ROWS, Products
 from phrasescore.scoring.tree_scorer import build_decoder, log_mean_exp, split_words
 from phrasescore.scoring.word_probabilities import WordProbabilities
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.kinds import kind_names
 from phrasescore.vocabulary import Vocabulary
 
@@ -343,9 +344,9 @@ class TargetWork:
 
         return find
 
-    def open_pool(self, engine: EngineSettings) -> TargetPool:
+    def open_pool(self, engine: Compute) -> TargetPool:
         """Return the workers of an engine, as a context manager; a local GPU gets one worker."""
-        if engine.name == "here" and self.device != "cpu":
+        if engine.engine == "here" and self.device != "cpu":
             engine = replace(engine, workers=1)
         return open_pool(engine, self)
 
@@ -356,9 +357,7 @@ class TargetWork:
         parts = iter(lambda: list(islice(iterator, size)), [])
         return zip(count(step=size), parts, strict=False)
 
-    def targets(
-        self, sources: Iterable[Source], engine: EngineSettings
-    ) -> Iterator[list[Generated]]:
+    def targets(self, sources: Iterable[Source], engine: Compute) -> Iterator[list[Generated]]:
         """Yield the targets of each source, in order; some windows are read ahead."""
         with self.open_pool(engine) as pool:
             for targets in pool.map(self.windows(sources)):

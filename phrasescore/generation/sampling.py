@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import PhrasescoreError
 from phrasescore.generation.generator import (
     Generated,
@@ -25,6 +24,7 @@ from phrasescore.generation.generator import (
 )
 from phrasescore.generation.word_choice import Floats, Ids, draw_words, length_limits
 from phrasescore.records import to_words
+from phrasescore.settings.compute import Compute
 from phrasescore.vocabulary import Vocabulary
 
 # Maximum number of samples drawn together.
@@ -58,7 +58,7 @@ def samples(
     generator: Generator | NetworkFolders,
     sources: Iterable[str | Sequence[str]],
     settings: SampleSettings,
-    engine: EngineSettings,
+    engine: Compute,
 ) -> Iterator[list[Generated]]:
     """Yield random targets of each source, in order; see `sample_targets`.
 

@@ -11,9 +11,7 @@ import math
 import os
 import signal
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,9 +19,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from phrasescore.engines.threads import LoadedWork, ThreadPool
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.models.layers import PairNetwork
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.networks import TrainingConfig
 from phrasescore.signals import catching_signals
 from phrasescore.training.draw import Draw, Store, held_out_size, mix, stream_key
@@ -184,21 +184,18 @@ class TrainingLoop:
 
     def _batches(self) -> Generator[tuple[Any, int], None, None]:
         """Yield this rank's share of each batch on its device, and the size of the whole batch."""
-        position = (self.state.epoch, self.state.batch)
-        waiting: deque[Future[tuple[Any, int]]] = deque()
-        with ThreadPoolExecutor(1) as pool:
-            try:
-                while True:
-                    while len(waiting) < _LOOKAHEAD:
-                        waiting.append(pool.submit(self._read, *position))
-                        position = self._next(*position)
-                    batch, count = waiting.popleft().result()
-                    yield batch.to(self._device), count
-            finally:
-                pool.shutdown(cancel_futures=True)
+        with ThreadPool(LoadedWork(self._read), Compute(workers=1)) as pool:
+            for batch, count in pool.map(self._positions(), _LOOKAHEAD):
+                yield batch.to(self._device), count
 
-    def _read(self, epoch: int, number: int) -> tuple[Any, int]:
-        rows = self._draw.batch(epoch, number)
+    def _positions(self) -> Iterator[tuple[int, int]]:
+        position = (self.state.epoch, self.state.batch)
+        while True:
+            yield position
+            position = self._next(*position)
+
+    def _read(self, position: tuple[int, int]) -> tuple[Any, int]:
+        rows = self._draw.batch(*position)
         batch = self._store.batch(self._ranks.share(rows))
         return batch.pin_memory() if self._device.type == "cuda" else batch, len(rows)
 
