@@ -11,8 +11,8 @@ import torch
 from phrasescore.records import PhrasePair
 from phrasescore.settings.config import Config
 from phrasescore.settings.declaration import Settings
+from phrasescore.training.likelihood import PairRun
 from phrasescore.training.loop import TrainingProgress
-from phrasescore.training.pair_run import PairRun
 from phrasescore.training.pair_store_writer import CountedPair
 
 TINY = Config().override(
