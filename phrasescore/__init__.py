@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from phrasescore.settings.training import UnfinishedRun as UnfinishedRun
     from phrasescore.settings.tuning import ListTuning as ListTuning
     from phrasescore.settings.tuning import ListTuningFiles as ListTuningFiles
+    from phrasescore.settings.tuning import Reranking as Reranking
     from phrasescore.settings.tuning import RoundTuning as RoundTuning
     from phrasescore.settings.tuning import RoundTuningFiles as RoundTuningFiles
     from phrasescore.workflows.annotate import AnnotateSummary as AnnotateSummary
@@ -105,7 +106,9 @@ _NAMES = {
     "settings.compute": ("Compute",),
     "settings.scoring": ("Rescoring", "TextScoring"),
     "settings.training": ("FineTuning", "NewNetwork", "Shortlists", "UnfinishedRun"),
-    "settings.tuning": ("ListTuning", "ListTuningFiles", "RoundTuning", "RoundTuningFiles"),
+    "settings.tuning": (
+        *("ListTuning", "ListTuningFiles", "Reranking", "RoundTuning", "RoundTuningFiles"),
+    ),
     "workflows.annotate": ("AnnotateSummary", "annotate"),
     "workflows.augment": ("AugmentSummary", "augment"),
     "workflows.combine": ("CombineSummary", "combine"),

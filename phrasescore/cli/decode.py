@@ -1,20 +1,19 @@
 """``phrasescore decode``: translate a text by a Moses model, with either of two engines."""
 
-from functools import partial
 from typing import Any
 
 import click
 
+from moses_integration.decoder.moses import NbestRequest
 from phrasescore.cli import from_settings, options
+from phrasescore.cli.from_settings import take
 from phrasescore.cli.progress import show_progress
-from phrasescore.cli.subjects import Verb, heading
-from phrasescore.settings.compute import Compute, SearchCompute
-from phrasescore.settings.scoring import FeedForwardScoring
+from phrasescore.cli.subjects import FileName, Verb, heading
+from phrasescore.errors import ArgumentError
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSettings
 
-# Of a limit of the search.
-_FROM_INI = "as in moses.ini"
-_limit = partial(options.count, show_default=_FROM_INI)
+_OF_ENGINE = ("engine", "workers", "ray_address", "allow_unlike")
 
 
 def _parse_weights(
@@ -46,14 +45,12 @@ def _parse_weights(
 @options.file(
     "--weights", "Other weights than those of moses.ini: 'Name= value' lines, or a moses.ini."
 )
-@heading("Networks and features")
-@options.choice(
-    "--feature features",
-    "One more feature in the search, CSLM0 or Joint0 in lists; needs a --model.",
-    sorted(SEARCH_FEATURES),
-    multiple=True,
+@from_settings.of(
+    SearchSettings,
+    features={"type": click.Choice(sorted(SEARCH_FEATURES))},
+    models={"type": FileName()},
 )
-@options.files("--model models", "Of the --feature, in its order.", "MODEL")
+@heading("Networks and features")
 @options.option(
     "--feature-weight feature_weights",
     "The weight of a feature, as CSLM0=0.1; goes before --weights.",
@@ -61,7 +58,6 @@ def _parse_weights(
     metavar="NAME=VALUE",
     callback=_parse_weights,
 )
-@from_settings.of(FeedForwardScoring)
 @heading("Output")
 @options.option(
     "--nbest",
@@ -80,59 +76,9 @@ def _parse_weights(
     default="embedded",
 )
 @options.file("--moses-bin", "Where Moses' programs are, for --decoder moses.", "DIR")
-@heading("Speed")
-@options.count(
-    "--processes", "Processes that translate; threads of Moses.", show_default="all cores"
-)
-@from_settings.of(SearchCompute, only=("engine", "workers", "ray_address", "allow_unlike"))
-# How far a search goes: fields of `SearchSettings`, by the sections of moses.ini.
-@heading("Search")
-@_limit("--stack --stack-size stack_size", "Hypotheses per stack; 0 for no limit.", least=0)
-@options.option(
-    "--beam-threshold",
-    "Relative to a stack's best; 0 for no limit.",
-    type=click.FloatRange(0, 1),
-    show_default=_FROM_INI,
-)
-@_limit("--distortion-limit", "Words; 0 for monotone, -1 for no limit.", least=-1)
-@_limit("--max-phrase-length", "Source words.")
-@options.choice(
-    "--search-algorithm algorithm",
-    "Stacks, or cube pruning.",
-    ("normal", "cube"),
-    show_default=_FROM_INI,
-)
-@_limit("--cube-pruning-pop-limit pop_limit", "Of cube pruning: hypotheses taken per stack.")
-@_limit(
-    "--cube-pruning-diversity diversity",
-    "Of cube pruning: hypotheses made of each coverage, at least.",
-    least=0,
-)
-@_limit(
-    "--n-best-factor nbest_factor",
-    "Of --distinct: paths looked at for each hypothesis; 0 for 1000.",
-    least=0,
-)
-@_limit("--stack-diversity", "Hypotheses kept of each coverage.", least=0)
-@options.option(
-    "--ignore",
-    "Leave out a feature of moses.ini that the embedded search does not have.",
-    multiple=True,
-    metavar="NAME",
-)
-@heading("Speed")
-@options.count(
-    "--buffer-size",
-    "Requests of the search to a network that are scored together; changes speed only.",
-    default=4096,
-)
+@from_settings.of(Compute, only=_OF_ENGINE, engine={"default": "processes"})
 @heading("Output")
 @options.output
-@heading("Speed")
-@from_settings.of(Compute, only=("device",))
-@options.count(
-    "--threads", "CPU threads of the networks in each process.", show_default="cores / processes"
-)
 @options.verbosity
 def decode(**given: Any) -> None:
     """Translate SOURCE, a tokenised sentence per line, by the model of a moses.ini.
@@ -142,7 +88,11 @@ def decode(**given: Any) -> None:
     """
     from phrasescore.workflows.decode import decode as run
 
-    names = ("engine", "workers", "ray_address", "allow_unlike")
-    engine = Compute(**{name: given.pop(name) for name in names})
-    search = SearchSettings(**options.arguments_of(SearchSettings, given))
-    run(**options.arguments_of(run, given), search=search, engine=engine, progress=show_progress)
+    engine = Compute(**{name: given.pop(name) for name in _OF_ENGINE})
+    how = [given.pop(name) for name in ("distinct", "alignment", "segmentation")]
+    if given["nbest"] is not None:
+        given["nbest"] = NbestRequest(*given["nbest"], *how)
+    elif any(how):
+        raise ArgumentError("--distinct, --alignment and --segmentation go with --nbest")
+    search = take(SearchSettings, given)
+    run(**given, search=search, engine=engine, progress=show_progress)

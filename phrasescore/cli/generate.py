@@ -8,6 +8,7 @@ import click
 from phrasescore.cli import foreign_options, from_settings, options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import Verb, heading
+from phrasescore.foreign import ForeignText
 from phrasescore.settings.compute import Compute
 
 _logger = logging.getLogger(__name__)
@@ -160,12 +161,12 @@ def generate(
     with --reverse reads the target side and writes the source side.
     """
     given["compute"] = from_settings.take(Compute, given)
-    given["text"] = foreign_options.take_foreign_text(given)
+    given["text"] = from_settings.take(ForeignText, given)
     if ctranslate2:
         from phrasescore.workflows.generate_foreign import generate_foreign
 
         wanted = options.arguments_of(generate_foreign, given)
-        allowed = {*wanted, *_OF_BOTH, *foreign_options.OF_FOREIGN_TEXT, "ctranslate2"}
+        allowed = {*wanted, *_OF_BOTH, *from_settings.names_of(ForeignText), "ctranslate2"}
         options.refuse_others(ctx, allowed - {"augment", "precision"}, "not with --ctranslate2")
         generate_foreign(model=model, output=output, **wanted, progress=show_progress)
         return

@@ -10,9 +10,11 @@ from click.types import StringParamType
 Subject = Literal[
     "Input",
     "Networks and features",
+    "CTranslate2",
     "Training",
     "Training for BLEU",
     "Search",
+    "Cube pruning",
     "Samples",
     "New phrase pairs",
     "Method",

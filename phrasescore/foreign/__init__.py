@@ -4,28 +4,60 @@ Moses' words become text, the text is split into pieces, and CTranslate2 compute
 """
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from phrasescore.settings.declaration import Settings, option
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignText:
+@dataclass(frozen=True, kw_only=True)
+class ForeignText(Settings, heading="CTranslate2"):
     """How a foreign model's text relates to Moses' words.
 
     If there are no sentencepiece models, here or in the model's folder, the words are the tokens.
     """
 
-    # Paths of sentencepiece models; None for those in the model's folder.
-    source_spm: str | None = None
-    target_spm: str | None = None
-    # Language codes for Moses' (de)tokenizer.
-    source_language: str = "en"
-    target_language: str = "en"
-    # Tokens before the source, separated by spaces, such as a language code.
-    source_prefix: str = ""
-    # Tokens after the source; None for </s> if the model needs one and does not add it.
-    source_suffix: str | None = None
-    # Tokens before the target; they are given and not scored.
-    target_prefix: str = ""
-    # Whether the model was trained on Moses' tokens instead of plain text.
-    moses_tokens: bool = False
-    # Whether Moses' words are truecased and the model's words are not.
-    detruecase: bool = False
+    source_spm: Annotated[
+        str | None,
+        option(
+            "The sentencepiece model of the source.",
+            metavar="FILE",
+            shown="source.spm or sentencepiece.bpe.model of the folder",
+        ),
+    ] = None
+    target_spm: Annotated[
+        str | None,
+        option(
+            "The sentencepiece model of the target.",
+            metavar="FILE",
+            shown="target.spm or sentencepiece.bpe.model of the folder",
+        ),
+    ] = None
+    source_language: Annotated[
+        str,
+        option("The language whose rules join Moses' tokens of the source.", metavar="CODE"),
+    ] = "en"
+    target_language: Annotated[str, option("The language of the target.", metavar="CODE")] = "en"
+    source_prefix: Annotated[
+        str, option("Tokens before the source, such as eng_Latn for NLLB.", metavar="TOKENS")
+    ] = ""
+    source_suffix: Annotated[
+        str | None,
+        option(
+            "Tokens after the source.",
+            metavar="TOKENS",
+            shown="</s> where the model needs one and does not add it",
+        ),
+    ] = None
+    target_prefix: Annotated[
+        str,
+        option(
+            "Tokens before the target, which are not scored; fra_Latn for NLLB.", metavar="TOKENS"
+        ),
+    ] = ""
+    moses_tokens: Annotated[
+        bool, option("The model was trained on Moses' tokens, with their escapes.")
+    ] = False
+    detruecase: Annotated[
+        bool,
+        option("Moses' words are truecased; those that begin a sentence get a capital."),
+    ] = False

@@ -105,13 +105,3 @@ class Compute(Settings, heading="Speed"):
                 "--device cuda: forked processes cannot use a GPU; here and ray can"
             )
         return "cpu" if self.device == "auto" else self.device
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchCompute(Compute):
-    """Where and how the embedded search computes."""
-
-    engine: Annotated[
-        EngineName,
-        option("Where the search runs: here, in processes, or on Ray. The result is the same."),
-    ] = "processes"

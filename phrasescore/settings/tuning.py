@@ -7,7 +7,7 @@ from typing import Annotated
 from phrasescore.arguments import ReportFormat, StrPath
 from phrasescore.settings.declaration import Settings, option
 from phrasescore.settings.scoring import FeedForwardScoring
-from tuning.settings import METRICS, MethodName, ReferenceLength
+from tuning.settings import METRICS, MethodName, MetricName, ReferenceLength
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,3 +153,56 @@ class RoundTuningFiles(TuningFiles):
         StrPath | None,
         option("Write the best round's translations of --source: its lists, reranked."),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reranking(Settings, heading="Method"):
+    """How `rerank` orders hypotheses."""
+
+    # There is a warning if one of both varies ten times as much within lists as the other.
+    average: Annotated[
+        Sequence[str],
+        option(
+            "Order by the mean of the decoder's total and this feature; of all, if given "
+            "repeatedly.",
+            metavar="NAME",
+        ),
+    ] = ()
+    mbr: Annotated[
+        bool,
+        option("Take the hypothesis with the highest expected BLEU or chrF (minimum Bayes risk)."),
+    ] = False
+    mbr_scale: Annotated[
+        float | None,
+        option(
+            "Factor of the model scores before they become probabilities, for --mbr.",
+            gt=0,
+            shown="1",
+        ),
+    ] = None
+    mbr_metric: Annotated[MetricName | None, option("What --mbr expects.", shown="bleu")] = None
+    as_lists: Annotated[
+        bool,
+        option(
+            "Write all lines in their new order, with the new score as total, not the best text.",
+            flags="--nbest",
+            heading="Output",
+        ),
+    ] = False
+    ignore_missing: Annotated[
+        bool, option("Take 0 for a feature with weights that is not there.", heading="Input")
+    ] = False
+    ignore_unweighted: Annotated[
+        bool, option("Take 0 for the weights of features that have none.", heading="Input")
+    ] = False
+    num_sentences: Annotated[
+        int | None,
+        option(
+            "How many sentences there are: notices lists that are missing at the end.",
+            ge=1,
+            heading="Input",
+        ),
+    ] = None
+    allow_missing: Annotated[
+        bool, option("Write an empty line for a sentence without a list.", heading="Input")
+    ] = False

@@ -12,6 +12,7 @@ from moses_integration.decoder.source import MAX_WORDS, markup_of, read_source
 from moses_integration.ini_text import IniText, files_of
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
+from phrasescore.arguments import StrPath
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.output import check_files
@@ -37,18 +38,15 @@ class DecodeSummary:
 
 
 def decode(
-    source: str | os.PathLike[str],
-    config: str | os.PathLike[str],
-    output: str | os.PathLike[str] = "-",
+    source: StrPath,
+    config: StrPath,
+    output: StrPath = "-",
     *,
     weights: WeightsSource | None = None,
     feature_weights: Mapping[str, float] | None = None,
-    nbest: tuple[str | os.PathLike[str], int] | None = None,
-    distinct: bool = False,
-    alignment: bool = False,
-    segmentation: bool = False,
+    nbest: NbestRequest | tuple[StrPath, int] | None = None,
     decoder: Literal["embedded", "moses"] = "embedded",
-    moses_bin: str | os.PathLike[str] | None = None,
+    moses_bin: StrPath | None = None,
     search: SearchSettings | None = None,
     engine: Compute | None = None,
     progress: ProgressCallback | None = None,
@@ -63,10 +61,8 @@ def decode(
     :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
     :param weights: other weights than those of the moses.ini: a file of them, or values.
     :param feature_weights: other weights of features with one value; they go before ``weights``.
-    :param nbest: the file for n-best lists in Moses' format, and the hypotheses per sentence.
-    :param distinct: let n-best lists have each translation once.
-    :param alignment: let n-best lists have word alignments.
-    :param segmentation: let n-best lists say which source words became which target words.
+    :param nbest: the file for n-best lists in Moses' format, the hypotheses per sentence, and what
+        else the lists have.
     :param moses_bin: the folder of Moses' programs, for the decoder ``moses``.
     :param search: its features, limits and processes; of Moses, the limits and threads.
     :param engine: where the embedded search runs; None for the engine processes, whose ``workers``
@@ -77,11 +73,7 @@ def decode(
     """
     source, config, output = os.fspath(source), os.fspath(config), os.fspath(output)
     settings = SearchSettings() if search is None else search
-    request = None
-    if nbest is not None:
-        request = NbestRequest(os.fspath(nbest[0]), nbest[1], distinct, alignment, segmentation)
-    elif distinct or alignment or segmentation:
-        raise ArgumentError("--distinct, --alignment and --segmentation go with --nbest")
+    request = None if nbest is None else NbestRequest(os.fspath(nbest[0]), *nbest[1:])
     if config == "-":
         raise ArgumentError("--config cannot be stdin: it is read more than once")
     if (decoder == "moses") != (moses_bin is not None):

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,20 +10,14 @@ import numpy as np
 from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.reranking import EvenAverage, Values, WeightedSum, with_total
 from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
-from phrasescore.arguments import (
-    StrPath,
-    check_at_least,
-    check_choice,
-    check_positive,
-    check_sequences,
-    flag,
-)
+from phrasescore.arguments import StrPath, flag
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.io.output import check_files, open_output
 from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.settings.tuning import Reranking
 from tuning.minimum_bayes_risk import expected_gains, posterior
-from tuning.settings import METRICS, MetricName
+from tuning.settings import MetricName
 
 _logger = logging.getLogger(__name__)
 
@@ -49,15 +43,7 @@ def rerank(
     output: StrPath,
     *,
     weights: WeightsSource | None = None,
-    average: Sequence[str] = (),
-    mbr: bool = False,
-    mbr_scale: float | None = None,
-    mbr_metric: MetricName | None = None,
-    as_lists: bool = False,
-    ignore_missing: bool = False,
-    ignore_unweighted: bool = False,
-    num_sentences: int | None = None,
-    allow_missing: bool = False,
+    settings: Reranking = Reranking(),
     progress: ProgressCallback | None = None,
 ) -> RerankSummary:
     """Order the hypotheses of n-best lists by a new score, and write the best of each list.
@@ -68,30 +54,18 @@ def rerank(
 
     :param weights: order by the sum of weight times value. A moses.ini, a text of
         ``Name= value`` lines, or the weights by feature name.
-    :param average: order by the mean of the decoder's total and of these features. Warned of where
-        one of both varies ten times as much within lists as the other, and so decides alone.
-    :param mbr: take the hypothesis with the highest expected BLEU or chrF (minimum Bayes risk).
-    :param mbr_scale: factor of the model scores before they become probabilities; None for 1.
-    :param mbr_metric: what is expected; None for ``bleu``.
-    :param as_lists: write all lines in their new order, with the new score as total.
-    :param ignore_missing: take 0 for a feature that has a weight and is not in the lists.
-    :param ignore_unweighted: take 0 for the weight of a feature that has none.
-    :param num_sentences: how many sentences there are; None for as many as the last id says.
-    :param allow_missing: write an empty line for a sentence without a list.
     """
-    check_sequences(average=average)
-    check_positive(mbr_scale=mbr_scale)
-    check_choice(METRICS, mbr_metric=mbr_metric)
-    check_at_least(1, num_sentences=num_sentences)
+    average, mbr = settings.average, settings.mbr
+    num_sentences, allow_missing = settings.num_sentences, settings.allow_missing
     if (weights is None) == (not average):
         problem = "one of --weights and --average is needed, and not both"
         raise ArgumentError(f"{problem} (--mbr goes with each)")
-    if (ignore_missing or ignore_unweighted) and weights is None:
+    if (settings.ignore_missing or settings.ignore_unweighted) and weights is None:
         raise ArgumentError("--ignore-missing and --ignore-unweighted go with --weights")
-    for name, value in (("mbr_scale", mbr_scale), ("mbr_metric", mbr_metric)):
-        if value is not None and not mbr:
+    for name in ("mbr_scale", "mbr_metric"):
+        if getattr(settings, name) is not None and not mbr:
             raise ArgumentError(f"{flag(name)} goes with --mbr")
-    if as_lists and (allow_missing or num_sentences is not None):
+    if settings.as_lists and (allow_missing or num_sentences is not None):
         raise ArgumentError("--num-sentences and --allow-missing do not go with --nbest")
     nbest, output = os.fspath(nbest), os.fspath(output)
     check_files((nbest, weights_path(weights)), (output,))
@@ -102,9 +76,9 @@ def rerank(
         where = weights_path(weights) or "the weights"
         known = load_weights(weights).lists
         check_weights(known, where)
-        score = WeightedSum(known, ignore_missing, ignore_unweighted)
+        score = WeightedSum(known, settings.ignore_missing, settings.ignore_unweighted)
     lists: Iterable[NbestList | None] = read_nbest(nbest)
-    if not as_lists:
+    if not settings.as_lists:
         lists = _aligned(read_nbest(nbest), nbest, num_sentences, allow_missing)
     sentences = moved = 0
     with (
@@ -118,10 +92,14 @@ def rerank(
                 continue
             scores = score(found)
             if mbr:
-                scores = _expected_gains(found, scores, mbr_scale or 1.0, mbr_metric or "bleu")
+                scores = _expected_gains(
+                    found, scores, settings.mbr_scale or 1.0, settings.mbr_metric or "bleu"
+                )
             # The same text may stand in a list several times.
             moved += found.hypothesis(int(scores.argmax())) != found.hypothesis(0)
-            stream.write(_sorted_lines(found, scores) if as_lists else _best_text(found, scores))
+            stream.write(
+                _sorted_lines(found, scores) if settings.as_lists else _best_text(found, scores)
+            )
             meter.update(found.num_lines)
         unweighted: Iterable[str] = ()
         if isinstance(score, WeightedSum):

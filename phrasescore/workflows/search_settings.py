@@ -1,17 +1,19 @@
 """How the embedded search translates: the features, limits and processes that a user chooses."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from moses_integration.decoder.search_limits import ALGORITHMS, limit_values
+from moses_integration.decoder.search_limits import ALGORITHMS
 from moses_integration.decoder.search_limits import LIMITS as ALL_LIMITS
-from phrasescore.arguments import flag
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.features import check_feed_forward
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
+from phrasescore.settings.declaration import option
 from phrasescore.settings.kinds import KINDS, kind_names
+from phrasescore.settings.scoring import FeedForwardScoring
 
 if TYPE_CHECKING:
     from moses_integration.decoder.stateful import StatefulFeature
@@ -20,60 +22,138 @@ if TYPE_CHECKING:
 SEARCH_FEATURES = {name: KINDS[name].feature for name in kind_names(is_feed_forward=True)}
 
 
-@dataclass(frozen=True, slots=True)
-class SearchSettings:
-    """How the embedded search translates. A limit that is None is that of moses.ini, or Moses'.
+_FROM_INI = "as in moses.ini"
+
+
+@dataclass(frozen=True)
+class SearchSettings(FeedForwardScoring, heading="Search"):
+    """How the embedded search translates. A limit that is None is moses.ini's, or Moses' default.
 
     :raises ArgumentError: if a field may not have its value.
     """
 
-    # Features beside those of moses.ini, of `SEARCH_FEATURES`, and the folder of each one's model.
-    features: tuple[str, ...] = ()
-    models: tuple[str, ...] = ()
-    # An n-gram model for the words outside the shortlist of a model of the kind cslm, and whether
-    # log Z is left out, of all models.
-    backoff_lm: str | None = None
-    unnormalized: bool = False
-    # Features of moses.ini that are left out, by their names.
-    ignore: tuple[str, ...] = ()
-    # Hypotheses per stack; 0 for no limit.
-    stack_size: int | None = None
-    # A probability, relative to the best hypothesis of a stack; 0 for no limit.
-    beam_threshold: float | None = None
-    # Words; 0 for monotone translations, -1 for no limit.
-    distortion_limit: int | None = None
-    # Source words.
-    max_phrase_length: int | None = None
-    algorithm: Literal["normal", "cube"] | None = None
-    # Of cube pruning: hypotheses taken per stack, and made of each coverage at least.
-    pop_limit: int | None = None
-    diversity: int | None = None
-    # Of lists of distinct hypotheses: paths looked at for each hypothesis; 0 for 1,000.
-    nbest_factor: int | None = None
-    # Hypotheses kept of each coverage; a limit of Moses alone.
-    stack_diversity: int | None = None
-    # Processes that translate at the same time; None for one per core.
-    processes: int | None = None
-    # CPU threads of the networks per process; None for the cores divided by the processes.
-    threads: int | None = None
-    # Requests of the search to a network that are scored together; changes speed only.
-    buffer_size: int = 4096
-    # Where the networks run: auto, cpu, cuda or cuda:N.
-    device: str = "auto"
+    features: Annotated[
+        Sequence[str],
+        option(
+            "One more feature in the search, CSLM0 or Joint0 in lists; needs a --model.",
+            flags="--feature",
+            heading="Networks and features",
+        ),
+    ] = ()
+    models: Annotated[
+        Sequence[str],
+        option(
+            "Of the --feature, in its order.",
+            flags="--model",
+            metavar="MODEL",
+            heading="Networks and features",
+        ),
+    ] = ()
+    ignore: Annotated[
+        Sequence[str],
+        option(
+            "Leave out a feature of moses.ini that the embedded search does not have.",
+            metavar="NAME",
+        ),
+    ] = ()
+    stack_size: Annotated[
+        int | None,
+        option(
+            "Hypotheses per stack; 0 for no limit.",
+            ge=0,
+            flags="--stack --stack-size",
+            shown=_FROM_INI,
+        ),
+    ] = None
+    beam_threshold: Annotated[
+        float | None,
+        option(
+            "A probability, relative to a stack's best; 0 for no limit.",
+            ge=0,
+            le=1,
+            shown=_FROM_INI,
+        ),
+    ] = None
+    distortion_limit: Annotated[
+        int | None,
+        option("Words; 0 for monotone, -1 for no limit.", ge=-1, shown=_FROM_INI),
+    ] = None
+    max_phrase_length: Annotated[int | None, option("Source words.", ge=1, shown=_FROM_INI)] = None
+    algorithm: Annotated[
+        Literal["normal", "cube"] | None,
+        option("Stacks, or cube pruning.", flags="--search-algorithm", shown=_FROM_INI),
+    ] = None
+    pop_limit: Annotated[
+        int | None,
+        option(
+            "Hypotheses taken per stack.",
+            ge=1,
+            flags="--cube-pruning-pop-limit",
+            heading="Cube pruning",
+            shown=_FROM_INI,
+        ),
+    ] = None
+    diversity: Annotated[
+        int | None,
+        option(
+            "Hypotheses made of each coverage, at least.",
+            ge=0,
+            flags="--cube-pruning-diversity",
+            heading="Cube pruning",
+            shown=_FROM_INI,
+        ),
+    ] = None
+    nbest_factor: Annotated[
+        int | None,
+        option(
+            "Paths examined for each hypothesis of --distinct; 0 for 1000 in all.",
+            ge=0,
+            flags="--n-best-factor",
+            shown=_FROM_INI,
+        ),
+    ] = None
+    # A limit of Moses only.
+    stack_diversity: Annotated[
+        int | None, option("Hypotheses kept of each coverage.", ge=0, shown=_FROM_INI)
+    ] = None
+    processes: Annotated[
+        int | None,
+        option(
+            "Processes that translate; threads of Moses.", ge=1, heading="Speed", shown="all cores"
+        ),
+    ] = None
+    threads: Annotated[
+        int | None,
+        option(
+            "CPU threads of the networks in each process.",
+            ge=1,
+            heading="Speed",
+            shown="cores / processes",
+        ),
+    ] = None
+    buffer_size: Annotated[
+        int,
+        option(
+            "Requests of the search to a network that are scored together; changes speed only.",
+            ge=1,
+            heading="Speed",
+        ),
+    ] = 4096
+    device: Annotated[
+        str,
+        option(
+            "Where the network runs; auto takes a CUDA device where there is one.",
+            metavar="auto|cpu|cuda[:N]",
+            heading="Speed",
+        ),
+    ] = "auto"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in self.features:
             if name not in SEARCH_FEATURES:
                 known = " or ".join(SEARCH_FEATURES)
                 raise ArgumentError(f"--feature: expected {known}, got {name!r}")
-        for name in ("processes", "threads", "buffer_size"):
-            count = getattr(self, name)
-            if count is not None and (not isinstance(count, int) or count < 1):
-                raise ArgumentError(f"{flag(name)}: expected a whole number from 1, got {count!r}")
-        for section, name in LIMITS.items():
-            value = getattr(self, name)
-            if value is not None and (wanted := limit_values(name, value)) is not None:
-                raise ArgumentError(f"--{section}: expected {wanted}, got {value!r}")
 
     @property
     def feature_names(self) -> list[str]:

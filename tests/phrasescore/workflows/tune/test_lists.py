@@ -11,7 +11,7 @@ from moses_integration.weights import load_weights
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.tuning import ListTuning, ListTuningFiles
+from phrasescore.settings.tuning import ListTuning, ListTuningFiles, Reranking
 from phrasescore.workflows.tune import lists
 from tests.log import warnings
 from tests.phrasescore.workflows.tune.tune_folder import TuneFolder
@@ -137,7 +137,7 @@ def test_a_sentence_without_a_list_counts_as_an_empty_translation(
         compute=Compute(threads=1),
     )
     assert "1 sentences have no list: the empty translation is taken for each" in warnings(caplog)
-    phrasescore.rerank("nbest", "best", weights="out", allow_missing=True)
+    phrasescore.rerank("nbest", "best", weights="out", settings=Reranking(allow_missing=True))
     assert Path("best").read_text() == "a b c d e\n\nk l m n o\n"
     measured = phrasescore.evaluate(["best"], ["reference"]).systems[0].multi_bleu
     assert measured is not None
