@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +80,9 @@ def grouped(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[st
     """Return keyword arguments of a function, with options in the settings that have them."""
     arguments = dict(options)
     for parameter in inspect.signature(function).parameters.values():
-        settings: Any = parameter.default
+        settings = parameter.default
         if isinstance(settings, Settings):
             own = {name: arguments.pop(name) for name in options if hasattr(settings, name)}
             if own:
-                arguments[parameter.name] = replace(settings, **own)
+                arguments[parameter.name] = type(settings)(**{**vars(settings), **own})
     return arguments

@@ -6,11 +6,14 @@ from typing import Any
 import click
 
 from phrasescore.cli import from_settings, options
+from phrasescore.cli.subjects import FileName
 from phrasescore.features import ColumnSpec
 from phrasescore.foreign import ForeignText
 
 # How the words of Moses become the pieces of a foreign model.
-foreign_text = from_settings.of(ForeignText)
+foreign_text = from_settings.of(
+    ForeignText, source_spm={"type": FileName()}, target_spm={"type": FileName()}
+)
 foreign_models = options.together(
     options.files(
         "--ctranslate2 foreign_models",

@@ -202,7 +202,9 @@ def test_the_files_of_sentencepiece_may_be_elsewhere_or_one_for_both(
     expected = score(copied, FRENCH, PAIRS)
     (copied / "source.spm").rename(tmp_path / "a")
     (copied / "target.spm").rename(tmp_path / "b")
-    text = ForeignText(str(tmp_path / "a"), str(tmp_path / "b"), target_language="fr")
+    text = ForeignText(
+        source_spm=str(tmp_path / "a"), target_spm=str(tmp_path / "b"), target_language="fr"
+    )
     assert score(copied, text, PAIRS) == expected
     assert score(copied, FRENCH, PAIRS) != expected  # the words are the pieces
     (tmp_path / "a").rename(copied / "sentencepiece.bpe.model")
