@@ -64,6 +64,26 @@ def device_on(engine: EngineSettings, device: str) -> str:
     return "cpu" if device == "auto" else device
 
 
+def local_device(engine: EngineSettings, device: str) -> str:
+    """Return the device of an engine's workers by name, after checking that it is here.
+
+    Ray's machines may have a GPU that this one lacks.
+
+    :raises ArgumentError: if the engine cannot use the device, or this machine has no such device.
+    """
+    from phrasescore.devices import choose_device  # imports torch
+
+    wanted = device_on(engine, device)
+    return wanted if engine.name == "ray" else str(choose_device(wanted))
+
+
+def callers(engine: EngineSettings) -> int:
+    """Return how many threads of a process of this engine compute at the same time."""
+    from phrasescore.devices import usable_threads
+
+    return usable_threads(engine.workers) if engine.name == "here" else 1
+
+
 _POOLS = {
     "here": "phrasescore.engines.threads:ThreadPool",
     "processes": "phrasescore.engines.processes:ProcessPool",

@@ -20,7 +20,6 @@ from phrasescore.arguments import (
 from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, ModelError
-from phrasescore.features.sentences import SentenceScores
 from phrasescore.generation.beam_search import BeamSettings, best_targets
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.generation.random_segmentation import fit_random_cuts
@@ -39,6 +38,7 @@ from phrasescore.models.checkpoint import Checkpoint, direction_of, load_checkpo
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList
 from phrasescore.vocabulary import Vocabulary
+from phrasescore.workflows.scoring.network_scorer import NetworkScorer
 from phrasescore.workflows.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)
@@ -134,8 +134,7 @@ def segment(
     scores = None
     if reverse_path is not None:
         reverse = _load_reverse(reverse_path, forward, swapped=swapped)
-        engine = EngineSettings(workers=num_threads)
-        scores = SentenceScores([reverse], place, precision=precision, engine=engine)
+        scores = NetworkScorer(reverse, str(place), precision=precision, threads=num_threads)
     generator = Generator([forward], place, precision=precision)
     search = BeamSettings(width=beam, num_best=candidates or beam, unknown=unknown)
 
@@ -144,7 +143,7 @@ def segment(
 
     def score_back(lists: Sequence[HypothesisList]) -> list[list[float]]:
         assert scores is not None
-        return [found.columns[0].tolist() for found in scores.values(lists)]
+        return list(scores.score_lists(lists))
 
     segmenter = Segmenter(
         translate,

@@ -41,7 +41,7 @@ from phrasescore.workflows.tune.state import CACHE, about_search, check_folder
 from tuning.settings import ReferenceLength
 
 if TYPE_CHECKING:
-    from phrasescore.workflows.list_rescorer import ListRescorer
+    from phrasescore.workflows.scoring.list_scorer import ListScorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +154,10 @@ def tune_with_decoder(
     check_folder(work, [*read, *written])
     options = rescore_options(specs, backoff, unnormalized=unnormalized)
 
-    def open_rescorer() -> "ListRescorer":
-        from phrasescore.workflows.list_rescorer import ListRescorer  # imports torch
+    def open_rescorer() -> "ListScorer":
+        from phrasescore.workflows.scoring.list_scorer import ListScorer  # imports torch
 
-        return ListRescorer(
+        return ListScorer(
             specs,
             cache=work / CACHE,
             device=device,

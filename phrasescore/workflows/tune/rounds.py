@@ -17,12 +17,13 @@ from phrasescore.io.text import read_lines
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import Weights
 from phrasescore.workflows.embedded_search import EmbeddedSearch
+from phrasescore.workflows.rescore import rescore_file
 from phrasescore.workflows.tune.pooling import ListReader, some_names
 from phrasescore.workflows.tune.state import remove_rounds
 from tuning.pool import Pool
 
 if TYPE_CHECKING:
-    from phrasescore.workflows.list_rescorer import ListRescorer
+    from phrasescore.workflows.scoring.list_scorer import ListScorer
 
 _logger = logging.getLogger(__name__)
 
@@ -59,14 +60,14 @@ class Rounds:
         work: Path,
         size: int,
         reader: ListReader,
-        open_rescorer: "Callable[[], ListRescorer] | None",
+        open_rescorer: "Callable[[], ListScorer] | None",
         progress: ProgressCallback | None,
     ) -> None:
         self._decoder: Decoder = decoder
         self.ini, self.source, self.work = ini, source, work
         self.reader, self._size, self._progress = reader, size, progress
         self._open_rescorer = open_rescorer
-        self._rescorer: ListRescorer | None = None
+        self._rescorer: ListScorer | None = None
         self.added: Sequence[str] = ()
         # The features that the decoder has; None where they are not known.
         self._own: Collection[str] | None = None if ini is None else ini.tuneable_weights().keys()
@@ -158,9 +159,9 @@ class Rounds:
                 path = str(self.work / f"{name}.rescored.gz")
                 remove_rounds(self.work, f"{name}.rescored.gz")
                 source = source or self.source
-                done = self._rescorer.rescore(nbest, source, path, progress=self._progress)
+                done = rescore_file(self._rescorer, nbest, source, path, progress=self._progress)
                 if done.networks is not None:
-                    _logger.info("%s", done.networks.summary())
+                    _logger.info("%s", done.summary()[0])
             return self.reader.read(path, check=is_first, segments=segments)
         except DataError as error:
             log = str(self.work / f"{name}.log")
