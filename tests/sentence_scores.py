@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from phrasescore.engines import EngineSettings
 from phrasescore.features import ColumnSpec
 from phrasescore.features.networks import SentenceScore
 from phrasescore.features.score_cache import ScoreCache
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList, PhraseBlock
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.scoring.columns import FeatureLoader
 from phrasescore.workflows.scoring.scorer import PairLines, Scorer
 
@@ -34,7 +34,7 @@ class SentenceScores:
         checkpoints: Sequence[Checkpoint],
         device: torch.device,
         *,
-        engine: EngineSettings | None = None,
+        engine: Compute | None = None,
         cache: ScoreCache | None = None,
         **settings: Any,
     ) -> None:
@@ -43,7 +43,7 @@ class SentenceScores:
         feature = SentenceScore(checkpoints, device, **settings)
         if cache is None:
             feature.prepare()
-        engine = engine or EngineSettings(workers=1)
+        engine = engine or Compute(workers=1)
         self._scorer = Scorer(loader, engine, features=[feature], cache=cache)
 
     def close(self) -> None:

@@ -18,11 +18,12 @@ from phrasescore.features import Feature, Scores
 from phrasescore.features.score_cache import score_keys
 from phrasescore.io.digests import digest_content
 from phrasescore.kernels.precision import Precision
-from phrasescore.language_models.joint_scorer import JointScorer, score_aligned
 from phrasescore.language_models.word_scorer import (
     USUAL,
     CslmOptions,
+    JointScorer,
     WordScorer,
+    score_aligned,
     score_tree,
 )
 from phrasescore.models.checkpoint import Checkpoint

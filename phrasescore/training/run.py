@@ -125,7 +125,7 @@ def train_model(
             stopped_by = loop.run()
         state = loop.state
         if stopped_by == INTERRUPTED:
-            problem = f"stopped after update {state.update}; --resume goes on from there"
+            problem = f"stopped after update {state.update}; --resume continues from there"
             raise StoppedError(loop.caught[0], problem)
         tuning = start.record.fine_tuning
         has_best = state.best_quality is not None

@@ -67,7 +67,9 @@ class RunState(msgspec.Struct, forbid_unknown_fields=True):
     curve: list[CurvePoint] = msgspec.field(default_factory=list)
 
 
-class _Journal(msgspec.Struct):
+class RunJournal(msgspec.Struct):
+    """The content of ``run.json``."""
+
     # The tables of a `Config`.
     settings: dict[str, Any]
     # The inputs of a run that stores none, by name; files have digests.
@@ -86,8 +88,8 @@ class RunFolder:
         self.path = path
         self.pairs = path / _PAIRS
 
-    def _read(self) -> _Journal | None:
-        return read_journal(self.path / _JOURNAL, _Journal, _START_OVER)
+    def _read(self) -> RunJournal | None:
+        return read_journal(self.path / _JOURNAL, RunJournal, _START_OVER)
 
     def _change(self, **fields: Any) -> None:
         journal = self._read()
@@ -129,7 +131,7 @@ class RunFolder:
                 remove_folder(path)
             elif path.name != LOCK:
                 path.unlink()
-        write_journal(self.path / _JOURNAL, _Journal(config.to_dict()))
+        write_journal(self.path / _JOURNAL, RunJournal(config.to_dict()))
 
     def write_settings(self, config: Config) -> None:
         """Replace the settings of a run, whose limits may be changed when it is resumed."""

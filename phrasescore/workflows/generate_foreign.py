@@ -1,18 +1,16 @@
-"""Translate with a network from elsewhere, computed by CTranslate2."""
+"""Translate with a network of another toolkit, computed by CTranslate2."""
 
 import logging
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain, islice, tee
 
 from moses_integration.nbest_lines import check_feature_names, format_hypothesis
 from phrasescore.arguments import StrPath, check_at_least
 from phrasescore.devices import choose_device, usable_threads
-from phrasescore.engines import EngineSettings, device_on, engine_or_here, open_pool
-from phrasescore.engines.pool import Pending
+from phrasescore.engines import open_pool
 from phrasescore.errors import ArgumentError
 from phrasescore.features import column_name
 from phrasescore.foreign import ForeignText
@@ -21,16 +19,17 @@ from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.generate import USUAL_WIDTH, check_fields
 from phrasescore.workflows.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)
 
-# Sentences that a worker gets at a time: those of one length are translated together.
+# Number of sentences that a worker gets at a time; those of one length are translated together.
 _GROUP_SIZE = 128
 
 Words = tuple[str, ...]
-# Translations of a sentence with their log p, the best first.
+# Translations of a sentence with their log-probabilities, the best first.
 Scored = list[tuple[Words, float]]
 
 
@@ -39,13 +38,13 @@ class ForeignGenerateSummary:
     """The work of one `generate_foreign`."""
 
     lines: int
-    # In the n-best lists, or of the text where there are none.
+    # Number of lines of the n-best lists, or of the output if there are no lists.
     translations: int
 
 
 @dataclass(frozen=True)
 class ForeignGeneration:
-    """Translates some sentences as an item: a :class:`phrasescore.engines.pool.Work`."""
+    """Translates a group of sentences as one item: a :class:`phrasescore.engines.pool.Work`."""
 
     model: ForeignFolder
     beam: int
@@ -53,11 +52,11 @@ class ForeignGeneration:
 
     @property
     def device(self) -> str:
-        """Where the model computes."""
+        """The device of the model."""
         return self.model.device
 
     def load(self) -> Callable[[list[Words]], list[Scored]]:
-        """Return what translates; each process loads the model when it is first asked."""
+        """Return the function that translates; each process loads the model at its first call."""
         lazy = LazyNetwork(self.model)
 
         def translate(sources: list[Words]) -> list[Scored]:
@@ -85,9 +84,7 @@ def generate_foreign(
     beam: int | None = None,
     nbest: tuple[StrPath, int] | None = None,
     name: str | None = None,
-    device: str = "auto",
-    threads: int | None = None,
-    engine: EngineSettings | None = None,
+    compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> ForeignGenerateSummary:
     """Write the best translation of each line of a text by a model of CTranslate2.
@@ -119,22 +116,21 @@ def generate_foreign(
     text, truecase = text or ForeignText(), optional_path(truecase_model)
     read = (source, text.source_spm, text.target_spm, truecase)
     check_files(tuple(path for path in read if path is not None), (output, lists))
-    engine = engine_or_here(engine, threads)
-    device = device_on(engine, device)
+    compute = compute.on_workers()
     lines = read_monolingual_text(source)
     lines = chain([next(lines)], lines)  # a text that cannot be read is refused at once
     found = ForeignModel(os.fspath(model), text, truecase)
     _logger.info("%s reads %s", found.folder, found.frame())
-    folder = ForeignFolder(found.folder, text, device, truecase_model=truecase)
-    if engine.name == "ray":  # its workers may be elsewhere
+    folder = ForeignFolder(found.folder, text, compute.device, truecase_model=truecase)
+    if compute.engine == "ray":  # its workers may be elsewhere
         path = os.path.abspath(found.folder)
         folder = replace(folder, path=path, fingerprint=found.fingerprint)
     else:
-        folder = replace(folder, device=str(choose_device(device)))
-    if engine.name == "here":
+        folder = replace(folder, device=str(choose_device(compute.device)))
+    if compute.engine == "here":
         if folder.device != "cpu":
-            engine = replace(engine, workers=1)
-        folder = replace(folder, threads=usable_threads(engine.workers))
+            compute = replace(compute, workers=1)
+        folder = replace(folder, threads=usable_threads(compute.workers))
     sources, _ = found.known_words
     texts = UnknownWordCheck(source, {found.folder: sources}).counted(line.words for line in lines)
     number = translations = 0
@@ -143,7 +139,7 @@ def generate_foreign(
         list_file = None if lists is None else stack.enter_context(open_output(lists))
         meter = stack.enter_context(Meter("generate", "sentences", progress, lines_of=source))
         work = ForeignGeneration(folder, width, num_best)
-        for number, targets in enumerate(_translated(texts, work, engine), start=1):
+        for number, targets in enumerate(_translate(texts, work, compute), start=1):
             text_file.write(f"{' '.join(targets[0][0])}\n".encode())
             translations += len(targets)
             if list_file is not None:
@@ -155,23 +151,15 @@ def generate_foreign(
     return ForeignGenerateSummary(number, translations)
 
 
-def _translated(
-    sentences: Iterable[Words], work: ForeignGeneration, engine: EngineSettings
+def _translate(
+    sentences: Iterable[Words], work: ForeignGeneration, compute: Compute
 ) -> Iterator[Scored]:
-    """Yield the translations of each sentence, in order."""
-    sources = iter(sentences)
-    waiting: deque[tuple[list[Words], Pending[list[Scored]]]] = deque()
-    with open_pool(engine, work) as pool:
-        while group := list(islice(sources, _GROUP_SIZE)):
-            waiting.append((group, pool.submit([words for words in group if words])))
-            if len(waiting) > 2 * pool.workers:
-                yield from _in_order(*waiting.popleft())
-        while waiting:
-            yield from _in_order(*waiting.popleft())
-
-
-def _in_order(group: list[Words], pending: Pending[list[Scored]]) -> Iterator[Scored]:
-    """Yield the translations of a group; an empty line's is empty, and has 0 as others."""
-    found = iter(pending.result())
-    for words in group:
-        yield next(found) if words else [((), 0.0)]
+    """Yield the translations of each sentence, in order; an empty line's is empty, with log p 0."""
+    lines = iter(sentences)
+    groups, ahead = tee(iter(lambda: list(islice(lines, _GROUP_SIZE)), []))
+    with open_pool(compute, work) as pool:
+        results = pool.map([words for words in group if words] for group in ahead)
+        for group, scored in zip(groups, results, strict=True):
+            translations = iter(scored)
+            for words in group:
+                yield next(translations) if words else [((), 0.0)]

@@ -6,10 +6,11 @@ from typing import TypeVar
 
 import torch
 
-from phrasescore.arguments import PrecisionName, StrPath, check_compute
+from phrasescore.arguments import PrecisionName, StrPath
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.records import HypothesisList, PhrasePair
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.scoring.network_scorer import NetworkScorer
 from phrasescore.workflows.text_checks import known_words, unknown_words_of
 
@@ -21,21 +22,15 @@ _Words = tuple[str, ...]
 _Scored = TypeVar("_Scored", PhrasePair, HypothesisList)
 
 
-def load_model(
-    path: StrPath,
-    *,
-    device: str = "auto",
-    precision: PrecisionName = "float32",
-    threads: int | None = None,
-) -> "ScoringModel":
-    """Return a trained model, ready to score on its device."""
-    check_compute(device, precision, threads)
+def load_model(path: StrPath, *, compute: Compute = Compute()) -> "ScoringModel":
+    """Return a trained model, ready to score on its device with threads of this process."""
+    compute.check_only("precision", "device", "threads")
     checkpoint = load_checkpoint(os.fspath(path))
-    place = choose_device(device)
+    place = choose_device(compute.device)
     return ScoringModel(
         *(checkpoint, place, os.fspath(path)),
-        precision=precision,
-        threads=usable_threads(threads),
+        precision=compute.precision,
+        threads=usable_threads(compute.threads),
     )
 
 

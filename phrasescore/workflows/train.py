@@ -4,20 +4,23 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
+from moses_integration.affiliation import affiliate_sentence, parse_links
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
-from phrasescore.arguments import StrPath, check_at_least, check_compute, check_sequences
+from phrasescore.arguments import StrPath, check_at_least, check_sequences
 from phrasescore.devices import torch_threads, usable_threads
-from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.errors import ArgumentError, DataError, PhrasescoreError, shown_path
 from phrasescore.io.corpora import check_no_marks, read_monolingual_text, read_parallel_text
 from phrasescore.io.output import check_files, optional_path
-from phrasescore.io.text import same_file
+from phrasescore.io.text import read_lines, same_file
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord
 from phrasescore.progress import Meter, ProgressCallback, format_duration
 from phrasescore.records import PhrasePair
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import layer_settings
 from phrasescore.settings.kinds import (
     NetworkKind,
@@ -35,16 +38,14 @@ from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.vocabulary import count_words
-from phrasescore.workflows.aligned_text import read_aligned_text
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainSummary:
-    """The result of `train`."""
+    """The result of `train`: the record that the model's folder holds, too."""
 
-    # The same as in the model's folder.
     record: TrainingRecord
 
 
@@ -71,8 +72,7 @@ def train(
     work_dir: StrPath | None = None,
     keep_work: bool = False,
     seed: int | None = None,
-    device: str = "auto",
-    threads: int | None = None,
+    compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> TrainSummary:
     """Train a network and write its model folder, whole or not at all.
@@ -110,7 +110,8 @@ def train(
     :param work_dir: for the state of the run; by default ``output`` with ``.work`` at its end.
     :param keep_work: keep that folder at the end, so that ``resume`` can train further.
     :param seed: of the start weights, the held-out pairs and the order of the others.
-    :param threads: of the CPU; by default all usable ones, divided among the processes.
+    :param compute: the device, and the threads; by default all usable ones, divided among the
+        processes.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
     :raises PhrasescoreError: if a folder is in the way, or the run to resume is another one.
     """
@@ -121,7 +122,7 @@ def train(
     target = _Side("target", optional_path(target_corpus), optional_path(target_vocabulary))
     check_sequences(settings=settings)
     check_at_least(1, updates=updates, subwords=subwords)
-    check_compute(device, None, threads)
+    compute.check_only("device", "threads")
     network = _kind_of(kind)
     _check_arguments(
         network, paths, aligned, source, target, reverse=reverse, right_to_left=right_to_left
@@ -136,8 +137,8 @@ def train(
     if layered.vocabulary.subwords and network.is_aligned:
         raise ArgumentError(f"--subwords: {kind} predicts aligned words, whose pieces are not")
     if resume and stored is None and not model.exists():
-        # It has the settings of this call, since an error or Ctrl-C while reading leaves no run.
-        _logger.info("%s: holds no run to go on with; a new one begins", work)
+        # A run that ended while it was reading has left no settings.
+        _logger.info("%s: holds no unfinished run; a new one begins", work)
     read_side, predicted_side = (target, source) if reverse else (source, target)
     run = PairRun(
         inputs=paths,
@@ -145,19 +146,19 @@ def train(
         model=model,
         work=work,
         config=layered,
-        device=device_of_rank(device),
+        device=device_of_rank(compute.device),
         reverse=reverse,
         right_to_left=right_to_left,
         shortlists=lambda: (read_side.shortlist(network), predicted_side.shortlist(network)),
         keep_work=keep_work,
     )
-    return run_training(run, resume=resume, threads=threads, progress=progress)
+    return run_training(run, resume=resume, threads=compute.threads, progress=progress)
 
 
 def run_training(
     run: TrainingRun, *, resume: bool, threads: int | None, progress: ProgressCallback | None
 ) -> TrainSummary:
-    """Train with this number of threads, and report the progress; see `train`."""
+    """Train with this number of threads, and report the progress."""
     curve: list[CurvePoint] = []
     threads = threads or max(1, usable_threads(None) // local_ranks())
     with torch_threads(threads), Meter("train", "updates", progress) as meter:
@@ -178,7 +179,6 @@ class _Side(NamedTuple):
     vocabulary: str | None
 
     def shortlist(self, kind: NetworkKind) -> Shortlist:
-        """Read the corpus or vocabulary."""
         if self.corpus is not None:
             return Shortlist(f"corpus {self.corpus}", counts=count_words(self.corpus))
         if self.vocabulary is not None:
@@ -224,26 +224,29 @@ def _check_arguments(
         if len(inputs) != 1:
             raise ArgumentError(f"{kind.name} is trained on one text, got {len(inputs)} files")
         if reverse or source.corpus or source.vocabulary:
-            problem = "it has no reverse and no source shortlist"
-            raise ArgumentError(f"{kind.name} reads no source: {problem}")
+            raise ArgumentError(
+                f"{kind.name} reads no source: it has no reverse and no source shortlist"
+            )
     elif len(inputs) not in (1, 2):
-        problem = "expected a phrase table or two files of parallel text"
-        raise ArgumentError(f"{problem}, got {len(inputs)} files")
+        raise ArgumentError(
+            f"expected a phrase table or two files of parallel text, got {len(inputs)} files"
+        )
     elif len(inputs) == 1 and not kind.scores_phrases:
-        problem = "is trained on parallel text: name two files, SOURCE and TARGET"
-        raise ArgumentError(f"{kind.name} {problem}")
+        raise ArgumentError(
+            f"{kind.name} is trained on parallel text: name two files, SOURCE and TARGET"
+        )
     elif len(inputs) == 2 and same_file(*inputs):
         raise ArgumentError("SOURCE and TARGET are one file: expected a text and a translation")
     if kind.is_feed_forward and right_to_left:
-        problem = "predicts from left to right alone, as the search asks it"
-        raise ArgumentError(f"--right-to-left: {kind.name} {problem}")
+        raise ArgumentError(f"--right-to-left: {kind.name} predicts from left to right only")
     check_alignments(kind, alignments)
     if kind.is_aligned and reverse:
-        raise ArgumentError(f"{kind.name} predicts the target alone: it has no reverse")
+        raise ArgumentError(f"{kind.name} predicts only the target: it has no reverse")
     for side in (source, target):
         if side.corpus is not None and side.vocabulary is not None:
-            both = f"--{side.name}-corpus and --{side.name}-vocabulary"
-            raise ArgumentError(f"{both} exclude one another")
+            raise ArgumentError(
+                f"--{side.name}-corpus and --{side.name}-vocabulary exclude one another"
+            )
 
 
 def _read(
@@ -251,7 +254,7 @@ def _read(
 ) -> Iterator[CountedPair]:
     """Yield the pairs of a table with their counts, or of text, where each line counts 1.
 
-    The sentences of a single text are pairs without a source.
+    Sentences of a single text are pairs without a source.
     """
     with Meter("read", "lines", progress, lines_of=inputs[0]) as meter:
         if not kind.reads_source:
@@ -263,30 +266,24 @@ def _read(
                     check_no_marks(inputs[0], line.number, line.raw, words)
                 yield CountedPair(line.raw, line.pair, joint_count(line.raw))
         elif kind.is_aligned:
-            for aligned in meter.track(read_aligned_text(*inputs)):
-                yield CountedPair(aligned.raw, aligned.pair, 1.0, aligned.affiliations)
+            yield from meter.track(_read_aligned_text(*inputs))
         else:
             for sentence in meter.track(read_parallel_text(*inputs)):
                 yield CountedPair(sentence.raw, sentence.pair, 1.0)
 
 
 def run_folders(output: StrPath, work_dir: StrPath | None) -> tuple[Path, Path]:
-    """Return the folder of the model to make, and the folder of its unfinished run.
-
-    :raises PhrasescoreError: if the first is not the name of a folder.
-    """
+    """Return the folder of the model to make, and the folder of its unfinished run."""
     model = Path(os.path.normpath(output))
     if not model.name or os.fspath(output) == "-":
-        shown = os.fspath(output) or repr("")
-        raise PhrasescoreError(f"{shown}: expected the name of a folder to make")
+        raise PhrasescoreError(
+            f"{os.fspath(output) or repr('')}: expected the name of a folder to make"
+        )
     return model, Path(work_dir) if work_dir else model.with_name(f"{model.name}.work")
 
 
 def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) -> None:
-    """Count an update, and log each point of the curve once.
-
-    :param curve: the logged points; new ones are added.
-    """
+    """Count an update, and log each new point of the curve, which is added to ``curve``."""
     left = f", {format_duration(now.seconds_left)} left" if now.seconds_left is not None else ""
     meter.update(
         1,
@@ -303,3 +300,20 @@ def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) 
                 "update %s, %.1f minutes: loss %.3f, %s",
                 *(f"{point.update:,}", point.minutes, point.training_loss, point.quality()),
             )
+
+
+def _read_aligned_text(source: str, target: str, alignments: str) -> Iterator[CountedPair]:
+    """Yield each sentence with its translation and its affiliations, in order, lazily.
+
+    A line of the alignment may be empty: all words are then affiliated with the source's end.
+    """
+    text = read_parallel_text(source, target)
+    for number, (sentence, line) in enumerate(zip_longest(text, read_lines(alignments)), start=1):
+        if sentence is None or line is None:
+            ended, other = (source, alignments) if sentence is None else (alignments, source)
+            wanted = f"expected as many lines as {shown_path(other)} has"
+            raise DataError(ended, number, f"{wanted}, found the end of the file")
+        num_words = len(sentence.pair.source)
+        linked = parse_links(line, num_words, len(sentence.pair.target), alignments, number)
+        raw = b"%b\n%b" % (sentence.raw, line)
+        yield CountedPair(raw, sentence.pair, 1.0, affiliate_sentence(linked, num_words))

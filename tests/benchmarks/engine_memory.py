@@ -11,9 +11,9 @@ import os
 import sys
 from pathlib import Path
 
-from phrasescore.engines import EngineSettings
 from phrasescore.features import ColumnSpec
 from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.scoring.columns import FeatureLoader
 from phrasescore.workflows.scoring.scorer import Scorer
 from tests.benchmarks.scoring import annotate_file
@@ -21,7 +21,7 @@ from tests.benchmarks.scoring import annotate_file
 
 def main(table: str, model: str, output: str, engine: str, workers: str) -> None:
     """Annotate, and print."""
-    settings = EngineSettings(engine, int(workers))  # type: ignore[arg-type]
+    settings = Compute(engine=engine, workers=int(workers))  # type: ignore[arg-type]
     columns, models = (ColumnSpec("model", model),), (load_checkpoint(model),)
     with Scorer(FeatureLoader(columns, models, of_phrases=True), settings) as scorer:
         annotate_file(Path(table), Path(output), scorer)

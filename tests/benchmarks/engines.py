@@ -15,10 +15,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasescore.engines import ENGINES, EngineName, EngineSettings
 from phrasescore.features import ColumnSpec
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
+from phrasescore.settings.compute import ENGINES, Compute, EngineName
 from phrasescore.settings.config import Config
 from phrasescore.workflows.scoring.columns import FeatureLoader
 from phrasescore.workflows.scoring.scorer import Scorer
@@ -75,7 +75,7 @@ def _speeds(options: EngineOptions, folder: Path) -> list[Row]:
     with ExitStack() as stack:
         # Processes first: they are forks of a process that should have no threads.
         scorers = {
-            name: stack.enter_context(Scorer(loader, EngineSettings(name, workers=options.workers)))
+            name: stack.enter_context(Scorer(loader, Compute(engine=name, workers=options.workers)))
             for name in sorted(options.engines, key=["processes", "here", "ray"].index)
         }
         for number, path in enumerate([slices[0], *slices]):

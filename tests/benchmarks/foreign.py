@@ -11,11 +11,11 @@ from pathlib import Path
 import ctranslate2
 import numpy as np
 
-from phrasescore.engines import EngineSettings
 from phrasescore.features import ColumnSpec
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignModel
 from phrasescore.records import HypothesisList, PhrasePair
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.scoring.columns import FeatureLoader
 from phrasescore.workflows.scoring.scorer import Scorer, group_pairs
 from tests.benchmarks.rescoring import read_lists
@@ -80,7 +80,7 @@ def _measure(options: ForeignOptions, folder: str, lists: Sequence[HypothesisLis
     loader = FeatureLoader((column,), callers=options.threads)
     ours, one_by_one, of_distinct, batches = [], [], [], []
     difference = 0.0
-    with Scorer(loader, EngineSettings(workers=options.threads)) as scorer:
+    with Scorer(loader, Compute(workers=options.threads)) as scorer:
 
         def score_all(pairs: Sequence[PhrasePair]) -> list[float]:
             scored = scorer.score(group_pairs(pairs))

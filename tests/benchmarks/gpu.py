@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import GPU_THREADS
-from phrasescore.engines import EngineSettings
 from phrasescore.engines.threads import LoadedWork, ThreadPool
 from phrasescore.features import BLOCK_SIZE
 from phrasescore.features.neural import NeuralScore
@@ -28,6 +27,7 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock
 from phrasescore.scoring.tree_scorer import PairWork
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
 from tests.benchmarks.arithmetic import plan_operations
 from tests.benchmarks.material import (
@@ -193,7 +193,7 @@ def _values(
 ) -> tuple[NDArray[np.float64], PairWork]:
     feature.prepare()
     work = LoadedWork(feature.score)
-    with feature.computing(), ThreadPool(work, EngineSettings(workers=threads)) as pool:
+    with feature.computing(), ThreadPool(work, Compute(workers=threads)) as pool:
         found = list(pool.map(blocks))
     values = np.concatenate([scores.values[0] for scores in found])
     return values, sum((scores.tally for scores in found), PairWork())  # type: ignore[return-value]

@@ -19,7 +19,6 @@ import torch
 
 from moses_integration.phrase_table import read_table_blocks
 from phrasescore.arguments import PrecisionName
-from phrasescore.engines import EngineSettings
 from phrasescore.features import ColumnSpec
 from phrasescore.features.neural import NeuralScore
 from phrasescore.io.resumable import ResumableOutput
@@ -28,6 +27,7 @@ from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.scoring.tree_scorer import PairWork
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
 from phrasescore.settings.networks import EncoderDecoderConfig
 from phrasescore.workflows.scoring.columns import FeatureLoader
@@ -83,7 +83,7 @@ class ScoringOptions:
 def open_scorer(feature: NeuralScore, device: str, threads: int) -> Scorer:
     """Return what scores a table's blocks with a network that is laid out, in threads."""
     loader = FeatureLoader((ColumnSpec("model", ""),), device=device, of_phrases=True)
-    return Scorer(loader, EngineSettings(workers=threads), features=[feature])
+    return Scorer(loader, Compute(workers=threads), features=[feature])
 
 
 @dataclass

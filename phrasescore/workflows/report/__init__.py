@@ -13,8 +13,7 @@ from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.folders import writing_folder
 from phrasescore.progress import ProgressCallback
 from phrasescore.report import SECTIONS
-from phrasescore.report.blocks import Report, Section
-from phrasescore.report.data import DATA, ENCODE_ERRORS, write_data
+from phrasescore.report.blocks import DATA, ENCODE_ERRORS, Report, Section, write_data
 from phrasescore.report.page import render_page
 from phrasescore.version import __version__
 from phrasescore.workflows.report.inputs import (

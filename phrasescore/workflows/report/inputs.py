@@ -18,7 +18,7 @@ from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sent
 from phrasescore.io.text import decode, is_stream, read_lines, split_words
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.report.table_choice import TableChoice, TablePair, choose_from_table
+from phrasescore.report.phrases import TableChoice, TablePair, choose_from_table
 from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.settings.kinds import kind_names
 from phrasescore.settings.toml_file import read_toml

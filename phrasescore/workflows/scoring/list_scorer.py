@@ -10,19 +10,14 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from moses_integration.nbest_lines import check_feature_names, format_value
-from phrasescore.arguments import (
-    PrecisionName,
-    StrPath,
-    check_at_least,
-    check_compute,
-    check_sequences,
-    flag,
-)
-from phrasescore.engines import EngineSettings, callers, engine_or_here, local_device
+from phrasescore.arguments import StrPath, flag
+from phrasescore.engines import callers, local_device
 from phrasescore.errors import ArgumentError
 from phrasescore.features import ColumnSpec, check_columns, check_feed_forward, column_specs
 from phrasescore.io.output import optional_path
 from phrasescore.records import PhraseBlock
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.scoring import Rescoring
 from phrasescore.version import __version__
 from phrasescore.workflows.scoring.columns import FeatureLoader, added_columns
 from phrasescore.workflows.scoring.given_scores import GivenScores
@@ -40,16 +35,12 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-# Scores that a cache keeps by default; see `phrasescore.features.score_cache`.
-DEFAULT_LIMIT = 10_000_000
-
 
 @dataclass
 class ListScorer:
     """Scores the pairs of n-best lists or parallel text, and counts unknown words.
 
-    A context manager, which closes the cache. The parameters are :func:`rescore`'s. Given scores
-    among the columns are of one file.
+    A context manager, which closes the cache. Given scores among the columns are of one file.
 
     :param words: whether the scores of single words can be asked for; the cache then has no use.
     :ivar added: the columns, in order.
@@ -58,58 +49,50 @@ class ListScorer:
     """
 
     columns: Sequence[ColumnSpec | StrPath]
+    settings: Rescoring = Rescoring()
+    compute: Compute = Compute()
     _: KW_ONLY
-    names: Sequence[str] = ()
-    ensemble: bool = False
-    normalize: bool = False
     words: bool = False
-    cache: StrPath | None = None
-    cache_size: int = DEFAULT_LIMIT
-    backoff_lm: StrPath | None = None
-    unnormalized: bool = False
-    precision: PrecisionName = "float32"
-    device: str = "auto"
-    threads: int | None = None
-    engine: EngineSettings | None = None
 
     def __post_init__(self) -> None:
         """Check the arguments and load models and files."""
-        check_sequences(names=self.names)
-        check_at_least(1, cache_size=self.cache_size)
-        check_compute(self.device, self.precision, self.threads)
+        compute = self.compute.on_workers()
         specs = column_specs(self.columns)
         check_columns(specs, of_phrases=False)
         paths = [column.value for column in specs if column.kind == "model"]
-        if self.ensemble and len(paths) < 2:
+        if self.settings.ensemble and len(paths) < 2:
             raise ArgumentError("--ensemble averages at least two models")
-        engine = engine_or_here(self.engine, self.threads)
         device = "cpu"
         if any(column.kind in ("model", "ctranslate2") for column in specs):
-            device = local_device(engine, self.device)
+            device = local_device(compute)
         checkpoints = []
         if paths:
             from phrasescore.models.checkpoint import load_checkpoint
 
             checkpoints = [load_checkpoint(path) for path in paths]
-        backoff = optional_path(self.backoff_lm)
+        backoff = optional_path(self.settings.backoff_lm)
         configs = [checkpoint.config for checkpoint in checkpoints]
-        check_feed_forward(configs, backoff, unnormalized=self.unnormalized)
+        check_feed_forward(configs, backoff, unnormalized=self.settings.unnormalized)
         self.aligned = any(config.network.is_aligned for config in configs)
-        if self.aligned and self.ensemble:
+        if self.aligned and self.settings.ensemble:
             raise ArgumentError("--ensemble: a joint model reads alignments, and is in none")
         self._loader = FeatureLoader(
             tuple(column for column in specs if column.kind != "scores"),
             tuple(checkpoints),
             device,
-            self.precision,
-            callers(engine),
-            ensemble=self.ensemble,
+            compute.precision,
+            callers(compute),
+            ensemble=self.settings.ensemble,
             words=self.words,
-            unnormalized=self.unnormalized,
+            unnormalized=self.settings.unnormalized,
             backoff_lm=backoff,
         )
         self.added = added_columns(
-            specs, self._loader, checkpoints, self.names, normalize=self.normalize
+            specs,
+            self._loader,
+            checkpoints,
+            self.settings.names,
+            normalize=self.settings.normalize,
         )
         self.names = tuple(added.name for added in self.added)
         check_feature_names(self.names)
@@ -124,18 +107,18 @@ class ListScorer:
                 self._known_words.append(KnownWords(column.value, *feature.known_words))
         self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None
         self._stack = ExitStack()
-        if self.words and self.cache is not None:
+        if self.words and self.settings.cache is not None:
             _logger.warning("word scores are always computed: the cache is not used")
-        if self.ensemble:
+        if self.settings.ensemble:
             warn_of_shortlists(checkpoints)
-        self._engine, self._features = engine, features
+        self._engine, self._features = compute, features
 
     def __enter__(self) -> Self:
         cache = None
-        if self.cache is not None and not self.words:
+        if self.settings.cache is not None and not self.words:
             from phrasescore.features.score_cache import ScoreCache
 
-            opened = ScoreCache(os.fspath(self.cache), limit=self.cache_size)
+            opened = ScoreCache(os.fspath(self.settings.cache), limit=self.settings.cache_size)
             cache = self._stack.enter_context(opened)
         scorer = Scorer(self._loader, self._engine, features=self._features, cache=cache)
         self._scorer = self._stack.enter_context(scorer)
@@ -190,7 +173,7 @@ class ListScorer:
             if not added.is_network
         )
 
-    def settings(self) -> dict[str, str]:
+    def depends_on(self) -> dict[str, str]:
         """Return everything that the values depend on besides the input."""
         settings = {"version": f"phrasescore {__version__}"}
         if self._loader.models:

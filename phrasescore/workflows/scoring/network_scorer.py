@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from phrasescore.arguments import PrecisionName
-from phrasescore.engines import EngineSettings
 from phrasescore.features import ColumnSpec
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList, PhraseBlock, PhrasePair
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.scoring.columns import FeatureLoader
 from phrasescore.workflows.scoring.scorer import PairLines, Scorer, group_pairs
 
@@ -33,7 +33,7 @@ class NetworkScorer:
         self._loader = FeatureLoader(
             columns, (checkpoint,), device, precision, threads, of_phrases=of_phrases
         )
-        self._features, self._engine = self._loader.load(), EngineSettings(workers=threads)
+        self._features, self._engine = self._loader.load(), Compute(workers=threads)
 
     def score_pairs(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
         """Yield the score of each pair, in order; some blocks are read ahead."""

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.devices import GPU_THREADS, torch_threads
-from phrasescore.engines import EngineSettings, open_pool
+from phrasescore.engines import open_pool
 from phrasescore.engines.pool import Pending, WorkerPool
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.features import BLOCK_SIZE, Feature, Scores
 from phrasescore.kernels.phrase_blocks import join_blocks
 from phrasescore.records import PhraseBlock, PhrasePair
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.scoring.columns import FeatureLoader
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class Scorer:
     def __init__(
         self,
         loader: FeatureLoader,
-        engine: EngineSettings,
+        engine: Compute,
         *,
         features: Sequence[Feature] | None = None,
         cache: "ScoreCache | None" = None,
@@ -180,7 +181,7 @@ class Scorer:
         fingerprints = tuple(feature.fingerprints for feature in self.features)
         self._work = Scoring(loader, fingerprints, self.features)
         self._cache, self._loader, self._unit = cache, loader, unit
-        if engine.name == "here" and loader.device != "cpu":
+        if engine.engine == "here" and loader.device != "cpu":
             engine = replace(engine, workers=GPU_THREADS)
         self._engine = engine
         kind = loader.device.partition(":")[0]

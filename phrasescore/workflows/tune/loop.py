@@ -4,14 +4,15 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from moses_integration.decoder.moses import DecoderCommand
 from moses_integration.ini_text import files_of
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
 from phrasescore.arguments import check_at_least, check_sequences
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.evaluation.plugin_metric import metric_packages
 from phrasescore.evaluation.sentences import find_references
@@ -29,6 +30,8 @@ from phrasescore.io.text import MARKUP, decode, is_stream, read_lines
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import WeightPair
 from phrasescore.report.tuning import TuneReport
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.scoring import Rescoring
 from phrasescore.signals import EndedBySignal
 from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.search_settings import SearchSettings
@@ -36,8 +39,7 @@ from phrasescore.workflows.tune.loop_run import LoopRun
 from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
 from phrasescore.workflows.tune.outcome import OutputFiles
 from phrasescore.workflows.tune.pooling import ListReader
-from phrasescore.workflows.tune.rounds import Decoder, Rounds
-from phrasescore.workflows.tune.state import CACHE, about_search, check_folder
+from phrasescore.workflows.tune.rounds import CACHE, Decoder, Rounds, check_folder
 from tuning.settings import ReferenceLength
 
 if TYPE_CHECKING:
@@ -81,7 +83,7 @@ def tune_with_decoder(
     seed: int = 1,
     device: str = "auto",
     threads: int | None = None,
-    engine: EngineSettings | None = None,
+    engine: Compute | None = None,
     progress: ProgressCallback | None = None,
 ) -> LoopOutcome:
     """Find feature weights in rounds: decode, pool the n-best lists, optimise, as mert-moses.pl.
@@ -159,12 +161,12 @@ def tune_with_decoder(
 
         return ListScorer(
             specs,
-            cache=work / CACHE,
-            device=device,
-            threads=threads if engine is None or engine.name == "here" else None,
-            engine=engine,
-            backoff_lm=backoff,
-            unnormalized=unnormalized,
+            Rescoring(cache=work / CACHE, backoff_lm=backoff, unnormalized=unnormalized),
+            replace(
+                engine or Compute(),
+                device=device,
+                threads=threads if engine is None or engine.engine == "here" else None,
+            ),
         )
 
     digests = FileDigests({}, {})
@@ -281,3 +283,15 @@ def _about_decoder(decoder: Decoder | SearchSettings | str) -> dict[str, object]
         return {"decoder": decoder}
     named = decoder if hasattr(decoder, "__qualname__") else type(decoder)
     return {"decoder": f"{named.__module__}.{named.__qualname__}"}
+
+
+def about_search(search: SearchSettings) -> dict[str, Any] | None:
+    """Return a search's settings that change translations and differ from the defaults, if any."""
+    usual = SearchSettings()
+    changed = {
+        name: value
+        for name, value in msgspec.json.decode(msgspec.json.encode(search)).items()
+        if getattr(search, name) != getattr(usual, name)
+        and name not in ("processes", "threads", "buffer_size")
+    }
+    return changed or None

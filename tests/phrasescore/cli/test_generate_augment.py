@@ -18,7 +18,7 @@ from phrasescore.generation.beam_search import BeamSettings, beam_search
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.io.resumable import work_files
 from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
-from phrasescore.workflows import augmenter
+from phrasescore.workflows import augment as augmenter
 from tests.doubles import RandomModel
 from tests.random_networks import RandomNetwork
 from tests.table_lines import remove_scores
@@ -305,14 +305,6 @@ def test_a_source_that_is_no_phrase_is_named(
         result.stderr
     )
     assert result.stdout == ""
-
-
-def test_files_in_one_another_s_way_are_refused(model: RandomModel, table: Path) -> None:
-    before = table.read_bytes()
-    result = run(model.path, "--augment", table, "-o", table)
-    assert result.exit_code == 1
-    assert "would overwrite another file" in result.stderr
-    assert table.read_bytes() == before
 
 
 @pytest.mark.parametrize(

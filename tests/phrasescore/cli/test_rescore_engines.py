@@ -169,7 +169,7 @@ def test_a_killed_run_goes_on_with_another_engine_and_number_of_workers(
     assert (refused.exit_code, "go on with --resume" in refused.stderr) == (1, True)
     on = ["--engine", resumed, "--workers", "1", "--resume"]
     result, found = rescored(lists, out, *options, *on)
-    assert f"going on after line {journal['lines']}" in result.stderr
+    assert f"continuing after line {journal['lines']}" in result.stderr
     if name == "out":
         assert found == whole
     else:

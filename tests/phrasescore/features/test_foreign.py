@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import PhrasescoreError
 from phrasescore.features import ColumnSpec
 from phrasescore.features.foreign import ForeignScore
@@ -12,6 +11,7 @@ from phrasescore.features.score_cache import ScoreCache
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignNetwork
 from phrasescore.records import PhraseBlock, PhrasePair
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.scoring.columns import FeatureLoader
 from phrasescore.workflows.scoring.scorer import PairLines, Scorer
 from tests.tiny_translator import TinyTranslator, tiny_translator
@@ -31,7 +31,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyTranslator:
 
 def score(
     tiny: TinyTranslator,
-    engine: EngineSettings,
+    engine: Compute,
     pairs: list[PhrasePair],
     cache: ScoreCache | None = None,
     text: ForeignText | None = None,
@@ -44,7 +44,7 @@ def score(
         return values, str(scorer.tallies[0])
 
 
-HERE = EngineSettings(workers=1)
+HERE = Compute(workers=1)
 
 
 def test_every_engine_gives_the_same_bits(
@@ -52,7 +52,7 @@ def test_every_engine_gives_the_same_bits(
 ) -> None:
     expected, _ = score(tiny, HERE, PAIRS)
     monkeypatch.setattr(ForeignScore, "group_size", {"cpu": 2})
-    for engine in (EngineSettings("here", 3), EngineSettings("processes", 2)):
+    for engine in (Compute(engine="here", workers=3), Compute(engine="processes", workers=2)):
         assert score(tiny, engine, PAIRS)[0] == expected
 
 

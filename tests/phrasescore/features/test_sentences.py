@@ -15,12 +15,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.features.score_cache import ScoreCache
 from phrasescore.language_models.word_scorer import CslmOptions
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of
 from phrasescore.records import HypothesisList
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import KINDS
 from phrasescore.vocabulary import Vocabulary
@@ -95,9 +95,7 @@ def test_lists_keep_their_order_and_their_number_of_hypotheses(
 ) -> None:
     monkeypatch.setattr("phrasescore.features.networks.SentenceScore.group_size", {"cpu": 3})
     lists = [hypothesis_list("x", *("ab"[: n % 3] for n in range(size))) for size in range(9)]
-    found = list(
-        SentenceScores([checkpoint()], CPU, engine=EngineSettings(workers=2)).values(lists)
-    )
+    found = list(SentenceScores([checkpoint()], CPU, engine=Compute(workers=2)).values(lists))
     assert [len(scores.columns[0]) for scores in found] == list(range(9))
     wanted = [eighths(1), eighths(4, 2), eighths(4, 4, 4)] * 3
     assert found[8].columns[0] == pytest.approx(wanted[:8], abs=1e-6)
@@ -321,7 +319,10 @@ def test_a_probability_above_one_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
         "phrasescore.scoring.word_probabilities.WordProbabilities.log_normalizers",
         lambda _self, rows, **_: torch.full((len(rows),), -9.0, dtype=torch.float64),
     )
-    with pytest.raises(ModelError, match=r"^net: a word .*no log-probability, in the block that begins with line 1$"):
+    with pytest.raises(
+        ModelError,
+        match=r"^net: a word .*no log-probability, in the block that begins with line 1$",
+    ):
         list(scores.values([hypothesis_list("x", "a")]))
 
 

@@ -9,7 +9,7 @@ import torch
 from phrasescore.errors import ModelError
 from phrasescore.kernels.phrase_blocks import join_blocks
 from phrasescore.kernels.precision import Precision
-from phrasescore.language_models.joint_scorer import JointScorer, score_aligned
+from phrasescore.language_models.word_scorer import JointScorer, score_aligned
 from phrasescore.records import HypothesisList, PhraseBlock
 from phrasescore.scoring.prefix_tree import HypothesisTexts
 from tests.doubles import RandomCslm, RandomJoint

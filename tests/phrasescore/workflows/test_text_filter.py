@@ -13,10 +13,10 @@ from click.testing import CliRunner
 import phrasescore
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from phrasescore.cli import main
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.features import BLOCK_SIZE, ColumnSpec
 from phrasescore.progress import Progress
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.scoring.columns import FeatureLoader
 from phrasescore.workflows.scoring.scorer import Scorer
 from tests.log import warnings
@@ -92,8 +92,11 @@ def test_engines_and_streams_give_the_same_bytes(
 ) -> None:
     model = [str(make_model(folder / "model").path)]
     options = {"columns": model, "keep_others": keep_others}
-    one = annotate(folder, f"one{end}", **options, threads=1)
-    assert annotate(folder, f"two{end}", **options, engine=EngineSettings("processes", 2)) == one
+    one = annotate(folder, f"one{end}", **options, compute=Compute(threads=1))
+    assert (
+        annotate(folder, f"two{end}", **options, engine=Compute(engine="processes", workers=2))
+        == one
+    )
     arguments = ["-", "--model", model[0], "--for", str(folder / "text"), "--threads", "1"]
     arguments += [] if keep_others is None else ["--keep-others", "1"]
     data = (folder / "table").read_bytes()
@@ -161,7 +164,7 @@ def test_a_long_stretch_without_pairs_is_not_held_in_memory(folder: Path) -> Non
             yield block._replace(before=(read - 1) * block.num_lines, wanted=wanted)
 
     with Scorer(
-        FeatureLoader(tuple(COLUMNS), of_phrases=True), EngineSettings("here", 2)
+        FeatureLoader(tuple(COLUMNS), of_phrases=True), Compute(engine="here", workers=2)
     ) as scorer:
         stream = scorer.score(endless())
         first, scores = next(stream)
