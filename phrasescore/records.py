@@ -85,11 +85,17 @@ class PhraseBlock(NamedTuple):
     def of_source(
         cls,
         source: Sequence[str],
-        targets: Iterable[Sequence[str]],
+        targets: Iterable[Sequence[str] | bytes],
         affiliations: list[tuple[int, ...]] | None = None,
     ) -> "PhraseBlock":
-        """Return a block of one source with each of these targets."""
-        phrases = [" ".join(words).encode() for words in (source, *targets)]
+        """Return a block of one source with each of these targets.
+
+        :param targets: words, or their text with single spaces between them.
+        """
+        phrases = [
+            words if isinstance(words, bytes) else " ".join(words).encode()
+            for words in (source, *targets)
+        ]
         ends = list(accumulate(map(len, phrases)))
         places = [(0, ends[0], *span) for span in pairwise(ends)]
         return cls._at(phrases, places, affiliations)
@@ -104,6 +110,14 @@ class PhraseBlock(NamedTuple):
         import numpy as np
 
         return cls(b"".join(phrases), np.array(places, np.int64).reshape(-1, 4), affiliations)
+
+    def lengths(self, side: int) -> "NDArray[np.float64]":
+        """Return the number of words of one side of each pair: 0 is the source, 1 the target."""
+        import numpy as np
+
+        spans = self.places[:, 2 * side : 2 * side + 2].tolist()
+        counts = [self.text.count(b" ", begin, end) + (end > begin) for begin, end in spans]
+        return np.array(counts, np.float64)
 
     def select(self, indices: "NDArray[np.int64]") -> "PhraseBlock":
         """Return a block of some of the pairs, in the order of ``indices``."""

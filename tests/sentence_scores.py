@@ -43,8 +43,12 @@ class SentenceScores:
         feature = SentenceScore(checkpoints, device, **settings)
         if cache is None:
             feature.prepare()
-        engine = engine or Compute(workers=1)
-        self._scorer = Scorer(loader, engine, features=[feature], cache=cache)
+        self._parts = loader, engine or Compute(workers=1), feature, cache
+        self._scorer = self._open()
+
+    def _open(self) -> Scorer:
+        loader, engine, feature, cache = self._parts
+        return Scorer(loader, engine, features=[feature], cache=cache)
 
     def close(self) -> None:
         """End the threads of an iterator that was left."""
@@ -52,13 +56,14 @@ class SentenceScores:
 
     @property
     def work(self) -> Any:
-        """The work so far."""
+        """The work of the latest lists."""
         return self._scorer.tallies[0]
 
     def values(self, lists: Iterable[HypothesisList]) -> Iterator[ListScores]:
         """Yield the scores of each list."""
         blocks = (PhraseBlock.of_source(*each) for each in lists)
-        with self._scorer:
-            found = self._scorer.score(PairLines(n, block) for n, block in enumerate(blocks))
+        self._scorer = self._open()
+        with self._scorer as scorer:
+            found = scorer.score(PairLines(n, block) for n, block in enumerate(blocks))
             for _, scores in found:
                 yield ListScores(list(scores.values), scores.words)

@@ -73,17 +73,17 @@ class _Count(Feature):
         raise NotImplementedError
 
 
-class TargetLength(_Count):
+class TargetLength(Feature):
     """The number of target words, without ``</s>``.
 
     Moses' ``WordPenalty`` is minus this number. It is for lists of decoders that do not print it,
     and for networks whose log-probabilities favour short translations.
     """
 
-    counted = "target words"
-
-    def _count(self, pair: PhrasePair) -> int:
-        return len(pair.target)
+    def score(self, block: PhraseBlock) -> Scores:
+        """Return the number of target words of each pair."""
+        lengths = block.lengths(1)
+        return Scores(lengths[None], CountTally("target words", int(lengths.sum())))
 
 
 @dataclass(frozen=True, slots=True)

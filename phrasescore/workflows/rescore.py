@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from moses_integration.nbest import Ids
-from moses_integration.nbest_lines import format_features
+from moses_integration.nbest_lines import format_rows
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, shown_path
 from phrasescore.features import ColumnSpec, column_files, column_specs
@@ -184,8 +184,4 @@ def _feature_texts(
         ]
         pairs = np.arange(found.num_lines)
     names, style = [column.name for column in columns], found.nbest.style
-    texts = [
-        format_features(zip(names, row, strict=True), style)
-        for row in zip(*(row.tolist() for row in rows), strict=True)
-    ]
-    return texts, pairs
+    return format_rows(names, np.stack(rows, axis=1), style), pairs

@@ -7,8 +7,6 @@ from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
-
 from moses_integration.nbest_lines import check_feature_names, format_value
 from phrasescore.arguments import StrPath, flag
 from phrasescore.engines import callers, local_device
@@ -21,7 +19,7 @@ from phrasescore.settings.scoring import Rescoring
 from phrasescore.version import __version__
 from phrasescore.workflows.scoring.columns import FeatureLoader, added_columns
 from phrasescore.workflows.scoring.given_scores import GivenScores
-from phrasescore.workflows.scoring.scorer import AnyLines, Floats, LineScores, Scorer
+from phrasescore.workflows.scoring.scorer import AnyLines, LineScores, Scorer
 from phrasescore.workflows.text_checks import (
     KnownWords,
     UnknownWordCheck,
@@ -148,7 +146,7 @@ class ListScorer:
             values = scores.values[rows]
             for row, added in enumerate(added for added in self.added if added.row is not None):
                 if added.normalized:
-                    values[row] /= _lengths(block, 0 if added.reverse else 1) + 1
+                    values[row] /= block.lengths(0 if added.reverse else 1) + 1
             yield each, LineScores(values, scores.words)
         sources.warn()
         targets.warn()
@@ -229,10 +227,3 @@ def check_of_networks(
             raise ArgumentError(f"{flag(name)} is for the scores of a model, and there is none")
     if cache == "-":
         raise ArgumentError("--cache needs a file: a stream cannot be a cache")
-
-
-def _lengths(block: PhraseBlock, side: int) -> Floats:
-    """Return the number of words of one side of each pair."""
-    text, places, _ = block
-    spans = places[:, 2 * side : 2 * side + 2].tolist()
-    return np.array([text.count(b" ", begin, end) + (end > begin) for begin, end in spans], float)

@@ -68,18 +68,18 @@ class SourcedList:
         :raises DataError: at a hypothesis that is not UTF-8, or lacks a word alignment.
         """
         nbest, firsts = self.nbest, self.numbering[0].tolist()
-        hypotheses = [nbest.words(index) for index in firsts]
+        hypotheses = [nbest.text(index) for index in firsts]
         affiliations = None
         if self.aligned:
             affiliations = [
                 affiliate_hypothesis(
                     nbest.raws[index],
                     len(self.source),
-                    len(hypothesis),
+                    len(nbest.words(index)),
                     nbest.path,
                     nbest.first_line + index,
                 )
-                for index, hypothesis in zip(firsts, hypotheses, strict=True)
+                for index in firsts
             ]
         return PhraseBlock.of_source(self.source, hypotheses, affiliations)
 

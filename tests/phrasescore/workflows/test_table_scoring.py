@@ -175,7 +175,7 @@ def test_a_wrong_value_is_told_with_its_block(
     for number, each in enumerate(_blocks(table)):
         wrong = each if number == 5 else wrong
     monkeypatch.setattr(NeuralScore, "score", fail)
-    problem = f"a score is NaN, in the block that begins with line {5 * BLOCK + 1}"
+    problem = f"a score is NaN, in the block that begins with line {5 * 2 * BLOCK + 1}"
     with pytest.raises(ModelError, match=f"^{re.escape(problem)}$"):
         phrasescore.annotate(table, [model], tmp_path / "out")
 
@@ -183,7 +183,7 @@ def test_a_wrong_value_is_told_with_its_block(
 def _blocks(table: Path) -> list[bytes]:
     lines = table.read_bytes().splitlines()
     phrases = [b"".join(line.split(b" ||| ")[:2]) for line in lines]
-    return [b"".join(phrases[first : first + BLOCK]) for first in range(0, LINES, BLOCK)]
+    return [b"".join(phrases[first : first + 2 * BLOCK]) for first in range(0, LINES, 2 * BLOCK)]
 
 
 @pytest.mark.parametrize(
