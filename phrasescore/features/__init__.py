@@ -73,8 +73,9 @@ class Feature(ABC):
     known_words: "tuple[Container[str] | None, Container[str] | None]" = (None, None)
     # For each column the highest value that a cache may hold; None if no cache is used.
     highest: tuple[float, ...] | None = None
-    # Pairs of an n-best list's block that fill a processor, and a GPU.
-    group_size: "dict[str, int]" = {"cpu": 1024, "cuda": 1024}  # noqa: RUF012
+    # Pairs of n-best lists or parallel text that are scored together, so that they fill a processor
+    # or a GPU.
+    group_size: "dict[str, int]" = {"cpu": 1, "cuda": 1}  # noqa: RUF012
 
     def prepare(self) -> None:  # noqa: B027
         """Load what the first block needs, before several threads or processes ask for it."""

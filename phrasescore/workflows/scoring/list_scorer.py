@@ -113,7 +113,8 @@ class ListScorer:
 
     def __enter__(self) -> Self:
         cache = None
-        if self.settings.cache is not None and not self.words:
+        is_cached = any(feature.highest is not None for feature in self._features)
+        if self.settings.cache is not None and is_cached and not self.words:
             from phrasescore.features.score_cache import ScoreCache
 
             opened = ScoreCache(os.fspath(self.settings.cache), limit=self.settings.cache_size)

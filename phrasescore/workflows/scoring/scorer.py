@@ -36,7 +36,7 @@ _LINES_PER_PAIR = 16
 _PAIRS_OF_TEXT = 256
 
 
-class Lines(Protocol):
+class InputPairs(Protocol):
     """Some lines of an input, and their pairs."""
 
     @property
@@ -52,7 +52,7 @@ class Lines(Protocol):
         """The pairs, of which values are wanted."""
 
 
-AnyLines = TypeVar("AnyLines", bound=Lines)
+AnyLines = TypeVar("AnyLines", bound=InputPairs)
 
 
 class PairLines(NamedTuple):
@@ -128,10 +128,10 @@ class Scoring:
                 )
         for index in self.needed:
             features[index].prepare()
-        return _Compute(features)
+        return _Worker(features)
 
 
-class _Compute:
+class _Worker:
     """What a worker does with each item."""
 
     def __init__(self, features: Sequence[Feature]) -> None:
@@ -144,7 +144,7 @@ class _Compute:
         ]
 
 
-class _Group(NamedTuple, Generic[AnyLines]):
+class _LineGroup(NamedTuple, Generic[AnyLines]):
     """Lines whose pairs are scored together."""
 
     lines: list[AnyLines]
@@ -186,7 +186,7 @@ class Scorer:
         self._engine = engine
         kind = loader.device.partition(":")[0]
         sizes = [feature.group_size[kind] for feature in self.features]
-        self._group_size = BLOCK_SIZE[kind] if loader.of_phrases else max(sizes, default=1024)
+        self._group_size = BLOCK_SIZE[kind] if loader.of_phrases else max(sizes, default=1)
         self._pool: WorkerPool[Item, list[Scores]] | None = None
         self._stack = ExitStack()
         self.start_counting()
@@ -217,7 +217,7 @@ class Scorer:
         if not self.features:
             yield from ((each, LineScores(np.empty((0, 0)), None)) for each in lines)
             return
-        waiting: deque[_Group[AnyLines]] = deque()
+        waiting: deque[_LineGroup[AnyLines]] = deque()
         for group in self._groups(lines):
             waiting.append(self._begin(group))
             # A group that the cache has whole waits only for the groups before it.
@@ -241,7 +241,7 @@ class Scorer:
         if group:
             yield group
 
-    def _begin(self, lines: list[AnyLines]) -> _Group[AnyLines]:
+    def _begin(self, lines: list[AnyLines]) -> _LineGroup[AnyLines]:
         """Look lines up in the cache, and let a worker score what it lacks."""
         block = join_blocks([each.block for each in lines])
         known: list[Floats | None] = []
@@ -262,7 +262,7 @@ class Scorer:
         item = Item(block, tuple(missing))
         needed = [place for place, each in enumerate(missing) if each is None or len(each)]
         pending = self._open_pool(needed).submit(item) if needed else None
-        return _Group(lines, item, known, keys, pending)
+        return _LineGroup(lines, item, known, keys, pending)
 
     def _open_pool(self, needed: Sequence[int]) -> WorkerPool[Item, list[Scores]]:
         """Return the workers; where the cache has all values, they are never needed."""
@@ -271,7 +271,7 @@ class Scorer:
             self._pool = self._stack.enter_context(open_pool(self._engine, work))
         return self._pool
 
-    def _finish(self, group: _Group[AnyLines]) -> Iterator[tuple[AnyLines, LineScores]]:
+    def _finish(self, group: _LineGroup[AnyLines]) -> Iterator[tuple[AnyLines, LineScores]]:
         """Yield the lines of a group with their values, and store the new ones."""
         try:
             computed = None if group.pending is None else group.pending.result()
