@@ -47,7 +47,7 @@ class Tally(Protocol):
         ...
 
 
-class Scores(NamedTuple):
+class BlockScores(NamedTuple):
     """The values of the pairs of a block."""
 
     # (columns, pairs): natural logarithms, or counts where the feature says so. A phrase table
@@ -89,7 +89,7 @@ class Feature(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def score(self, block: PhraseBlock) -> Scores:
+    def score(self, block: PhraseBlock) -> BlockScores:
         """Return the values of the pairs of a block, which may be empty."""
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from phrasescore.features import Feature, Scores
+from phrasescore.features import BlockScores, Feature
 from phrasescore.features.score_cache import score_keys
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignFolder, ForeignModel, LazyNetwork
@@ -81,15 +81,15 @@ class ForeignScore(Feature):
         """Return the keys of the values; alignments do not matter."""
         return [score_keys(self.fingerprints[0], block._replace(affiliations=None))]
 
-    def score(self, block: PhraseBlock) -> Scores:
+    def score(self, block: PhraseBlock) -> BlockScores:
         """Return the log-probability of each pair.
 
         :raises ModelError: if CTranslate2 cannot score a pair.
         """
         pairs = list(block.pairs())
         if not pairs:
-            return Scores(np.empty((1, 0)), ForeignTally())
+            return BlockScores(np.empty((1, 0)), ForeignTally())
         scores = self._network.network().score(pairs)
         pieces, unknown = sum(each.pieces for each in scores), sum(each.unknown for each in scores)
         values = np.array([[each.log_prob for each in scores]])
-        return Scores(values, ForeignTally(len(scores), 0, pieces, unknown))
+        return BlockScores(values, ForeignTally(len(scores), 0, pieces, unknown))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from phrasescore.errors import ModelError
-from phrasescore.features import Feature, Scores
+from phrasescore.features import BlockScores, Feature
 from phrasescore.io.digests import digest_content
 from phrasescore.io.text import shorten
 from phrasescore.language_models.kenlm_model import LN_10, load_kenlm, score_sentence
@@ -42,7 +42,7 @@ class LanguageModelScore(Feature):
         self.fingerprints = (digest_content(path),)
         self.known_words = None, self._model
 
-    def score(self, block: PhraseBlock) -> Scores:
+    def score(self, block: PhraseBlock) -> BlockScores:
         """Return the log-probability of each pair's target.
 
         :raises ModelError: if one is not finite.
@@ -52,4 +52,4 @@ class LanguageModelScore(Feature):
         for index in np.flatnonzero(~np.isfinite(values))[:1].tolist():
             text = shorten(" ".join(targets[index]))
             raise ModelError(f"{self._path}: the log-probability of {text} is {values[index]}")
-        return Scores(values.reshape(1, -1), ScoredTally(self._model.order, len(values)))
+        return BlockScores(values.reshape(1, -1), ScoredTally(self._model.order, len(values)))

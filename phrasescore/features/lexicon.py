@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import DataError
-from phrasescore.features import Feature, Scores
+from phrasescore.features import BlockScores, Feature
 from phrasescore.io.digests import new_digest
 from phrasescore.records import PhraseBlock, PhrasePair
 
@@ -140,7 +140,7 @@ class LexicalScore(Feature):
         predicted, given = lexicon.sides()
         self.known_words = (predicted, given) if reverse else (given, predicted)
 
-    def score(self, block: PhraseBlock) -> Scores:
+    def score(self, block: PhraseBlock) -> BlockScores:
         """Return the score of each pair."""
         tally = LexicalTally("source" if self._reverse else "target", 0, 0)
         parts: list[_Floats] = [np.zeros(0)]
@@ -154,7 +154,7 @@ class LexicalScore(Feature):
                 parts.append(values)
                 part, size = [], 0
         values, tally = self._score(part, tally)
-        return Scores(np.concatenate([*parts, values])[None], tally)
+        return BlockScores(np.concatenate([*parts, values])[None], tally)
 
     def _score(
         self, block: Sequence[PhrasePair], tally: LexicalTally

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ModelError
-from phrasescore.features import Feature, Scores
+from phrasescore.features import BlockScores, Feature
 from phrasescore.features.score_cache import score_keys
 from phrasescore.io.digests import digest_content
 from phrasescore.io.ragged import RaggedArray
@@ -177,19 +177,19 @@ class SentenceScore(Feature):
         of_columns = zip_longest(self.fingerprints, aligned, fillvalue=False)
         return [score_keys(str(name), block if each else words) for name, each in of_columns]
 
-    def score(self, block: PhraseBlock) -> Scores:
+    def score(self, block: PhraseBlock) -> BlockScores:
         """Return the scores of the pairs of a block; torch uses one thread.
 
         :raises ModelError: if a value is not a finite log-probability.
         """
         if len(block.places) == 0:
-            return Scores(np.empty((len(self.fingerprints), 0)), SentenceWork())
+            return BlockScores(np.empty((len(self.fingerprints), 0)), SentenceWork())
         torch.set_num_threads(1)  # of this thread: each has its own number
         with self._precision.active():
             self.prepare()
             return self._score(HypothesisTexts(block))
 
-    def _score(self, texts: HypothesisTexts) -> Scores:
+    def _score(self, texts: HypothesisTexts) -> BlockScores:
         work = SentenceWork(scored=texts.num_distinct)
         found: list[TreeLogProbs] = []
         for model in self._models:
@@ -207,7 +207,7 @@ class SentenceScore(Feature):
             if words is not None:
                 ((_, mean),) = means
                 words.append(_words(mean, orders[0]))
-        return Scores(np.stack(columns), work, words)
+        return BlockScores(np.stack(columns), work, words)
 
 
 class NetworkScores:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ModelError
-from phrasescore.features import Feature, Scores
+from phrasescore.features import BlockScores, Feature
 from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
@@ -93,14 +93,14 @@ class NeuralScore(Feature):
         """Return the context in which this process computes in the wanted precision."""
         return self._precision.active()
 
-    def score(self, block: PhraseBlock) -> Scores:
+    def score(self, block: PhraseBlock) -> BlockScores:
         """Return the value of each pair of a block; torch uses one thread.
 
         :raises ModelError: if a value is not a finite log-probability.
         """
         text, places, _ = block
         if len(places) == 0:  # of which a network on a GPU can make nothing
-            return Scores(np.empty((1, 0)), PairWork())
+            return BlockScores(np.empty((1, 0)), PairWork())
         torch.set_num_threads(1)  # of this thread: each has its own number
         with self._precision.active():
             self.prepare()
@@ -111,7 +111,7 @@ class NeuralScore(Feature):
             if self._checkpoint.right_to_left:
                 predicted = predicted.reversed()
             values, work = self._scorer.score_pairs(read, predicted)
-        return Scores(values[None], work)
+        return BlockScores(values[None], work)
 
 
 class _WordTable:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from phrasescore.errors import PluginError
-from phrasescore.features import Feature, Scores
+from phrasescore.features import BlockScores, Feature
 from phrasescore.io.text import shorten
 from phrasescore.plugins import Plugin, shown_error
 from phrasescore.records import PhraseBlock, PhrasePair
@@ -51,14 +51,16 @@ class PluginFeature(Feature):
         if not callable(getattr(self._feature, "values", None)):
             raise PluginError(self._title, "expected a class with a method values(pairs)")
 
-    def score(self, block: PhraseBlock) -> Scores:
+    def score(self, block: PhraseBlock) -> BlockScores:
         """Return the value of each pair.
 
         :raises PluginError: where the class breaks the contract of features.
         """
+        if not len(block.places):  # of which there is nothing to ask
+            return BlockScores(np.empty((1, 0)), ValueTally())
         feature = copied(self._feature, self._title)
         values = np.array([*checked_values(feature, block.pairs(), self._title)], np.float64)
-        return Scores(values[None], ValueTally(len(values), float(values.sum())))
+        return BlockScores(values[None], ValueTally(len(values), float(values.sum())))
 
 
 def copied(feature: Any, title: str) -> Any:

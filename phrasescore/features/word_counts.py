@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from phrasescore.errors import ModelError
-from phrasescore.features import Feature, Scores
+from phrasescore.features import BlockScores, Feature
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.vocabulary import Vocabulary
 
@@ -64,10 +64,10 @@ class _Count(Feature):
     # Of the things that are counted, for the summary.
     counted: ClassVar[str]
 
-    def score(self, block: PhraseBlock) -> Scores:
+    def score(self, block: PhraseBlock) -> BlockScores:
         """Return the count of each pair."""
         counts = np.array([self._count(pair) for pair in block.pairs()], np.float64)
-        return Scores(counts[None], CountTally(self.counted, int(counts.sum())))
+        return BlockScores(counts[None], CountTally(self.counted, int(counts.sum())))
 
     def _count(self, pair: PhrasePair) -> int:
         raise NotImplementedError
@@ -80,10 +80,10 @@ class TargetLength(Feature):
     and for networks whose log-probabilities favour short translations.
     """
 
-    def score(self, block: PhraseBlock) -> Scores:
+    def score(self, block: PhraseBlock) -> BlockScores:
         """Return the number of target words of each pair."""
         lengths = block.lengths(1)
-        return Scores(lengths[None], CountTally("target words", int(lengths.sum())))
+        return BlockScores(lengths[None], CountTally("target words", int(lengths.sum())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +109,11 @@ class LengthRatio(Feature):
     means the same in a short sentence and in a long one.
     """
 
-    def score(self, block: PhraseBlock) -> Scores:
+    def score(self, block: PhraseBlock) -> BlockScores:
         """Return the logarithm of the ratio of each pair."""
         ratios = [(len(target) + 1) / (len(source) + 1) for source, target in block.pairs()]
         values = np.array([math.log(ratio) for ratio in ratios], np.float64)
-        return Scores(values[None], RatioTally(math.fsum(values), len(values)))
+        return BlockScores(values[None], RatioTally(math.fsum(values), len(values)))
 
 
 class UnknownWords(_Count):

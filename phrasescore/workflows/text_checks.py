@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from phrasescore.errors import shown_path
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.io.text import shorten
@@ -89,11 +91,11 @@ class UnknownWordCheck:
         """
         if self._models:
             step = max(1, len(block.places) // _MOST_PAIRS)
-            last = None
-            for pair in block._replace(places=block.places[::step]).pairs():
-                if side or pair.source is not last:  # the pairs of a list share the source
-                    self.count(pair[side])
-                last = pair.source
+            places = block.places[::step]
+            if side == 0:  # the pairs of a list have the source at one place
+                places = places[np.diff(places[:, 0], prepend=-1) != 0]
+            for pair in block._replace(places=places).pairs():
+                self.count(pair[side])
 
     def counted(self, sentences: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
         """Yield each sentence and count its words; warn at the end."""

@@ -15,7 +15,7 @@ from phrasescore.devices import GPU_THREADS, torch_threads
 from phrasescore.engines import open_pool
 from phrasescore.engines.pool import Pending, WorkerPool
 from phrasescore.errors import ModelError, PhrasescoreError
-from phrasescore.features import BLOCK_SIZE, Feature, Scores
+from phrasescore.features import BLOCK_SIZE, BlockScores, Feature
 from phrasescore.kernels.phrase_blocks import join_blocks
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.settings.compute import Compute
@@ -80,7 +80,7 @@ class LineScores(NamedTuple):
 
     # (columns, pairs), the columns of all features one after another.
     values: Floats
-    # For each column the log-probabilities of words, see `phrasescore.features.Scores`.
+    # For each column the log-probabilities of words, see `phrasescore.features.BlockScores`.
     words: Words | None
 
 
@@ -115,7 +115,7 @@ class Scoring:
         """Return the same work for other machines, which have the same folders."""
         return replace(self, loader=self.loader.in_folders(), features=None)
 
-    def load(self) -> Callable[[Item], list[Scores]]:
+    def load(self) -> Callable[[Item], list[BlockScores]]:
         """Load the features.
 
         :raises PhrasescoreError: if they are not those of the process that began the run.
@@ -128,16 +128,16 @@ class Scoring:
                 )
         for index in self.needed:
             features[index].prepare()
-        return _Worker(features)
+        return _LoadedFeatures(features)
 
 
-class _Worker:
+class _LoadedFeatures:
     """What a worker does with each item."""
 
     def __init__(self, features: Sequence[Feature]) -> None:
         self._features = features
 
-    def __call__(self, item: Item) -> list[Scores]:
+    def __call__(self, item: Item) -> list[BlockScores]:
         return [
             feature.score(item.block if missing is None else item.block.select(missing))
             for feature, missing in zip(self._features, item.missing, strict=True)
@@ -153,7 +153,7 @@ class _LineGroup(NamedTuple, Generic[AnyLines]):
     # keys, by column and pair.
     known: list[Floats | None]
     keys: list[list[list[bytes]]]
-    pending: Pending[list[Scores]] | None
+    pending: Pending[list[BlockScores]] | None
 
 
 class Scorer:
@@ -187,7 +187,7 @@ class Scorer:
         kind = loader.device.partition(":")[0]
         sizes = [feature.group_size[kind] for feature in self.features]
         self._group_size = BLOCK_SIZE[kind] if loader.of_phrases else max(sizes, default=1)
-        self._pool: WorkerPool[Item, list[Scores]] | None = None
+        self._pool: WorkerPool[Item, list[BlockScores]] | None = None
         self._stack = ExitStack()
         self.start_counting()
 
@@ -264,7 +264,7 @@ class Scorer:
         pending = self._open_pool(needed).submit(item) if needed else None
         return _LineGroup(lines, item, known, keys, pending)
 
-    def _open_pool(self, needed: Sequence[int]) -> WorkerPool[Item, list[Scores]]:
+    def _open_pool(self, needed: Sequence[int]) -> WorkerPool[Item, list[BlockScores]]:
         """Return the workers; where the cache has all values, they are never needed."""
         if self._pool is None:
             work = replace(self._work, needed=tuple(needed))

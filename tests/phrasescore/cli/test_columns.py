@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from moses_integration.nbest_lines import parse_features
 from phrasescore.cli import main
-from phrasescore.features import BLOCK_SIZE, Scores, lexicon
+from phrasescore.features import BLOCK_SIZE, BlockScores, lexicon
 from phrasescore.features.lexicon import LexicalScore
 from phrasescore.records import PhraseBlock
 from tests.doubles import RandomModel
@@ -209,7 +209,7 @@ def test_a_run_is_gone_on_with_to_the_same_bytes_and_with_the_same_lexicon_only(
     score = LexicalScore.score
     calls = iter(range(8))
 
-    def interrupted(feature: LexicalScore, block: PhraseBlock) -> Scores:
+    def interrupted(feature: LexicalScore, block: PhraseBlock) -> BlockScores:
         if len(block.places) and next(calls, None) is None:
             raise KeyboardInterrupt
         return score(feature, block)

@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 from phrasescore.errors import ModelError
-from phrasescore.features import Scores
+from phrasescore.features import BlockScores
 from phrasescore.features.networks import SentenceScore
 from phrasescore.models.checkpoint import ModelFolder, load_checkpoint
 from phrasescore.records import PhraseBlock
@@ -110,7 +110,7 @@ def test_a_worker_that_is_killed_costs_no_byte(
     score = SentenceScore.score
     died = tmp_path / "died"
 
-    def die_once(networks: SentenceScore, block: PhraseBlock) -> Scores:
+    def die_once(networks: SentenceScore, block: PhraseBlock) -> BlockScores:
         sources = {pair.source for pair in block.pairs()}
         if tuple(lists.sources[5]) in sources and not died.exists():
             died.touch()

@@ -17,7 +17,7 @@ import phrasescore
 from moses_integration.phrase_table import TableBlock
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ArgumentError, ModelError, PhrasescoreError
-from phrasescore.features import BLOCK_SIZE, ColumnSpec, Scores
+from phrasescore.features import BLOCK_SIZE, BlockScores, ColumnSpec
 from phrasescore.features.neural import NeuralScore
 from phrasescore.records import PhraseBlock
 from phrasescore.settings.compute import Compute, EngineName
@@ -64,11 +64,11 @@ class DyingScoring(Scoring):
 
     marker: str = ""
 
-    def load(self) -> Callable[[Item], list[Scores]]:
+    def load(self) -> Callable[[Item], list[BlockScores]]:
         compute = super().load()
         blocks = 0
 
-        def score(item: Item) -> list[Scores]:
+        def score(item: Item) -> list[BlockScores]:
             nonlocal blocks
             blocks += 1
             if blocks == 3 and not os.path.exists(self.marker):
@@ -166,7 +166,7 @@ def test_workers_with_another_file_end_the_run(tmp_path: Path) -> None:
 def test_a_wrong_value_is_told_with_its_block(
     tmp_path: Path, model: str, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(feature: NeuralScore, block: PhraseBlock) -> Scores:
+    def fail(feature: NeuralScore, block: PhraseBlock) -> BlockScores:
         if block.text == wrong:
             raise ModelError("a score is NaN")
         return score(feature, block)
