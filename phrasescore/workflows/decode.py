@@ -15,7 +15,7 @@ from moses_integration.weights import WeightsSource, check_weights, load_weights
 from phrasescore.arguments import StrPath
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
-from phrasescore.io.output import check_files
+from phrasescore.io.output import check_files, optional_path
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import Weights
 from phrasescore.settings.compute import Compute
@@ -84,7 +84,7 @@ def decode(
         raise ArgumentError("--engine goes with the embedded search")
     settings.check()
     path = weights_path(weights)
-    read = (source, config, path, settings.backoff_lm, *map(str, files_of(config)))
+    read = (source, config, path, optional_path(settings.backoff_lm), *map(str, files_of(config)))
     check_files(read, (output, None if request is None else request.path))
     given: Weights = {} if weights is None else dict(load_weights(weights).search)
     given |= {name: (value,) for name, value in (feature_weights or {}).items()}

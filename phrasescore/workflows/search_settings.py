@@ -9,6 +9,7 @@ from moses_integration.decoder.search_limits import ALGORITHMS
 from moses_integration.decoder.search_limits import LIMITS as ALL_LIMITS
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.features import check_feed_forward
+from phrasescore.io.output import optional_path
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
 from phrasescore.settings.declaration import option
@@ -184,9 +185,10 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
             if config.kind != name:
                 problem = f"expected a model of kind {name}, found one of {config.kind}"
                 raise ModelError(f"{model}: {problem}")
-        check_feed_forward(configs, self.backoff_lm, unnormalized=self.unnormalized)
-        if self.backoff_lm is not None and not os.path.exists(self.backoff_lm):
-            raise DataError(self.backoff_lm, None, "cannot open: No such file or directory")
+        backoff = optional_path(self.backoff_lm)
+        check_feed_forward(configs, backoff, unnormalized=self.unnormalized)
+        if backoff is not None and not os.path.exists(backoff):
+            raise DataError(backoff, None, "cannot open: No such file or directory")
 
 
 _FIELDS = {field.name for field in fields(SearchSettings)}
@@ -236,7 +238,8 @@ def load_networks(settings: SearchSettings, threads: int) -> "list[StatefulFeatu
 
     torch.set_num_threads(threads)
     device = choose_device(settings.device)
-    options = CslmOptions(normalized=not settings.unnormalized, backoff=settings.backoff_lm)
+    backoff = optional_path(settings.backoff_lm)
+    options = CslmOptions(normalized=not settings.unnormalized, backoff=backoff)
     return [
         (SearchJoint if KINDS[kind].is_aligned else SearchCslm)(
             load_checkpoint(model), device, options=options, name=name

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import phrasescore
+from moses_integration.decoder.moses import NbestRequest
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
@@ -53,9 +54,8 @@ def decode(
     return phrasescore.decode(
         *("source", "moses.ini", f"{name}.out"),
         feature_weights={"CSLM0": 0.5},
-        nbest=(f"{name}.nbest", 4),
-        alignment=True,
-        search=SearchSettings(("cslm",), ("model",), device="cpu"),
+        nbest=NbestRequest(f"{name}.nbest", 4, alignment=True),
+        search=SearchSettings(features=("cslm",), models=("model",), device="cpu"),
         engine=engine,
         progress=progress,
     )

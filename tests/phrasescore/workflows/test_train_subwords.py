@@ -108,9 +108,7 @@ def test_pairs_of_too_many_pieces_are_left_out(texts: tuple[Path, Path], tmp_pat
     settings = ["training.max_length=9", *(f"model.{size}" for size in SIZES["lstm"])]
     done = phrasescore.train(
         *("lstm", (source, target), tmp_path / "short"),
-        settings=settings,
-        subwords=40,
-        updates=1,
+        settings=NewNetwork(changes=settings, subwords=40, updates=1),
         compute=CPU,
     )
     assert whole.too_long == 0
@@ -119,7 +117,8 @@ def test_pairs_of_too_many_pieces_are_left_out(texts: tuple[Path, Path], tmp_pat
     settings[0] = "training.max_length=1"  # there are such pairs of words, and none of pieces
     with pytest.raises(PhrasescoreError, match="no pair to train on: 81 lines, none with at most"):
         phrasescore.train(
-            *("lstm", (source, target), tmp_path / "none"), settings=settings, subwords=20
+            *("lstm", (source, target), tmp_path / "none"),
+            settings=NewNetwork(changes=settings, subwords=20),
         )
 
 

@@ -1,0 +1,77 @@
+"""Tests of settings that are declared once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args
+
+import pytest
+from msgspec import Meta
+
+from phrasescore.arguments import StrPath
+from phrasescore.errors import ArgumentError
+from phrasescore.settings.declaration import Settings, option, settings_of
+from tuning.settings import METHODS, MethodName
+
+Size = Annotated[int, Meta(ge=1, le=9)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kitchen(Settings, heading="Kitchen"):
+    """Settings of every type."""
+
+    pots: Annotated[Size, option("Pots.")] = 2
+    heat: Annotated[float | None, option("Heat.", gt=0, heading="Stove")] = None
+    names: Annotated[Sequence[str], option("A name.", flags="--name -n")] = ()
+    kind: Annotated[Literal["gas", "wood"], option("Fuel.")] = "gas"
+    book: Annotated[StrPath | None, option("Recipes.", metavar="BOOK")] = None
+    shares: Annotated[Mapping[str, float] | None, option("Shares.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restaurant(Kitchen, heading="Restaurant"):
+    """Settings with those of a base class."""
+
+    tables: Annotated[int, option("Tables.", ge=0)] = 0
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"pots": 0}, "--pots: expected at least 1, got 0"),
+        ({"pots": 10}, "--pots: expected at most 9, got 10"),
+        ({"pots": 1.5}, "--pots: expected a whole number, got 1.5"),
+        ({"pots": None}, "--pots: expected a value, got None"),
+        ({"heat": 0.0}, "--heat: expected a number above 0, got 0.0"),
+        ({"heat": float("nan")}, "--heat: expected a number above 0, got nan"),
+        ({"heat": "hot"}, "--heat: expected a number, got 'hot'"),
+        ({"names": "pan"}, "--name: expected a sequence, got the string 'pan'"),
+        ({"kind": "coal"}, "--kind: expected one of gas, wood, got 'coal'"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_when_the_object_is_made(
+    values: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        Restaurant(**values)
+    assert str(caught.value) == problem
+
+
+def test_values_in_range_pass() -> None:
+    made = Restaurant(pots=9, heat=0.1, names=["a"], kind="wood", book="b", shares={"c": 0.5})
+    assert (made.pots, made.tables) == (9, 0)
+
+
+def test_a_declaration_has_all_that_the_annotation_says() -> None:
+    found = {setting.name: setting for setting in settings_of(Restaurant)}
+    pots = found["pots"]
+    assert (pots.kind, pots.ge, pots.le, pots.default) == (int, 1, 9, 2)
+    assert (found["names"].flags, found["names"].flag) == (["--name", "-n"], "--name")
+    assert found["names"].is_sequence
+    assert found["book"].extra == {"metavar": "BOOK"}
+    assert found["heat"].is_optional
+    headings = [setting.heading for setting in found.values()]
+    assert headings == ["Kitchen", "Stove", *["Kitchen"] * 4, "Restaurant"]
+
+
+def test_every_method_of_tuning_may_be_chosen() -> None:
+    assert get_args(MethodName) == tuple(METHODS)
