@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from phrasescore.settings.compute import Compute as Compute
     from phrasescore.settings.scoring import Rescoring as Rescoring
     from phrasescore.settings.scoring import TextScoring as TextScoring
-    from phrasescore.settings.training import FineTuning as FineTuning
+    from phrasescore.settings.training import ListTraining as ListTraining
     from phrasescore.settings.training import NewNetwork as NewNetwork
     from phrasescore.settings.training import Shortlists as Shortlists
     from phrasescore.settings.training import UnfinishedRun as UnfinishedRun
@@ -105,7 +105,7 @@ _NAMES = {
     "records": ("PhrasePair", "WeightPair"),
     "settings.compute": ("Compute",),
     "settings.scoring": ("Rescoring", "TextScoring"),
-    "settings.training": ("FineTuning", "NewNetwork", "Shortlists", "UnfinishedRun"),
+    "settings.training": ("ListTraining", "NewNetwork", "Shortlists", "UnfinishedRun"),
     "settings.tuning": (
         *("ListTuning", "ListTuningFiles", "Reranking", "RoundTuning", "RoundTuningFiles"),
     ),

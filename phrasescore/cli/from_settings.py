@@ -79,7 +79,7 @@ def _type_of(setting: Setting) -> Any:
     if setting.kind is os.PathLike:
         return FileName()
     if setting.kind not in (int, float):
-        return setting.kind
+        return str
     ranged: Any = click.IntRange if setting.kind is int else click.FloatRange
     least = setting.ge if setting.gt is None else setting.gt
     if least is None and setting.le is None:

@@ -15,7 +15,7 @@ from phrasescore.errors import ArgumentError
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import preset_names
 from phrasescore.settings.kinds import KINDS
-from phrasescore.settings.training import FineTuning, NewNetwork, Shortlists, UnfinishedRun
+from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists, UnfinishedRun
 
 _logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 @options.file("--source", "The sentences, one per line.")
 @options.files("--references", "Their translations; NAME for NAME0, NAME1, ...")
 @options.file("--weights", "A file of all features' weights, or a moses.ini.")
-@from_settings.of(FineTuning, only=_OF_FINE_TUNING)
+@from_settings.of(ListTraining, only=_OF_FINE_TUNING)
 @from_settings.of(Shortlists)
 @from_settings.of(UnfinishedRun)
 @heading("Speed")
@@ -116,7 +116,7 @@ def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
     from phrasescore.workflows.fine_tune import fine_tune
 
     own = {*_OF_LISTS, "kind", "output", "alignments"}
-    allowed = own | names_of(FineTuning, UnfinishedRun) | {"objective", "device", "threads"}
+    allowed = own | names_of(ListTraining, UnfinishedRun) | {"objective", "device", "threads"}
     reason = "not with --objective xbleu, which trains a network on from lists"
     options.refuse_others(ctx, allowed, reason)
     for name in _OF_LISTS:
@@ -125,7 +125,7 @@ def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
             raise click.UsageError(f"--objective xbleu needs --{flag}")
     done = fine_tune(
         **{name: given[name] for name in own},
-        settings=take(FineTuning, given),
+        settings=take(ListTraining, given),
         state=given["state"],
         compute=given["compute"],
         progress=show_progress,

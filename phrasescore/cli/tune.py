@@ -17,8 +17,8 @@ from phrasescore.settings.tuning import (
     ListTuningFiles,
     RoundTuning,
     RoundTuningFiles,
-    Tuning,
     TuningFiles,
+    TuningMethod,
 )
 from phrasescore.workflows.search_settings import SearchSettings
 from tuning.settings import METRICS
@@ -69,10 +69,10 @@ def _parse_metrics(
     "--ifile", "Start weights as mert has them (init.opt): numbers in the order of --features."
 )
 @from_settings.of(
-    Tuning, metrics={"multiple": True, "default": ("bleu",), "callback": _parse_metrics}
+    TuningMethod, metrics={"multiple": True, "default": ("bleu",), "callback": _parse_metrics}
 )
-@from_settings.of(ListTuning, without=names_of(Tuning))
-@from_settings.of(RoundTuning, without=names_of(Tuning))
+@from_settings.of(ListTuning, without=names_of(TuningMethod))
+@from_settings.of(RoundTuning, without=names_of(TuningMethod))
 @from_settings.of(TuningFiles)
 @from_settings.of(ListTuningFiles, without=names_of(TuningFiles))
 @from_settings.of(RoundTuningFiles, without=names_of(TuningFiles))

@@ -80,7 +80,7 @@ class Shortlists(Settings, heading="Input"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FineTuning(TrainingChanges):
+class ListTraining(TrainingChanges):
     """How `fine_tune` trains a network on n-best lists."""
 
     feature: Annotated[

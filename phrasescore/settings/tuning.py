@@ -11,7 +11,7 @@ from tuning.settings import METRICS, MethodName, MetricName, ReferenceLength
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tuning(Settings, heading="Method"):
+class TuningMethod(Settings, heading="Method"):
     """The method and the metric of tuning."""
 
     method: Annotated[
@@ -71,7 +71,7 @@ class Tuning(Settings, heading="Method"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListTuning(Tuning):
+class ListTuning(TuningMethod):
     """How `tune` finds weights on given n-best lists."""
 
     replicas: Annotated[
@@ -92,7 +92,7 @@ class ListTuning(Tuning):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundTuning(Tuning, FeedForwardScoring, heading="Rounds with a decoder"):
+class RoundTuning(TuningMethod, FeedForwardScoring, heading="Rounds with a decoder"):
     """How `tune_with_decoder` finds weights in rounds; second names are those of mert-moses.pl."""
 
     iterations: Annotated[

@@ -106,9 +106,8 @@ class EmbeddedSearch:
         check_weights({**weights, **ranking}, weights_path or self._ini_path)
         engine, settings, threads = self._engine, self._settings, 1
         if engine.engine == "ray":
-            settings = replace(
-                settings, device=replace(engine, device=settings.device).on_workers().device
-            )
+            device = replace(engine, device=settings.device).on_workers().device
+            settings = replace(settings, device=device)
         else:
             processes = min(usable_threads(engine.workers), max(1, len(sentences)))
             engine = Compute(engine="here" if processes == 1 else "processes", workers=processes)

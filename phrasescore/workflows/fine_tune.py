@@ -17,7 +17,7 @@ from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import fine_tuning_settings
-from phrasescore.settings.training import FineTuning, UnfinishedRun
+from phrasescore.settings.training import ListTraining, UnfinishedRun
 from phrasescore.training.expected_bleu import ExpectedBleu, ListRun
 from phrasescore.training.ranks import device_of_rank
 from phrasescore.training.run_folder import RunFolder
@@ -40,7 +40,7 @@ def fine_tune(
     *,
     alignments: StrPath | None = None,
     kind: str | None = None,
-    settings: FineTuning = FineTuning(),
+    settings: ListTraining = ListTraining(),
     state: UnfinishedRun = UnfinishedRun(),
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,

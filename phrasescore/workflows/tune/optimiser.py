@@ -10,7 +10,7 @@ from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.evaluation.plugin_metric import PluginMetric, find_metric, known_metrics
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.records import FeatureLabel
-from phrasescore.settings.tuning import Tuning
+from phrasescore.settings.tuning import TuningMethod
 from phrasescore.signals import catching_signals, raise_signal
 from tuning.bleu import Bleu
 from tuning.chrf import Chrf
@@ -30,7 +30,7 @@ class Optimiser:
     interrupts it.
     """
 
-    tuning: Tuning
+    tuning: TuningMethod
     # None for all cores.
     threads: int | None = None
     # Gets a line for each step.

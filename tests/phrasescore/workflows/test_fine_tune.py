@@ -18,7 +18,7 @@ from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import fine_tuning_settings
 from phrasescore.settings.networks import FINE_TUNING
-from phrasescore.settings.training import FineTuning
+from phrasescore.settings.training import ListTraining
 from phrasescore.training.draw import Permutation
 from phrasescore.training.expected_bleu import ExpectedBleu, ExpectedBleuLoop
 from phrasescore.training.loop import TrainingProgress
@@ -294,7 +294,7 @@ def test_lists_of_several_files_follow_one_another(tmp_path: Path) -> None:
     done = phrasescore.fine_tune(
         *(task.model, [task.lists, second], task.source, [task.references], task.weights),
         tmp_path / "parts",
-        settings=FineTuning(feature="Network0", changes=SMALL, updates=2),
+        settings=ListTraining(feature="Network0", changes=SMALL, updates=2),
         compute=Compute(threads=1),
     )
     assert [point.expected_bleu for point in done.record.curve] == [

@@ -18,7 +18,7 @@ from phrasescore.records import HypothesisList
 from phrasescore.report.model_summary import model_report
 from phrasescore.report.sentences import attention_weights
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.training import FineTuning, NewNetwork, Shortlists
+from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists
 from phrasescore.training.stores import PairStore
 from phrasescore.workflows.fine_tune import fine_tune
 from tests.reference_subwords import COUNTS
@@ -335,7 +335,7 @@ def test_a_network_of_pieces_learns_from_lists(
         source=texts[0],
         references=[texts[1]],
         weights=tmp_path / "weights",
-        settings=FineTuning(updates=3),
+        settings=ListTraining(updates=3),
         compute=CPU,
     )
     assert done.record.updates == 3
