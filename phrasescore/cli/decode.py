@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from moses_integration.decoder.moses import NbestRequest
 from phrasescore.cli import from_settings, options
 from phrasescore.cli.from_settings import take
 from phrasescore.cli.progress import show_progress
@@ -86,6 +85,7 @@ def decode(**given: Any) -> None:
     The translations come in the order of the text, one per line; an empty line stays one. Markup
     and factors are refused: '<', '>' and '|' are to be escaped, as Moses' tokenizer does.
     """
+    from moses_integration.decoder.moses import NbestRequest
     from phrasescore.workflows.decode import decode as run
 
     engine = Compute(**{name: given.pop(name) for name in _OF_ENGINE})

@@ -9,7 +9,6 @@ from moses_integration.decoder.search_limits import ALGORITHMS
 from moses_integration.decoder.search_limits import LIMITS as ALL_LIMITS
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.features import check_feed_forward
-from phrasescore.io.output import optional_path
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
 from phrasescore.settings.declaration import option
@@ -185,7 +184,7 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
             if config.kind != name:
                 problem = f"expected a model of kind {name}, found one of {config.kind}"
                 raise ModelError(f"{model}: {problem}")
-        backoff = optional_path(self.backoff_lm)
+        backoff = None if self.backoff_lm is None else os.fspath(self.backoff_lm)
         check_feed_forward(configs, backoff, unnormalized=self.unnormalized)
         if backoff is not None and not os.path.exists(backoff):
             raise DataError(backoff, None, "cannot open: No such file or directory")
@@ -233,6 +232,7 @@ def load_networks(settings: SearchSettings, threads: int) -> "list[StatefulFeatu
     from phrasescore.devices import choose_device
     from phrasescore.features.cslm import SearchCslm
     from phrasescore.features.joint import SearchJoint
+    from phrasescore.io.output import optional_path
     from phrasescore.language_models.word_scorer import CslmOptions
     from phrasescore.models.checkpoint import load_checkpoint
 
