@@ -10,7 +10,7 @@ from phrasescore.settings.declaration import Settings, option
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingChanges(Settings, heading="Training"):
-    """Changes to the settings of a run; None keeps a setting."""
+    """Changes to the settings of a run, which check the ranges; None keeps a setting."""
 
     changes: Annotated[
         Sequence[str],
@@ -21,11 +21,9 @@ class TrainingChanges(Settings, heading="Training"):
         ),
     ] = ()
     updates: Annotated[int | None, option("Stop after this many batches.", ge=1)] = None
-    epochs: Annotated[float | None, option("Stop after this many passes over the pairs.", ge=0)] = (
-        None
-    )
+    epochs: Annotated[float | None, option("Stop after this many passes over the pairs.")] = None
     minutes: Annotated[
-        float | None, option("Stop after this many minutes, all resumptions counted.", ge=0)
+        float | None, option("Stop after this many minutes, all resumptions counted.")
     ] = None
     seed: Annotated[
         int | None,
