@@ -34,8 +34,7 @@ _KINDS: dict[str, ColumnKind] = {
 def option(flags: str, text: str, **settings: Any) -> Decorator:
     """Return an option that shows its default.
 
-    :param flags: with spaces between them; the parameter's name at the end, where it is another.
-    :param settings: as `click.option` takes them.
+    :param flags: separated by spaces; the parameter's name comes last if it differs.
     """
     kind = {"cls": SubjectOption, "show_default": True}
     return click.option(*flags.split(), help=text, **{**kind, **settings})
@@ -109,10 +108,9 @@ def given_flags(ctx: click.Context) -> dict[str, str]:
 
 
 def refuse_others(ctx: click.Context, allowed: Collection[str], reason: str) -> None:
-    """Refuse parameters on the command line that have no effect, of which others decide.
+    """Refuse parameters on the command line that have no effect, for a reason.
 
     :param reason: such as "only with --decoder".
-    :raises click.UsageError: naming all of them.
     """
     others = [shown for name, shown in given_flags(ctx).items() if name not in allowed]
     if others:
@@ -136,10 +134,7 @@ def take_columns(ctx: click.Context, given: dict[str, Any]) -> list[ColumnSpec]:
 
 
 def column_spec(param: str, value: str) -> ColumnSpec:
-    """Return a column as the value of an option asks for it.
-
-    :param param: the parameter, such as ``features``.
-    """
+    """Return the column that the value of a parameter, such as ``features``, asks for."""
     if param == "named_scores":
         path, _, name = value.rpartition("=")
         return ColumnSpec("scores", path, name=name)
@@ -150,24 +145,19 @@ def column_spec(param: str, value: str) -> ColumnSpec:
 def check_features(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Check the form of some NAME[@N]; the library checks the names.
-
-    :raises click.BadParameter: at the first of another form.
-    """
+    """Check the form of values NAME[@N]; the library checks the names."""
     for value in values:
         if re.fullmatch("[^@]+(@[1-9][0-9]{0,8})?", value) is None:
-            problem = f"expected the number of a --model after '@', from 1, got {value!r}"
-            raise click.BadParameter(problem, ctx, param)
+            raise click.BadParameter(
+                f"expected the number of a --model after '@', from 1, got {value!r}", ctx, param
+            )
     return values
 
 
 def check_named_scores(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Check the form of some FILE=NAME; the library checks the names.
-
-    :raises click.BadParameter: at the first of another form.
-    """
+    """Check the form of values FILE=NAME; the library checks the names."""
     for value in values:
         if re.fullmatch(".+=.+", value) is None:
             raise click.BadParameter(f"expected FILE=NAME, got {value!r}", ctx, param)

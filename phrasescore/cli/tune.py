@@ -214,7 +214,7 @@ def _search_settings(flags: str) -> SearchSettings:
         if flag.partition("=")[0] in ("--config", "-f", "--help", "-h"):
             raise click.UsageError(f"--decoder-flags: expected options of a search, found {flag}")
     with decode.make_context("--decoder-flags", [*words, "--config", "-", "--", "-"]) as context:
-        settings = SearchSettings(**options.arguments_of(SearchSettings, context.params))
+        settings = take(SearchSettings, dict(context.params))
         for param in decode.params:
             name = param.name or ""
             is_set = name in context.params.keys() - {"source", "config"}
