@@ -108,7 +108,7 @@ class TrainingLoop:
             )
         if self.state.batch >= self._draw.batches_per_epoch:
             raise ModelError(
-                f"{folder.path}: cannot go on from this state: an epoch of these pairs has no "
+                f"{folder.path}: cannot continue from this state: an epoch of these pairs has no "
                 f"batch {self.state.batch}"
             )
         self.state.world_size = ranks.size

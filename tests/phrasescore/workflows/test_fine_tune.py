@@ -260,7 +260,7 @@ def test_a_run_is_resumed_with_its_lists_alone(
     kill_at(1)
     with pytest.raises(KilledError):
         fine_tune(task, "lstm")
-    with pytest.raises(PhrasescoreError, match="an unfinished run; go on with it by --resume"):
+    with pytest.raises(PhrasescoreError, match="an unfinished run; continue it with --resume"):
         fine_tune(task, "lstm")
     with pytest.raises(PhrasescoreError, match="was started with another likelihood"):
         fine_tune(task, "lstm", resume=True, likelihood=0.2)
