@@ -11,7 +11,6 @@ from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.features.neural import NeuralScore
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
-from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import HypothesisList, PhrasePair
 from phrasescore.settings.compute import Compute
 from phrasescore.workflows.text_checks import known_words, unknown_words_of
@@ -83,7 +82,7 @@ class ScoringModel:
         if isinstance(pairs, PhrasePair):
             raise TypeError(f"expected a list of pairs, got the pair {pairs}")
         phrases = (PhrasePair(*pair) for pair in pairs)
-        if isinstance(self._checkpoint.model, EncoderDecoder):
+        if self._checkpoint.config.network.scores_phrases:
             with torch_threads(1):  # scoring has threads of its own
                 if self._pairs is None:
                     self._pairs = NeuralScore(
