@@ -26,10 +26,10 @@ from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.networks import TrainingConfig
 from phrasescore.signals import catching_signals
-from phrasescore.training.draw import Draw, Store, held_out_size, mix, stream_key
 from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run_folder import RunFolder
+from phrasescore.training.stores import Draw, Store, held_out_size, mix, stream_key
 
 # Batches that are read ahead.
 _LOOKAHEAD = 4
