@@ -97,7 +97,6 @@ class EmbeddedSearch:
         :param weights: the weights of the first translation.
         :param closed: descriptors that forked processes close, such as a lock's.
         :param weights_path: the origin of the weights, for messages.
-        :raises DataError: if all translations have the same score under the weights.
         """
         own = {name: weights[name] for name in weights if name in self.ini_features}
         # Report errors before the long work.

@@ -152,7 +152,7 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
         ("--features features --scores scores --metric chrf", "--metric and --reference-length go"),
         ("nbest --references reference --ifile init.opt", "--ifile goes with --feat"),
         ("nbest --references reference --weights weights --resume", "--resume: only with --decode"),
-        ("nbest --nbest 5 --working-dir x", "--working-dir, --nbest-size: only with"),
+        ("nbest --nbest 5 --working-dir x", "--nbest-size, --working-dir: only with"),
         ("nbest --metric bleu=0", "expected a metric once, as bleu or bleu=0.5, got 'bl"),
         ("nbest --metric bleu --metric bleu=2", "expected a metric once, as bleu"),
         ("--decoder moses --references reference", "--decoder needs --source"),
