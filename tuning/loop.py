@@ -32,8 +32,7 @@ from phrasescore.records import WeightPair, Weights
 from tuning.methods import Tuned
 from tuning.metric import Metric
 from tuning.ngrams import Integers
-from tuning.pool import Pool, Vector, union
-from tuning.weights import named_weights, weights_between, weights_vector
+from tuning.pool import Pool, Vector, named_weights, union, weights_between, weights_vector
 
 # The smallest gain on the pool, of a metric from 0 to 1, that is worth another round: 0.01 BLEU.
 SMALLEST_GAIN = 1e-4

@@ -31,7 +31,7 @@ _MOST_HALVINGS = 20
 class _Groups(NamedTuple):
     """The hypotheses of each segment grouped by statistics, so with the same gain."""
 
-    # (hypotheses,): the index of each one's group within the segment.
+    # (hypotheses,): each one's group within the segment.
     indices: Integers
     # (groups, num_stats), and where each segment's groups begin: (segments + 1,).
     stats: Statistics
@@ -67,8 +67,7 @@ class _Mira:
         self._groups = _group(problem.pool)
         self._corpus = _Corpus(problem.pool, problem.metric, problem.settings.decay)
         self._weights = problem.start * scale * self._units
-        self._total = np.zeros(len(self._weights))
-        self._count = 0
+        self._restart_average()
 
     def average(self) -> Vector:
         """Return the average of the weights after each segment so far.
@@ -87,6 +86,9 @@ class _Mira:
         """
         self._weights = self._weights / 2
         self._scale /= 2
+        self._restart_average()
+
+    def _restart_average(self) -> None:
         self._total = np.zeros(len(self._weights))
         self._count = 0
 

@@ -37,7 +37,7 @@ from phrasescore.workflows.text_checks import (
 )
 from phrasescore.workflows.tune.pooling import some_names
 from tuning.bleu import Bleu, sentence_bleu
-from tuning.weights import weights_vector
+from tuning.pool import weights_vector
 
 _logger = logging.getLogger(__name__)
 

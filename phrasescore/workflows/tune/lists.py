@@ -31,12 +31,11 @@ from phrasescore.workflows.tune.outcome import OutputFiles, write_ini
 from phrasescore.workflows.tune.pooling import ListReader, read_extracted, some_names
 from phrasescore.workflows.tune.report import feature_rows, with_contributions
 from tuning.bleu import CorpusBleu
-from tuning.cross_validation import cross_validate as validate
 from tuning.methods import Tuned, load_method
+from tuning.methods import cross_validate as validate
 from tuning.metric import Metric
-from tuning.pool import Pool, Vector
+from tuning.pool import Pool, Vector, named_weights, weights_vector
 from tuning.settings import METHODS, ReferenceLength
-from tuning.weights import named_weights, weights_vector
 
 _logger = logging.getLogger(__name__)
 

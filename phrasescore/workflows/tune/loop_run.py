@@ -20,7 +20,7 @@ from phrasescore.workflows.tune.report import feature_rows, with_contributions
 from phrasescore.workflows.tune.rounds import Rounds
 from phrasescore.workflows.tune.state import INI, read_decisions, write_rounds
 from tuning.loop import LoopResult, TuningLoop
-from tuning.weights import weights_vector
+from tuning.pool import weights_vector
 
 _logger = logging.getLogger(__name__)
 
