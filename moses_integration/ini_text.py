@@ -23,6 +23,9 @@ _PATH = re.compile(r"(?<=[ \t]path=)[^ \t\r#]+")
 _OLD_SECTIONS = ("ttable-file", "lmodel-file", "distortion-file", "generation-file")
 _WEIGHT_FILE = "weight-file"
 _NEW_WEIGHT_SECTIONS = (_WEIGHT_FILE, "weight-add", "weight-overwrite")
+_WEIGHT_SECTIONS = ("weight-add", "weight")
+# Values that Moses reads as true (moses/Util.cpp, Scan<bool>).
+TRUE_VALUES = ("yes", "y", "true", "1")
 
 
 class IniLine(NamedTuple):
@@ -159,6 +162,61 @@ class IniText:
             self.lines.insert(ends[section], lines[section])
         self.features = self.read_features()
         return name
+
+    def latest_weight_lines(self) -> dict[str, IniLine]:
+        """Return the last line of each name, which is the one that Moses uses."""
+        return {
+            name.removesuffix("="): line
+            for line in self._weight_lines()
+            if (name := line.words[0].group()).endswith("=")
+        }
+
+    def _weight_lines(self) -> list[IniLine]:
+        """Return the lines of weights, [weight-add] first (Parameter.cpp, CreateWeightsMap)."""
+        lines = [line for line in self.content_lines() if line.section in _WEIGHT_SECTIONS]
+        return sorted(lines, key=lambda line: _WEIGHT_SECTIONS.index(line.section))
+
+    def shown_components(self, name: str, num_weights: int) -> tuple[bool, ...]:
+        """Return which components of a feature, or of sparse weights, n-best lists show."""
+        feature = self._feature(name)
+        if feature is None:
+            return (True,) * num_weights
+        tuneable = (dict(feature.arguments).get("tuneable") or "true").lower() in TRUE_VALUES
+        if feature.kind == "UnknownWordPenalty" or not tuneable:
+            return (False,) * num_weights
+        components = self._tuneable_components(feature, num_weights)
+        if components is None:
+            return (True,) * num_weights
+        return tuple(component.lower() in TRUE_VALUES for component in components.split(","))
+
+    def _feature(self, name: str) -> IniFeature | None:
+        return next((feature for feature in self.features if feature.name == name), None)
+
+    def _tuneable_components(self, feature: IniFeature, num_features: int) -> str | None:
+        """Return tuneable-components=, one truth value per score; None if it is missing."""
+        value = dict(feature.arguments).get("tuneable-components")
+        if value is None or len(value.split(",")) == num_features:
+            return value
+        problem = f"expected {num_features} values in tuneable-components=, found {shorten(value)}"
+        raise self.error(feature.line, feature.name, problem)
+
+    def _set_arguments(self, line: IniLine, values: dict[str, str]) -> None:
+        missing = dict(values)
+        edits = []
+        for word in line.words[1:]:
+            key, _ = split_argument(word.group())
+            if key in values:
+                edits.append((word.start() + len(key) + 1, word.end(), missing.pop(key)))
+        end = line.words[-1].end()
+        edits.extend((end, end, f" {key}={value}") for key, value in missing.items())
+        self._edit(line, edits)
+
+    def _edit(self, line: IniLine, edits: list[tuple[int, int, str]]) -> None:
+        """Replace parts of a line: (start, end, new text)."""
+        text = self.lines[line.place]
+        for start, stop, value in sorted(edits, key=lambda edit: edit[0], reverse=True):
+            text = text[:start] + value + text[stop:]
+        self.lines[line.place] = text
 
     def error(self, line: IniLine, name: str, problem: str) -> ConfigError:
         """Return an error about one line."""

@@ -1,6 +1,6 @@
 """Read Moses' text phrase tables in blocks or line by line, and add scores to them.
 
-:mod:`moses_integration.table_line` describes the lines.
+Lexical translation tables are read, too. :mod:`moses_integration.table_line` describes the lines.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from moses_integration.nbest import parse_number
 from moses_integration.table_line import (
     HIGHEST_LOG,
     check_no_rules,
@@ -21,7 +22,7 @@ from moses_integration.table_line import (
 )
 from phrasescore.errors import DataError
 from phrasescore.io.kernel_cache import kept_njit
-from phrasescore.io.text import count_lines, read_blocks
+from phrasescore.io.text import count_lines, decode, read_blocks, read_lines, shorten
 from phrasescore.records import PhraseBlock, PhrasePair
 
 _NEWLINE = 10
@@ -262,3 +263,25 @@ def _copy_phrases(data, phrases, offset, text, spans):  # type: ignore[no-untype
                 text[offset] = data[position]
                 offset += 1
             spans[line, side + 1] = offset
+
+
+def read_lexicon(path: str) -> Iterator[tuple[str, str, float]]:
+    """Yield (predicted word, given word, probability) of each line of a lexical table, lazily.
+
+    ``lex.f2e`` and ``lex.e2f`` of Moses' train-model.perl have lines ``word word probability`` with
+    p(first word | second word), to 7 decimals, for words that were aligned in training; ``NULL``
+    stands for no word. Moses calls the source f and the target e: lines of ``lex.f2e`` are ``target
+    source p(target | source)`` (scripts/training/LexicalTranslationModel.pm).
+    """
+    for number, raw in enumerate(read_lines(path), start=1):
+        fields = raw.removesuffix(b"\r").split(b" ")
+        if len(fields) != 3 or not (fields[0] and fields[1]):
+            problem = f"expected 'word word probability', found {shorten(raw)}"
+            raise DataError(path, number, problem)
+        probability = parse_number(fields[2], path, number)
+        if not 0 <= probability <= 1:
+            problem = f"expected a probability from 0 to 1, found {shorten(fields[2])}"
+            raise DataError(path, number, problem)
+        text = decode(path, number, raw)
+        predicted, given, _ = text.split(" ")
+        yield predicted, given, probability

@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.io.kernel_cache import kept_njit
+from phrasescore.io import hashing
+from phrasescore.io.hashing import combine
+from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
 from phrasescore.records import FeatureLabel, Weights
 from tuning.metric import Metric, Statistics
 from tuning.ngrams import Integers
@@ -16,6 +19,8 @@ from tuning.ngrams import Integers
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+
+drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 
 # The largest absolute feature value (Moses' are float32): squares of sums stay finite.
 _LARGEST = 1e39
@@ -197,14 +202,9 @@ def _first_of_equals(segments: Integers, *tables: Matrix) -> Integers:
 
 @kept_njit()
 def _hash_rows(table: Any, hashes: Any) -> None:
-    """Mix rows into their hashes with splitmix64 (Steele et al., 2014)."""
-    factor, shift = np.uint64(0xBF58476D1CE4E5B9), np.uint64(29)
     for row in range(len(table)):
-        mixed = hashes[row]
         for column in range(table.shape[1]):
-            mixed = (mixed ^ table[row, column]) * factor  # modulo 2^64
-            mixed ^= mixed >> shift
-        hashes[row] = mixed
+            hashes[row] = combine(hashes[row], table[row, column])
 
 
 @kept_njit()

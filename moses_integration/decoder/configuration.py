@@ -11,8 +11,7 @@ from moses_integration.decoder.language_model import read_arpa_order
 from moses_integration.decoder.search_limits import SearchLimits
 from moses_integration.ini_text import IniFeature, IniLine
 from moses_integration.moses_ini import CONVERTERS, MosesIni
-from moses_integration.weight_lines import format_weight
-from moses_integration.weights import LARGEST_WEIGHT
+from moses_integration.weight_lines import LARGEST_WEIGHT, format_weight
 from phrasescore.errors import ConfigError, DataError, shown_path
 from phrasescore.io.text import open_input, shorten
 from phrasescore.records import Weights

@@ -5,8 +5,7 @@ import logging
 from typing import Any
 
 from moses_integration.decoder.search_limits import ALGORITHMS, LIMITS, SearchLimits, limit_values
-from moses_integration.ini_text import IniLine, IniText
-from moses_integration.ini_weights import TRUE_VALUES
+from moses_integration.ini_text import TRUE_VALUES, IniLine, IniText
 from moses_integration.moses_ini import is_phrase_table
 from phrasescore.errors import shown_path
 from phrasescore.io.text import shorten

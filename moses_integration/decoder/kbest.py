@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from moses_integration.decoder.ngram_table import KERNEL
-from moses_integration.decoder.search_tables import mix
+from phrasescore.io.hashing import mix
 
 
 class Lattice(NamedTuple):

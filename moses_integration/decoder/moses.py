@@ -25,8 +25,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weight_lines import format_weight
-from moses_integration.weights import write_weights
+from moses_integration.weight_lines import format_weight, write_weights
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.output import open_output
 from phrasescore.io.text import read_blocks, read_lines

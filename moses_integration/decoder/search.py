@@ -24,9 +24,8 @@ from moses_integration.decoder.ngram_table import (
     score_next,
     score_word,
 )
-from moses_integration.decoder.options import OptionTable, SentenceOptions
+from moses_integration.decoder.options import OptionTable, SentenceOptions, make_sentence
 from moses_integration.decoder.search_kernels import NUM_ORIENTATIONS, find_orientation
-from moses_integration.decoder.sentence import make_sentence
 from moses_integration.decoder.stack_search import StackSearch
 from moses_integration.decoder.stateful import (
     DEFAULT_BUFFER_SIZE,
@@ -119,9 +118,7 @@ class StackDecoder:
         sentence = make_sentence(options, self._configuration, tables, keep_words=keep_words)
         affiliations = self._table.affiliations(options) if self.buffers else None
         aligned = None if affiliations is None else AlignedWords(tokens, affiliations)
-        stacks = StackSearch(
-            sentence, tables, search, self.buffers, keep_arcs=nbest > 1, aligned=aligned
-        )
+        stacks = StackSearch(sentence, search, self.buffers, keep_arcs=nbest > 1, aligned=aligned)
         lattice = stacks.run()
         if lattice.goal < 0:
             return self._empty(-np.inf, [0.0] * len(self.buffers))

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from moses_integration.decoder.cube_pruning import expand_cubes, make_cubes
 from moses_integration.decoder.kbest import Lattice
 from moses_integration.decoder.ngram_table import BEGIN
-from moses_integration.decoder.options import ranges
+from moses_integration.decoder.options import Sentence, ranges
 from moses_integration.decoder.search_kernels import (
     BLOCK_COLUMNS,
     describe_coverage,
@@ -21,6 +20,7 @@ from moses_integration.decoder.search_kernels import (
 )
 from moses_integration.decoder.search_limits import SearchLimits
 from moses_integration.decoder.search_tables import (
+    SearchTables,
     add_row,
     grow,
     make_arcs,
@@ -30,8 +30,14 @@ from moses_integration.decoder.search_tables import (
     make_pool,
     make_states,
 )
-from moses_integration.decoder.sentence import Sentence
-from moses_integration.decoder.stack_kernels import Limits, expand, prune, recombine
+from moses_integration.decoder.stack_kernels import (
+    Limits,
+    expand,
+    expand_cubes,
+    make_cubes,
+    prune,
+    recombine,
+)
 from moses_integration.decoder.stateful import AlignedWords, RequestBuffer, Requests
 
 # Initial numbers of rows, enough for a sentence of about ten words.
@@ -43,7 +49,6 @@ _CANDIDATES = 10
 class StackSearch:
     """The search of one sentence.
 
-    :param tables: the language model's NgramTables.
     :param buffers: other features and their weights.
     :param keep_arcs: whether to keep recombined hypotheses, for n-best lists.
     :param aligned: the affiliations of the options' words.
@@ -52,15 +57,13 @@ class StackSearch:
     def __init__(
         self,
         sentence: Sentence,
-        tables: Any,
         limits: SearchLimits,
         buffers: Sequence[tuple[RequestBuffer, float]] = (),
         *,
         keep_arcs: bool,
         aligned: AlignedWords | None = None,
     ) -> None:
-        self._sentence, self._tables = sentence, tables
-        self._aligned = aligned
+        self._sentence, self._aligned = sentence, aligned
         self._buffers, self._limits = buffers, limits
         self._last = Limits(limits.stack_size, limits.beam_width, keep_arcs, by_request=False)
         self._first = self._last
@@ -68,13 +71,16 @@ class StackSearch:
             self._first = self._last._replace(
                 stack_size=_CANDIDATES * limits.stack_size, by_request=True
             )
-        self._width = max([tables.order - 1, 1, *(buffer.feature.context for buffer, _ in buffers)])
-        self._coverages = make_coverages(_FEW, sentence.length)
-        self._states = make_states(_MANY, self._width)
-        self._memo = make_memo(2 * _MANY)
-        self._pool = make_pool(1 << max(2 * self._first.stack_size, 512).bit_length())
-        self._arcs = make_arcs(_MANY if keep_arcs else 1)
-        self._hypotheses = make_hypotheses(_FEW, sentence.length)
+        order = sentence.ngrams.order
+        self._width = max([order - 1, 1, *(buffer.feature.context for buffer, _ in buffers)])
+        self._tables = SearchTables(
+            make_hypotheses(_FEW, sentence.length),
+            make_coverages(_FEW, sentence.length),
+            make_states(_MANY, self._width),
+            make_memo(_MANY),
+            make_pool(1 << max(2 * self._first.stack_size, 512).bit_length()),
+            make_arcs(_MANY if keep_arcs else 1),
+        )
         # Target, loss, parent and option of the arcs into each stack.
         self._kept_arcs = [(np.empty(0, np.int32), np.empty(0), *np.empty((2, 0), np.int32))]
         longest = int(np.diff(sentence.offsets).max(initial=0))
@@ -96,80 +102,82 @@ class StackSearch:
                 self._expand(blocks)
             if self._buffers:
                 self._score_requests()
-            prune(self._pool, self._arcs, self._last)
+            prune(self._tables.pool, self._tables.arcs, self._last)
             self._store(stack)
         return self._lattice()
 
     def _add_empty_hypothesis(self) -> None:
-        coverages, hypotheses = self._coverages, self._hypotheses
+        hypotheses, coverages, states, *_ = self._tables
         add_row(coverages, coverages.keys[0])
         describe_coverage(self._sentence, coverages, 0)
         state = np.full(self._width + 1, -1, np.int32)
-        state[-1] = min(1, self._tables.order - 1)
+        state[-1] = min(1, self._sentence.ngrams.order - 1)
         if state[-1] or self._sentence.keep_words:
             state[0] = BEGIN
-        add_row(self._states, state)
+        add_row(states, state)
         hypotheses.stacks[1] = 1
         hypotheses.score[0], hypotheses.parent[0], hypotheses.option[0] = 0.0, -1, -1
         hypotheses.coverage[0] = hypotheses.state[0] = 0
 
     def _blocks(self, stack: int) -> Any:
         blocks = np.empty((0, BLOCK_COLUMNS), np.int32)
-        sentence, hypotheses = self._sentence, self._hypotheses
-        count = list_blocks(sentence, hypotheses, self._coverages, stack, blocks, False)
+        count = list_blocks(self._sentence, self._tables, stack, blocks, False)
         blocks = np.empty((count, BLOCK_COLUMNS), np.int32)
         # One extra row: a coverage is written before it is known to be new.
-        self._coverages = grow(self._coverages, int(self._coverages.count[0]) + count + 1)
-        list_blocks(sentence, hypotheses, self._coverages, stack, blocks, True)
+        coverages = self._tables.coverages
+        coverages = grow(coverages, int(coverages.count[0]) + count + 1)
+        self._tables = self._tables._replace(coverages=coverages)
+        list_blocks(self._sentence, self._tables, stack, blocks, True)
         # Start with the most promising block, so that bad extensions are rejected at once.
-        promise = self._hypotheses.score[blocks[:, 0]] + self._promise[blocks[:, 4]]
-        promise += self._coverages.future[blocks[:, 6]]
+        promise = self._tables.hypotheses.score[blocks[:, 0]] + self._promise[blocks[:, 4]]
+        promise += coverages.future[blocks[:, 6]]
         return blocks[np.argsort(-promise, kind="stable")]
 
     def _expand(self, blocks: Any) -> None:
         """Fill the pool; enlarge tables that are too small."""
         done = 0
         while done < len(blocks):
-            done = expand(*self._arrays(), self._first, blocks, done, self._scratch)
+            done = expand(self._sentence, self._tables, self._first, blocks, done, self._scratch)
             if done < len(blocks):
                 first, last, _, _, begin, end, _ = blocks[done]
                 self._make_room(int(last - first) * int(end - begin))
 
     def _expand_cubes(self, blocks: Any) -> None:
-        cubes = make_cubes(self._sentence, self._hypotheses, self._coverages, blocks)
+        cubes = make_cubes(self._sentence, self._tables, blocks)
         pops, diversity = self._limits.pop_limit, self._limits.diversity
         # Every extension taken makes room for two; with diversity it may be all of them.
         most = len(cubes.seen) if diversity else min(len(cubes.seen), len(blocks) + 2 * pops)
         self._make_room(most)
-        arrays = self._arrays()
-        expand_cubes(*arrays, self._first, blocks, cubes, pops, diversity, self._scratch)
-
-    def _arrays(self) -> tuple[Any, ...]:
-        """Return the first arguments of the kernels that expand blocks."""
-        tables = (self._sentence, self._tables, self._hypotheses, self._coverages)
-        return (*tables, self._states, self._memo, self._pool, self._arcs)
+        tables, scratch = self._tables, self._scratch
+        expand_cubes(self._sentence, tables, self._first, blocks, cubes, pops, diversity, scratch)
 
     def _make_room(self, extensions: int) -> None:
-        self._states = grow(self._states, int(self._states.count[0]) + extensions)
-        self._memo = grow(self._memo, (int(self._memo.count[0]) + extensions) * 4 // 3 + 4)
+        _, _, states, memo, pool, arcs = self._tables
         if self._first.keep_arcs:
-            self._arcs = grow(self._arcs, int(self._arcs.count[0]) + extensions)
+            arcs = grow(arcs, int(arcs.count[0]) + extensions)
         if self._first.stack_size == 0:
-            self._pool = grow(self._pool, int(self._pool.count[0]) + extensions)
+            pool = grow(pool, int(pool.count[0]) + extensions)
+        self._tables = self._tables._replace(
+            states=grow(states, int(states.count[0]) + extensions),
+            memo=grow(memo, int(memo.count[0]) + extensions),
+            pool=pool,
+            arcs=arcs,
+        )
 
     def _clear_pool(self) -> None:
-        self._pool.count[0] = self._arcs.count[0] = 0
-        self._pool.limits.fill(-np.inf)
-        self._pool.slots.fill(-1)
+        pool = self._tables.pool
+        pool.count[0] = self._tables.arcs.count[0] = 0
+        pool.limits.fill(-np.inf)
+        pool.slots.fill(-1)
 
     def _score_requests(self) -> None:
         """Add the scores of other features to the best candidates, and recombine them."""
-        pool, arcs = self._pool, self._arcs
+        hypotheses, coverages, _, _, pool, arcs = self._tables
         prune(pool, arcs, self._first)
         count, num_arcs = int(pool.count[0]), int(arcs.count[0])
         parents, options = pool.parent[:count], pool.option[:count]
-        complete = self._coverages.first_gap[pool.keys[:count, 0]] == self._sentence.length
-        keys = self._keys(self._hypotheses.state[parents], options, complete)
+        complete = coverages.first_gap[pool.keys[:count, 0]] == self._sentence.length
+        keys = self._keys(hypotheses.state[parents], options, complete)
         for buffer, _ in self._buffers:
             buffer.request(keys)
         added = -self._sentence.expected[options]
@@ -180,8 +188,8 @@ class StackSearch:
         if self._last.keep_arcs:
             # An arc has the same option after the same state as its target, so the same scores.
             arcs.score[:num_arcs] += added[arcs.target[:num_arcs]]
-            self._arcs = grow(arcs, num_arcs + count)
-        recombine(self._sentence, self._coverages, pool, self._arcs, self._last.keep_arcs)
+            self._tables = self._tables._replace(arcs=grow(arcs, num_arcs + count))
+        recombine(self._sentence, self._tables, self._last.keep_arcs)
 
     def _keys(self, states: Any, options: Any, complete: Any) -> Any:
         numbers = states.astype(np.int64) * len(self._sentence.score) + options
@@ -191,7 +199,7 @@ class StackSearch:
         """Return the requests that keys of :meth:`_keys` encode."""
         ends = keys % 2 == 1
         states, options = np.divmod(keys // 2, len(self._sentence.score))
-        histories = self._states.keys[states, :context][:, ::-1]
+        histories = self._tables.states.keys[states, :context][:, ::-1]
         begins, sizes = self._sentence.offsets[options], np.diff(self._sentence.offsets)[options]
         offsets = np.zeros(len(keys) + 1, np.int64)
         np.cumsum(sizes, out=offsets[1:])
@@ -203,22 +211,22 @@ class StackSearch:
 
     def _store(self, stack: int) -> None:
         """Store the pool as a stack, sorted by coverage, the best hypotheses first."""
-        pool, count = self._pool, int(self._pool.count[0])
-        begin = int(self._hypotheses.stacks[stack])
+        hypotheses, coverages, _, _, pool, arcs = self._tables
+        count, begin = int(pool.count[0]), int(hypotheses.stacks[stack])
         end = begin + count
-        self._hypotheses = grow(self._hypotheses, end)
-        hypotheses = self._hypotheses
+        hypotheses = grow(hypotheses, end)
+        self._tables = self._tables._replace(hypotheses=hypotheses)
         hypotheses.stacks[stack + 1] = end
         order = np.lexsort((-pool.score[:count], pool.keys[:count, 0]))
         coverage = pool.keys[order, 0]
-        hypotheses.score[begin:end] = pool.score[order] - self._coverages.future[coverage]
+        hypotheses.score[begin:end] = pool.score[order] - coverages.future[coverage]
         hypotheses.coverage[begin:end] = coverage
         hypotheses.parent[begin:end] = pool.parent[order]
         hypotheses.option[begin:end] = pool.option[order]
         hypotheses.state[begin:end] = pool.state[order]
         numbers = np.empty(count, np.int32)
         numbers[order] = np.arange(begin, end)
-        arcs, num_arcs = self._arcs, int(self._arcs.count[0])
+        num_arcs = int(arcs.count[0])
         rows = arcs.target[:num_arcs]
         # A hypothesis and its arc have the same coverage, so the same future estimate.
         loss = pool.score[rows] - arcs.score[:num_arcs]
@@ -226,7 +234,7 @@ class StackSearch:
         self._kept_arcs.append((numbers[rows], loss, parent, option))
 
     def _lattice(self) -> Lattice:
-        hypotheses, length = self._hypotheses, self._sentence.length
+        hypotheses, length = self._tables.hypotheses, self._sentence.length
         begin, end = int(hypotheses.stacks[length]), int(hypotheses.stacks[length + 1])
         target, loss, parent, option = map(np.concatenate, zip(*self._kept_arcs, strict=True))
         order = np.lexsort((loss, target))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from moses_integration.lexicon import read_lexicon
+from moses_integration.phrase_table import read_lexicon
 from phrasescore.arguments import flag
 from phrasescore.errors import ArgumentError
 from phrasescore.features import (

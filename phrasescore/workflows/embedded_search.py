@@ -10,9 +10,9 @@ from typing import Self
 
 from moses_integration.decoder.configuration import UNKNOWN_WORDS
 from moses_integration.decoder.moses import NbestRequest
-from moses_integration.decoder.source import MAX_WORDS, markup_of, read_source
 from moses_integration.ini_text import IniText
-from moses_integration.weights import check_weights
+from moses_integration.source_text import MAX_WORDS, markup_of, read_source
+from moses_integration.weight_lines import check_weights
 from phrasescore.config.settings import ALIGNED
 from phrasescore.devices import usable_threads
 from phrasescore.engines import EngineSettings, device_on, open_pool
@@ -72,7 +72,7 @@ class EmbeddedSearch:
         return [*self.ini_features, *self._settings.feature_names]
 
     def read_source(self, path: str) -> list[Sentence]:
-        """Return the words of each line of a text; see `moses_integration.decoder.source`."""
+        """Return the words of each line of a text; see `moses_integration.source_text`."""
         return read_source(path, MAX_WORDS, self._markup)
 
     def open(

@@ -9,15 +9,14 @@ from typing import Literal
 import numpy as np
 
 from moses_integration.ini_text import named_files
-from moses_integration.moses_ini import MosesIni
+from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights, weights_path
 from moses_integration.tuning_files import (
     read_start_weights,
     write_features,
     write_scores,
     write_start_weights,
 )
-from moses_integration.weight_lines import is_sparse
-from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
+from moses_integration.weight_lines import check_weights, is_sparse
 from phrasescore.arguments import check_at_least, check_sequences
 from phrasescore.errors import ArgumentError
 from phrasescore.evaluation.sentences import find_references

@@ -7,7 +7,6 @@ import pytest
 
 from moses_integration.decoder.search_tables import (
     add_row,
-    find_memo,
     find_row,
     grow,
     make_arcs,
@@ -17,6 +16,7 @@ from moses_integration.decoder.search_tables import (
     make_pool,
     make_states,
 )
+from phrasescore.io.hashing import find, mix
 
 ROWS = 8
 
@@ -51,14 +51,15 @@ def test_scores_of_the_end_that_were_not_asked_for_are_not_known() -> None:
 
 def test_the_memo_has_its_scores_when_there_are_more_of_them() -> None:
     memo = make_memo(ROWS)
-    for key in (5, 6 << 40, 7):
-        place = -1 - find_memo(memo, key)
-        memo.keys[place], memo.score[place], memo.state[place] = key, key / 2, key % 10
+    keys = [mix(np.uint64(number)) for number in (5, 6 << 40, 7)]
+    for number, key in enumerate(keys):
+        slot = -1 - find(memo.keys, key)
+        memo.keys[slot, 0], memo.values[slot, 1], memo.keys[slot, 2] = key, number / 2, number
     longer = grow(memo, 100)
-    for key in (5, 6 << 40, 7):
-        place = find_memo(longer, key)
-        assert (longer.score[place], longer.state[place]) == (key / 2, key % 10)
-    assert find_memo(longer, 8) < 0
+    for number, key in enumerate(keys):
+        slot = find(longer.keys, key)
+        assert (longer.values[slot, 1], longer.keys[slot, 2]) == (number / 2, number)
+    assert find(longer.keys, mix(np.uint64(8))) < 0
 
 
 @pytest.mark.parametrize("table", [make_arcs(ROWS), make_hypotheses(ROWS, 3)])
