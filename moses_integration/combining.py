@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from moses_integration.nbest import NbestList, split_feature
-from moses_integration.nbest_lines import format_features
+from moses_integration.nbest import NbestList
+from moses_integration.nbest_lines import format_features, split_feature
 from moses_integration.reranking import totals, with_total
 from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError

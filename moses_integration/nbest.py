@@ -19,33 +19,36 @@ of a sentence stand together, and ids rise. A line is valid if Moses' own tuning
 Values are natural logarithms, written as they are (a phrase table holds ``exp`` of them).
 """
 
-import math
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, pairwise
 from typing import NamedTuple
 
-from phrasescore.errors import DataError
-from phrasescore.io.text import (
-    NUMBER,
-    decode,
-    read_blocks,
-    shorten,
-    split_block,
-    split_words,
+import numpy as np
+from numpy.typing import NDArray
+
+from moses_integration.nbest_kernels import insert_texts, number_texts, scan_lines
+from moses_integration.nbest_lines import (
+    feature_span,
+    feature_style,
+    parse_features,
+    parse_id,
+    parse_total,
+    remove_features,
+    too_few_fields,
 )
+from phrasescore.errors import DataError
+from phrasescore.io.text import decode, read_blocks, split_words
 
-_VALUE = re.compile(NUMBER.encode())
-# The largest float32.
-LARGEST_VALUE = 3.4028234663852886e38
-# The usual form of a number; every match is also a _VALUE and fits float32.
-_PLAIN_VALUE = rb"-?+[0-9]{1,38}+(?:\.[0-9]*+)?+(?:e-[0-9]++)?+"
-# Marian's feature with one value per word (--word-scores); no weight can multiply it.
-WORD_SCORES = "WordScores"
-# Most values of a line that one pattern reads: compiling thousands of groups takes seconds.
-_MOST_GROUPS = 500
+Ids = NDArray[np.int64]
+Values = NDArray[np.float64]
+
+_NEWLINE = 10
 
 
-class NbestList(NamedTuple):
+@dataclass(frozen=True)
+class NbestList:
     """All hypotheses of one sentence, in the order of the file."""
 
     path: str
@@ -53,38 +56,93 @@ class NbestList(NamedTuple):
     id: int
     # 1-based number of the first line.
     first_line: int
-    # The whole lines without their newlines, byte for byte.
-    raws: list[bytes]
-    # Field 2 of each line, with the spaces around it.
-    hypotheses: list[bytes]
-    # Where the last value of field 3 of each line ends; new features are inserted there.
-    ends: list[int]
-    # b"\n" after the last line, or b"" where the file ends without one.
-    newline: bytes
-    # The feature values and the total of each line, as the groups of a match; None for a line whose
-    # features or their order differ from the file's first line.
-    matches: list[re.Match[bytes] | None]
+    # The bytes of the lines, perhaps among other lines of the file.
+    data: bytes
+    # (lines + 1,): where each line begins, and where the last one ends, with its newline if any.
+    begins: Ids
+    # (lines, 2): begin and end of field 2, with the spaces around the hypothesis.
+    fields: Ids
+    # (lines,): where the last value of field 3 ends; new features are inserted there.
+    value_ends: Ids
+    # (lines, values + 1): the feature values and the total of each line that `is_plain`.
+    numbers: Values
+    # (lines,): whether the features of a line and their order are the same as in the first line of
+    # the file.
+    is_plain: NDArray[np.bool_]
     # The number of values of each feature of the file's first line.
     sizes: Mapping[str, int]
 
-    def distinct(self) -> dict[bytes, tuple[str, ...]]:
-        """Return the words of each distinct hypothesis by its field, in order of appearance."""
-        return {field: self._words(field) for field in dict.fromkeys(self.hypotheses)}
+    @classmethod
+    def empty(cls, path: str, sent_id: int) -> "NbestList":
+        """Return a list with one empty hypothesis, which has no line in the file."""
+        nothing, begins = np.zeros((1, 0)), np.zeros(2, np.int64)
+        is_plain = np.ones(1, np.bool_)
+        return cls(path, sent_id, 0, b"", begins, begins[None], begins[:1], nothing, is_plain, {})
 
-    def aligned_keys(self) -> list[bytes]:
-        """Return each line's hypothesis joined with the fields after its total (alignments)."""
-        parts = (raw.split(b"|||", 4)[4:] for raw in self.raws)
-        pairs = zip(self.hypotheses, parts, strict=True)
-        return [b"|||".join([hypothesis, *rest]) for hypothesis, rest in pairs]
+    @property
+    def num_lines(self) -> int:
+        """The number of hypotheses."""
+        return len(self.value_ends)
 
-    def _words(self, field: bytes) -> tuple[str, ...]:
+    @property
+    def raw(self) -> bytes:
+        """The bytes of the lines."""
+        return self.data[self.begins[0] : self.begins[-1]]
+
+    @cached_property
+    def raws(self) -> list[bytes]:
+        """The lines without their newlines, byte for byte."""
+        places = self.begins.tolist()
+        lines = [self.data[begin:end] for begin, end in pairwise(places)]
+        return [line.removesuffix(b"\n") for line in lines]
+
+    @cached_property
+    def hypotheses(self) -> list[bytes]:
+        """Field 2 of each line, with the spaces around it."""
+        return [self.data[begin:end] for begin, end in self.fields.tolist()]
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """Where the last value of field 3 of each of `raws` ends."""
+        return (self.value_ends - self.begins[:-1]).tolist()  # type: ignore[no-any-return]
+
+    @cached_property
+    def numbering(self) -> tuple[Ids, Ids]:
+        """The first line of each distinct hypothesis, and the number of each line's hypothesis."""
+        text = np.frombuffer(self.data, np.uint8)
+        firsts, numbers = number_texts(text, self.fields[:, 0], self.fields[:, 1])
+        return firsts, numbers
+
+    def hypothesis(self, index: int) -> bytes:
+        """Return field 2 of a line (0-based index), with the spaces around it."""
+        begin, end = self.fields[index].tolist()
+        return self.data[begin:end]
+
+    def words(self, index: int) -> tuple[str, ...]:
+        """Return the words of a hypothesis (0-based index)."""
+        field = self.hypothesis(index)
         try:
-            text = field.decode()
+            return split_words(field.decode())
         except UnicodeDecodeError:
-            index = self.hypotheses.index(field)
             decode(self.path, self.first_line + index, self.raws[index])
             raise
-        return split_words(text)
+
+    def distinct(self) -> dict[bytes, tuple[str, ...]]:
+        """Return the words of each distinct hypothesis by its field, in order of appearance."""
+        firsts = self.numbering[0].tolist()
+        return {self.hypothesis(index): self.words(index) for index in firsts}
+
+    def lines(self, first: int, after: int) -> "NbestList":
+        """Return the lines ``first`` to before ``after``, counted from 0."""
+        return replace(
+            self,
+            first_line=self.first_line + first,
+            begins=self.begins[first : after + 1],
+            fields=self.fields[first:after],
+            value_ends=self.value_ends[first:after],
+            numbers=self.numbers[first:after],
+            is_plain=self.is_plain[first:after],
+        )
 
     def features(self, index: int) -> dict[str, tuple[float, ...]]:
         """Return the features of a hypothesis (0-based index)."""
@@ -92,6 +150,8 @@ class NbestList(NamedTuple):
 
     def total(self, index: int) -> float:
         """Return the decoder's total of a hypothesis (0-based index)."""
+        if self.is_plain[index]:
+            return float(self.numbers[index, -1])
         return parse_total(self.raws[index], self.path, self.first_line + index)
 
     @property
@@ -99,93 +159,213 @@ class NbestList(NamedTuple):
         """Whether a missing feature means 0 whatever its name, as in lists of ``Name0=v``."""
         return self.style == b"="
 
-    @property
+    @cached_property
     def style(self) -> bytes:
         """The text between a name and its value: ``= ``, ``=`` or ``: ``."""
-        return next(filter(None, map(_style, self.raws)), b"= ")
+        first = feature_style(self.data[self.begins[0] : self.begins[1]])
+        return first or next(filter(None, map(feature_style, self.raws)), b"= ")
 
-    def with_features(self, added: Iterable[bytes]) -> bytes:
-        """Return the lines with new features, formatted by `nbest_lines.format_features`."""
-        return b"\n".join(
-            [
-                raw[:end] + text + raw[end:]
-                for raw, text, end in zip(self.raws, added, self.ends, strict=True)
-            ]
-            + [b""] * len(self.newline)
+    def with_features(self, added: Sequence[bytes], numbers: Ids | None = None) -> bytes:
+        """Return the lines with new features, formatted by `nbest_lines.format_features`.
+
+        :param added: a text per line; or some texts, of which each line has the one that
+            ``numbers`` says.
+        """
+        numbers = np.arange(len(added)) if numbers is None else numbers
+        ends = np.cumsum([len(text) for text in added], dtype=np.int64)
+        texts = np.frombuffer(b"".join(added), np.uint8)
+        data = np.frombuffer(self.data, np.uint8)
+        lines: NDArray[np.uint8] = insert_texts(
+            data, self.begins, self.value_ends, texts, ends, numbers
         )
+        return lines.tobytes()
 
     def without_features(self, names: Collection[str]) -> "NbestList":
         """Return the list with some features removed from every line."""
         raws = [remove_features(raw, names) for raw in self.raws]
-        ends = [_feature_span(raw)[1] for raw in raws]
-        return self._replace(raws=raws, ends=ends, matches=[None] * len(raws))
+        data = b"\n".join(raws) + b"\n" * self.raw.endswith(b"\n")
+        lines = _ScannedLines.scan(data, _NO_FEATURES)
+        ends = np.array([feature_span(raw)[1] for raw in raws], np.int64)
+        return replace(
+            self,
+            data=data,
+            begins=lines.begins,
+            fields=lines.spans[:, 1:3],
+            value_ends=lines.begins[:-1] + ends,
+            numbers=lines.numbers,
+            is_plain=lines.is_plain,
+        )
 
 
 # Reading
 
 
+class _Pattern(NamedTuple):
+    """The features of a file's first line, in the form that `scan_lines` takes."""
+
+    names: NDArray[np.uint8]
+    name_ends: Ids
+    sizes: Ids
+    sign: int
+    is_spaced: bool
+
+    @classmethod
+    def of(cls, sizes: Mapping[str, int], style: bytes) -> "_Pattern":
+        names = [name.encode() for name in sizes]
+        ends = np.cumsum([len(name) for name in names], dtype=np.int64)
+        text = np.frombuffer(b"".join(names), np.uint8)
+        return cls(text, ends, np.array([*sizes.values()], np.int64), style[0], len(style) > 1)
+
+
+# No line has these features.
+_NO_FEATURES = _Pattern.of({"": 1}, b"=")
+
+
+class _ScannedLines(NamedTuple):
+    """Whole lines of a file, as `scan_lines` has found their parts."""
+
+    data: bytes
+    begins: Ids
+    spans: Ids
+    numbers: Values
+    is_new: NDArray[np.bool_]
+    is_plain: NDArray[np.bool_]
+
+    @classmethod
+    def scan(cls, data: bytes, pattern: _Pattern) -> "_ScannedLines":
+        text = np.frombuffer(data, np.uint8)
+        (ends,) = np.nonzero(text == _NEWLINE)
+        if text[-1] != _NEWLINE:
+            ends = np.append(ends, len(text))
+        begins = np.concatenate([[0], ends + 1])
+        spans, is_new = np.empty((len(ends), 4), np.int64), np.empty(len(ends), np.bool_)
+        numbers = np.empty((len(ends), pattern.sizes.sum() + 1))
+        scan_lines(text, begins, tuple(pattern), spans, numbers, is_new)
+        begins[-1] = len(text)
+        return cls(data, begins, spans, numbers, is_new, spans[:, 3] >= 0)
+
+    def raw(self, line: int) -> bytes:
+        return self.data[self.begins[line] : self.begins[line + 1]].removesuffix(b"\n")
+
+
 def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList]:
     """Yield the lists of a file in order, lazily: one list is in memory at a time.
 
-    The number of fields, the id, the feature names and all numbers of each line are checked. Lines
-    whose features differ from the first line's are allowed, but are read more slowly.
+    The number of fields, the id, the feature names and all numbers of each line are checked, in
+    compiled code where the features are the first line's. Lines with other features are allowed,
+    and read more slowly.
 
     :param path: text or gzip; ``-`` is stdin.
     :param new_names: names of features to be added; a line that already has one is an error.
     :raises DataError: at the first ``next`` if the file cannot be opened or is empty; later, on
         reaching an invalid line.
     """
-    check = _FieldCheck(path, new_names)
-    number = 0
-    first_lines: dict[int, int] = {}
-    nbest: NbestList | None = None
-    known_key = None
-    for block in read_blocks(path):
-        for raw in split_block(block):
-            number += 1
-            try:
-                key, hypothesis, features, _ = raw.split(b"|||", 3)
-            except ValueError:
-                raise _too_few_fields(path, number, raw) from None
-            if key != known_key:
-                known_key, sent_id = key, _parse_id(path, number, key)
-                if nbest is None or sent_id != nbest.id:
-                    if nbest is not None:
-                        yield nbest
-                    _check_order(path, number, sent_id, first_lines)
-                    first_lines[sent_id] = number
-                    nbest = NbestList(path, sent_id, number, [], [], [], b"\n", [], check.sizes)
-                    raws, hypotheses, ends = nbest.raws, nbest.hypotheses, nbest.ends
-                    matches = nbest.matches
-            start = len(key) + len(hypothesis) + 6
-            match = check.match(raw, start)
-            matches.append(check.line(number, raw, start) if match is None else match)
-            raws.append(raw)
-            hypotheses.append(hypothesis)
-            ends.append(start + len(features.rstrip(b" ")))
-        last = block
-    if nbest is None:
+    reader = _NbestReader(path, new_names)
+    parts: list[NbestList] = []
+    for data in read_blocks(path):
+        for part in reader.read(data):
+            if parts and part.id != parts[0].id:
+                yield _join(parts)
+                parts = []
+            parts.append(part)
+    if not parts:
         raise DataError(path, None, "expected an n-best list, found no lines")
-    yield nbest if last.endswith(b"\n") else nbest._replace(newline=b"")
+    yield _join(parts)
 
 
-class _FieldCheck:
-    """Check the features and totals of lines, fast where they are like the first line's."""
+def _join(parts: Sequence[NbestList]) -> NbestList:
+    """Return one list from its consecutive lines."""
+    if len(parts) == 1:
+        return parts[0]
+    raws = [part.raw for part in parts]
+    starts = np.cumsum([0, *map(len, raws)])
+    shifts = [start - part.begins[0] for start, part in zip(starts, parts, strict=False)]
+
+    def moved(places: Iterable[Ids]) -> Ids:
+        return np.concatenate([each + shift for each, shift in zip(places, shifts, strict=True)])
+
+    return replace(
+        parts[0],
+        data=b"".join(raws),
+        begins=np.append(moved(part.begins[:-1] for part in parts), starts[-1]),
+        fields=moved(part.fields for part in parts),
+        value_ends=moved(part.value_ends for part in parts),
+        numbers=np.concatenate([part.numbers for part in parts]),
+        is_plain=np.concatenate([part.is_plain for part in parts]),
+    )
+
+
+class _NbestReader:
+    """Reads the lines of a file, and checks what the compiled code leaves."""
 
     def __init__(self, path: str, new_names: Collection[str]) -> None:
-        self._path = path
-        self._new_names = set(new_names)
-        self._is_first = True
+        self._path, self._new_names = path, new_names
+        self._before = 0
+        self._key: bytes | None = None
+        self._id = -1
+        # The first line of each sentence so far.
+        self._first_lines: dict[int, int] = {}
         # The number of values of each feature of the first line.
-        self.sizes: dict[str, int] = {}
-        # Matches a line from field 3 on if its features and their order are the first line's and
-        # its numbers have the usual form; the groups are the values and the total.
-        self.match = re.compile(rb"(?!)").match
+        self._sizes: dict[str, int] = {}
+        self._features: list[tuple[str, int]] = []
+        self._pattern = _NO_FEATURES
 
-    def line(self, number: int, raw: bytes, start: int) -> re.Match[bytes] | None:
-        """Check features and total of a line that did not match; ``start`` is that of field 3."""
+    def read(self, data: bytes) -> Iterator[NbestList]:
+        """Yield the lines of a block, in parts of one sentence each."""
+        if self._before == 0:
+            self._read_pattern(data.partition(b"\n")[0])
+        lines = _ScannedLines.scan(data, self._pattern)
+        first = 0
+        for line in np.flatnonzero(lines.is_new | ~lines.is_plain).tolist():
+            raw, number = lines.raw(line), self._before + line + 1
+            if raw.count(b"|||") < 3:
+                raise too_few_fields(self._path, number, raw)
+            key = raw[: lines.spans[line, 0] - lines.begins[line]]
+            if key != self._key:
+                sent_id = parse_id(self._path, number, key)
+                if sent_id != self._id or self._key is None:
+                    if line > first:
+                        yield self._part(lines, first, line)
+                    self._begin(sent_id, number)
+                    first = line
+                self._key = key
+            if number == 1 or not lines.is_plain[line]:
+                features, total = self._parse(raw, number)
+                lines.spans[line, 3] = lines.begins[line] + feature_span(raw)[1]
+                if [(name, len(values)) for name, values in features.items()] == self._features:
+                    lines.is_plain[line] = True
+                    lines.numbers[line] = [*chain.from_iterable(features.values()), total]
+        yield self._part(lines, first, len(lines.is_new))
+        self._before += len(lines.is_new)
+
+    def _read_pattern(self, raw: bytes) -> None:
+        """Take the features of the first line; `_parse` raises what is wrong with them."""
+        try:
+            features = parse_features(raw, self._path, 1)
+        except (DataError, ValueError):
+            return
+        self._sizes = {name: len(values) for name, values in features.items()}
+        self._features = list(self._sizes.items())
+        self._pattern = _Pattern.of(self._sizes, feature_style(raw) or b"= ")
+
+    def _begin(self, sent_id: int, number: int) -> None:
+        """Begin the list of a sentence, with its first line."""
+        if sent_id in self._first_lines:
+            raise DataError(
+                self._path,
+                number,
+                f"id {sent_id} again, which began in line {self._first_lines[sent_id]}: the "
+                "hypotheses of a sentence have to stand together",
+            )
+        if sent_id < self._id:
+            raise DataError(self._path, number, f"expected an id above {self._id}, found {sent_id}")
+        self._id = sent_id
+        self._first_lines[sent_id] = number
+
+    def _parse(self, raw: bytes, number: int) -> tuple[dict[str, tuple[float, ...]], float]:
+        """Return features and total of a line that the compiled code did not read."""
         features = parse_features(raw, self._path, number)
-        parse_total(raw, self._path, number)
+        total = parse_total(raw, self._path, number)
         for name in features:
             if name in self._new_names:
                 raise DataError(
@@ -194,171 +374,18 @@ class _FieldCheck:
                     f"has the feature {name} already; give the new one another name by --name, "
                     "or replace the old values with --replace",
                 )
-        if not self._is_first:
-            return None
-        self._is_first = False
-        self.sizes |= {name: len(values) for name, values in features.items()}
-        if sum(self.sizes.values()) > _MOST_GROUPS:
-            return None
-        self.match = _line_pattern(self.sizes, _style(raw) or b"= ").match
-        return self.match(raw, start)
+        return features, total
 
-
-def _line_pattern(sizes: Mapping[str, int], style: bytes) -> re.Pattern[bytes]:
-    """Return a pattern of fields 3 and 4 with these features; its groups are the numbers."""
-    value = rb"(%b)" % _PLAIN_VALUE
-    assign = style.replace(b" ", rb" ++")
-    field = rb" ++".join(
-        re.escape(name.encode()) + assign + rb" ++".join([value] * size)
-        for name, size in sizes.items()
-    )
-    return re.compile(rb" *+%b *+\|\|\| *+%b[ \r]*+(?:\|\|\||\Z)" % (field, value))
-
-
-def _too_few_fields(path: str, number: int, raw: bytes) -> DataError:
-    fields = raw.count(b"|||") + 1
-    found = f"found {fields}: {shorten(raw)}" if raw.strip() else "found an empty line"
-    problem = f"expected at least 4 fields separated by '|||', {found}"
-    if fields == 3 and _VALUE.fullmatch(raw.split(b"|||")[2].strip(b" \r")):
-        cure = "Nematus writes no features: make the score one, as '||| Score= -1 ||| -1'"
-        problem = f"{problem}; {cure}"
-    elif fields == 3:
-        problem = f"{problem}; the total is missing: add ' ||| 0' where no total is needed"
-    return DataError(path, number, problem)
-
-
-def _parse_id(path: str, number: int, field: bytes) -> int:
-    text = field.strip(b" ")
-    if not text.isdigit() or len(text) > 18:
-        raise DataError(path, number, f"expected a sentence number, found {shorten(text)}")
-    return int(text)
-
-
-def _check_order(path: str, number: int, sent_id: int, first_lines: dict[int, int]) -> None:
-    if sent_id in first_lines:
-        raise DataError(
-            path,
-            number,
-            f"id {sent_id} again, which began in line {first_lines[sent_id]}: the hypotheses of "
-            "a sentence have to stand together",
+    def _part(self, lines: _ScannedLines, first: int, after: int) -> NbestList:
+        return NbestList(
+            self._path,
+            self._id,
+            self._before + first + 1,
+            lines.data,
+            lines.begins[first : after + 1],
+            lines.spans[first:after, 1:3],
+            lines.spans[first:after, 3],
+            lines.numbers[first:after],
+            lines.is_plain[first:after],
+            self._sizes,
         )
-    previous = next(reversed(first_lines), -1)
-    if sent_id < previous:
-        raise DataError(path, number, f"expected an id above {previous}, found {sent_id}")
-
-
-# The numbers of a line
-
-
-def parse_features(
-    raw: bytes, path: str = "n-best list", line: int | None = None
-) -> dict[str, tuple[float, ...]]:
-    """Return the features of a line: names without ``=``, and their values.
-
-    >>> parse_features(b"0 ||| la  ||| LM0= -2 TM0= -0.5 -1 ||| -3.5 ||| 0-0")
-    {'LM0': (-2.0,), 'TM0': (-0.5, -1.0)}
-    >>> parse_features(b"0 ||| la ||| lm_0=-2 tm_0=-0.5 ||| -3.5")
-    {'lm_0': (-2.0,), 'tm_0': (-0.5,)}
-    """
-    start, end = _feature_span(raw)
-    features: dict[str, list[float]] = {}
-    values: list[float] | None = None
-    for token in raw[start:end].split(b" "):
-        text, style, number = split_feature(token)
-        if style:
-            name = decode(path, line or 1, text)
-            if name in features and style != b": ":
-                raise DataError(path, line, f"the feature {name} comes twice")
-            values = features.setdefault(name, [])
-        if number:
-            if values is None:
-                raise DataError(path, line, _unnamed(raw, token))
-            values.append(parse_number(number, path, line))
-            if style:  # the only value of this name
-                values = None
-    for name, numbers in features.items():
-        if not name or not numbers:
-            raise DataError(path, line, f"expected a value after {name + '='!r}, found none")
-    return {name: tuple(numbers) for name, numbers in features.items()}
-
-
-def split_feature(token: bytes) -> tuple[bytes, bytes, bytes]:
-    """Split a token of field 3 into name, style of the list, and value.
-
-    Name and style are empty if the token is a value; the value is empty if it follows.
-
-    >>> split_feature(b"LM0="), split_feature(b"lm_0=-2"), split_feature(b"lm:")
-    ((b'LM0', b'= ', b''), (b'lm_0', b'=', b'-2'), (b'lm', b': ', b''))
-    """
-    if token.endswith((b"=", b":")):
-        return token[:-1], token[-1:] + b" ", b""
-    return token.rpartition(b"=")
-
-
-def _style(raw: bytes) -> bytes:
-    """Return the text between the first name of a line and its value; nothing without one."""
-    start, end = _feature_span(raw)
-    return split_feature(raw[start:end].lstrip(b" ").partition(b" ")[0])[1]
-
-
-def _unnamed(raw: bytes, token: bytes) -> str:
-    """Return the message for a line that has a value where a name should be."""
-    problem = f"expected the name of a feature, as 'LM0=', found {shorten(token)}"
-    if _VALUE.fullmatch(token) is None:
-        return problem
-    if b"=" in raw.split(b"|||", 4)[3]:
-        return (
-            "expected features and then the total, found the total first, as Travatar has it: "
-            "exchange fields 3 and 4 of each line"
-        )
-    cure = "write a name before each number (Moses does without -labeled-n-best-list false)"
-    return f"{problem}: the features of this list have no names; {cure}"
-
-
-def parse_total(raw: bytes, path: str = "n-best list", line: int | None = None) -> float:
-    """Return field 4, the decoder's total.
-
-    >>> parse_total(b"0 ||| la  ||| LM0= -2 ||| -3.5 ||| 0-0")
-    -3.5
-    """
-    return parse_number(raw.split(b"|||", 4)[3].strip(b" \r"), path, line)
-
-
-def parse_number(token: bytes, path: str, line: int | None) -> float:
-    """Return a number, if Moses reads the same finite number."""
-    # float() would also accept nan, inf, 1_0 and tabs.
-    value = float(token) if _VALUE.fullmatch(token) else math.nan
-    if not abs(value) <= LARGEST_VALUE:
-        raise DataError(path, line, f"expected a number, found {shorten(token)}")
-    return value
-
-
-# Removing features
-
-
-def remove_features(raw: bytes, names: Collection[str]) -> bytes:
-    """Return a line without some features, byte for byte as before they were added.
-
-    >>> remove_features(b"0 ||| la  ||| LM0= -2 LSTM0= -1.25 ||| -3.5", ["LSTM0"])
-    b'0 ||| la  ||| LM0= -2 ||| -3.5'
-    """
-    wanted = {name.encode() for name in names}
-    start, end = _feature_span(raw)
-    kept = []
-    dropping = False
-    for token in raw[start:end].split(b" "):
-        name, style, _ = split_feature(token)
-        if style:
-            dropping = name in wanted
-        if not dropping:
-            kept.append(token)
-    return raw[:start] + b" ".join(kept) + raw[end:]
-
-
-def _feature_span(raw: bytes) -> tuple[int, int]:
-    """Return where field 3 begins and where its last value ends."""
-    fields = raw.split(b"|||", 3)
-    if len(fields) < 4:
-        raise ValueError(f"expected a line of an n-best list, found {shorten(raw)}")
-    start = len(fields[0]) + len(fields[1]) + 6
-    return start, start + len(fields[2].rstrip(b" "))

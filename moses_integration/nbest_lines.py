@@ -1,10 +1,17 @@
-"""Format the lines and features of n-best lists, as `moses_integration.nbest` reads them."""
+"""Parse and format single lines of n-best lists: see :mod:`moses_integration.nbest`."""
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from phrasescore.errors import ArgumentError, ModelError
+from phrasescore.errors import ArgumentError, DataError, ModelError
+from phrasescore.io.text import NUMBER, decode, shorten
+
+_VALUE = re.compile(NUMBER.encode())
+# The largest float32.
+LARGEST_VALUE = 3.4028234663852886e38
+# Marian's feature with one value per word (--word-scores); no weight can multiply it.
+WORD_SCORES = "WordScores"
 
 # A name that Moses takes for a dense feature: to mert and kbmira, one with "_" is sparse.
 FEATURE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
@@ -70,3 +77,142 @@ def format_hypothesis(
     fields = [b"%d" % sent_id, f"{' '.join(words)} ".encode(), shown, format_value(total)]
     fields += [field.encode() for field in (segmentation, alignment) if field is not None]
     return b" ||| ".join(fields) + b"\n"
+
+
+# Parsing
+
+
+def too_few_fields(path: str, number: int, raw: bytes) -> DataError:
+    fields = raw.count(b"|||") + 1
+    found = f"found {fields}: {shorten(raw)}" if raw.strip() else "found an empty line"
+    problem = f"expected at least 4 fields separated by '|||', {found}"
+    if fields == 3 and _VALUE.fullmatch(raw.split(b"|||")[2].strip(b" \r")):
+        cure = "Nematus writes no features: make the score one, as '||| Score= -1 ||| -1'"
+        problem = f"{problem}; {cure}"
+    elif fields == 3:
+        problem = f"{problem}; the total is missing: add ' ||| 0' where no total is needed"
+    return DataError(path, number, problem)
+
+
+def parse_id(path: str, number: int, field: bytes) -> int:
+    text = field.strip(b" ")
+    if not text.isdigit() or len(text) > 18:
+        raise DataError(path, number, f"expected a sentence number, found {shorten(text)}")
+    return int(text)
+
+
+# The numbers of a line
+
+
+def parse_features(
+    raw: bytes, path: str = "n-best list", line: int | None = None
+) -> dict[str, tuple[float, ...]]:
+    """Return the features of a line: names without ``=``, and their values.
+
+    >>> parse_features(b"0 ||| la  ||| LM0= -2 TM0= -0.5 -1 ||| -3.5 ||| 0-0")
+    {'LM0': (-2.0,), 'TM0': (-0.5, -1.0)}
+    >>> parse_features(b"0 ||| la ||| lm_0=-2 tm_0=-0.5 ||| -3.5")
+    {'lm_0': (-2.0,), 'tm_0': (-0.5,)}
+    """
+    start, end = feature_span(raw)
+    features: dict[str, list[float]] = {}
+    values: list[float] | None = None
+    for token in raw[start:end].split(b" "):
+        text, style, number = split_feature(token)
+        if style:
+            name = decode(path, line or 1, text)
+            if name in features and style != b": ":
+                raise DataError(path, line, f"the feature {name} comes twice")
+            values = features.setdefault(name, [])
+        if number:
+            if values is None:
+                raise DataError(path, line, _unnamed(raw, token))
+            values.append(parse_number(number, path, line))
+            if style:  # the only value of this name
+                values = None
+    for name, numbers in features.items():
+        if not name or not numbers:
+            raise DataError(path, line, f"expected a value after {name + '='!r}, found none")
+    return {name: tuple(numbers) for name, numbers in features.items()}
+
+
+def split_feature(token: bytes) -> tuple[bytes, bytes, bytes]:
+    """Split a token of field 3 into name, style of the list, and value.
+
+    Name and style are empty if the token is a value; the value is empty if it follows.
+
+    >>> split_feature(b"LM0="), split_feature(b"lm_0=-2"), split_feature(b"lm:")
+    ((b'LM0', b'= ', b''), (b'lm_0', b'=', b'-2'), (b'lm', b': ', b''))
+    """
+    if token.endswith((b"=", b":")):
+        return token[:-1], token[-1:] + b" ", b""
+    return token.rpartition(b"=")
+
+
+def feature_style(raw: bytes) -> bytes:
+    """Return the text between the first name of a line and its value; nothing without one."""
+    start, end = feature_span(raw)
+    return split_feature(raw[start:end].lstrip(b" ").partition(b" ")[0])[1]
+
+
+def _unnamed(raw: bytes, token: bytes) -> str:
+    """Return the message for a line that has a value where a name should be."""
+    problem = f"expected the name of a feature, as 'LM0=', found {shorten(token)}"
+    if _VALUE.fullmatch(token) is None:
+        return problem
+    if b"=" in raw.split(b"|||", 4)[3]:
+        return (
+            "expected features and then the total, found the total first, as Travatar has it: "
+            "exchange fields 3 and 4 of each line"
+        )
+    cure = "write a name before each number (Moses does without -labeled-n-best-list false)"
+    return f"{problem}: the features of this list have no names; {cure}"
+
+
+def parse_total(raw: bytes, path: str = "n-best list", line: int | None = None) -> float:
+    """Return field 4, the decoder's total.
+
+    >>> parse_total(b"0 ||| la  ||| LM0= -2 ||| -3.5 ||| 0-0")
+    -3.5
+    """
+    return parse_number(raw.split(b"|||", 4)[3].strip(b" \r"), path, line)
+
+
+def parse_number(token: bytes, path: str, line: int | None) -> float:
+    """Return a number, if Moses reads the same finite number."""
+    # float() would also accept nan, inf, 1_0 and tabs.
+    value = float(token) if _VALUE.fullmatch(token) else math.nan
+    if not abs(value) <= LARGEST_VALUE:
+        raise DataError(path, line, f"expected a number, found {shorten(token)}")
+    return value
+
+
+# Removing features
+
+
+def remove_features(raw: bytes, names: Collection[str]) -> bytes:
+    """Return a line without some features, byte for byte as before they were added.
+
+    >>> remove_features(b"0 ||| la  ||| LM0= -2 LSTM0= -1.25 ||| -3.5", ["LSTM0"])
+    b'0 ||| la  ||| LM0= -2 ||| -3.5'
+    """
+    wanted = {name.encode() for name in names}
+    start, end = feature_span(raw)
+    kept = []
+    dropping = False
+    for token in raw[start:end].split(b" "):
+        name, style, _ = split_feature(token)
+        if style:
+            dropping = name in wanted
+        if not dropping:
+            kept.append(token)
+    return raw[:start] + b" ".join(kept) + raw[end:]
+
+
+def feature_span(raw: bytes) -> tuple[int, int]:
+    """Return where field 3 begins and where its last value ends."""
+    fields = raw.split(b"|||", 3)
+    if len(fields) < 4:
+        raise ValueError(f"expected a line of an n-best list, found {shorten(raw)}")
+    start = len(fields[0]) + len(fields[1]) + 6
+    return start, start + len(fields[2].rstrip(b" "))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moses_integration.nbest import parse_number
+from moses_integration.nbest_lines import parse_number
 from moses_integration.table_line import (
     HIGHEST_LOG,
     check_no_rules,

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moses_integration.nbest import WORD_SCORES, NbestList
-from moses_integration.nbest_lines import format_value
+from moses_integration.nbest import NbestList
+from moses_integration.nbest_lines import WORD_SCORES, format_value
 from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError
 from phrasescore.records import Weights
@@ -56,28 +56,18 @@ class FeatureMatrix(NamedTuple):
 
 def feature_matrix(nbest: NbestList) -> FeatureMatrix:
     """Return the features of a list; warn once per file that Marian's WordScores are ignored."""
-    has_word_scores = WORD_SCORES in nbest.sizes
-    if has_word_scores and nbest.first_line == 1:
-        text = "%s: ignoring the feature %s, which has a value per word"
-        _logger.warning(text, nbest.path, WORD_SCORES)
-    numbers = None if has_word_scores else _plain_numbers(nbest)
-    if numbers is None:
-        return _any_matrix(nbest)
-    return FeatureMatrix(dict(nbest.sizes), numbers[:, :-1], None)
-
-
-def _plain_numbers(nbest: NbestList) -> Values | None:
-    """Return features and totals as `read_nbest` matched them, if it did: (hypotheses, values)."""
-    if None in nbest.matches:
-        return None
-    texts = (text for match in nbest.matches if match is not None for text in match.groups())
-    numbers = np.fromiter(map(float, texts), np.float64)
-    return numbers.reshape(len(nbest.raws), -1)
+    if WORD_SCORES in nbest.sizes:
+        if nbest.first_line == 1:
+            text = "%s: ignoring the feature %s, which has a value per word"
+            _logger.warning(text, nbest.path, WORD_SCORES)
+    elif nbest.is_plain.all():
+        return FeatureMatrix(dict(nbest.sizes), nbest.numbers[:, :-1], None)
+    return _any_matrix(nbest)
 
 
 def _any_matrix(nbest: NbestList) -> FeatureMatrix:
     """Return the features of a list whose lines may differ, line by line."""
-    rows = [nbest.features(index) for index in range(len(nbest.raws))]
+    rows = [nbest.features(index) for index in range(nbest.num_lines)]
     sizes: dict[str, int] = {}
     for index, row in enumerate(rows):
         row.pop(WORD_SCORES, None)
@@ -115,7 +105,7 @@ class WeightedSum:
         """Return the weighted sum of each hypothesis; equal values give bit-identical sums."""
         matrix = feature_matrix(nbest)
         self._check(nbest, matrix)
-        scores = np.zeros(len(nbest.raws))
+        scores = np.zeros(nbest.num_lines)
         column = 0
         for name, size in matrix.sizes.items():
             # A matrix product would round differently depending on the row index.
@@ -189,12 +179,9 @@ class EvenAverage:
 
 def totals(nbest: NbestList) -> Values:
     """Return the decoder's total of each hypothesis."""
-    return np.array(
-        [
-            nbest.total(index) if match is None else float(match[match.re.groups])
-            for index, match in enumerate(nbest.matches)
-        ]
-    )
+    if nbest.is_plain.all():
+        return nbest.numbers[:, -1]
+    return np.array([nbest.total(index) for index in range(nbest.num_lines)])
 
 
 def with_total(raw: bytes, end: int, total: float) -> bytes:

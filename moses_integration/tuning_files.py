@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moses_integration.nbest import LARGEST_VALUE, parse_number
+from moses_integration.nbest_lines import LARGEST_VALUE, parse_number
 from moses_integration.weight_lines import BAD_NAME
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.output import open_output

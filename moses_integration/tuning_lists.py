@@ -107,5 +107,4 @@ def read_tuning_lists(
 
 def _empty_list(path: str, sent_id: int, columns: FeatureColumns) -> tuple[Values, NbestList]:
     """Return a list with one empty hypothesis, which has no line in the file."""
-    nbest = NbestList(path, sent_id, 0, [b""], [b""], [0], b"", [None], {})
-    return np.zeros((1, len(columns.labels))), nbest
+    return np.zeros((1, len(columns.labels))), NbestList.empty(path, sent_id)

@@ -20,7 +20,7 @@ import re
 from decimal import Decimal
 from typing import NamedTuple
 
-from moses_integration.nbest import WORD_SCORES
+from moses_integration.nbest_lines import WORD_SCORES
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.output import open_output
 from phrasescore.io.text import NUMBER, decode, read_lines, shorten

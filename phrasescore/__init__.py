@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from phrasescore.workflows.decode import decode as decode
     from phrasescore.workflows.doctor import Diagnosis as Diagnosis
     from phrasescore.workflows.doctor import doctor as doctor
+    from phrasescore.workflows.evaluate import Evaluation as Evaluation
     from phrasescore.workflows.evaluate import evaluate as evaluate
-    from phrasescore.workflows.evaluation import Evaluation as Evaluation
     from phrasescore.workflows.experiment.run import run_experiment as run_experiment
     from phrasescore.workflows.experiment.snakemake import export_experiment as export_experiment
     from phrasescore.workflows.experiment.table import ExperimentTable as ExperimentTable
@@ -99,8 +99,7 @@ _NAMES = {
     "workflows.combine": ("CombineSummary", "combine"),
     "workflows.decode": ("DecodeSummary", "decode"),
     "workflows.doctor": ("Diagnosis", "doctor"),
-    "workflows.evaluate": ("evaluate",),
-    "workflows.evaluation": ("Evaluation",),
+    "workflows.evaluate": ("Evaluation", "evaluate"),
     "workflows.experiment.run": ("run_experiment",),
     "workflows.experiment.snakemake": ("export_experiment",),
     "workflows.experiment.table": ("ExperimentTable",),

@@ -1,4 +1,4 @@
-"""Find features and metrics of other packages by their entry points.
+"""Find features, metrics and kinds of networks of other packages by their entry points.
 
 An installed package names its classes in its metadata, from its ``pyproject.toml``::
 
@@ -23,11 +23,12 @@ from phrasescore.version import __version__
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-PluginKind = Literal["feature", "metric"]
+PluginKind = Literal["feature", "metric", "network"]
 
 GROUPS: dict[PluginKind, str] = {
     "feature": "phrasescore.features",
     "metric": "phrasescore.metrics",
+    "network": "phrasescore.networks",
 }
 
 # The form of a name after "@" on a command line, and of a feature's name in n-best lists.
@@ -64,7 +65,7 @@ class Plugin:
             loaded = self.entry_point.load()
         except (Exception, SystemExit) as error:
             raise PluginError(self.title, f"its import failed: {shown_error(error)}") from error
-        if not callable(loaded):
+        if self.kind != "network" and not callable(loaded):
             raise PluginError(
                 self.title, f"expected a class at {self.entry_point.value}, found {loaded!r}"
             )

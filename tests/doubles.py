@@ -7,8 +7,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from phrasescore.config.config import Config
-from phrasescore.config.settings import CslmConfig, EncoderDecoderConfig, JointConfig
 from phrasescore.models.checkpoint import (
     Checkpoint,
     TrainingRecord,
@@ -21,6 +19,8 @@ from phrasescore.models.joint import JointNetwork
 from phrasescore.scoring.prefix_tree import Sequences as TokenSequences
 from phrasescore.scoring.prefix_tree import TreeStep
 from phrasescore.scoring.products import Products
+from phrasescore.settings.config import Config
+from phrasescore.settings.networks import CslmConfig, EncoderDecoderConfig, JointConfig
 from phrasescore.vocabulary import Vocabulary
 from tests import reference_cslm, reference_joint
 from tests.reference_encoder_decoder import log_prob, random_parameters

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from moses_integration.nbest import parse_features
+from moses_integration.nbest_lines import parse_features
 from phrasescore.cli import main
 
 SOURCE_WORDS = ["the", "house", "street", "!", "x"]

@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from phrasescore.config.config import Config
-from phrasescore.config.settings import AttentionConfig, GrconvConfig, LstmConfig, TrainingConfig
 from phrasescore.models.checkpoint import (
     Checkpoint,
     TrainingRecord,
     direction_of,
     empty_network,
 )
+from phrasescore.settings.config import Config
+from phrasescore.settings.networks import AttentionConfig, GrconvConfig, LstmConfig, TrainingConfig
 from phrasescore.vocabulary import Vocabulary
 from tests import reference_attention, reference_grconv, reference_lstm
 from tests.doubles import as_vocabulary

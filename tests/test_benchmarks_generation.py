@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.config.config import Config
 from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
+from phrasescore.settings.config import Config
 from tests.benchmarks import generation
 from tests.benchmarks.generation import GenerationOptions, measure_generation
 from tests.doubles import RandomModel

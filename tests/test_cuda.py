@@ -15,10 +15,10 @@ import torch
 from click.testing import CliRunner
 
 from phrasescore.cli import main
-from phrasescore.config.settings import OptimizerName, TrainingConfig
 from phrasescore.features import BLOCK_SIZE, neural, sentences
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.settings.networks import OptimizerName, TrainingConfig
 from phrasescore.training.optimizers import build_optimizer
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.random_lists import features

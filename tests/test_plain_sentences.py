@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from phrasescore.config.settings import AttentionConfig, LstmConfig
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.lstm import LstmNetwork
+from phrasescore.settings.networks import AttentionConfig, LstmConfig
 from tests.benchmarks.plain_sentences import PlainScorer, plain_attention, plain_lstm
 
 PAIRS = [([2, 3, 4], [5, 2]), ([1], []), ([4, 4, 2, 3, 1], [2, 3, 4, 5, 1, 2]), ([3, 2], [4])]

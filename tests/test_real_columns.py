@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from moses_integration.nbest import parse_features
+from moses_integration.nbest_lines import parse_features
 from phrasescore.cli import main
 
 NUM_LINES = 3000  # three sentences

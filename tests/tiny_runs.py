@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
-from phrasescore.config.config import Config
 from phrasescore.records import PhrasePair
+from phrasescore.settings.config import Config
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.pair_run import PairRun
 from phrasescore.training.pair_store_writer import CountedPair

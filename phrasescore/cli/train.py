@@ -11,8 +11,9 @@ from click.core import ParameterSource
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import Verb, heading
-from phrasescore.config.config import DEFAULT_PRESETS, preset_names
 from phrasescore.errors import ArgumentError
+from phrasescore.settings.config import preset_names
+from phrasescore.settings.kinds import KINDS
 
 _logger = logging.getLogger(__name__)
 
@@ -21,7 +22,7 @@ _OF_LISTS = ("model", "lists", "source", "references", "weights", "feature", "li
 
 
 def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    return [kind for kind in DEFAULT_PRESETS if kind.startswith(incomplete)]
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
 @click.command(cls=Verb)

@@ -7,19 +7,13 @@ multi-bleu.perl's: of text as it is split, without smoothing, and from 0 to 100.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from sacrebleu.metrics.base import Metric
 
 from phrasescore.arguments import Tokenizer
 from phrasescore.errors import DataError
-from phrasescore.evaluation.breakdowns import (
-    Breakdown,
-    count_unknown,
-    group_by_length,
-    group_by_unknown_words,
-)
 from phrasescore.evaluation.metrics import PackageMetric, build_metric
 from phrasescore.evaluation.plugin_metric import PluginMetric
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
@@ -36,16 +30,34 @@ from phrasescore.vocabulary import Vocabulary
 from tuning.bleu import Bleu, BleuScore, bleu, sentence_bleu
 from tuning.metric import Statistics
 
+if TYPE_CHECKING:
+    from phrasescore.models.checkpoint import Checkpoint
+
 # Exchanges of the significance test, and its seed.
 TRIALS = 10_000
 SEED = 12345
+# Sentences with more unknown words than this share a group.
+MOST_UNKNOWN = 10
+
+
+class Group(NamedTuple):
+    """A group of sentences: its heading, and the indexes of its sentences, at least one."""
+
+    label: str
+    members: list[int]
+
+
+class Breakdown(NamedTuple):
+    """Groups of sentences that differ in a property, such as "words in the source"."""
+
+    title: str
+    groups: list[Group]
 
 
 class ComparedSystem(NamedTuple):
-    """The translations of a system."""
+    """The translations of a system: one text for each of its tuning runs (replicas)."""
 
     name: str
-    # One text, or one for each tuning run (replica) of the system.
     replicas: Sequence[Sentences]
 
     @property
@@ -63,8 +75,7 @@ class SystemScore:
     scores: tuple[float, ...]
     # Words of the translations of the first replica, divided by words of the reference.
     length_ratio: float
-    # Difference of the mean from the baseline's, and its p-value by approximate randomization; None
-    # for the baseline, or without one.
+    # Difference of the mean from the baseline's, and its p-value by approximate randomization.
     difference: float | None = None
     p_value: float | None = None
 
@@ -81,31 +92,29 @@ class SystemScore:
 
 @dataclass(frozen=True, slots=True)
 class GroupScore:
-    """BLEU of a group of sentences."""
+    """BLEU of a group of sentences, by system."""
 
     label: str
     sentences: int
-    # By system.
     bleu: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class BreakdownScores:
-    """BLEU of all groups of a breakdown, each measured as a corpus of its own."""
+    """BLEU of all groups of a breakdown, each measured as its own corpus."""
 
     title: str
     groups: tuple[GroupScore, ...]
 
 
 class Comparison:
-    """Systems with their references, and everything that is computed from them, when it is asked.
+    """Systems with their references, and everything that is computed from them on demand.
 
-    All but `scores` take the first replica of each system.
+    Only `scores` looks at more than the first replica of each system.
 
-    :param references: one or more sets.
     :param source: for breakdowns.
-    :param has_baseline: whether the first system is the one that the others are compared with.
-    :raises DataError: if a text has fewer lines than another one.
+    :param has_baseline: whether the others are compared with the first system.
+    :raises DataError: if texts differ in their number of lines.
     """
 
     def __init__(
@@ -137,11 +146,7 @@ class Comparison:
         *,
         has_baseline: bool = True,
     ) -> Self:
-        """Read all texts from files.
-
-        :param systems: names, and the file of each replica.
-        :raises DataError: if a file is not as `read_sentences` expects, or texts differ in length.
-        """
+        """Read all texts from files; a system has a name and a file for each replica."""
         return cls(
             references=[read_sentences(path) for path in references],
             systems=[
@@ -197,12 +202,10 @@ class Comparison:
         scores: list[list[float]] = (100 * sentence_bleu(self._first_statistics)).tolist()
         return scores
 
-    # Metrics of sacrebleu and of plug-ins
-
     def build_metric(
         self, name: str, tokenize: Tokenizer = "none", plugin: Plugin | None = None
     ) -> Metric:
-        """Return a metric against the references: bleu, chrf, chrf++, ter, or that of a plug-in."""
+        """Return a metric against the references: bleu, chrf, chrf++, ter, or a plug-in's."""
         if plugin is None:
             return build_metric(name, [text.texts for text in self.references], tokenize)
         words = [text.words for text in self.references]
@@ -218,8 +221,6 @@ class Comparison:
         (result,) = self.run_test(test, [self.build_metric("bleu")])
         return [system.confidence for system in result.systems]
 
-    # Groups of sentences
-
     def by_length(self, side: str, width: int) -> Breakdown:
         """Group the sentences by their number of words on a side."""
         return group_by_length(side, [len(words) for words in self.sides[side].words], width)
@@ -229,7 +230,7 @@ class Comparison:
     ) -> list[Breakdown]:
         """Group the sentences by their number of unknown words on each side.
 
-        :param shortlists: by side; sides that the comparison does not have are ignored.
+        :param shortlists: by side; sides that the comparison lacks are ignored.
         :param network: the name of the shortlists' network, for the titles.
         """
         breakdowns = []
@@ -259,6 +260,63 @@ class Comparison:
 def _read_translations(path: str) -> Sentences:
     text = read_sentences(path)
     if text.texts[0].count(" ||| ") >= 3:
-        problem = "expected one translation per line, found an n-best list"
-        raise DataError(path, 1, f"{problem}: name it as --nbest")
+        raise DataError(
+            path, 1, "expected one translation per line, found an n-best list: name it as --nbest"
+        )
     return text
+
+
+def group_by_length(side: str, lengths: Sequence[int], width: int) -> Breakdown:
+    """Group the sentences of a side by their number of words: 0, 1 to ``width``, and so on.
+
+    Cho et al. (2014b), figure 4, and Bahdanau et al. (2014), figure 2, smooth over a window of 10
+    lengths instead.
+    """
+    members: dict[int, list[int]] = {}
+    for index, length in enumerate(lengths):
+        members.setdefault((length + width - 1) // width, []).append(index)
+    groups = [
+        Group(_range((number - 1) * width + 1, number * width) if number else "0", members[number])
+        for number in sorted(members)
+    ]
+    return Breakdown(f"words in the {side}", groups)
+
+
+def _range(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def group_by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
+    """Group the sentences of a side by their number of unknown words: exactly n, and at most n.
+
+    Cho et al. (2014) show the second breakdown, in which each group contains the ones before it.
+    """
+    exactly, at_most = [], []
+    highest = max(counts)
+    for number in range(min(highest, MOST_UNKNOWN) + 1):
+        members = [index for index, count in enumerate(counts) if count == number]
+        if members:
+            exactly.append(Group(str(number), members))
+        if up_to := [index for index, count in enumerate(counts) if count <= number]:
+            at_most.append(Group(str(number), up_to))
+    above = [index for index, count in enumerate(counts) if count > MOST_UNKNOWN]
+    if above:
+        exactly.append(Group(f"> {MOST_UNKNOWN}", above))
+        at_most.append(Group("any", list(range(len(counts)))))
+    return [
+        Breakdown(f"unknown words in the {side}", exactly),
+        Breakdown(f"at most so many unknown words in the {side}", at_most),
+    ]
+
+
+def count_unknown(vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]) -> list[int]:
+    """Return the number of words of each sentence that are outside a shortlist."""
+    return [sum(word not in vocabulary for word in words) for words in sentences]
+
+
+def shortlists_by_side(checkpoint: "Checkpoint") -> dict[str, Vocabulary]:
+    """Return a network's shortlists for the source, unless it reads none, and the reference."""
+    shortlists = {"reference": checkpoint.table_target_vocabulary}
+    if not checkpoint.config.network.reads_source:
+        return shortlists
+    return {"source": checkpoint.table_source_vocabulary, **shortlists}

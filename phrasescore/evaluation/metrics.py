@@ -35,11 +35,9 @@ class Score(NamedTuple):
 
 
 def build_metric(name: str, references: Sequence[Sequence[str]], tokenize: str) -> Metric:
-    """Return a metric of sacrebleu that compares with references.
+    """Return sacrebleu's bleu, chrf, chrf++ or ter against references (by file and segment).
 
-    :param name: bleu, chrf, chrf++ or ter.
-    :param references: by file and segment.
-    :param tokenize: sacrebleu's tokenizer for BLEU; ``none`` for text that is already tokenised.
+    :param tokenize: for BLEU; ``none`` for text that is already tokenised.
     """
     if name == "bleu":
         # force=True turns off the warning about text that is already tokenised.
@@ -61,12 +59,7 @@ class _PackageSignature(Signature):
 
 
 class PackageMetric(Metric):
-    """A plug-in's metric, as sacrebleu and its paired tests call metrics.
-
-    Like multi-bleu.perl, it splits text at blanks only.
-
-    :param num_references: number of sets of references.
-    """
+    """A plug-in's metric for sacrebleu's paired tests; it splits text at blanks only."""
 
     _SIGNATURE_TYPE = _PackageSignature
 
@@ -89,7 +82,7 @@ class PackageMetric(Metric):
         value = self._metric.score(np.asarray(stats, np.float64))
         return SacrebleuScore(self._metric.name, 100 * float(value))
 
-    # The base class calls these only where `_extract_corpus_statistics` is not overridden.
+    # Abstract in the base class, which calls them only from `_extract_corpus_statistics`.
     def _preprocess_segment(self, sent: str) -> str:
         raise NotImplementedError
 

@@ -9,12 +9,10 @@ from matplotlib.figure import Figure
 
 
 class Panel(NamedTuple):
-    """The content of one pair of axes."""
+    """A pair of axes: the title of the horizontal one, its labels, and BLEU by system and label."""
 
-    # Below the horizontal axis.
     title: str
     labels: list[str]
-    # BLEU by system and group, 0 to 100.
     lines: list[list[float]]
 
 
@@ -30,7 +28,6 @@ def draw(panels: Sequence[Panel], systems: Sequence[str], file_format: str) -> b
     """Return a figure as the bytes of a file; no display is needed.
 
     :param systems: names for the legend, one per line of a panel.
-    :param file_format: one of FORMATS.
     """
     # In SVG, text stays text, and ids are not random.
     with mpl.rc_context({"svg.hashsalt": "phrasescore", "svg.fonttype": "none"}):

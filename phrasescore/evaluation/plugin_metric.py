@@ -28,8 +28,7 @@ class CheckedMetric:
     The class is called with references (by file and segment, as words). It has ``num_stats``,
     ``statistics(hypotheses, segments)`` and ``score(sums)``: see :class:`tuning.metric.Metric`.
 
-    :param name: name in reports.
-    :param title: name in messages.
+    :param name: name in reports; ``title`` is the name in messages.
     :raises PluginError: if the class breaks its contract, here and in both methods.
     """
 
@@ -67,8 +66,9 @@ class CheckedMetric:
         """Return the numbers that a method returns, after checks of their shape and range."""
         found: Values = self._call(name, lambda: np.asarray(method(*arguments), np.float64))
         if found.shape != shape:
-            problem = f"expected an array of the shape {shape}, got {found.shape}"
-            raise PluginError(self._title, f"{name}: {problem}")
+            raise PluginError(
+                self._title, f"{name}: expected an array of the shape {shape}, got {found.shape}"
+            )
         if not np.isfinite(found).all():
             wrong = found[~np.isfinite(found)].flat[0]
             raise PluginError(self._title, f"{name}: expected finite numbers, got {wrong:g}")
@@ -82,10 +82,7 @@ class CheckedMetric:
 
 
 class PluginMetric(CheckedMetric):
-    """A metric of another package, with the name of its entry point.
-
-    :ivar package: the package and its version.
-    """
+    """A metric of another package, with the package's name and version."""
 
     def __init__(self, plugin: Plugin, references: Sequence[Sequence[Sequence[str]]]) -> None:
         super().__init__(plugin.name, plugin.title, plugin.load(), references)
@@ -96,8 +93,6 @@ def find_metric(name: str) -> Plugin | None:
     """Return the plug-in's metric of a name; None if the metric is ours or unknown.
 
     A plug-in cannot replace a metric of ours; one with the same name is ignored with a warning.
-
-    :raises PluginError: if two plug-ins have metrics of this name.
     """
     if name not in OURS:
         return find_plugin("metric", name, OURS)

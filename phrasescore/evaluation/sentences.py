@@ -11,17 +11,17 @@ from phrasescore.io.text import MARKUP, decode, read_lines, split_words
 
 
 class Sentences(NamedTuple):
-    """The lines of a file."""
+    """The lines of a file, which may be empty."""
 
     path: str
-    # Lines without trailing blanks, as sacrebleu reads them; they may be empty.
+    # Without trailing blanks, as sacrebleu reads them.
     texts: list[str]
-    # The words of each line, between its spaces (U+0020).
+    # Separated by U+0020 in the lines.
     words: list[tuple[str, ...]]
 
     @property
     def num_words(self) -> int:
-        """Number of words of all lines."""
+        """Number of words in all lines."""
         return sum(map(len, self.words))
 
     @property
@@ -31,11 +31,7 @@ class Sentences(NamedTuple):
 
 
 def read_sentences(path: str, *, is_source: bool = False) -> Sentences:
-    """Return a file as sentences, one per line, empty ones included; ``-`` is stdin.
-
-    :param is_source: whether it is the input of a decoder, in which markup is refused.
-    :raises DataError: if the file cannot be read, has no lines, or a line is not UTF-8.
-    """
+    """Return the lines of a file; markup is refused in the source of a decoder."""
     sentences = Sentences(path, [], [])
     for number, raw in enumerate(read_lines(path), start=1):
         text = decode(path, number, raw).removesuffix("\r")
@@ -51,7 +47,7 @@ def read_sentences(path: str, *, is_source: bool = False) -> Sentences:
 def find_references(paths: Sequence[StrPath]) -> list[str]:
     """Return the files of references: each path, or PATH0, PATH1 and so on if it does not exist.
 
-    multi-bleu.perl and mert-moses.pl do so, too, and take PATH.ref0 where there is no PATH0.
+    Like multi-bleu.perl and mert-moses.pl; they also take PATH.ref0 if there is no PATH0.
     """
     found: list[str] = []
     for path in [os.fspath(path) for path in paths]:
@@ -66,10 +62,7 @@ def _numbered(stem: str) -> list[str]:
 
 
 def check_aligned(files: Sequence[Sentences]) -> None:
-    """Check that all files have the same number of lines.
-
-    :raises DataError: with the shorter file, its last line, and the longest file.
-    """
+    """Check that all files have the same number of lines."""
     longest = max(files, key=lambda sentences: len(sentences.texts))
     for sentences in files:
         if len(sentences.texts) < len(longest.texts):

@@ -27,18 +27,16 @@ _SACREBLEU_NAMES = {"bootstrap": "bs", "approximate": "ar"}
 _SEED_VARIABLE = "SACREBLEU_SEED"
 
 
-# sacrebleu's paired tests
-
-
 @dataclass(frozen=True, slots=True)
 class PairedTest:
-    """The settings of one of sacrebleu's paired tests."""
+    """Paired bootstrap (Koehn, 2004), or approximate randomization (Riezler and Maxwell, 2005).
 
-    # Paired bootstrap (Koehn, 2004), or approximate randomization (Riezler and Maxwell, 2005).
+    :ivar trials: number of samples.
+    :ivar seed: 1 or more.
+    """
+
     kind: PairedTestName
-    # Number of samples.
     trials: int
-    # 1 or more.
     seed: int
 
 
@@ -47,7 +45,7 @@ class PairedSystem(NamedTuple):
 
     # 0 to 100.
     score: float
-    # Probability of a difference this large by chance alone; None for the baseline.
+    # Probability of a difference this large by chance; None for the baseline.
     p_value: float | None
     # The mean of the samples, and half the width of their 95% interval; None for approximate
     # randomization.
@@ -66,13 +64,11 @@ class PairedComparison(NamedTuple):
 def run_paired_test(
     test: PairedTest, metrics: Sequence[SacrebleuMetric], systems: Sequence[Sequence[str]]
 ) -> list[PairedComparison]:
-    """Test each system against the first one, by each metric.
+    """Test the translations of each system against the first one's, by each metric.
 
-    The p-values are those that sacrebleu prints for the same seed, with one exception: a text that
-    equals the baseline's has the p-value 1. sacrebleu counts only the samples with a larger
+    The p-values are the ones that sacrebleu prints for the same seed, with one exception: a text
+    that equals the baseline's has the p-value 1. sacrebleu counts only the samples with a larger
     difference than the real one, finds none, and would report a certain difference.
-
-    :param systems: the translations of each system.
     """
     names = [f"system {number}" for number in range(len(systems))]
     with _seed(test.seed):
@@ -118,9 +114,6 @@ def _seed(seed: int) -> Iterator[None]:
             os.environ[_SEED_VARIABLE] = before
 
 
-# Tests by sufficient statistics
-
-
 def randomization_p_value(
     metric: Metric, baseline: Statistics, system: Statistics, *, trials: int, seed: int
 ) -> float:
@@ -131,10 +124,10 @@ def randomization_p_value(
     in all replicas together. Translations with weights of two seeds are much alike, so separate
     exchanges would count them as independent sentences.
 
-    :param baseline: ``(replicas, sentences, num_stats)``.
-    :param system: the same; the number of replicas may differ.
-    :return: (r + 1) / (trials + 1) for r trials with at least this difference; 1 for two systems
-        of equal statistics.
+    :param baseline: ``(replicas, sentences, num_stats)``, as ``system``; the number of replicas may
+        differ.
+    :return: (r + 1) / (trials + 1) for r trials with at least this difference; 1 if the statistics
+        are equal.
     """
     if baseline.shape[1:] != system.shape[1:]:
         raise ValueError(f"expected the same sentences, got {baseline.shape}, {system.shape}")

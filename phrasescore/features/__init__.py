@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from phrasescore.arguments import StrPath, check_sequences
-from phrasescore.config.settings import FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.errors import ArgumentError
 from phrasescore.foreign import ForeignText
 from phrasescore.plugins import find_plugin, find_plugins
 from phrasescore.records import PhrasePair
+from phrasescore.settings.kinds import get_kind
 
 if TYPE_CHECKING:
-    from phrasescore.config.config import Config
+    from phrasescore.settings.config import Config
 
 _logger = logging.getLogger(__name__)
 
@@ -136,17 +136,8 @@ ColumnKind = Literal[
     "model", "feature", "lm", "lexicon", "reverse_lexicon", "scores", "ctranslate2"
 ]
 
-# How names of new features in n-best lists begin; a number from 0 follows, as in Moses' own names.
-# Of networks, by the kind of the model; see `network_name`.
-NETWORK_NAMES = {
-    "attention": "Attention",
-    "cslm": "CSLM",
-    "encoder-decoder": "RNN",
-    "grconv": "GrConv",
-    "joint": "Joint",
-    "lstm": "LSTM",
-}
-# Of scores that come from a file, by the kind of the column.
+# How names of new features in n-best lists begin, where they come from a file; a number from 0
+# follows, as in Moses' own names. By the kind of the column; see `network_name` for networks.
 FILE_NAMES = {
     "ctranslate2": "CT2",
     "lm": "KenLM",
@@ -247,7 +238,7 @@ def network_name(kind: str, *, reverse: bool, right_to_left: bool) -> str:
     >>> network_name("lstm", reverse=False, right_to_left=True)
     'RightToLeftLSTM'
     """
-    return "Reverse" * reverse + "RightToLeft" * right_to_left + NETWORK_NAMES[kind]
+    return "Reverse" * reverse + "RightToLeft" * right_to_left + get_kind(kind).feature
 
 
 def column_name(kind: str, value: str) -> str:
@@ -272,14 +263,14 @@ def check_feed_forward(
     """
     if backoff_lm is not None and unnormalized:
         raise ArgumentError("--backoff-lm divides probabilities: not with --unnormalized")
-    models = [config for config in configs if config.kind in FEED_FORWARD]
-    if backoff_lm is not None and all(config.kind not in LANGUAGE_MODELS for config in models):
+    models = [config for config in configs if config.network.is_feed_forward]
+    if backoff_lm is not None and all(config.network.reads_source for config in models):
         raise ArgumentError("--backoff-lm is for a model of the kind cslm, and there is none")
     if unnormalized and not models:
         problem = "is for a model of the kind cslm or joint, and there is none"
         raise ArgumentError(f"--unnormalized {problem}")
     for config in models if unnormalized else ():
-        if not config.model.self_normalization:  # type: ignore[union-attr]
+        if not config.model.self_normalization:
             _logger.warning(
                 "unnormalized scores: a %s was trained without self_normalization: its scores "
                 "without log Z mean little",

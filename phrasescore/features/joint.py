@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from phrasescore.features.search_network import SearchNetwork, add_up
 from phrasescore.kernels.precision import Precision
-from phrasescore.language_models.joint_scorer import JointScorer
-from phrasescore.language_models.word_scorer import BOUNDARY, USUAL, CslmOptions
+from phrasescore.language_models.word_scorer import BOUNDARY, USUAL, CslmOptions, JointScorer
 from phrasescore.models.checkpoint import Checkpoint
 
 

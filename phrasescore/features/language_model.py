@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from phrasescore.errors import ModelError
-from phrasescore.io.state import digest_content
+from phrasescore.io.digests import digest_content
 from phrasescore.io.text import shorten
 from phrasescore.language_models.kenlm_model import LN_10, load_kenlm, score_sentence
 from phrasescore.records import PhrasePair

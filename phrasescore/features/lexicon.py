@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import DataError
-from phrasescore.io.state import new_digest
+from phrasescore.io.digests import new_digest
 from phrasescore.records import PhrasePair
 
 # The least probability of a predicted word: the last digit of Moses' lexical translation tables.

@@ -12,12 +12,16 @@ import torch
 from numpy.typing import NDArray
 
 from phrasescore.arguments import PrecisionName
-from phrasescore.config.settings import ALIGNED, FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.devices import choose_device, torch_threads
-from phrasescore.io.state import digest_content
+from phrasescore.io.digests import digest_content
 from phrasescore.kernels.precision import Precision
-from phrasescore.language_models.joint_scorer import JointScorer, score_aligned
-from phrasescore.language_models.word_scorer import CslmOptions, WordScorer, score_tree
+from phrasescore.language_models.word_scorer import (
+    CslmOptions,
+    JointScorer,
+    WordScorer,
+    score_aligned,
+    score_tree,
+)
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder
 from phrasescore.records import HypothesisList
 from phrasescore.scoring.prefix_tree import HypothesisTexts, PrefixTree, Sequences
@@ -282,11 +286,11 @@ def _scores(
     checkpoint: Checkpoint, device: torch.device, precision: Precision, options: CslmOptions
 ) -> NetworkScores | CslmScores | JointScores:
     """Return the scores under a network of any kind."""
-    if checkpoint.config.kind in LANGUAGE_MODELS:
-        return CslmScores(checkpoint, device, precision, options)
-    if checkpoint.config.kind in ALIGNED:
-        return JointScores(checkpoint, device, precision, options)
-    return NetworkScores(checkpoint, device, precision)
+    kind = checkpoint.config.network
+    if kind.decoder is not None:
+        return NetworkScores(checkpoint, device, precision)
+    of_kind = JointScores if kind.is_aligned else CslmScores
+    return of_kind(checkpoint, device, precision, options)
 
 
 def _mean(
@@ -323,12 +327,12 @@ def fingerprint(checkpoint: Checkpoint, cslm: CslmOptions) -> str:
     :param cslm: of a language model or a joint model.
     """
     parts = [checkpoint.fingerprint]
-    kind = checkpoint.config.kind
+    kind = checkpoint.config.network
     if checkpoint.source_vocabulary.is_subwords or checkpoint.target_vocabulary.is_subwords:
         parts.append(f"sentencepiece {version('sentencepiece')}")
-    if kind in FEED_FORWARD and not cslm.normalized:
+    if kind.is_feed_forward and not cslm.normalized:
         parts.append("without log Z")
-    if kind in LANGUAGE_MODELS and cslm.backoff is not None:
+    if not kind.reads_source and cslm.backoff is not None:
         parts.append(f"backoff {digest_content(cslm.backoff)}")
     return " ".join(parts)
 

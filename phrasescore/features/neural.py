@@ -21,7 +21,6 @@ from phrasescore.features import BLOCK_SIZE
 from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.products import Products
@@ -57,7 +56,7 @@ class NeuralScore:
         precision: PrecisionName = "float32",
         threads: int = 1,
     ) -> None:
-        if not isinstance(checkpoint.model, EncoderDecoder):
+        if not checkpoint.config.network.scores_phrases:
             raise ModelError(
                 f"a model of the kind {checkpoint.config.kind} does not score phrase pairs; "
                 "rescore takes it for n-best lists"

@@ -22,8 +22,8 @@ import torch
 from sqlitedict import SqliteDict
 
 from phrasescore.errors import PhrasescoreError
+from phrasescore.io.digests import DIGEST_SIZE, new_digest
 from phrasescore.io.plain_file import check_plain
-from phrasescore.io.state import DIGEST_SIZE, new_digest
 from phrasescore.records import HypothesisList
 from phrasescore.version import __version__
 

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from phrasescore.arguments import PrecisionName
-from phrasescore.config.settings import ALIGNED, FEED_FORWARD
 from phrasescore.devices import GPU_THREADS
 from phrasescore.engines import EngineSettings, open_pool
 from phrasescore.engines.pool import Pending, WorkerPool
@@ -83,7 +82,7 @@ class SentenceScores:
         if ensemble and words and len({each.right_to_left for each in checkpoints}) > 1:
             problem = "an ensemble of models of which some predict from right to left has none"
             raise ModelError(f"log-probabilities of single words: {problem}")
-        if ensemble and any(checkpoint.config.kind in ALIGNED for checkpoint in checkpoints):
+        if ensemble and any(checkpoint.config.network.is_aligned for checkpoint in checkpoints):
             raise ModelError("a joint model reads alignments, and is in no ensemble")
         self._precision = Precision(precision, device)
         self._engine = engine or EngineSettings(workers=1)
@@ -109,11 +108,11 @@ class SentenceScores:
             self._aligned = {
                 name
                 for name, checkpoint in zip(self._names, checkpoints, strict=True)
-                if checkpoint.config.kind in ALIGNED
+                if checkpoint.config.network.is_aligned
             }
         # Without log Z a score is no log-probability.
         unbounded = [
-            each.config.kind in FEED_FORWARD and not cslm.normalized for each in checkpoints
+            each.config.network.is_feed_forward and not cslm.normalized for each in checkpoints
         ]
         if ensemble:
             # The mean is summed in the order of the models.

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.errors import ModelError
 from phrasescore.records import PhrasePair
 from phrasescore.vocabulary import Vocabulary
@@ -186,7 +185,7 @@ class SourceUnknownWords(UnknownWords):
         vocabularies = [
             checkpoint.table_source_vocabulary
             for checkpoint in checkpoints
-            if checkpoint.config.kind not in LANGUAGE_MODELS
+            if checkpoint.config.network.reads_source
         ]
         if not vocabularies:
             raise ModelError("source_unknown_words: a language model knows no source words")

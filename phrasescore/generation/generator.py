@@ -20,9 +20,10 @@ from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
 from phrasescore.scoring.products import FIXED_ROWS, Products
-from phrasescore.scoring.tree_scorer import DECODERS, build_decoder, log_mean_exp
+from phrasescore.scoring.tree_scorer import build_decoder, log_mean_exp
 from phrasescore.scoring.word_pieces import split_words
 from phrasescore.scoring.word_probabilities import WordProbabilities
+from phrasescore.settings.kinds import kind_names
 from phrasescore.vocabulary import Vocabulary
 
 Source = tuple[str, ...]
@@ -133,8 +134,8 @@ def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
         right to left.
     """
     for checkpoint in checkpoints:
-        if checkpoint.config.kind not in DECODERS:
-            kinds = ", ".join(sorted(DECODERS))
+        if checkpoint.config.network.decoder is None:
+            kinds = ", ".join(kind_names(is_feed_forward=False))
             raise ModelError(
                 f"a model of the kind {checkpoint.config.kind} reads no source, and has nothing to "
                 f"generate a target from: expected one of the kinds {kinds}"

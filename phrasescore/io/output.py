@@ -121,7 +121,6 @@ class StreamOutput:
     A context manager; see :class:`phrasescore.io.resumable.ResumableOutput`.
     """
 
-    finished = False
     last_skipped = None
 
     def __init__(self, path: str) -> None:

@@ -1,9 +1,9 @@
 """An output file that can be resumed after a killed run.
 
 Lines are written in chunks to ``OUT.part``. When a whole chunk is on the disk, the journal
-``OUT.part.json`` records the number of lines and bytes so far; so the journal never promises more
-than the part file has. A compressed file gets one member per chunk, and a resumed run writes the
-same bytes as an uninterrupted one. At the end the part file becomes the output.
+``OUT.part.json`` records the number of lines and bytes so far. A compressed file gets one member
+per chunk, and a resumed run writes the same bytes as an uninterrupted one. At the end the part file
+becomes the output.
 
 Stdout, devices and pipes are written directly, through an object with the same methods.
 """
@@ -18,16 +18,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from io import FileIO
 from itertools import chain
-from typing import Annotated, Self, TypeVar
+from typing import Self, TypeVar
 from weakref import WeakSet
 
 import msgspec
 
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
-from phrasescore.io.compression import Compressor, compression_by_name
+from phrasescore.io.compression import compression_by_name
+from phrasescore.io.digests import new_digest
+from phrasescore.io.journal import Number, check_settings, read_journal, write_journal
 from phrasescore.io.output import StreamOutput, writing
 from phrasescore.io.plain_file import open_at_end, open_plain
-from phrasescore.io.state import check_same_run, new_digest, read_state, write_state
 from phrasescore.io.text import InputLines
 
 _logger = logging.getLogger(__name__)
@@ -46,9 +47,6 @@ def _close_locked() -> None:
 
 # Otherwise forked workers would hold the locks for a moment after this process is killed.
 os.register_at_fork(after_in_child=_close_locked)
-
-_Count = Annotated[int, msgspec.Meta(ge=0)]
-
 
 _Lines = TypeVar("_Lines", bound=InputLines)
 
@@ -81,20 +79,17 @@ def check_resume(path: str, resume: bool) -> None:
         raise ArgumentError("--resume needs --output FILE: a stream cannot be resumed")
 
 
-class Journal(msgspec.Struct, frozen=True):
-    """The progress of a run, as its journal records it."""
+class OutputJournal(msgspec.Struct, frozen=True):
+    """The progress of an output."""
 
-    lines: _Count
-    # Size of the part file.
-    num_bytes: _Count = msgspec.field(name="bytes")
-    # Digest of the input lines that are done: a run can only be resumed on the same input.
-    input: str
-    # Whether all lines are done.
-    complete: bool
     # Everything that the bytes depend on, except the input.
     settings: dict[str, str]
-    # Digest of the part file.
-    output: str
+    lines: Number = 0
+    # Size of the part file.
+    num_bytes: Number = msgspec.field(default=0, name="bytes")
+    # Digests of the input lines that are done, and of the part file.
+    input: str = ""
+    output: str = ""
 
 
 class ResumableOutput:
@@ -104,12 +99,10 @@ class ResumableOutput:
     process created. After any other exception (Ctrl-C, a full disk) it keeps the file, and logs how
     to resume. It always keeps the work of an earlier run.
 
-    :ivar settings: everything that the bytes depend on, except the input; includes the compression.
-    :ivar finished: whether the earlier run had done all the work.
     :ivar last_skipped: the last of the lines that `remaining` skipped, or None.
 
     :param path: the final file; it is compressed according to its name.
-    :param settings: everything else that the bytes depend on, except the input.
+    :param settings: everything that the bytes depend on, except the input and the compression.
     :param chunk_lines: lines per chunk; None if the caller of `write` decides where chunks end.
     """
 
@@ -122,19 +115,16 @@ class ResumableOutput:
         chunk_lines: int | None = None,
     ) -> None:
         self.path = path
-        self.part, self.journal, self._new_journal = work_files(path)
+        self.part, self.journal, _ = work_files(path)
+        self._start_over = f"delete it and {self.journal} to start over"
         self._form = compression_by_name(path)
-        self.settings = dict(settings)
-        if self._form is not None:
-            self.settings[self._form.name] = self._form.version
-        self._resume = resume
-        self._chunk_lines = chunk_lines
-        self._digest, self._output_digest = new_digest(), new_digest()
+        form = {} if self._form is None else {self._form.name: self._form.version}
+        self._resume, self._chunk_lines = resume, chunk_lines
+        self._input, self._output = new_digest(), new_digest()
         # The journal of the earlier run, and the present one.
-        self._begun = self._promised = Journal(0, 0, "", False, self.settings, "")
+        self._begun = self._promised = OutputJournal({**settings, **form})
         # Number of lines written, the earlier run's included, and of lines in whole chunks.
         self._lines = self._lines_in_chunks = 0
-        self.finished = False
         self.last_skipped: InputLines | None = None
         self._failed = False
 
@@ -152,24 +142,12 @@ class ResumableOutput:
             try:
                 self._begin()
             except BaseException:
-                _remove(*created, self._new_journal)
+                _remove(*created)
                 raise
-            self._compressor = self._new_compressor()
             self._writer = stack.enter_context(ThreadPoolExecutor(1))
             self._waiting: deque[Future[None]] = deque()
             self._stack = stack.pop_all()
         return self
-
-    def _begin(self) -> None:
-        self._begun = self._read_journal()
-        self._lines = self._lines_in_chunks = self._begun.lines
-        # The part file of a finished output is empty, because it was renamed to the output.
-        self._num_bytes = 0 if self.finished else self._begun.num_bytes
-        with writing(self.path):
-            self._file.truncate(self._num_bytes)
-        self._write_journal(self._begun)
-        with writing(self.path), contextlib.suppress(FileNotFoundError):
-            os.fchmod(self._file.fileno(), stat.S_IMODE(os.stat(self.path).st_mode))
 
     def _lock(self) -> None:
         try:
@@ -182,44 +160,47 @@ class ResumableOutput:
             raise PhrasescoreError(f"{self.part}: another run is writing this file")
         _locked.add(self._file)
 
-    def _read_journal(self) -> Journal:
+    def _begin(self) -> None:
+        self._begun = self._earlier() or self._begun
+        self._lines = self._lines_in_chunks = self._begun.lines
+        self._num_bytes = self._begun.num_bytes
+        with writing(self.path):
+            self._file.truncate(self._num_bytes)
+        self._promise(self._begun)
+        with writing(self.path), contextlib.suppress(FileNotFoundError):
+            os.fchmod(self._file.fileno(), stat.S_IMODE(os.stat(self.path).st_mode))
+        self._compressor = self._form and self._form.new_compressor()
+
+    def _earlier(self) -> OutputJournal | None:
+        """Return the journal of the run to resume; None to start with the first line."""
         size = os.fstat(self._file.fileno()).st_size
-        start_over = f"delete it and {self.journal} to start over"
-        try:
-            journal = read_state(self.journal, Journal)
-        except DataError as error:
-            raise PhrasescoreError(f"{error}; {start_over}") from error
+        journal = read_journal(self.journal, OutputJournal, f"delete it and {self.part}")
         if journal is None and size:
             raise PhrasescoreError(
                 f"{self.part}: expected the file of an unfinished run, found another file; rename "
                 "it, since the output needs this name"
             )
-        if journal is None or journal.lines == 0:
-            return self._begun
-        is_output = journal.complete and size == 0 and os.path.isfile(self.path)
-        if is_output and not self._resume:
-            return self._begun  # no work is lost
-        finished = is_output and self._is_good(journal, self.path)
-        if not finished and not self._is_good(journal, self.part):
-            raise PhrasescoreError(f"{self.part} is damaged or missing; {start_over}")
+        # Without a part file no work is lost: a run that was killed at its very end has renamed it.
+        if journal is None or journal.lines == 0 or size == 0:
+            return None
+        if not self._is_good(journal):
+            raise PhrasescoreError(f"{self.part} is damaged; {self._start_over}")
         if not self._resume:
             raise PhrasescoreError(
-                f"{self.part} holds {journal.lines:,} lines of an unfinished run: go on with "
-                f"--resume, or {start_over}"
+                f"{self.part} holds {journal.lines:,} lines of an unfinished run: continue it with "
+                f"--resume, or {self._start_over}"
             )
-        check_same_run(journal.settings, self.settings, self.part, start_over)
-        self.finished = finished  # the earlier run was killed between its last two steps
+        check_settings(journal.settings, self._begun.settings, self.part, self._start_over)
         return journal
 
-    def _is_good(self, journal: Journal, path: str) -> bool:
-        """Return whether a file begins with the bytes that the journal promises."""
-        self._output_digest = new_digest()
+    def _is_good(self, journal: OutputJournal) -> bool:
+        """Return whether the part file begins with the bytes that the journal promises."""
         left = journal.num_bytes
-        with open_plain(path) as file:
+        with open_plain(self.part) as file:
             while data := file.read(min(left, 1 << 20)):
-                self._output_digest.update(data)
+                self._output.update(data)
                 left -= len(data)
-        return not left and journal.output == self._output_digest.hexdigest()
+        return not left and journal.output == self._output.hexdigest()
 
     def remaining(self, blocks: Iterable[_Lines], path: str) -> Iterator[_Lines]:
         """Return the lines that no earlier run has done; call it once, after entering.
@@ -230,17 +211,14 @@ class ResumableOutput:
         """
         blocks = self._skip(self._cut(blocks), path)
         done = self._begun.lines
-        at_end = self.finished or bool(self._chunk_lines and done % self._chunk_lines)
+        at_end = bool(self._chunk_lines and done % self._chunk_lines)
         # New lines after the end of the earlier run would not start a new chunk.
         if at_end and next(blocks, None) is not None:
-            output = self.path if self.finished else self.part
             raise DataError(
-                path, None, f"has more lines than the {done:,} that {output} was made from"
+                path, None, f"has more lines than the {done:,} that {self.part} was made from"
             )
-        if self.finished:
-            _logger.info("%s is complete; there was nothing left to do", self.path)
-        elif done:
-            _logger.info("going on after line %s", f"{done:,}")
+        if done:
+            _logger.info("continuing after line %s", f"{done:,}")
         elif self._resume:
             _logger.info("there is nothing to resume: starting with the first line")
         return blocks
@@ -260,15 +238,14 @@ class ResumableOutput:
         left = self._begun.lines
         for block in blocks if left else ():
             self.last_skipped = done = block.lines(0, min(left, block.num_lines))
-            self._digest.update(done.raw)
+            self._input.update(done.raw)
             left -= done.num_lines
             if left == 0:
                 if done.num_lines < block.num_lines:
                     blocks = chain([block.lines(done.num_lines, block.num_lines)], blocks)
                 break
-        if self._begun.lines and self._digest.hexdigest() != self._begun.input:
-            output = self.path if self.finished else self.part
-            problem = f"lines differ from those that {output} was made from"
+        if self._begun.lines and self._input.hexdigest() != self._begun.input:
+            problem = f"lines differ from those that {self.part} was made from"
             raise DataError(path, None, f"its first {self._begun.lines:,} {problem}")
         return blocks
 
@@ -280,7 +257,7 @@ class ResumableOutput:
         :param input_data: the input lines that the data were made from.
         :param ends_chunk: whether a chunk ends here; ignored with ``chunk_lines``.
         """
-        self._digest.update(input_data)
+        self._input.update(input_data)
         self._submit(
             lambda: self._append(self._compressor.compress(data) if self._compressor else data)
         )
@@ -299,7 +276,7 @@ class ResumableOutput:
 
     def _end_chunk(self) -> None:
         self._lines_in_chunks = lines = self._lines
-        digest = self._digest.hexdigest()
+        digest = self._input.hexdigest()
         self._submit(lambda: self._finish_chunk(lines, digest))
 
     def _submit(self, work: Callable[[], None]) -> None:
@@ -309,11 +286,10 @@ class ResumableOutput:
 
     def _do(self, work: Callable[[], None]) -> None:
         # Nothing may follow a failure, or the journal would promise bytes that are not there.
-        if self._failed:
-            return
-        self._failed = True
-        work()
-        self._failed = False
+        if not self._failed:
+            self._failed = True
+            work()
+            self._failed = False
 
     def _append(self, data: bytes) -> None:
         rest = memoryview(data)
@@ -321,23 +297,21 @@ class ResumableOutput:
             while rest:
                 rest = rest[self._file.write(rest) :]
         self._num_bytes += len(data)
-        self._output_digest.update(data)
+        self._output.update(data)
 
     def _finish_chunk(self, lines: int, digest: str) -> None:
-        if self._compressor is not None:
+        if self._compressor is not None and self._form is not None:
             self._append(self._compressor.flush())
-            self._compressor = self._new_compressor()
+            self._compressor = self._form.new_compressor()
         with writing(self.path):
             os.fsync(self._file.fileno())
-        output = self._output_digest.hexdigest()
-        self._write_journal(Journal(lines, self._num_bytes, digest, False, self.settings, output))
+        output = self._output.hexdigest()
+        settings = self._promised.settings
+        self._promise(OutputJournal(settings, lines, self._num_bytes, digest, output))
 
-    def _write_journal(self, journal: Journal) -> None:
-        write_state(self.journal, journal)
+    def _promise(self, journal: OutputJournal) -> None:
+        write_journal(self.journal, journal)
         self._promised = journal
-
-    def _new_compressor(self) -> Compressor | None:
-        return None if self._form is None else self._form.new_compressor()
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         """Rename the part file to the output; after an error, keep or remove it."""
@@ -347,29 +321,24 @@ class ResumableOutput:
                 return
             try:
                 self.flush()
-                if not self.finished:
-                    self._write_journal(msgspec.structs.replace(self._promised, complete=True))
-                    with writing(self.path):
-                        os.replace(self.part, os.path.realpath(self.path))
+                with writing(self.path):
+                    os.replace(self.part, os.path.realpath(self.path))
             except BaseException as problem:
                 self._leave(type(problem))
                 raise
-            _remove(self.journal, self._new_journal, *([self.part] if self.finished else []))
+            _remove(self.journal)
 
     def _leave(self, kind: type[BaseException]) -> None:
         """Keep the part file if a later run can resume from it."""
         for future in self._waiting:
             future.cancel()
         self._writer.shutdown()
-        if self.finished:
-            os.unlink(self.part)  # the output has all lines, and the journal still says so
-            return
         # Wrong data or a wrong model would fail again; an interrupted run can be resumed.
         wrong = issubclass(kind, PhrasescoreError) and kind is not PhrasescoreError
         if self._promised.lines == 0 or (wrong and self._begun.lines == 0):
-            _remove(self.part, self.journal, self._new_journal)
+            _remove(self.part, self.journal)
             return
-        text = "%s holds the first %s lines; the same call with --resume goes on from there"
+        text = "%s holds the first %s lines; the same call with --resume continues from there"
         text = "%s still holds the first %s lines" if wrong else text
         _logger.info(text, self.part, f"{self._promised.lines:,}")
 

@@ -14,7 +14,6 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding
 
-from phrasescore.config.settings import AttentionConfig
 from phrasescore.models.alignment import Places, attend, attend_backward, spread
 from phrasescore.models.batches import BatchSide, PairBatch, Steps
 from phrasescore.models.encoder_decoder import MAXOUT_POOL, GatedUnit, Readout
@@ -27,6 +26,7 @@ from phrasescore.models.layers import (
     reset_backward,
     step_rows,
 )
+from phrasescore.settings.networks import AttentionConfig
 
 
 class AttentiveRecurrence(Function):

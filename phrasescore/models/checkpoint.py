@@ -10,9 +10,9 @@ training.json         format and library version, fingerprints, direction, and h
 ===================== ==========================================================================
 """
 
-import importlib
 import json
 import os
+import pkgutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,28 +22,18 @@ import msgspec
 import torch
 from torch import nn
 
-from phrasescore.config.config import Config
 from phrasescore.errors import ModelError
+from phrasescore.io.digests import digest_file, digest_text
 from phrasescore.io.folders import writing_folder
 from phrasescore.io.plain_file import MAX_ARRAYS, MAX_JSON, MAX_WORDS, check_plain, read_plain
-from phrasescore.io.state import digest_file, digest_text
 from phrasescore.models.layers import PairNetwork
 from phrasescore.models.weights import load_weights, save_tensors
+from phrasescore.settings.config import Config
 from phrasescore.subwords import load_vocabulary, model_path
 from phrasescore.version import __version__
 from phrasescore.vocabulary import Vocabulary
 
 FORMAT = 1
-
-# Dotted name of the network of each kind in config.toml. Only the network in use is imported.
-NETWORKS = {
-    "attention": "phrasescore.models.attention:AttentionNetwork",
-    "cslm": "phrasescore.models.cslm:CslmNetwork",
-    "encoder-decoder": "phrasescore.models.encoder_decoder:EncoderDecoder",
-    "grconv": "phrasescore.models.grconv:GrconvNetwork",
-    "joint": "phrasescore.models.joint:JointNetwork",
-    "lstm": "phrasescore.models.lstm:LstmNetwork",
-}
 
 FORWARD = "target-given-source"
 REVERSE = "source-given-target"
@@ -240,8 +230,7 @@ def empty_network(config: Config, source_size: int, target_size: int) -> PairNet
     :param source_size: number of ids of the source vocabulary, symbols included.
     :param target_size: likewise of the target vocabulary.
     """
-    module, _, name = NETWORKS[config.kind].partition(":")
-    network_class: Any = getattr(importlib.import_module(module), name)
+    network_class = pkgutil.resolve_name(config.network.network)
     # Drawing weights that are then overwritten takes seconds for large recurrent matrices.
     with torch.device("meta"):
         network: PairNetwork = network_class(config.model, source_size, target_size)

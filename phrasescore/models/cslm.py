@@ -8,10 +8,10 @@ source of a pair, and a text is stored as pairs with empty sources.
 import torch
 from torch import Tensor
 
-from phrasescore.config.settings import CslmConfig
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.feed_forward import FeedForwardNetwork, NgramBatch
 from phrasescore.models.layers import draw_uniformly
+from phrasescore.settings.networks import CslmConfig
 
 
 class CslmNetwork(FeedForwardNetwork):

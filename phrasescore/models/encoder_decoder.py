@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from phrasescore.config.settings import EncoderDecoderConfig, GrconvConfig
 from phrasescore.models.batches import BatchSide, PairBatch
 from phrasescore.models.layers import (
     PairNetwork,
@@ -21,6 +20,7 @@ from phrasescore.models.layers import (
     draw_orthogonal,
     previous_words,
 )
+from phrasescore.settings.networks import EncoderDecoderConfig, GrconvConfig
 
 MAXOUT_POOL = 2  # units 2i-1 and 2i are pooled
 

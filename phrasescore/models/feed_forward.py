@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from phrasescore.config.settings import CslmConfig, JointConfig
 from phrasescore.devices import move
 from phrasescore.models.batches import BatchSide, PairBatch
 from phrasescore.models.layers import PairNetwork, WordLogProb
+from phrasescore.settings.networks import CslmConfig, JointConfig
 from phrasescore.vocabulary import Vocabulary
 
 # Fills a context before the first word of a sentence. It is the id of </s>, which otherwise never

@@ -18,11 +18,11 @@ import math
 import torch
 from torch import Tensor, nn
 
-from phrasescore.config.settings import JointConfig
 from phrasescore.devices import move
 from phrasescore.models.batches import BatchSide, PairBatch
 from phrasescore.models.feed_forward import FeedForwardNetwork, NgramBatch
 from phrasescore.models.layers import draw_uniformly
+from phrasescore.settings.networks import JointConfig
 from phrasescore.vocabulary import Vocabulary
 
 

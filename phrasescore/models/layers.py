@@ -17,7 +17,6 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import dropout, embedding
 
-from phrasescore.config.settings import ModelConfig
 from phrasescore.models.batches import BatchSide, PairBatch, Steps
 
 # A sum of exp() outside of this range means that a logit was too large or all were too small.
@@ -293,7 +292,8 @@ class PairNetwork(nn.Module):
     them or a checkpoint provides them.
     """
 
-    config: ModelConfig
+    # The sizes of its kind.
+    config: Any
     output: nn.Linear
 
     def initialize(self, generator: torch.Generator) -> None:

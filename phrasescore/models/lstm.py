@@ -12,9 +12,9 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import dropout, embedding
 
-from phrasescore.config.settings import LstmConfig
 from phrasescore.models.batches import BatchSide, PairBatch, Steps
 from phrasescore.models.layers import PairNetwork, draw_uniformly, step_rows
+from phrasescore.settings.networks import LstmConfig
 from phrasescore.vocabulary import Vocabulary
 
 

@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.models.batches import batch_sequences
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
@@ -23,7 +22,7 @@ from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
 
-# Kinds of networks whose encoder makes one vector of a whole source.
+# Kinds of networks whose encoder turns a whole source into one vector.
 ENCODES_WHOLE = ("encoder-decoder", "grconv", "lstm")
 # Sources per forward pass of an encoder.
 _BATCH_SIZE = 256
@@ -52,18 +51,16 @@ _LEADS = {
 
 
 class Vectors(NamedTuple):
-    """The vectors of a map, with their labels."""
+    """The vectors of a map, ``(points, size)``, with a label and a group for each point."""
 
-    # A description of the points, such as "m30k: words that it reads".
+    # Such as "m30k: words that it reads".
     title: str
-    # The start of the names of the blocks, such as "words-1".
+    # The beginning of the blocks' names, such as "words-1".
     name: str
-    # (points, size)
     vectors: Floats
-    # One for each point.
     labels: tuple[str, ...]
     groups: tuple[str, ...]
-    # A sentence about the choice of the points.
+    # How the points were chosen.
     caption: str
 
 
@@ -71,28 +68,19 @@ def map_section(key: str, sets: Sequence[Vectors], seed: int) -> tuple[Section, 
     """Return a section with two maps per set, and a reason for each set that is left out.
 
     :param key: words, phrases or sentences.
-    :param seed: seed of t-SNE.
     """
     blocks: list[Points] = []
     reasons: list[str] = []
     for vectors in sets:
-        problem = _problem(vectors)
-        if problem is None:
-            blocks += _draw(vectors, seed)
+        count = len(vectors.vectors)
+        if count < FEWEST:
+            reasons.append(f"{vectors.title}: a map needs {FEWEST} points, found {count}")
+        elif not np.ptp(vectors.vectors, axis=0).any():
+            reasons.append(f"{vectors.title}: all {count:,} vectors are the same")
         else:
-            reasons.append(f"{vectors.title}: {problem}")
+            blocks += _draw(vectors, seed)
     lead = f"{_LEADS[key]}\n\n{_COMPONENTS}"
     return Section(key, f"Maps of {key}", lead, tuple(blocks)), reasons
-
-
-def _problem(found: Vectors) -> str | None:
-    """Return why the vectors cannot be mapped; None if they can."""
-    count = len(found.vectors)
-    if count < FEWEST:
-        return f"a map needs {FEWEST} points, found {count}"
-    if not np.ptp(found.vectors, axis=0).any():
-        return f"all {count:,} vectors are the same"
-    return None
 
 
 def _draw(found: Vectors, seed: int) -> Iterator[Points]:
@@ -111,7 +99,7 @@ def _draw(found: Vectors, seed: int) -> Iterator[Points]:
 def _points(
     found: Vectors, ending: str, method: str, plane: Floats, axes: tuple[str, str], used: str
 ) -> Points:
-    # More digits would not be visible, and would be most of the page.
+    # More digits would be invisible, and would make up most of the page.
     x, y = (tuple(float(f"{value:.4g}") for value in column) for column in plane.T.tolist())
     return Points(
         name=f"{found.name}-{ending}",
@@ -127,21 +115,17 @@ def _points(
     )
 
 
-# Vectors of networks
-
-
 def word_vectors(name: str, number: int, checkpoint: Checkpoint, count: int) -> list[Vectors]:
     """Return the embeddings of the most frequent words that a network reads or predicts.
 
-    :param name: name of the model in the report.
-    :param number: number of the model, for the names of blocks.
-    :param count: largest number of words of a side.
+    :param name: name of the model in the report; ``number`` goes into the names of its blocks.
+    :param count: maximum number of words per side.
     """
     sides = [
         ("predicts", "target", "target_embedding", checkpoint.target_vocabulary),
         ("reads", "source", "source_embedding", checkpoint.source_vocabulary),
     ]
-    if checkpoint.config.kind in LANGUAGE_MODELS:
+    if not checkpoint.config.network.reads_source:
         sides = [("knows", "target", "embedding", checkpoint.target_vocabulary)]
     found = []
     for verb, side, attribute, vocabulary in reversed(sides):
@@ -171,19 +155,15 @@ def _band(rank: int, size: int) -> str:
 def text_vectors(
     key: str, name: str, number: int, checkpoint: Checkpoint, texts: Sequence[tuple[str, ...]]
 ) -> Vectors:
-    """Return the vectors of phrases or sentences by a network's encoder.
+    """Return the vectors that an encoder (see `ENCODES_WHOLE`) makes of phrases or sentences.
 
     :param key: phrases or sentences.
-    :param name: name of the model in the report.
-    :param number: number of the model, for the names of blocks.
-    :param checkpoint: a network of a kind of `ENCODES_WHOLE`.
     """
-    vectors = _encode(checkpoint, [checkpoint.source_vocabulary.ids(words) for words in texts])
     longest = 9 if key == "phrases" else 40
     return Vectors(
         title=f"{name}: {key}",
         name=f"{key}-{number}",
-        vectors=vectors,
+        vectors=_encode(checkpoint, [checkpoint.source_vocabulary.ids(words) for words in texts]),
         labels=tuple(shown(words) for words in texts),
         groups=tuple(_length_group(len(words), longest) for words in texts),
         caption=f"{len(texts):,} {key}, coloured by their length.",
@@ -191,7 +171,7 @@ def text_vectors(
 
 
 def _length_group(length: int, longest: int) -> str:
-    """Return the name of a length's group: one length of phrases, or ten of sentences."""
+    """Return the name of a group: one length of phrases, or ten lengths of sentences."""
     if length > longest:
         return f"{longest + 1} words and more"
     if longest < 10:
@@ -218,18 +198,13 @@ def _encode(checkpoint: Checkpoint, sources: list[list[int]]) -> np.ndarray:
     return np.asarray(torch.cat(rows).double().numpy())
 
 
-# Projections
-
-
 def principal_components(vectors: Floats, count: int = 2) -> tuple[Floats, Floats]:
     """Return the coordinates of vectors along the directions in which they vary most.
 
     In each component, the coordinate with the largest absolute value is positive, so that equal
-    vectors give equal pictures.
+    vectors give equal pictures. Components beyond the number of dimensions are 0.
 
-    :param vectors: ``(points, size)``.
-    :return: coordinates, ``(points, count)``, and each component's share of the variance,
-        ``(count,)``; both are 0 for components beyond the number of dimensions.
+    :return: coordinates, ``(points, count)``, and each component's share of the variance.
     """
     centred = np.asarray(vectors, np.float64) - np.mean(vectors, axis=0, dtype=np.float64)
     left, singular, _ = np.linalg.svd(centred, full_matrices=False)
@@ -248,13 +223,12 @@ def choose_perplexity(points: int) -> float:
 
 
 def neighbour_map(vectors: Floats, seed: int) -> Floats:
-    """Return the t-SNE map of vectors, which keeps neighbours together.
+    """Return the t-SNE map of vectors, ``(points, 2)``, which keeps neighbours together.
 
     It starts from the first two principal components and uses one thread, so that equal vectors
     give equal maps.
 
-    :param vectors: ``(points, size)``, with at least `FEWEST` points that are not all equal.
-    :return: ``(points, 2)``.
+    :param vectors: at least `FEWEST`, which are not all equal.
     """
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits

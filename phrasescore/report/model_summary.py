@@ -7,19 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from phrasescore.config.settings import FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.io.text_table import text_table
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint
 from phrasescore.vocabulary import Vocabulary
 
-# Largest number of points of the curve in the text.
+# Maximum number of points of the curve in the text.
 _MAX_POINTS = 20
 _BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
 class ModelReport:
-    """The report on a model; :func:`model_report` makes it."""
+    """The report on a model."""
 
     path: str
     checkpoint: Checkpoint
@@ -66,14 +65,14 @@ def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
     record, kind = model.record, model.config.kind
     left_out = f"{record.duplicates:,} duplicates, {record.too_long:,} too long"
     predicted = (model.target_vocabulary, record.target_coverage, record.target_shortlist_from)
-    if kind in LANGUAGE_MODELS:
+    if not model.config.network.reads_source:
         return [
             ("kind", f"{kind}, p(word | the words before it)"),
             ("predicts", _shortlist("a text", *predicted)),
             ("sentences", f"{record.training_pairs:,} for training ({left_out})"),
             ("held out", f"{record.validation_pairs:,} sentences for validation"),
         ]
-    distinct = "" if kind in FEED_FORWARD else "distinct "
+    distinct = "" if model.config.network.is_feed_forward else "distinct "
     reads, predicts = ("target", "source") if model.reverse else ("source", "target")
     end = ", the last word first" if model.right_to_left else ""
     read = (model.source_vocabulary, record.source_coverage, record.source_shortlist_from)
@@ -87,7 +86,6 @@ def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
 
 
 def _fine_tuning_rows(model: Checkpoint) -> list[tuple[str, str]]:
-    """Return rows about the n-best lists that fine-tuned the network, if any."""
     tuning = model.record.fine_tuning
     if tuning is None:
         return []
@@ -105,9 +103,9 @@ def model_report(path: str | os.PathLike[str]) -> ModelReport:
 
 
 def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
-    """Return a small drawing and a table of the training curve; nothing if it has no points.
+    """Return a small drawing of the training curve, and a table of at most about 20 points.
 
-    The table of a long curve has evenly spaced points, the best and the last one.
+    The table of a long curve has evenly spaced points, the best one and the last one.
     """
     if not curve:
         return []
@@ -117,9 +115,8 @@ def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
         for index, point in enumerate(curve)
         if index % step == 0 or index + 1 == len(curve) or point.update == best_update
     ]
-    of_lists = curve[0].expected_bleu is not None
     losses = ["loss a word", "validation perplexity"]
-    if of_lists:
+    if curve[0].expected_bleu is not None:
         losses = ["loss a list", "expected BLEU"]
     rows = [["update", "minutes", *losses], *map(_row, shown)]
     best = [f"best: after update {best_update:,}"] if curve[-1].quality() else []

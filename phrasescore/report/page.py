@@ -33,12 +33,12 @@ from phrasescore.report.blocks import (
     Pyramid,
     Report,
     Table,
+    block_fields,
     check_report,
 )
-from phrasescore.report.data import block_fields
 
 _PARTS = resources.files("phrasescore.report") / "page_parts"
-# Joined in this order, they are the script of the page.
+# The parts of the page's script, in order.
 _SCRIPTS = ("tables.js", "drawing.js", "figures.js", "map_labels.js", "pyramid.js", "page.js")
 NOTHING = "–"
 # Significant digits of the largest number of a column; they set the decimals of the column.
@@ -47,10 +47,7 @@ _MOST_DECIMALS = 6
 
 
 def render_page(report: Report) -> str:
-    """Return the page as HTML; equal reports give equal pages.
-
-    :raises PhrasescoreError: as `check_report` does.
-    """
+    """Check a report and return it as HTML; equal reports give equal pages."""
     check_report(report)
     environment = jinja2.Environment(
         autoescape=True,
@@ -65,8 +62,8 @@ def render_page(report: Report) -> str:
     plotly_hash, plotly = _pack_plotly() if has_figures else (_hash(""), "")
     script = _script()
     environment.filters |= {
-        "kind": _kind,
-        "paragraphs": _paragraphs,
+        "kind": lambda block: type(block).__name__.lower(),
+        "paragraphs": lambda lead: [text.strip() for text in lead.split("\n\n") if text.strip()],
         "number_columns": _number_columns,
         "rows": _rows,
         "summary": _summary,
@@ -103,21 +100,10 @@ def _pack_plotly() -> tuple[str, str]:
     return _hash(script), base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()
 
 
-# The values that the template shows
-
-
 class _CellView(NamedTuple):
     text: str
-    # A number with all its digits, by which rows are sorted; None for a text.
+    # A number with all its digits, to sort by; None for a text.
     value: str | None
-
-
-def _paragraphs(lead: str) -> list[str]:
-    return [text.strip() for text in lead.split("\n\n") if text.strip()]
-
-
-def _kind(block: Block) -> str:
-    return type(block).__name__.lower()
 
 
 def _number_columns(table: Table) -> list[bool]:

@@ -1,10 +1,15 @@
-"""What networks say of the phrase pairs of a table: scores, preferred targets and samples.
+"""The phrase pairs of a table in a report: their choice, and how networks score and sample them.
 
-Cho et al. (2014), figure 3 and tables 2 and 3.
+Cho et al. (2014), section 4.3, figure 3 and tables 2 and 3.
 """
 
+import heapq
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import random
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.stats import rankdata
@@ -12,8 +17,11 @@ from scipy.stats import rankdata
 from phrasescore.generation.sampling import CountedSample
 from phrasescore.records import PhrasePair
 from phrasescore.report.blocks import Cell, Points, Section, Table, shown
-from phrasescore.report.table_choice import MIN_TARGETS, SourcePhrase, TableChoice, TablePair
 
+# Source phrases with fewer targets are not compared.
+MIN_TARGETS = 3
+# Number of frequent source phrases to choose from; phrases that contain each other count once.
+_CANDIDATES = 200
 # Pairs listed at each end of the differences between network and table.
 TOP_PAIRS = 25
 # Targets listed per source phrase: the preferred ones, and the samples.
@@ -22,6 +30,8 @@ TOP_TARGETS, TOP_SAMPLES = 3, 5
 SAMPLES = 50
 # Moses' floor of a logarithm (LOWEST_SCORE in moses/TypeDef.h), for probabilities of 0.
 _LOWEST = -100.0
+
+_Item = TypeVar("_Item")
 
 _SCORES_LEAD = """\
 Each point is a phrase pair, drawn from the whole table with equal chance. Both scores are natural \
@@ -49,6 +59,136 @@ log-probabilities are shown, with how often each was drawn, ln p, and "new" wher
 not have it. Draws that find no end within twice the words of the source and 10 are left out."""
 
 
+class TablePair(NamedTuple):
+    """A line of a phrase table."""
+
+    pair: PhrasePair
+    # Probabilities, in the order of the table.
+    scores: tuple[float, ...]
+    # Number of times that the pair was extracted; some tables have fractional counts.
+    times: float
+
+
+class SourcePhrase(NamedTuple):
+    """A source phrase with all its targets, in the order of the table."""
+
+    source: tuple[str, ...]
+    targets: list[TablePair]
+
+    @property
+    def times(self) -> float:
+        """Number of times that the phrase was extracted."""
+        return sum(target.times for target in self.targets)
+
+
+@dataclass(frozen=True)
+class TableChoice:
+    """The chosen parts of a table, and the size of the table."""
+
+    # Uniform samples of all pairs, in the order of the table, and of the long source phrases.
+    pairs: list[TablePair]
+    phrases: list[tuple[str, ...]]
+    # Long source phrases of `MIN_TARGETS` or more: the most frequent ones, and a sample of the ones
+    # whose pairs were all extracted once.
+    frequent: list[SourcePhrase]
+    rare: list[SourcePhrase]
+    # Number of pairs and of long source phrases in the table.
+    num_pairs: int
+    num_long: int
+
+
+class Reservoir(Generic[_Item]):
+    """A uniform sample of ``size`` items of a stream (Vitter, 1985, algorithm R)."""
+
+    def __init__(self, size: int, seed: str) -> None:
+        self._size = size
+        self._numbers = random.Random(seed)
+        self._kept: list[tuple[int, _Item]] = []
+        # Number of items added so far.
+        self.seen = 0
+
+    def add(self, item: _Item) -> None:
+        """Keep or drop the next item of the stream."""
+        index = self.seen
+        self.seen += 1
+        if index < self._size:
+            self._kept.append((index, item))
+        elif self._size:
+            drawn = int(self._numbers.random() * self.seen)
+            if drawn < self._size:
+                self._kept[drawn] = (index, item)
+
+    def items(self) -> list[_Item]:
+        """Return the sample, in the order of the stream."""
+        return [item for _, item in sorted(self._kept, key=lambda entry: entry[0])]
+
+
+def choose_from_table(
+    table: Iterable[TablePair],
+    *,
+    num_pairs: int,
+    num_phrases: int,
+    num_sources: int,
+    long: int,
+    seed: int,
+) -> TableChoice:
+    """Choose pairs and source phrases from a table, which is read once as a stream.
+
+    Lines of the same source phrase should be adjacent, as Moses writes them.
+
+    :param num_pairs: number of pairs in the scatter plot.
+    :param num_phrases: number of source phrases in the map of phrases.
+    :param num_sources: number of frequent and of rare source phrases.
+    :param long: minimum number of words of a long source phrase.
+    """
+    pairs: Reservoir[TablePair] = Reservoir(num_pairs, f"{seed} pairs")
+    phrases: Reservoir[tuple[str, ...]] = Reservoir(num_phrases, f"{seed} phrases")
+    rare: Reservoir[SourcePhrase] = Reservoir(num_sources, f"{seed} rare")
+
+    def candidates() -> Iterator[SourcePhrase]:
+        for found in _sources(table, pairs, long):
+            phrases.add(found.source)
+            if len(found.targets) >= MIN_TARGETS:
+                if all(target.times == 1 for target in found.targets):
+                    rare.add(found)
+                yield found
+
+    # Of equally frequent phrases, shorter ones come first: longer ones may contain them.
+    frequent = heapq.nlargest(
+        _CANDIDATES, candidates(), key=lambda found: (found.times, -len(found.source))
+    )
+    return TableChoice(
+        pairs.items(),
+        list(dict.fromkeys(phrases.items())),
+        _distinct(frequent)[:num_sources],
+        rare.items(),
+        pairs.seen,
+        phrases.seen,
+    )
+
+
+def _sources(
+    table: Iterable[TablePair], pairs: Reservoir[TablePair], long: int
+) -> Iterator[SourcePhrase]:
+    """Yield the long source phrases, and add every line to the sample of pairs."""
+    for source, lines in groupby(table, key=lambda line: line.pair.source):
+        targets = list(lines)
+        for line in targets:
+            pairs.add(line)
+        if len(source) >= long:
+            yield SourcePhrase(source, targets)
+
+
+def _distinct(phrases: list[SourcePhrase]) -> list[SourcePhrase]:
+    """Return the phrases that neither contain an earlier one nor are contained in it."""
+    kept: dict[str, SourcePhrase] = {}
+    for phrase in phrases:
+        words = f" {' '.join(phrase.source)} "
+        if not any(other in words or words in other for other in kept):
+            kept[words] = phrase
+    return list(kept.values())
+
+
 def score_section(
     pairs: Sequence[TablePair],
     models: Sequence[tuple[str, Sequence[float], int]],
@@ -56,7 +196,7 @@ def score_section(
 ) -> Section:
     """Return a plot per model, and tables of the pairs with the largest differences.
 
-    :param models: for each model its name, its log-probabilities of the pairs, and the index of the
+    :param models: the name of each model, its log-probabilities of the pairs, and the index of the
         table's score of the same probability, from 0.
     :param num_pairs: number of pairs of the whole table.
     """
@@ -64,13 +204,13 @@ def score_section(
     groups = tuple(_group(pair.times) for pair in pairs)
     blocks: list[Points | Table] = []
     for number, (name, scores, column) in enumerate(models, start=1):
-        table = [max(_log(pair.scores[column]), _LOWEST) for pair in pairs]
+        probabilities = [pair.scores[column] for pair in pairs]
+        table = [max(math.log(p), _LOWEST) if p > 0 else _LOWEST for p in probabilities]
         caption = f"{len(pairs):,} of {num_pairs:,} pairs. {_correlations(table, scores)}"
-        title = f"Scores of {name} and of the table"
         blocks.append(
             Points(
                 name=f"scores-{number}",
-                title=title,
+                title=f"Scores of {name} and of the table",
                 x_label=f"ln p of the table (score {column + 1})",
                 y_label=f"ln p of {name}",
                 x=tuple(table),
@@ -86,14 +226,9 @@ def score_section(
 
 
 def _group(times: float) -> str:
-    """Return the name of the group of pairs that were extracted as often."""
     if times >= 10:
         return "extracted 10 times or more"
     return "extracted 2 to 9 times" if times >= 2 else "extracted once"
-
-
-def _log(probability: float) -> float:
-    return math.log(probability) if probability > 0 else -math.inf
 
 
 def _correlations(table: Sequence[float], scores: Sequence[float]) -> str:
@@ -121,36 +256,35 @@ def _disagreements(
         "above": [index for index in order if differences[index] > 0][:TOP_PAIRS],
         "below": [index for index in reversed(order) if differences[index] < 0][:TOP_PAIRS],
     }
-    columns = ("source phrase", "target phrase", "times extracted", "table", "network")
+    columns = (
+        *("source phrase", "target phrase", "times extracted"),
+        *("table", "network", "difference"),
+    )
     tables = []
     for end, indexes in ends.items():
         rows: list[tuple[Cell, ...]] = []
         for index in indexes:
             pair, _, times = pairs[index]
-            row: list[Cell] = [shown(pair.source), shown(pair.target), _count(times)]
-            rows.append((*row, table[index], scores[index], float(differences[index])))
+            phrases = (shown(pair.source), shown(pair.target), _count(times))
+            rows.append((*phrases, table[index], scores[index], float(differences[index])))
         caption = (
             f"Of the pairs above, up to {TOP_PAIRS} for which ln p of the network is farthest "
             f"{end} that of the table. Nothing is divided by length."
         )
         if rows:
             title = f"Where {name} is farthest {end} the table"
-            all_columns = (*columns, "difference")
-            tables.append(Table(f"scores-{number}-{end}", title, all_columns, tuple(rows), caption))
+            tables.append(Table(f"scores-{number}-{end}", title, columns, tuple(rows), caption))
     return tables
 
 
 def preference_section(
-    choice: TableChoice,
-    models: Mapping[str, Mapping[PhrasePair, float]],
-    column: int,
-    long: int,
+    choice: TableChoice, models: Mapping[str, Mapping[PhrasePair, float]], column: int, long: int
 ) -> Section:
     """Return a table of the frequent source phrases and one of the rare ones.
 
     :param models: by name, log p(target | source), with ``</s>``, of all targets of these phrases.
     :param column: index of the table's p(target | source), from 0.
-    :param long: least number of words of the source phrases.
+    :param long: minimum number of words of the source phrases.
     """
     kind = f"of {long} words or more and of {MIN_TARGETS} targets or more"
     captions = {
@@ -202,7 +336,6 @@ def sample_section(
 
 
 def _groups(choice: TableChoice) -> Iterator[tuple[str, Sequence[SourcePhrase]]]:
-    """Yield the names and source phrases of the non-empty groups."""
     for name, sources in (("frequent", choice.frequent), ("rare", choice.rare)):
         if sources:
             yield name, sources
@@ -211,11 +344,9 @@ def _groups(choice: TableChoice) -> Iterator[tuple[str, Sequence[SourcePhrase]]]
 def _best(probabilities: Mapping[PhrasePair, float]) -> str:
     """Return the best targets, one per line; equal ones in the order of the table."""
     best = sorted(probabilities.items(), key=lambda entry: -entry[1])[:TOP_TARGETS]
-    return "\n".join(f"{shown(pair.target)} ({_text(value)})" for pair, value in best)
-
-
-def _text(probability: float) -> str:
-    return f"{probability:.3f}" if probability >= 0.0005 else "< 0.001"
+    shares = (f"{p:.3f}" if p >= 0.0005 else "< 0.001" for _, p in best)
+    targets = (shown(pair.target) for pair, _ in best)
+    return "\n".join(f"{target} ({share})" for target, share in zip(targets, shares, strict=True))
 
 
 def _describe(sample: CountedSample, known: Collection[tuple[str, ...]]) -> str:
@@ -225,5 +356,4 @@ def _describe(sample: CountedSample, known: Collection[tuple[str, ...]]) -> str:
 
 
 def _count(number: float) -> int | float:
-    """Return a count as an int if it is whole: some tables have fractional counts."""
     return int(number) if number.is_integer() else number

@@ -9,7 +9,7 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report.blocks import Cell, Lines, Section, Series, Table
 from phrasescore.report.tuning import TuneReport
 
-# Higher perplexities, of a run that diverged or has hardly begun, are not drawn.
+# Higher perplexities, of runs that diverged or have just begun, are not drawn.
 _HIGHEST = 1_000_000
 
 _TRAINING_LEAD = """\
@@ -66,7 +66,7 @@ def _weights(report: TuneReport) -> Table:
 
 
 def _ablations(report: TuneReport) -> list[Lines]:
-    """Return bars of each feature's share, and of the score without it if it was measured."""
+    """Return bars of each feature's share, and of the score without it, if that was measured."""
     measured = [(row, row.share) for row in report.features if row.share is not None]
     names = tuple(row.name for row, _ in measured)
     shares = Series("share", names, tuple(100 * share for _, share in measured))
@@ -83,7 +83,7 @@ def _ablations(report: TuneReport) -> list[Lines]:
 
 
 def _rounds(report: TuneReport) -> list[Table | Lines]:
-    """Return the scores of rounds, seeds and methods that the report has."""
+    """Return the scores of rounds, seeds and methods, as far as the report has them."""
     blocks: list[Table | Lines] = []
     metric = report.metric
     if report.rounds:
@@ -108,8 +108,7 @@ def _rounds(report: TuneReport) -> list[Table | Lines]:
 def experiment_section(table: Mapping[str, Any]) -> Section:
     """Return BLEU of an experiment's systems on its texts, from its ``table.toml``.
 
-    :raises AttributeError, KeyError, TypeError, ValueError: if the values are not those that
-        ``phrasescore experiment`` writes.
+    :raises AttributeError, KeyError, TypeError, ValueError: if the table has another form.
     """
     rows: list[Mapping[str, Any]] = list(table["row"])
     names = [f"{row['name']}{' *' if row.get('remarks') else ''}" for row in rows]
@@ -130,8 +129,7 @@ def experiment_section(table: Mapping[str, Any]) -> Section:
     blocks: list[Table | Lines] = [Table("experiment-table", "BLEU", columns, cells)]
     if texts:
         series = tuple(_series(text, names, rows) for text in texts)
-        bars = Lines("experiment-bars", "BLEU", "system", "BLEU", series, bars=True)
-        blocks.append(bars)
+        blocks.append(Lines("experiment-bars", "BLEU", "system", "BLEU", series, bars=True))
     return Section("experiment", "Experiment", notes, tuple(blocks))
 
 

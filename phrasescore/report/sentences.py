@@ -18,8 +18,7 @@ from phrasescore.report.blocks import Matrix, Pyramid, Section, shown
 
 Words = tuple[str, ...]
 
-# Lengths, in words, of sentences whose figures are legible. Others are drawn only if there are too
-# few of these.
+# Lengths, in words, of sentences whose figures are legible; others are drawn only if these are few.
 _LEGIBLE = range(5, 26)
 
 _END = "</s>"
@@ -39,20 +38,15 @@ network."""
 
 
 class SentencePair(NamedTuple):
-    """A source sentence and a translation of it."""
+    """A line of the source, numbered from 1, and its translation, empty if there is none."""
 
-    # Line of the source file, from 1.
     number: int
     source: Words
-    # Empty if there is no translation.
     target: Words
 
 
 def draw_sentences(sides: Sequence[Sequence[Words]], count: int, seed: int) -> list[int]:
-    """Return the sorted indexes of at most ``count`` sentences that have no empty side.
-
-    :param sides: aligned texts.
-    """
+    """Return the sorted indexes of at most ``count`` lines of aligned texts with no empty side."""
     usable = [index for index, words in enumerate(zip(*sides, strict=True)) if all(words)]
     legible = [index for index in usable if all(len(side[index]) in _LEGIBLE for side in sides)]
     drawn_from = legible if len(legible) >= count else usable
@@ -96,17 +90,10 @@ def note_unknown_words(name: str, checkpoint: Checkpoint, texts: Sequence[Words]
     return [f"{problem}: was it trained on this language, and text split like this?"]
 
 
-# Figures
-
-
 def alignment_section(
     models: Sequence[tuple[str, Checkpoint]], sentences: Sequence[SentencePair], given: str
 ) -> Section:
-    """Return one attention matrix per sentence and model.
-
-    :param models: names and networks of the kind attention.
-    :param given: a description of the translations, such as "the references".
-    """
+    """Return one attention matrix per sentence and model; ``given`` describes the translations."""
     blocks = tuple(
         Matrix(
             name=f"alignment-{number}-{sentence.number}",
@@ -151,10 +138,7 @@ def attention_weights(
 def soft_parse_section(
     models: Sequence[tuple[str, Checkpoint]], sentences: Sequence[SentencePair]
 ) -> Section:
-    """Return one soft parse per sentence and model.
-
-    :param models: names and networks of the kind grconv.
-    """
+    """Return one soft parse per sentence and model."""
     blocks = tuple(
         Pyramid(
             name=f"parse-{number}-{sentence.number}",
@@ -174,10 +158,9 @@ def soft_parse_section(
 def soft_parse(
     checkpoint: Checkpoint, words: Sequence[str]
 ) -> tuple[tuple[tuple[float, float, float], ...], ...]:
-    """Return the shares of a new activation, of the left and of the right child.
+    """Return the shares of a new activation, of the left and of the right child, of each unit.
 
-    :return: by level, from the lowest, and by unit, from the left. The units of the lowest level
-        are words or subwords.
+    Levels come from the lowest, whose units join words or subwords; units from the left.
     """
     network = checkpoint.model
     assert isinstance(network, GrconvNetwork)
@@ -189,7 +172,7 @@ def soft_parse(
 
 
 def _sides(sentence: SentencePair, checkpoint: Checkpoint) -> tuple[Words, Words]:
-    """Return the side that a network reads, and the side that it predicts."""
+    """Return the side that the network reads, and the side that it predicts."""
     if checkpoint.reverse:
         return sentence.target, sentence.source
     return sentence.source, sentence.target

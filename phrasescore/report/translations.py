@@ -5,8 +5,7 @@ The figures follow Cho et al. (2014b), figure 4, and Bahdanau et al. (2014), fig
 
 from collections.abc import Sequence
 
-from phrasescore.evaluation.breakdowns import Breakdown
-from phrasescore.evaluation.comparison import SEED, TRIALS, Comparison
+from phrasescore.evaluation.comparison import SEED, TRIALS, Breakdown, Comparison
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.evaluation.significance import SAMPLES, p_value_text
 from phrasescore.report.blocks import Cell, Lines, Points, Section, Series, Table, shown
@@ -39,10 +38,7 @@ translation."""
 def translation_section(
     comparison: Comparison, breakdowns: Sequence[Breakdown], seed: int
 ) -> Section:
-    """Return a table of the systems, and one figure per breakdown.
-
-    :param seed: seed of the bootstrap samples of groups.
-    """
+    """Return a table of the systems, and one figure per breakdown, with bootstrapped intervals."""
     figures = [
         _group_lines(comparison, breakdown, f"bleu-groups-{number}", seed)
         for number, breakdown in enumerate(breakdowns, start=1)
@@ -104,13 +100,13 @@ def difference_section(comparison: Comparison) -> Section:
 def _scatter(
     comparison: Comparison, index: int, first: Sequence[float], other: Sequence[float]
 ) -> Points:
-    """Return the sentence scores of a system against those of the first one."""
+    """Return the sentence scores of a system against the first system's."""
     pairs = list(zip(first, other, strict=True))
     better = sum(after > before for before, after in pairs)
     worse = sum(after < before for before, after in pairs)
     baseline, system = comparison.scores[0], comparison.scores[index]
     assert system.p_value is not None
-    texts = _shown_lines(comparison.source or comparison.references[0])
+    texts = _plain_lines(comparison.source or comparison.references[0])
     return Points(
         name=f"differences-{index}-sentences",
         title=f"{system.name} against {baseline.name}, sentence by sentence",
@@ -132,9 +128,9 @@ def _most_different(
     """Return tables of a system's largest gains and largest losses."""
     baseline, system = comparison.systems[0], comparison.systems[index]
     gains = [after - before for before, after in zip(first, other, strict=True)]
-    sides = [*comparison.sides.items(), *((each.name, each.text) for each in (baseline, system))]
+    sides = [*comparison.sides.items(), (baseline.name, baseline.text), (system.name, system.text)]
     columns = ("sentence", "gain", *(name for name, _ in sides))
-    texts = [_shown_lines(text) for _, text in sides]
+    texts = [_plain_lines(text) for _, text in sides]
     # sorted() is stable: of equal gains the earlier sentence comes first.
     better = sorted((at for at, gain in enumerate(gains) if gain > 0), key=lambda at: -gains[at])
     worse = sorted((at for at, gain in enumerate(gains) if gain < 0), key=lambda at: gains[at])
@@ -154,5 +150,5 @@ def _most_different(
     return tables
 
 
-def _shown_lines(text: Sentences) -> list[str]:
+def _plain_lines(text: Sentences) -> list[str]:
     return [shown(words) for words in text.words]

@@ -26,17 +26,16 @@ class FeatureRow:
     # hypotheses of a sentence, and its share in the sum of all, 0 to 1. None if not asked for.
     contribution: float | None = None
     share: float | None = None
-    # The metric, 0 to 100, with this weight at 0 and the others unchanged. If it is higher than
-    # with the weight, the weight does harm.
+    # The metric with this weight at 0 and the others unchanged. If it is higher than with the
+    # weight, the weight does harm.
     left_out: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """The scores of a method in cross-validation, 0 to 100."""
+    """The scores of a method in cross-validation, on the tuned and on the held-out sentences."""
 
     method: str
-    # On the sentences that it was tuned on, and on the sentences that were held out.
     tuned_on: float
     held_out: float
 
@@ -47,11 +46,11 @@ class RoundRow:
 
     # From 1.
     round: int
-    # The metric of its translations, 0 to 100; if features were added, of the reranked lists.
+    # The metric of its translations, or of the reranked lists if features were added.
     score: float
     # Number of hypotheses in the lists of all rounds so far.
     hypotheses: int
-    # The metric of the decoder's own output, 0 to 100.
+    # The metric of the decoder's own output.
     decoded: float
     # Number of hypotheses that no earlier round had.
     new: int
@@ -62,7 +61,6 @@ class ReplicaRow:
     """A tuning run with its own seed."""
 
     seed: int
-    # 0 to 100.
     score: float
 
 
@@ -83,8 +81,8 @@ class TuneReport:
     features: tuple[FeatureRow, ...]
     replicas: tuple[ReplicaRow, ...] = ()
     cross_validation: tuple[MethodRow, ...] = ()
-    # Only of tuning with a decoder: the rounds; why they ended, "" if the user stopped them; the
-    # warnings; and whether the rounds ended for another reason than the limit of rounds.
+    # Only for tuning with a decoder: the rounds; why they ended, "" if the user stopped them; the
+    # warnings; and whether they ended for another reason than the limit of rounds.
     rounds: tuple[RoundRow, ...] = ()
     ended: str = ""
     warnings: tuple[str, ...] = ()

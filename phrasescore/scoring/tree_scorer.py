@@ -27,6 +27,7 @@ from phrasescore.scoring.prefix_tree import (
 )
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.word_probabilities import WordProbabilities
+from phrasescore.settings.kinds import get_kind
 from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
@@ -62,15 +63,6 @@ class TreeDecoder(Protocol):
         """
 
 
-# By the kind that config.toml names: dotted, so that only the one needed is imported.
-DECODERS = {
-    "attention": "phrasescore.scoring.decoders.attention:AttentionDecoder",
-    "encoder-decoder": "phrasescore.scoring.decoders.gated:GatedDecoder",
-    "grconv": "phrasescore.scoring.decoders.gated:GatedDecoder",
-    "lstm": "phrasescore.scoring.decoders.lstm:LstmDecoder",
-}
-
-
 def build_decoder(kind: str, network: nn.Module, products: Products) -> TreeDecoder:
     """Return the decoder of a network of this kind, on the device of ``products``.
 
@@ -78,7 +70,9 @@ def build_decoder(kind: str, network: nn.Module, products: Products) -> TreeDeco
     :raises ModelError: if a weight is not finite.
     """
     check_weights(network)
-    decoder: TreeDecoder = pkgutil.resolve_name(DECODERS[kind])(network, products)
+    name = get_kind(kind).decoder
+    assert name is not None
+    decoder: TreeDecoder = pkgutil.resolve_name(name)(network, products)
     return decoder
 
 

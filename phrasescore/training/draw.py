@@ -8,8 +8,8 @@ million pairs need no list of 100 million numbers.
 import numpy as np
 import numpy.typing as npt
 
-from phrasescore.config.settings import TrainingConfig
 from phrasescore.io.ragged import Indices
+from phrasescore.settings.networks import TrainingConfig
 from phrasescore.training.list_store import ListStore
 from phrasescore.training.pair_store import Pairs
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from phrasescore.config.settings import TrainingConfig
 from phrasescore.models.layers import PairNetwork
+from phrasescore.settings.networks import TrainingConfig
 from phrasescore.training.list_store import KnownScores, ListBatch, ListStore
 from phrasescore.training.loop import TrainingLoop, TrainingProgress
 from phrasescore.training.optimizers import build_optimizer
@@ -86,7 +86,6 @@ class ExpectedBleuLoop(TrainingLoop):
     def _begin(self) -> None:
         """Measure the start, with which all later validations are compared."""
         if not self.state.curve:
-            self._save()  # best weights without a state would look like a damaged run
             self.state.scale = self._choose_scale()
             self._validate()
             self._save()

@@ -22,10 +22,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phrasescore.config.settings import TrainingConfig
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.models.layers import PairNetwork
+from phrasescore.settings.networks import TrainingConfig
 from phrasescore.signals import catching_signals
 from phrasescore.training.draw import Draw, Store, held_out_size, mix, stream_key
 from phrasescore.training.optimizers import build_optimizer
@@ -346,7 +346,7 @@ class TrainingLoop:
         config = self._config
         updates = self.state.update - self._saved_update
         minutes = (time.monotonic() - self._saved_at) / 60
-        # Best weights without a state would look like a damaged run.
+        # A killed run keeps the work of its first validation.
         first_best = self.state.best_update > 0 and self._saved_update == 0
         by_updates = 0 < config.checkpoint_updates <= updates
         return first_best or by_updates or 0 < config.checkpoint_minutes <= minutes

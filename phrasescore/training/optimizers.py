@@ -16,9 +16,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from phrasescore.config.settings import TrainingConfig
 from phrasescore.errors import ModelError
 from phrasescore.io.kernel_cache import kept_njit
+from phrasescore.settings.networks import TrainingConfig
 
 # Weights that are changed together. The norm is summed by such pieces for any number of threads.
 _PIECE = 1 << 17

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 
 from phrasescore.arguments import flag
-from phrasescore.config.settings import ALIGNED, FEED_FORWARD, LANGUAGE_MODELS
 from phrasescore.errors import ConfigError, ModelError, PhrasescoreError, shown_path
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of, empty_network
 from phrasescore.training.draw import held_out_size
@@ -63,9 +62,8 @@ class PairRun(TrainingRun):
             source_shortlist_from=pairs.source_shortlist_from,
             target_shortlist_from=pairs.target_shortlist_from,
         )
-        unit = "sentences" if config.kind in FEED_FORWARD else "distinct pairs"
-        has_source = config.kind not in LANGUAGE_MODELS
-        reads = f"reads {pairs.source_coverage:.2%}, " if has_source else ""
+        unit = "sentences" if config.network.is_feed_forward else "distinct pairs"
+        reads = f"reads {pairs.source_coverage:.2%}, " if config.network.reads_source else ""
         description = [
             f"{pairs.lines:,} lines, {pairs.pairs:,} {unit}",
             f"{pairs.duplicates:,} duplicates left out" if pairs.duplicates else "",
@@ -87,7 +85,7 @@ class PairRun(TrainingRun):
             ranks.wait()
             return PairStore(folder.pairs)
         # If pairs are missing beside a state, somebody removed them: opening them says so.
-        if is_resumed and (folder.pairs.exists() or folder.has_state):
+        if is_resumed and (folder.pairs.exists() or folder.state is not None):
             store = PairStore(folder.pairs)
             self._check(store)
         else:
@@ -105,7 +103,7 @@ class PairRun(TrainingRun):
                 reverse=self.reverse,
                 right_to_left=self.right_to_left,
                 shortlists=self.shortlists(),
-                distinct=self.config.kind not in FEED_FORWARD,
+                distinct=not self.config.network.is_feed_forward,
             )
         ranks.wait()
         return store
@@ -113,7 +111,7 @@ class PairRun(TrainingRun):
     def _check(self, store: PairStore) -> None:
         """Check that a stored run has the inputs and options of this one."""
         store.check()
-        if (store.affiliations is not None) != (self.config.kind in ALIGNED):
+        if (store.affiliations is not None) != self.config.network.is_aligned:
             raise ModelError(f"{store.folder}: these pairs are not of a model of this kind")
         for name in ("reverse", "right_to_left"):
             was_given = getattr(store.record, name)
@@ -122,7 +120,7 @@ class PairRun(TrainingRun):
                 raise ConfigError("--resume", flag(name), f"the run to resume was started {had} it")
         if fingerprint_input(self.inputs) != store.record.fingerprint:
             names = ", ".join(map(shown_path, self.inputs))
-            is_table = len(self.inputs) == 1 and self.config.kind not in LANGUAGE_MODELS
+            is_table = len(self.inputs) == 1 and self.config.network.reads_source
             found = "table" if is_table else "text"
             raise PhrasescoreError(
                 f"{names}: not the {found} that the run in {self.work} was started with; resume it "

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 
 from phrasescore.errors import ModelError
+from phrasescore.io.journal import Number, Share, read_journal
 from phrasescore.io.plain_file import MAX_WORDS, check_plain
 from phrasescore.io.ragged import Array, Indices, RaggedArray, map_array
-from phrasescore.io.state import Number, Share, read_state
 from phrasescore.models.batches import BatchSide, PairBatch, absolute_affiliations
 from phrasescore.subwords import load_vocabulary
 from phrasescore.vocabulary import Vocabulary
@@ -106,7 +106,7 @@ class PairStore(Pairs):
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        record = read_state(self.folder / RECORD, PairStoreRecord)
+        record = read_journal(self.folder / RECORD, PairStoreRecord)
         if record is None:
             raise ModelError(f"{self.folder / RECORD}: cannot be read: it is missing")
         self.record = record

@@ -16,13 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phrasescore.config.settings import VocabularyConfig
 from phrasescore.errors import PhrasescoreError
+from phrasescore.io.digests import new_digest
 from phrasescore.io.folders import writing_folder
+from phrasescore.io.journal import write_journal
 from phrasescore.io.ragged import Array, RaggedArray, map_array
-from phrasescore.io.state import new_digest, write_state
 from phrasescore.io.text import read_blocks, read_lines
 from phrasescore.records import PhrasePair
+from phrasescore.settings.networks import VocabularyConfig
 from phrasescore.subwords import SubwordVocabulary
 from phrasescore.training.pair_store import (
     AFFILIATIONS,
@@ -154,7 +155,7 @@ def write_pair_store(
             target_coverage=built[1][1],
             right_to_left=right_to_left,
         )
-        write_state(new / RECORD, record)
+        write_journal(new / RECORD, record)
     return PairStore(folder)
 
 

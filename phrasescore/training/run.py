@@ -14,7 +14,6 @@ from typing import ClassVar, NamedTuple
 
 import torch
 
-from phrasescore.config.config import Config, check_resumable
 from phrasescore.devices import is_out_of_memory
 from phrasescore.errors import ConfigError, PhrasescoreError, StoppedError
 from phrasescore.io.folders import check_folder_above, locked, names_beside
@@ -24,6 +23,7 @@ from phrasescore.models.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
+from phrasescore.settings.config import Config, check_resumable
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
 from phrasescore.training.ranks import Ranks, joined_ranks
 from phrasescore.training.run_folder import RunFolder
@@ -125,7 +125,7 @@ def train_model(
             stopped_by = loop.run()
         state = loop.state
         if stopped_by == INTERRUPTED:
-            problem = f"stopped after update {state.update}; --resume goes on from there"
+            problem = f"stopped after update {state.update}; --resume continues from there"
             raise StoppedError(loop.caught[0], problem)
         tuning = start.record.fine_tuning
         has_best = state.best_quality is not None
@@ -234,7 +234,7 @@ def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None
     check_folder_above(model)
     is_taken = os.path.lexists(_real(model))
     stored = folder.settings()
-    if stored is not None and folder.has_state:
+    if stored is not None and folder.state is not None:
         if not resume:
             raise PhrasescoreError(
                 f"{work}: an unfinished run; go on with it by --resume, or remove the folder"
@@ -260,11 +260,6 @@ def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None
             raise PhrasescoreError(
                 f"{work}: expected a folder for this run only; remove what is in it"
             )
-    elif folder.has_best:
-        # Somebody removed the states. Starting over would lose the training silently.
-        raise PhrasescoreError(
-            f"{work}: the state of the run is missing; remove the folder to start over"
-        )
     elif resume:
         check_resumable(stored, run.config)
 
@@ -276,7 +271,9 @@ def _may_replace(run: TrainingRun, folder: RunFolder) -> bool:
         check_resumable(made.config, run.config)
     except PhrasescoreError:
         return False
-    return made.record.updates <= folder.last_update and run.has_made(made, folder)
+    state = folder.state
+    assert state is not None
+    return made.record.updates <= state.update and run.has_made(made, folder)
 
 
 def _real(path: str | os.PathLike[str]) -> Path:

@@ -1,50 +1,44 @@
-"""The work folder of a training run: who may use it, its state, and how it begins and ends.
+"""The work folder of a training run: its journal, its weights, and how it begins and ends.
 
 ============================ ==================================================================
-run.json                     the settings, written before the input is read. They make it the
-                             folder of an unfinished run, and are removed first at the end
+run.json                     the journal: settings, inputs and a `RunState`. It is written before
+                             the input is read, and removed first at the end
 pairs/                       :mod:`phrasescore.training.pair_store`
-state-UPDATE/                weights, the optimizer's averages and a `RunState`, from which a
-                             killed run continues to the same weights
+state-UPDATE.safetensors     weights and the optimizer's averages of the journal's state, from
+                             which a killed run continues to the same weights
 best-UPDATE.safetensors      the best weights so far
-inputs.json                  what a run on n-best lists was begun with; it has no pairs
 lock                         held as long as a process is at work
 ============================ ==================================================================
 
-A state appears whole. Only then are the state before it and its best weights removed.
+The weights are on the disk before the journal names them, and older ones are removed after that.
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import safetensors
 import safetensors.torch
-from torch import nn
+from torch import Tensor, nn
 
-from phrasescore.config.config import Config
-from phrasescore.errors import ModelError, PhrasescoreError
-from phrasescore.io.folders import (
-    LOCK,
-    NEW,
-    OLD,
-    remove_folder,
-    writing_folder,
-)
+from phrasescore.errors import ModelError
+from phrasescore.io.folders import LOCK, NEW, remove_folder
+from phrasescore.io.journal import Number, Seconds, check_settings, read_journal, write_journal
+from phrasescore.io.output import writing
 from phrasescore.io.plain_file import MAX_ARRAYS, check_plain
-from phrasescore.io.state import Number, Seconds, read_state, write_state
 from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.models.weights import save_tensors
+from phrasescore.settings.config import Config
 from phrasescore.training.optimizers import Optimizer
 
-_SETTINGS, _PAIRS = "run.json", "pairs"
-INPUTS = "inputs.json"
-_WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
-# Errors of safetensors and torch for weights that cannot be read or are of another network.
-_DAMAGED = (OSError, RuntimeError, safetensors.SafetensorError)
-# What a run may leave that was killed as it began, before its settings were written.
-_BEGINNINGS = {LOCK, _PAIRS, f"{_PAIRS}{NEW}", f"{_SETTINGS}.new", f"{_SETTINGS}.part"}
+_JOURNAL, _PAIRS = "run.json", "pairs"
+# What a run leaves that was killed before its journal was written.
+_BEGINNINGS = {LOCK, _PAIRS, f"{_PAIRS}{NEW}", f"{_JOURNAL}.new"}
+_START_OVER = "remove the folder to start over"
+# Prefixes of the names of weights and of the optimizer's averages.
+_NETWORK, _OPTIMIZER = "network/", "optimizer/"
 
 
 class RunState(msgspec.Struct, forbid_unknown_fields=True):
@@ -73,13 +67,15 @@ class RunState(msgspec.Struct, forbid_unknown_fields=True):
     curve: list[CurvePoint] = msgspec.field(default_factory=list)
 
 
-class _Settings(msgspec.Struct):
-    """The tables of a `Config`."""
+class RunJournal(msgspec.Struct):
+    """The content of ``run.json``."""
 
-    kind: str
-    model: dict[str, Any]
-    vocabulary: dict[str, Any]
-    training: dict[str, Any]
+    # The tables of a `Config`.
+    settings: dict[str, Any]
+    # The inputs of a run that stores none, by name; files have digests.
+    inputs: dict[str, str] | None = None
+    # The state that is saved; None at first.
+    state: RunState | None = None
 
 
 class RunFolder:
@@ -92,47 +88,68 @@ class RunFolder:
         self.path = path
         self.pairs = path / _PAIRS
 
+    def _read(self) -> RunJournal | None:
+        return read_journal(self.path / _JOURNAL, RunJournal, _START_OVER)
+
+    def _change(self, **fields: Any) -> None:
+        journal = self._read()
+        assert journal is not None
+        write_journal(self.path / _JOURNAL, msgspec.structs.replace(journal, **fields))
+
     @property
     def is_begun(self) -> bool:
         """Whether it is the folder of an unfinished run."""
-        return (self.path / _SETTINGS).exists()
+        return (self.path / _JOURNAL).exists()
 
     @property
-    def has_state(self) -> bool:
-        """Whether there is a state to continue from."""
-        return bool(self._states())
+    def state(self) -> RunState | None:
+        """The state to continue from, None if there is none."""
+        journal = self._read()
+        return None if journal is None else journal.state
+
+    @property
+    def inputs(self) -> dict[str, str] | None:
+        """The recorded inputs, None for a run that stores its pairs."""
+        journal = self._read()
+        return None if journal is None else journal.inputs
 
     def settings(self) -> Config | None:
         """Return the settings of the unfinished run, None if there is no run.
 
-        :raises PhrasescoreError: if the file is damaged, or a setting is wrong.
+        :raises PhrasescoreError: if the journal is damaged, or a setting is wrong.
         """
-        path = self.path / _SETTINGS
-        stored = read_state(path, _Settings)
-        if stored is None:
+        journal = self._read()
+        if journal is None:
             return None
-        return Config.from_dict(msgspec.structs.asdict(stored), str(path))
+        return Config.from_dict(journal.settings, str(self.path / _JOURNAL))
 
     def begin(self, config: Config) -> None:
         """Remove the files of a run without a state, and write the settings of a new run."""
-        (self.path / _SETTINGS).unlink(missing_ok=True)
+        (self.path / _JOURNAL).unlink(missing_ok=True)
         for path in self.path.iterdir():
             if path.is_dir():
                 remove_folder(path)
             elif path.name != LOCK:
                 path.unlink()
-        self.write_settings(config)
+        write_journal(self.path / _JOURNAL, RunJournal(config.to_dict()))
 
     def write_settings(self, config: Config) -> None:
-        """Write the settings, by which the folder is an unfinished run that can be resumed.
+        """Replace the settings of a run, whose limits may be changed when it is resumed."""
+        self._change(settings=config.to_dict())
 
-        :raises PhrasescoreError: if they cannot be written.
+    def set_inputs(self, inputs: Mapping[str, str]) -> None:
+        """Record the inputs of a run, or compare them with those of the run to resume.
+
+        :raises PhrasescoreError: if the run was started with other inputs.
         """
-        write_state(self.path / _SETTINGS, _Settings(**config.to_dict()))
+        if self.inputs is not None or self.state is not None:
+            other = "choose another --work-dir"
+            check_settings(self.inputs or {}, inputs, f"{self.path}: the run", other)
+        self._change(inputs=dict(inputs))
 
     def remove(self) -> None:
-        """Remove the folder, its settings first, so that a kill leaves no unfinished run."""
-        (self.path / _SETTINGS).unlink(missing_ok=True)
+        """Remove the folder, its journal first, so that a kill leaves no unfinished run."""
+        (self.path / _JOURNAL).unlink(missing_ok=True)
         remove_folder(self.path)
 
     @property
@@ -140,51 +157,36 @@ class RunFolder:
         """Whether it holds files that no run has written."""
         return self.path.is_dir() and not {path.name for path in self.path.iterdir()} <= _BEGINNINGS
 
-    @property
-    def has_best(self) -> bool:
-        """Whether there are best weights."""
-        return any(self.path.glob("best-*.safetensors"))
-
-    @property
-    def last_update(self) -> int:
-        """The update of the newest state, 0 if there is none."""
-        return max((int(path.name.removesuffix(OLD)[6:]) for path in self._states()), default=0)
-
     def save_state(self, state: RunState, network: nn.Module, optimizer: Optimizer) -> None:
         """Write a state, and remove older files.
 
         :raises PhrasescoreError: if it cannot be written; the state before it is kept.
         """
-        written = self.path / f"state-{state.update:09d}"
-        with writing_folder(written) as folder:
-            save_tensors(folder / _WEIGHTS, network.state_dict())
-            save_tensors(folder / _OPTIMIZER, optimizer.state())
-            write_state(folder / _STATE, state)
-        for path in self.path.glob("state-*"):
-            if path != written:
-                remove_folder(path)
-        for path in self.path.glob("best-*.safetensors*"):
-            if path != self._best(state.best_update):
-                path.unlink()
+        weights = {f"{_NETWORK}{name}": each for name, each in network.state_dict().items()}
+        averages = {f"{_OPTIMIZER}{name}": each for name, each in optimizer.state().items()}
+        path = self._path("state", state.update)
+        _save(path, weights | averages)
+        self._change(state=state)
+        kept = {path, self._path("best", state.best_update)}
+        for old in (*self.path.glob("state-*"), *self.path.glob("best-*")):
+            if old not in kept:
+                old.unlink()
 
     def load_state(self, network: nn.Module, optimizer: Optimizer) -> RunState:
-        """Set network and optimizer to the newest state, and return it, or the state of a new run.
+        """Set network and optimizer to the saved state, and return it, or the state of a new run.
 
         :raises PhrasescoreError: if the state is not of this network, or damaged.
         """
-        states = self._states()
-        if not states:
-            return RunState()
-        folder = states[-1]
-        state = read_state(folder / _STATE, RunState)
+        state = self.state
         if state is None:
-            raise ModelError(f"{folder}: cannot go on from this state: {_STATE} is missing")
-        _load_weights(network, folder / _WEIGHTS)
+            return RunState()
+        path = self._path("state", state.update)
+        tensors = _load(path)
         try:
-            check_plain(folder / _OPTIMIZER, MAX_ARRAYS)
-            optimizer.load_state(safetensors.torch.load_file(folder / _OPTIMIZER))
-        except (*_DAMAGED, ModelError, ArithmeticError, LookupError, ValueError) as error:
-            raise ModelError(f"{folder}: cannot go on from this state: {error}") from error
+            network.load_state_dict(_named(tensors, _NETWORK))
+            optimizer.load_state(_named(tensors, _OPTIMIZER))
+        except (ModelError, ArithmeticError, LookupError, RuntimeError, ValueError) as error:
+            raise _damaged(path, error) from error
         return state
 
     def save_best(self, update: int, network: nn.Module) -> None:
@@ -192,44 +194,51 @@ class RunFolder:
 
         :raises PhrasescoreError: if they cannot be written.
         """
-        path = self._best(update)
-        part = path.with_suffix(".safetensors.part")
-        try:
-            save_tensors(part, network.state_dict())
-            with part.open("rb") as file:
-                os.fsync(file.fileno())
-            part.replace(path)
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            raise PhrasescoreError(f"{path}: cannot write: {error.strerror}") from error
+        _save(self._path("best", update), network.state_dict())
 
     def load_best(self, update: int, network: nn.Module) -> None:
         """Set the network to the best weights, which are those after ``update``.
 
         :raises ModelError: if they are not there.
         """
-        _load_weights(network, self._best(update))
+        path = self._path("best", update)
+        try:
+            network.load_state_dict(_load(path))
+        except RuntimeError as error:
+            raise _damaged(path, error) from error
 
-    def _best(self, update: int) -> Path:
-        return self.path / f"best-{update:09d}.safetensors"
-
-    def _states(self) -> list[Path]:
-        """Return the complete states, oldest first.
-
-        A state that is replaced has another name for a moment, which a kill may leave
-        (:func:`phrasescore.io.folders.writing_folder`).
-        """
-        states = []
-        for path in self.path.glob("state-*"):
-            name = path.name.removesuffix(OLD)
-            if name[6:].isdigit() and (path.name == name or not path.with_name(name).exists()):
-                states.append(path)
-        return sorted(states)
+    def _path(self, kind: str, update: int) -> Path:
+        return self.path / f"{kind}-{update:09d}.safetensors"
 
 
-def _load_weights(network: nn.Module, path: Path) -> None:
+def _named(tensors: Mapping[str, Tensor], start: str) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(start): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(start)
+    }
+
+
+def _save(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    part = path.with_suffix(f"{path.suffix}.part")
+    with writing(path):
+        try:
+            save_tensors(part, tensors)
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+            part.replace(path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
+
+
+def _load(path: Path) -> dict[str, Tensor]:
     try:
         check_plain(path, MAX_ARRAYS)
-        network.load_state_dict(safetensors.torch.load_file(path))
-    except _DAMAGED as error:
-        raise ModelError(f"{path}: cannot be read: {error}") from error
+        return safetensors.torch.load_file(path)
+    except (OSError, RuntimeError, safetensors.SafetensorError) as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> ModelError:
+    return ModelError(f"{path}: cannot go on from this state: {error}; {_START_OVER}")

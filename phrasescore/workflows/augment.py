@@ -1,18 +1,24 @@
 """Put generated phrase pairs into a sorted phrase table."""
 
 import logging
+import math
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 import torch
 
 from moses_integration.augment import (
+    NewPair,
+    SourceBlock,
     end_lines,
     is_writable,
     read_sources,
     with_missing,
+    write_block,
 )
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from phrasescore.arguments import (
@@ -25,28 +31,33 @@ from phrasescore.arguments import (
 )
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.engines import EngineSettings, engine_or_here
+from phrasescore.engines.pool import Pending
 from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.generation.beam_search import BeamSettings, beam_work
-from phrasescore.generation.generator import Source
+from phrasescore.generation.generator import Generated, Source
+from phrasescore.generation.target_work import TargetPool, TargetWork
 from phrasescore.io.corpora import read_monolingual_text
+from phrasescore.io.digests import digest_text
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
-from phrasescore.io.state import digest_text
 from phrasescore.io.text import shorten
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.version import __version__
+from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.annotate import check_moses_ini, declare_scores
-from phrasescore.workflows.augmenter import Augmenter, group_sources
 from phrasescore.workflows.generate import USUAL_WIDTH, load_generator
-from phrasescore.workflows.new_pair_scores import PairScores, plan_columns
-from phrasescore.workflows.text_checks import known_words, unknown_words_of
+from phrasescore.workflows.new_pair_scores import NewTargets, PairScores, plan_columns
+from phrasescore.workflows.text_checks import UnknownWordCheck, known_words, unknown_words_of
 
 _logger = logging.getLogger(__name__)
+# Minimum number of lines in a group of sources, whose targets are generated together. A run that is
+# killed loses at most one group.
+GROUP_LINES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class AugmentSummary:
-    """The work of one `augment`; of a resumed run, without that of the earlier one."""
+    """The work of one `augment`; a resumed run does not count the work of the earlier one."""
 
     # Sources that were read, and those that targets were generated for.
     sources: int
@@ -58,7 +69,7 @@ class AugmentSummary:
     known: int
 
     def summary(self) -> str:
-        """Return the counts as one line for a user."""
+        """Return the counts as one line for the log."""
         return (
             f"{self.asked:,} of {self.sources:,} sources asked, {self.unknown:,} not for their "
             f"unknown words; {self.new:,} new pairs; {self.known:,} of the generated ones are in "
@@ -175,7 +186,7 @@ def augment(
         min_probability,
         indicator,
     )
-    # Everything that the new lines depend on, but for the table.
+    # Everything that the new lines depend on, except the table.
     settings = {
         "version": f"phrasescore {__version__}, torch {torch.__version__}",
         "precision": precision,
@@ -192,17 +203,18 @@ def augment(
             "all" if only is None else digest_text("\n".join(sorted(map(" ".join, only))))
         ),
     }
-    # The workers first: forked processes have neither the output's lock nor its threads.
+    # Fork the workers before the output's lock and its threads exist.
     with (
         augmenter.work.open_pool(engine) as pool,
         open_resumable(output, settings, resume=resume) as target,
     ):
         blocks = target.remaining(chain([first], blocks), table)
         after = None
+        after = None
         if isinstance(target.last_skipped, TableBlock):
             *_, (after, _) = target.last_skipped.pairs()
         following = next(blocks, None)
-        # With no line left, the last group has the sources behind the table, too.
+        # If no line is left, the last group, with the sources that sort behind the table, is done.
         if following is not None:
             skipped = following.before
             lines = (line for block in chain([following], blocks) for line in block.table_lines())
@@ -216,7 +228,7 @@ def augment(
                     meter.skipped = skipped
                     meter.update(len(old))
             augmenter.warn()
-        # Before the table appears: if this fails, a resumed run has nothing else left to do.
+        # If this fails, the table has not appeared yet, and a resumed run has nothing else to do.
         target.flush()
         if ini is not None and new_ini_path is not None:
             ini.write(new_ini_path)
@@ -226,14 +238,134 @@ def augment(
 
 
 def _read_sources(path: str) -> frozenset[Source]:
-    """Return the source phrases in a file.
-
-    :raises DataError: if Moses would not take one for words.
-    """
-    found = set()
+    """Return the source phrases in a file, and check that Moses can read them."""
+    sources = set()
     for number, line in enumerate(read_monolingual_text(path), start=1):
         if line.words and not is_writable(line.words):
             problem = "expected a source phrase, words without '|' and tabs"
             raise DataError(path, number, f"{problem}, found {shorten(' '.join(line.words))}")
-        found.add(line.words)
-    return frozenset(found - {()})
+        sources.add(line.words)
+    return frozenset(sources - {()})
+
+
+class SourceGroup(NamedTuple):
+    """Sources with their lines, and the targets that are generated for some of them."""
+
+    blocks: list[SourceBlock]
+    asked: list[SourceBlock]
+    targets: list[Pending[list[list[Generated]]]]
+
+
+@dataclass(slots=True)
+class Augmenter:
+    """Makes the lines of a group of sources, old and new, and counts them."""
+
+    work: TargetWork
+    vocabularies: Sequence[Vocabulary]
+    # One check per side of the lines whose sources may be asked.
+    unknown_words: tuple[UnknownWordCheck, UnknownWordCheck]
+    scores: PairScores
+    # The sources that get new targets; None for all.
+    only: frozenset[Source] | None
+    min_count: float | None
+    min_probability: float
+    indicator: bool
+    # The fields of AugmentSummary.
+    counts: dict[str, Any] = field(
+        default_factory=lambda: dict.fromkeys(("sources", "asked", "unknown", "new", "known"), 0)
+    )
+
+    def submit(
+        self, groups: Iterable[list[SourceBlock]], pool: TargetPool
+    ) -> Iterator[SourceGroup]:
+        """Yield the groups in order; those that follow are with the workers meanwhile."""
+        waiting: deque[SourceGroup] = deque()
+        for blocks in groups:
+            asked = [block for block in blocks if self._is_asked(block)]
+            self.counts["sources"] += len(blocks)
+            self.counts["asked"] += len(asked)
+            windows = self.work.windows(block.source for block in asked)
+            waiting.append(SourceGroup(blocks, asked, list(map(pool.submit, windows))))
+            while waiting and (not waiting[0].targets or _ahead(waiting) >= 2 * pool.workers):
+                yield waiting.popleft()
+        yield from waiting
+
+    def lines(self, group: SourceGroup) -> Iterator[bytes]:
+        """Yield the lines of a group with its new pairs."""
+        blocks, asked, targets = group
+        generated = chain.from_iterable(pending.result() for pending in targets)
+        found = [
+            self._new_targets(
+                block, ((target.words, target.log_prob) for target in targets if target.finished)
+            )
+            for block, targets in zip(asked, generated, strict=True)
+        ]
+        new = {
+            item.source: list(map(NewPair, item.targets, rows))
+            for item, rows in zip(found, self.scores.rows(found), strict=True)
+        }
+        self.counts["new"] += sum(map(len, new.values()))
+        for block in blocks:
+            yield from write_block(block, new.get(block.source, ()), indicator=self.indicator)
+
+    def warn(self) -> None:
+        """Warn if the networks do not know the table's words; for the end of the table."""
+        for unknown_words in self.unknown_words:
+            unknown_words.warn()
+
+    def _is_asked(self, block: SourceBlock) -> bool:
+        if self.only is not None and block.source not in self.only:
+            return False
+        least = self.min_count
+        if least is not None and block.lines and block.times_extracted < least:
+            return False
+        sources, targets = self.unknown_words
+        sources.count(block.source)
+        for line in block.lines:
+            targets.count(line.pair.target)
+        if any(Vocabulary.UNKNOWN in known.ids(block.source) for known in self.vocabularies):
+            self.counts["unknown"] += 1
+            return False
+        return True
+
+    def _new_targets(
+        self, block: SourceBlock, targets: Iterable[tuple[Source, float]]
+    ) -> NewTargets:
+        """Return the targets that the table lacks and that are probable enough."""
+        new = NewTargets(block.source, [], [])
+        for words, log_prob in targets:
+            if not is_writable(words) or math.exp(log_prob) < self.min_probability:
+                continue
+            if block.lacks(words):
+                new.targets.append(words)
+                new.log_probs.append(log_prob)
+            else:
+                self.counts["known"] += 1
+        return new
+
+
+def _ahead(groups: Iterable[SourceGroup]) -> int:
+    """Return how many windows are with the workers beside those of the first group."""
+    return sum(max(1, len(group.targets)) for group in islice(groups, 1, None))
+
+
+def group_sources(blocks: Iterable[SourceBlock]) -> Iterator[list[SourceBlock]]:
+    """Yield the sources in groups; each but the last ends with the last line of a source.
+
+    Sources that sort behind the table's last one belong to the last group: a resumed run knows by
+    the lines of the table which groups are done.
+    """
+    group: list[SourceBlock] = []
+    between: list[SourceBlock] = []
+    lines = 0
+    for block in blocks:
+        if not block.lines:
+            between.append(block)
+            continue
+        if lines >= GROUP_LINES:
+            yield group
+            group, lines = [], 0
+        group += [*between, block]
+        between = []
+        lines += len(block.lines)
+    yield [*group, *between]

@@ -1,53 +1,61 @@
-"""The search of this package over a text, on an engine: tables and networks are loaded once."""
+"""The embedded search over a text, on an engine: tables and networks are loaded once."""
 
+import functools
+import itertools
 import logging
+import math
 import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
-from moses_integration.decoder.configuration import UNKNOWN_WORDS
+from moses_integration.decoder.configuration import UNKNOWN_WORDS, DecoderConfiguration
 from moses_integration.decoder.moses import NbestRequest
+from moses_integration.decoder.options import OptionTable, read_language_model
+from moses_integration.decoder.phrase_tables import read_tables
+from moses_integration.decoder.search import StackDecoder, Translation
+from moses_integration.decoder.stateful import StatefulFeature
 from moses_integration.ini_text import IniText
+from moses_integration.nbest_lines import format_hypothesis
+from moses_integration.segmentation import PhraseSpan, format_segmentation
 from moses_integration.source_text import MAX_WORDS, markup_of, read_source
 from moses_integration.weight_lines import check_weights
-from phrasescore.config.settings import ALIGNED
 from phrasescore.devices import usable_threads
-from phrasescore.engines import EngineSettings, device_on, open_pool
+from phrasescore.engines import EngineName, EngineSettings, device_on, open_pool
 from phrasescore.engines.pool import WorkerPool
 from phrasescore.engines.processes import ProcessPool
-from phrasescore.errors import ArgumentError
+from phrasescore.errors import DataError
 from phrasescore.io.output import open_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Weights
-from phrasescore.workflows.search_settings import SearchSettings
-from phrasescore.workflows.sentence_translator import (
-    OutputLines,
-    SearchWork,
-    Sentence,
-    SentenceTask,
-    read_configuration,
+from phrasescore.settings.kinds import KINDS
+from phrasescore.workflows.search_settings import (
+    LIMITS,
+    SearchSettings,
+    choose_engine,
+    load_networks,
 )
 from phrasescore.workflows.text_checks import KnownWords, UnknownWordCheck, unknown_words_of
 
 _logger = logging.getLogger(__name__)
 
-# Sentences queued per worker: enough to keep all busy while one of them takes long.
+# Sentences queued per worker, enough to keep all busy while one of them takes long.
 _AHEAD = 8
+
+Sentence = tuple[str, ...]
 
 
 class EmbeddedSearch:
     """The embedded search by a moses.ini: checked when it is made, loaded by `open`.
 
-    Between `open` and `close` (a context manager closes it) it translates as often as one likes,
-    with any weights: each worker keeps its tables, language model and networks.
+    Between `open` and the end of its block it translates any number of times, with any weights:
+    each worker keeps its tables, language model and networks.
 
-    :param ini_path: the moses.ini; the paths in it begin at the working folder.
+    :param ini_path: the moses.ini; its relative paths start at the working folder.
     :param engine: where it runs; None for the engine processes.
-    :raises ConfigError: if the moses.ini has something that this search lacks.
-    :raises ArgumentError, PhrasescoreError: as `SearchSettings.check` and `choose_engine`.
+    :raises ConfigError: if this search lacks something that the moses.ini has.
     """
 
     def __init__(
@@ -68,7 +76,7 @@ class EmbeddedSearch:
 
     @property
     def feature_names(self) -> list[str]:
-        """The features that it has weights for."""
+        """All features that it has weights for."""
         return [*self.ini_features, *self._settings.feature_names]
 
     def read_source(self, path: str) -> list[Sentence]:
@@ -82,16 +90,16 @@ class EmbeddedSearch:
         closed: Sequence[int] = (),
         weights_path: str | None = None,
     ) -> Self:
-        """Start the workers, which read tables and language model: before threads are started.
+        """Start the workers, which read the tables and the language model. Start no threads before.
 
-        :param sentences: all that will be translated; the tables are read for these.
-        :param weights: what is translated with first.
-        :param closed: descriptors that forked processes do not keep, such as a lock's.
-        :param weights_path: the file that the weights come from, for messages.
-        :raises DataError: if the weights put translations in no order.
+        :param sentences: everything that will be translated; the tables are read for it.
+        :param weights: the weights of the first translation.
+        :param closed: descriptors that forked processes close, such as a lock's.
+        :param weights_path: the origin of the weights, for messages.
+        :raises DataError: if all translations have the same score under the weights.
         """
         own = {name: weights[name] for name in weights if name in self.ini_features}
-        # An error comes before the long work.
+        # Report errors before the long work.
         slots = self._configuration.with_weights(own).slots
         ranking = {slot.name: slot.weights for slot in slots if slot.kind != UNKNOWN_WORDS}
         check_weights({**weights, **ranking}, weights_path or self._ini_path)
@@ -110,7 +118,7 @@ class EmbeddedSearch:
         self._pool = pool.__enter__()
         try:
             _report_unknown(self._pool.submit(None).result().counts["copied"], sentences)
-        except BaseException:  # Ctrl-C, too: a Ray must be left before this process ends
+        except BaseException:  # Ctrl-C, too: this process must leave Ray before it ends
             self._pool.__exit__()
             raise
         return self
@@ -133,9 +141,9 @@ class EmbeddedSearch:
         *,
         progress: ProgressCallback | None = None,
     ) -> None:
-        """Translate a file into n-best lists: a decoder of the tuning loop.
+        """Translate a file into n-best lists, as a decoder of the tuning loop.
 
-        The translations go to the name of the lists with ``.out`` for ``.nbest``.
+        The best translations go beside the lists, to a file ending in ``.out``.
         """
         own = {name: weights[name] for name in weights if name in self.feature_names}
         output = f"{nbest.removesuffix('.part').removesuffix('.nbest')}.out"
@@ -152,11 +160,10 @@ class EmbeddedSearch:
     ) -> Counter[str]:
         """Translate sentences; files appear whole, and only if all went well.
 
-        :param sentences: of those that the tables were read for.
-        :param weights: those of the moses.ini where it names none.
-        :param output: gets a line per sentence.
-        :return: how many sentences are ``untranslated``, and of the networks the ``requests``, the
-            ``distinct`` ones and the ``calls``.
+        :param sentences: some of those that `open` got.
+        :param weights: for features that they lack, the moses.ini has weights.
+        :return: the number of ``untranslated`` sentences, and of the networks' ``requests``,
+            ``distinct`` requests and ``calls``.
         """
         assert self._pool is not None
         tasks = (SentenceTask(at, words, weights, nbest) for at, words in enumerate(sentences))
@@ -184,7 +191,7 @@ class EmbeddedSearch:
         return counts
 
     def _open_unknown_words(self) -> tuple[UnknownWordCheck, UnknownWordCheck]:
-        """Return what counts the words that networks do not know, over all translations."""
+        """Return the checks of words that networks do not know, over all translations."""
         if self._unknown_words is None:
             settings = self._settings
             models = []
@@ -192,35 +199,13 @@ class EmbeddedSearch:
                 from phrasescore.models.checkpoint import load_table_vocabularies  # imports torch
             for kind, path in zip(settings.features, settings.models, strict=True):
                 source, target = load_table_vocabularies(path)
-                models.append(KnownWords(path, source if kind in ALIGNED else None, target))
+                models.append(KnownWords(path, source if KINDS[kind].is_aligned else None, target))
             self._unknown_words = unknown_words_of("the source", "the translations", models)
         return self._unknown_words
 
 
-def choose_engine(engine: EngineSettings | None, settings: SearchSettings) -> EngineSettings:
-    """Return the engine of a search; None is the engine processes.
-
-    :raises ArgumentError: if the settings' numbers of processes and threads do not go with it.
-    """
-    engine = engine or EngineSettings("processes")
-    if engine.name == "here":
-        if (engine.workers or 1) > 1:
-            raise ArgumentError("--workers: the engine here translates one sentence at a time")
-        engine = replace(engine, workers=1)
-    if engine.name == "ray" and settings.threads is not None:
-        raise ArgumentError("--threads: a worker on Ray has one")
-    if settings.processes is None:
-        return engine
-    if engine.name != "processes":
-        problem = f"--processes is for the engine processes; {engine.name} has --workers"
-        raise ArgumentError(problem)
-    if engine.workers is not None:
-        raise ArgumentError("--processes and --workers are one number with the engine processes")
-    return replace(engine, workers=settings.processes)
-
-
 def _report_unknown(copied: int, sentences: Sequence[Sentence]) -> None:
-    """Say how many words are copied; warn where they are more than half of all."""
+    """Log how many words are copied; warn if they are more than half of all."""
     words = sum(map(len, sentences))
     line = f"{copied:,} of {words:,} source words are no phrase of the table, and are copied"
     if 2 * copied > words:
@@ -240,3 +225,174 @@ def _report(counts: Counter[str]) -> None:
             100 * counts["distinct"] / max(1, counts["requests"]),
             counts["distinct"] / counts["calls"],
         )
+
+
+class OutputLines(NamedTuple):
+    """What a worker returns for a sentence: its translation, its n-best list, and counts."""
+
+    output: bytes
+    nbest: bytes
+    # The sums of `EmbeddedSearch.translate`.
+    counts: Counter[str]
+
+
+class SentenceTask(NamedTuple):
+    """A sentence to translate, and how."""
+
+    sent_id: int
+    words: Sentence
+    weights: Weights
+    nbest: NbestRequest | None
+
+
+@dataclass(frozen=True)
+class SearchWork:
+    """Translation by a moses.ini: the work of an engine's workers.
+
+    Each worker loads tables, language model and networks; processes share the first two, which are
+    loaded before the fork.
+    """
+
+    ini_path: str
+    # The relative paths in moses.ini start here.
+    folder: str
+    settings: SearchSettings
+    # The tables are read for all of them.
+    sentences: Sequence[Sentence]
+    # The weights of the first translation.
+    weights: Weights
+    # Number of the networks' CPU threads in each worker.
+    threads: int
+    engine: EngineName
+
+    @property
+    def device(self) -> str:
+        """The device of the networks."""
+        return self.settings.device if self.settings.models else "cpu"
+
+    def load(self) -> "SentenceTranslator":
+        """Read the tables and the language model."""
+        if self.engine == "ray":
+            try:
+                os.chdir(self.folder)  # the process is the worker's own
+            except OSError as error:
+                raise DataError(self.folder, None, f"cannot be entered: {error}") from error
+        translator = SentenceTranslator(self)
+        translator.prepare(self.weights)
+        if self.engine == "ray":
+            # Check early that the workers have the same torch.
+            translator.load_networks()
+        elif self.engine == "processes" and self.sentences:
+            # Compile the search once, before the fork.
+            translator.compile(min(self.sentences, key=len))
+        return translator
+
+
+def read_configuration(ini_path: str, settings: SearchSettings) -> DecoderConfiguration:
+    """Read a moses.ini, with the limits of the settings."""
+    limits = {LIMITS[section]: value for section, value in settings.limits().items()}
+    return DecoderConfiguration.read(ini_path, settings.ignore).with_limits(**limits)
+
+
+class SentenceTranslator:
+    """Translates sentences; loads its networks where it translates, at the first sentence."""
+
+    def __init__(self, work: SearchWork) -> None:
+        settings, sentences = work.settings, work.sentences
+        self._settings, self._threads = settings, work.threads
+        self._ini = configuration = read_configuration(work.ini_path, settings)
+        # For each value of each feature, whether n-best lists show it.
+        self._shown = {slot.name: configuration.shown(slot) for slot in configuration.slots}
+        self._shown |= dict.fromkeys(settings.feature_names, (True,))
+        aligned = any(KINDS[kind].is_aligned for kind in settings.features)
+        self._tables = read_tables(configuration, sentences, aligned=aligned)
+        unknown = {word.decode() for word in self._tables.pairs.sources[self._tables.num_known :]}
+        self._num_copied = sum(word in unknown for words in sentences for word in words)
+        self._language_model = read_language_model(configuration)
+        self._networks: Sequence[StatefulFeature] | None = None
+        self._weights: Weights | None = None
+        self._decoder: StackDecoder | None = None
+
+    def prepare(self, weights: Weights) -> None:
+        """Make the options that these weights choose."""
+        if weights == self._weights:
+            return
+        extra = self._settings.feature_names
+        own = {name: values for name, values in weights.items() if name not in extra}
+        self._network_weights = [weights.get(name, (0.0,))[0] for name in extra]
+        configuration = self._ini.with_weights(own)
+        self._table = OptionTable(
+            configuration, self._language_model, self._tables, sum(self._network_weights)
+        )
+        self._make_decoder = functools.partial(
+            StackDecoder, configuration, self._table, self._language_model
+        )
+        self._weights, self._decoder = weights, None
+
+    def compile(self, words: Sentence) -> None:
+        """Translate a sentence without networks."""
+        self._make_decoder().translate(words)
+
+    def load_networks(self) -> Sequence[StatefulFeature]:
+        """Return the networks, which are loaded once."""
+        if self._networks is None:
+            self._networks = load_networks(self._settings, self._threads)
+        return self._networks
+
+    def __call__(self, task: SentenceTask | None) -> OutputLines:
+        """Return the lines of a sentence; of None, how many words of the text are ``copied``."""
+        if task is None:
+            return OutputLines(b"", b"", Counter(copied=self._num_copied))
+        self.prepare(task.weights)
+        if self._decoder is None:
+            features = list(zip(self.load_networks(), self._network_weights, strict=True))
+            self._decoder = self._make_decoder(features, buffer_size=self._settings.buffer_size)
+        before = self._counts(self._decoder)
+        size, distinct = (0, False) if task.nbest is None else task.nbest[1:3]
+        best = self._decoder.translate(task.words, nbest=size, distinct=distinct)
+        lines = [self._hypothesis(task, found) for found in best.nbest]
+        counts = self._counts(self._decoder) - before
+        counts["untranslated"] = int(not math.isfinite(best.score))
+        return OutputLines(f"{' '.join(best.words)}\n".encode(), b"".join(lines), counts)
+
+    @staticmethod
+    def _counts(decoder: StackDecoder) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for buffer, _ in decoder.buffers:
+            counts.update(requests=buffer.requests, distinct=buffer.distinct, calls=buffer.calls)
+        return counts
+
+    def _hypothesis(self, task: SentenceTask, found: Translation) -> bytes:
+        assert task.nbest is not None
+        columns = zip(self._shown.items(), found.values, strict=True)
+        features = [
+            (name, kept)
+            for (name, shown), values in columns
+            if (kept := list(itertools.compress(values, shown)))
+        ]
+        return format_hypothesis(
+            *(task.sent_id, found.words, features, found.score),
+            alignment=self._alignment(found) if task.nbest.alignment else None,
+            segmentation=_segmentation(found) if task.nbest.segmentation else None,
+        )
+
+    def _alignment(self, found: Translation) -> str:
+        """Return the word alignment of the phrase table, phrase by phrase."""
+        points = []
+        position = 0
+        for segment in found.segments:
+            inner = [point.split("-") for point in self._table.alignment(segment.option).split()]
+            for source, target in sorted((int(one), int(other)) for one, other in inner):
+                points.append(f"{segment.start + source}-{position + target}")
+            position += len(segment.words)
+        return " ".join(points)
+
+
+def _segmentation(found: Translation) -> str:
+    """Return the phrases, in the order of the target."""
+    ends = itertools.accumulate(len(segment.words) for segment in found.segments)
+    spans = [
+        PhraseSpan(segment.start, segment.end, end - len(segment.words), end)
+        for segment, end in zip(found.segments, ends, strict=True)
+    ]
+    return format_segmentation(spans)

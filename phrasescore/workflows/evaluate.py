@@ -1,8 +1,10 @@
 """Measure translations by metrics and paired tests, also n-best lists and groups of sentences."""
 
+import json
 import os
-from collections.abc import Sequence
-from typing import get_args
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, get_args
 
 import numpy as np
 
@@ -18,17 +20,16 @@ from phrasescore.arguments import (
     check_sequences,
 )
 from phrasescore.errors import ArgumentError, DataError, show_controls
-from phrasescore.evaluation.breakdowns import shortlists_by_side
-from phrasescore.evaluation.comparison import Comparison
-from phrasescore.evaluation.metrics import score
+from phrasescore.evaluation.comparison import BreakdownScores, Comparison, shortlists_by_side
+from phrasescore.evaluation.metrics import Score, score
 from phrasescore.evaluation.plugin_metric import OURS, find_metric, known_metrics
 from phrasescore.evaluation.sentences import find_references
-from phrasescore.evaluation.significance import PairedTest
+from phrasescore.evaluation.significance import PairedComparison, PairedTest
 from phrasescore.io.output import check_files, open_output, optional_path
+from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.subwords import load_vocabulary
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.evaluation import Evaluation, NbestFigures, SystemFigures
 from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts
 from tuning.bleu import BleuScore, oracle_bleu
 from tuning.metric import Statistics
@@ -36,6 +37,131 @@ from tuning.metric import Statistics
 # sacrebleu's default number of samples.
 TRIALS = {"bootstrap": 1000, "approximate": 10000}
 PLOT_FORMATS = ("pdf", "png", "svg")
+_TEST_NAMES = {"bootstrap": "paired bootstrap", "approximate": "paired approximate randomization"}
+
+
+@dataclass(frozen=True, slots=True)
+class SystemFigures:
+    """The scores of one system."""
+
+    path: str
+    empty_lines: int
+    multi_bleu: BleuScore | None
+    scores: tuple[Score, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NbestFigures:
+    """BLEU of the first hypotheses of n-best lists, and of the best choice that was found."""
+
+    path: str
+    # Number of distinct ones.
+    hypotheses: int
+    first: BleuScore
+    oracle: BleuScore
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """All scores of an evaluation, from 0 to 100."""
+
+    references: tuple[str, ...]
+    sentences: int
+    systems: tuple[SystemFigures, ...]
+    test: PairedTest | None
+    comparisons: tuple[PairedComparison, ...]
+    nbest: NbestFigures | None
+    breakdowns: tuple[BreakdownScores, ...]
+
+    def to_json(self) -> str:
+        """Return the scores as a JSON object."""
+        report: dict[str, Any] = {
+            "references": self.references,
+            "sentences": self.sentences,
+            "systems": [_system_json(system) for system in self.systems],
+        }
+        if self.test is not None:
+            report["paired"] = {
+                **asdict(self.test),
+                "baseline": self.systems[0].path,
+                "metrics": [self._comparison_json(each) for each in self.comparisons],
+            }
+        if self.nbest is not None:
+            report["nbest"] = {
+                "path": self.nbest.path,
+                "distinct_hypotheses": self.nbest.hypotheses,
+                "first": _bleu_json(self.nbest.first),
+                "oracle": _bleu_json(self.nbest.oracle),
+            }
+        if self.breakdowns:
+            report["breakdowns"] = [asdict(breakdown) for breakdown in self.breakdowns]
+        return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+
+    def _comparison_json(self, comparison: PairedComparison) -> dict[str, Any]:
+        systems = zip(self.systems, comparison.systems, strict=True)
+        return {
+            "metric": comparison.metric,
+            "signature": comparison.signature,
+            "systems": [{"path": system.path, **paired._asdict()} for system, paired in systems],
+        }
+
+    def to_text(self) -> str:
+        """Return the scores as text; for one system, the lines of multi-bleu.perl and sacrebleu."""
+        return "\n\n".join("\n".join(lines) for lines in self._parts()) + "\n"
+
+    def _parts(self) -> Iterator[list[str]]:
+        for system in self.systems:
+            lines = [] if system.multi_bleu is None else [str(system.multi_bleu)]
+            lines += [figures.line for figures in system.scores]
+            yield lines if len(self.systems) == 1 else [system.path, *(f"  {x}" for x in lines)]
+        if self.test is not None:
+            for comparison in self.comparisons:
+                yield self._comparison_lines(self.test, comparison)
+        if self.nbest is not None:
+            rows = [("first", str(self.nbest.first)), ("oracle", str(self.nbest.oracle))]
+            head = f"{self.nbest.path}: {self.nbest.hypotheses:,} distinct hypotheses"
+            yield [head, *text_table(rows, "l", indent="  ")]
+        for breakdown in self.breakdowns:
+            cells = [["", "sentences", *(system.path for system in self.systems)]]
+            for group in breakdown.groups:
+                scores = (f"{bleu:.2f}" for bleu in group.bleu)
+                cells.append([group.label, f"{group.sentences:,}", *scores])
+            yield [f"BLEU by {breakdown.title}", *text_table(cells, indent="  ")]
+
+    def _comparison_lines(self, test: PairedTest, comparison: PairedComparison) -> list[str]:
+        has_interval = test.kind == "bootstrap"
+        interval = ["mean and 95% interval"] if has_interval else []
+        rows = [["system", comparison.metric, *interval, "p"]]
+        for system, paired in zip(self.systems, comparison.systems, strict=True):
+            interval = [f"{paired.mean:.2f} ± {paired.confidence:.2f}"] if has_interval else []
+            p_value = "baseline" if paired.p_value is None else f"{paired.p_value:.4f}"
+            rows.append([system.path, f"{paired.score:.2f}", *interval, p_value])
+        return [
+            f"{_TEST_NAMES[test.kind]} against {self.systems[0].path}",
+            f"{comparison.metric}|{comparison.signature}",
+            *text_table(rows, indent="  "),
+        ]
+
+
+def _system_json(system: SystemFigures) -> dict[str, Any]:
+    report: dict[str, Any] = {"path": system.path, "empty_lines": system.empty_lines}
+    if system.multi_bleu is not None:
+        report["multi-bleu"] = _bleu_json(system.multi_bleu)
+    for figures in system.scores:
+        values = figures._asdict()
+        report[values.pop("metric")] = values
+    return report
+
+
+def _bleu_json(score: BleuScore) -> dict[str, Any]:
+    return {
+        "score": 100 * score.bleu,
+        "precisions": [100 * precision for precision in score.precisions],
+        "brevity_penalty": score.brevity_penalty,
+        "length": score.length,
+        "reference_length": score.reference_length,
+        "line": str(score),
+    }
 
 
 def evaluate(
@@ -168,10 +294,7 @@ def evaluate(
 def _score_nbest(
     path: str, comparison: Comparison, progress: ProgressCallback | None, *, allow_missing: bool
 ) -> NbestFigures:
-    """Return BLEU of the first and of the best hypotheses of n-best lists.
-
-    :raises DataError: if the lists are not those of the sentences.
-    """
+    """Return BLEU of the first and of the best hypotheses of n-best lists."""
     metric = comparison.metric
     parts: list[Statistics] = []
     segments: list[int] = []
@@ -199,7 +322,7 @@ def _score_nbest(
             words = list(hypotheses.distinct().values())
             add(hypotheses.id, words)
             words_of_first += len(words[0])
-            meter.update(len(hypotheses.raws))
+            meter.update(hypotheses.num_lines)
     if len(parts) < metric.num_segments and not allow_missing:
         problem = f"expected lists of {metric.num_segments:,} sentences, found {len(parts):,}"
         raise DataError(path, None, problem)
@@ -212,10 +335,9 @@ def _score_nbest(
 
 
 def _read_shortlists(path: str, comparison: Comparison) -> dict[str, Vocabulary]:
-    """Return the known words of each side.
+    """Return the known words by side, of a model folder or of a vocabulary file.
 
-    :param path: a model folder, which has a shortlist for each side; or a vocabulary file, which is
-        for the source where there is one, and otherwise for the reference.
+    A vocabulary file is the source's, or without a source the reference's.
     """
     if os.path.isdir(path):
         from phrasescore.models.checkpoint import load_checkpoint  # imports torch

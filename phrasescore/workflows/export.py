@@ -22,7 +22,6 @@ from moses_integration.nplm import (
 )
 from phrasescore.arguments import ModelFormat, StrPath, check_choice
 from phrasescore.errors import ArgumentError, ModelError
-from phrasescore.features import NETWORK_NAMES
 from phrasescore.io.compression import compression_by_name
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
@@ -121,7 +120,7 @@ def export(
     if ini is not None:
         files = {"path": path, **vocabularies}
         arguments = {**feature.arguments, **{key: os.path.abspath(files[key]) for key in files}}
-        name = ini.add_feature(feature.kind, NETWORK_NAMES[kind], arguments)
+        name = ini.add_feature(feature.kind, checkpoint.config.network.feature, arguments)
     with ExitStack() as stack:
         write_nplm(feature.network, stack.enter_context(open_output(path)))
         for key, words in feature.vocabularies.items():

@@ -11,13 +11,13 @@ from phrasescore.arguments import (
     check_positive,
     check_sequences,
 )
-from phrasescore.config.config import fine_tuning_settings
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.features import network_name
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import ProgressCallback
+from phrasescore.settings.config import fine_tuning_settings
 from phrasescore.training.expected_bleu import ExpectedBleu
 from phrasescore.training.list_run import ListRun
 from phrasescore.training.ranks import device_of_rank
@@ -105,7 +105,7 @@ def fine_tune(
     found = start.config.kind
     if kind not in (None, found):
         raise ModelError(f"{os.fspath(model)}: expected a model of the kind {kind}, found {found}")
-    check_alignments(found, aligned)
+    check_alignments(start.config.network, aligned)
     known, where = load_weights(weights).lists, weights_path(weights) or "the weights"
     prefix = network_name(found, reverse=start.reverse, right_to_left=start.right_to_left)
     name = feature or f"{prefix}0"

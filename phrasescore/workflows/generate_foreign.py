@@ -1,18 +1,16 @@
-"""Translate with a network from elsewhere, computed by CTranslate2."""
+"""Translate with a network of another toolkit, computed by CTranslate2."""
 
 import logging
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain, islice, tee
 
 from moses_integration.nbest_lines import check_feature_names, format_hypothesis
 from phrasescore.arguments import StrPath, check_at_least
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.engines import EngineSettings, device_on, engine_or_here, open_pool
-from phrasescore.engines.pool import Pending
 from phrasescore.errors import ArgumentError
 from phrasescore.features import column_name
 from phrasescore.foreign import ForeignText
@@ -26,11 +24,11 @@ from phrasescore.workflows.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)
 
-# Sentences that a worker gets at a time: those of one length are translated together.
+# Number of sentences that a worker gets at a time; those of one length are translated together.
 _GROUP_SIZE = 128
 
 Words = tuple[str, ...]
-# Translations of a sentence with their log p, the best first.
+# Translations of a sentence with their log-probabilities, the best first.
 Scored = list[tuple[Words, float]]
 
 
@@ -39,13 +37,13 @@ class ForeignGenerateSummary:
     """The work of one `generate_foreign`."""
 
     lines: int
-    # In the n-best lists, or of the text where there are none.
+    # Number of lines of the n-best lists, or of the output if there are no lists.
     translations: int
 
 
 @dataclass(frozen=True)
 class ForeignGeneration:
-    """Translates some sentences as an item: a :class:`phrasescore.engines.pool.Work`."""
+    """Translates a group of sentences as one item: a :class:`phrasescore.engines.pool.Work`."""
 
     model: ForeignFolder
     beam: int
@@ -53,11 +51,11 @@ class ForeignGeneration:
 
     @property
     def device(self) -> str:
-        """Where the model computes."""
+        """The device of the model."""
         return self.model.device
 
     def load(self) -> Callable[[list[Words]], list[Scored]]:
-        """Return what translates; each process loads the model when it is first asked."""
+        """Return the function that translates; each process loads the model at its first call."""
         lazy = LazyNetwork(self.model)
 
         def translate(sources: list[Words]) -> list[Scored]:
@@ -143,7 +141,7 @@ def generate_foreign(
         list_file = None if lists is None else stack.enter_context(open_output(lists))
         meter = stack.enter_context(Meter("generate", "sentences", progress, lines_of=source))
         work = ForeignGeneration(folder, width, num_best)
-        for number, targets in enumerate(_translated(texts, work, engine), start=1):
+        for number, targets in enumerate(_translate(texts, work, engine), start=1):
             text_file.write(f"{' '.join(targets[0][0])}\n".encode())
             translations += len(targets)
             if list_file is not None:
@@ -155,23 +153,15 @@ def generate_foreign(
     return ForeignGenerateSummary(number, translations)
 
 
-def _translated(
+def _translate(
     sentences: Iterable[Words], work: ForeignGeneration, engine: EngineSettings
 ) -> Iterator[Scored]:
-    """Yield the translations of each sentence, in order."""
-    sources = iter(sentences)
-    waiting: deque[tuple[list[Words], Pending[list[Scored]]]] = deque()
+    """Yield the translations of each sentence, in order; an empty line's is empty, with log p 0."""
+    lines = iter(sentences)
+    groups, ahead = tee(iter(lambda: list(islice(lines, _GROUP_SIZE)), []))
     with open_pool(engine, work) as pool:
-        while group := list(islice(sources, _GROUP_SIZE)):
-            waiting.append((group, pool.submit([words for words in group if words])))
-            if len(waiting) > 2 * pool.workers:
-                yield from _in_order(*waiting.popleft())
-        while waiting:
-            yield from _in_order(*waiting.popleft())
-
-
-def _in_order(group: list[Words], pending: Pending[list[Scored]]) -> Iterator[Scored]:
-    """Yield the translations of a group; an empty line's is empty, and has 0 as others."""
-    found = iter(pending.result())
-    for words in group:
-        yield next(found) if words else [((), 0.0)]
+        results = pool.map([words for words in group if words] for group in ahead)
+        for group, scored in zip(groups, results, strict=True):
+            translations = iter(scored)
+            for words in group:
+                yield next(translations) if words else [((), 0.0)]

@@ -6,9 +6,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from moses_integration.nbest import LARGEST_VALUE, parse_number
+from moses_integration.nbest_lines import LARGEST_VALUE, parse_number
 from phrasescore.errors import DataError, shown_path
-from phrasescore.io.state import new_digest
+from phrasescore.io.digests import new_digest
 from phrasescore.io.text import (
     InputLines,
     count_lines,

@@ -18,7 +18,6 @@ from phrasescore.arguments import (
     check_compute,
     check_sequences,
 )
-from phrasescore.config.settings import ALIGNED
 from phrasescore.devices import choose_device, torch_threads
 from phrasescore.engines import EngineSettings, device_on, engine_or_here
 from phrasescore.errors import ArgumentError, shown_path
@@ -153,7 +152,7 @@ class ListRescorer:
             if (sides := getattr(feature, "known_words", None)) is not None:
                 self._known_words.append(KnownWords(column.value, *sides))
         self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None
-        self._aligned = any(config.kind in ALIGNED for config in configs)
+        self._aligned = any(config.network.is_aligned for config in configs)
         if self._aligned and self.ensemble:
             raise ArgumentError("--ensemble: a joint model reads alignments, and is in none")
         self._scores: SentenceScores | None = None
@@ -223,7 +222,7 @@ class ListRescorer:
                         hypotheses.count(hypothesis)
                 target.write(
                     *(
-                        kept.with_features(feature_texts(added, each, result)),
+                        kept.with_features(list(feature_texts(added, each, result))),
                         each.raw,
                         each.num_lines,
                     ),

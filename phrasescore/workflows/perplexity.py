@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from phrasescore.arguments import PrecisionName, StrPath, check_compute, check_sequences
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError, shown_path
 from phrasescore.io.corpora import read_monolingual_text
@@ -180,9 +179,9 @@ class _Models:
         if model is None:
             return
         checkpoint, place = load_checkpoint(model), choose_device(device)
-        if checkpoint.config.kind not in LANGUAGE_MODELS:
+        if checkpoint.config.network.reads_source:
             kind = checkpoint.config.kind
-            verb = "rescore" if kind == "joint" else "score"
+            verb = "rescore" if checkpoint.config.network.is_aligned else "score"
             raise ModelError(
                 f"{model}: expected a model of kind cslm, found one of {kind}; `{verb}` takes "
                 "networks that read a source"

@@ -121,9 +121,9 @@ def rerank(
             if mbr:
                 scores = _expected_gains(found, scores, mbr_scale or 1.0, mbr_metric or "bleu")
             # The same text may stand in a list several times.
-            moved += found.hypotheses[int(scores.argmax())] != found.hypotheses[0]
+            moved += found.hypothesis(int(scores.argmax())) != found.hypothesis(0)
             stream.write(_sorted_lines(found, scores) if as_lists else _best_text(found, scores))
-            meter.update(len(found.raws))
+            meter.update(found.num_lines)
         unweighted: Iterable[str] = ()
         if isinstance(score, WeightedSum):
             used = {name: score.weights[name] for name in score.used}
@@ -180,19 +180,17 @@ def _aligned(
 
 def _expected_gains(found: NbestList, scores: Values, scale: float, metric: MetricName) -> Values:
     """Return the expected metric of each hypothesis; identical ones have the same."""
-    words = found.distinct()
-    places = {hypothesis: place for place, hypothesis in enumerate(words)}
-    which = np.array([places[hypothesis] for hypothesis in found.hypotheses])
+    words, which = list(found.distinct().values()), found.numbering[1]
     probabilities = np.bincount(which, posterior(scores, scale)).astype(np.float64)
-    gains = expected_gains(list(words.values()), probabilities, metric=metric)
+    gains = expected_gains(words, probabilities, metric=metric)
     return np.asarray(gains[which])
 
 
 def _best_text(found: NbestList, scores: Values) -> bytes:
     """Return the best hypothesis as a line; of equally good ones the first."""
     best = int(scores.argmax())
-    decode(found.path, found.first_line + best, found.raws[best])
-    return found.hypotheses[best].strip(b" ") + b"\n"
+    decode(found.path, found.first_line + best, found.lines(best, best + 1).raw)
+    return found.hypothesis(best).strip(b" ") + b"\n"
 
 
 def _sorted_lines(found: NbestList, scores: Values) -> bytes:

@@ -1,18 +1,23 @@
 """How the embedded search translates: the features, limits and processes that a user chooses."""
 
 import os
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from moses_integration.decoder.search_limits import ALGORITHMS, limit_values
 from moses_integration.decoder.search_limits import LIMITS as ALL_LIMITS
 from phrasescore.arguments import flag
-from phrasescore.config.config import Config
+from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, DataError, ModelError
-from phrasescore.features import NETWORK_NAMES, check_feed_forward
+from phrasescore.features import check_feed_forward
+from phrasescore.settings.config import Config
+from phrasescore.settings.kinds import KINDS, kind_names
+
+if TYPE_CHECKING:
+    from moses_integration.decoder.stateful import StatefulFeature
 
 # Features that a search may have beside those of moses.ini, and their names in n-best lists.
-SEARCH_FEATURES = {name: NETWORK_NAMES[name] for name in ("cslm", "joint")}
+SEARCH_FEATURES = {name: KINDS[name].feature for name in kind_names(is_feed_forward=True)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +120,46 @@ def moses_limits(settings: SearchSettings) -> dict[str, str]:
         name: str(ALGORITHMS.index(value) if name == "search-algorithm" else value)
         for name, value in settings.limits().items()
     }
+
+
+def choose_engine(engine: EngineSettings | None, settings: SearchSettings) -> EngineSettings:
+    """Return the engine of a search, whose default is processes; check the settings' numbers."""
+    engine = engine or EngineSettings("processes")
+    if engine.name == "here":
+        if (engine.workers or 1) > 1:
+            raise ArgumentError("--workers: the engine here translates one sentence at a time")
+        engine = replace(engine, workers=1)
+    if engine.name == "ray" and settings.threads is not None:
+        raise ArgumentError("--threads: a worker on Ray has one")
+    if settings.processes is None:
+        return engine
+    if engine.name != "processes":
+        raise ArgumentError(f"--processes is for the engine processes; {engine.name} has --workers")
+    if engine.workers is not None:
+        raise ArgumentError("--processes and --workers are one number with the engine processes")
+    return replace(engine, workers=settings.processes)
+
+
+def load_networks(settings: SearchSettings, threads: int) -> "list[StatefulFeature]":
+    """Return the networks; torch is imported here, in the process that uses it."""
+    if not settings.models:
+        return []
+    import torch
+
+    from phrasescore.devices import choose_device
+    from phrasescore.features.cslm import SearchCslm
+    from phrasescore.features.joint import SearchJoint
+    from phrasescore.language_models.word_scorer import CslmOptions
+    from phrasescore.models.checkpoint import load_checkpoint
+
+    torch.set_num_threads(threads)
+    device = choose_device(settings.device)
+    options = CslmOptions(normalized=not settings.unnormalized, backoff=settings.backoff_lm)
+    return [
+        (SearchJoint if KINDS[kind].is_aligned else SearchCslm)(
+            load_checkpoint(model), device, options=options, name=name
+        )
+        for kind, name, model in zip(
+            settings.features, settings.feature_names, settings.models, strict=True
+        )
+    ]

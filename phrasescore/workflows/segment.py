@@ -17,7 +17,6 @@ from phrasescore.arguments import (
     check_choice,
     check_compute,
 )
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, ModelError
@@ -225,10 +224,11 @@ def _load_translator(name: str, path: str) -> Checkpoint:
     :param name: of the model, for messages.
     """
     checkpoint = load_checkpoint(path)
-    kind = checkpoint.config.kind
-    if kind in LANGUAGE_MODELS:
-        problem = f"expected a model that reads one text and predicts the other, found a {kind}"
-        raise ModelError(f"{name}: {problem}, which knows one language")
+    if not checkpoint.config.network.reads_source:
+        raise ModelError(
+            f"{name}: expected a model that reads one text and predicts the other, found a "
+            f"{checkpoint.config.kind}, which knows one language"
+        )
     return checkpoint
 
 

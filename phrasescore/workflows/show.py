@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_report import Coverage, TableReport, report_table
 from phrasescore.arguments import StrPath
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.output import optional_path
 from phrasescore.io.text_table import text_table
@@ -76,7 +75,7 @@ def _count_table(path: str, model: str | None, progress: ProgressCallback | None
         from phrasescore.models.checkpoint import load_checkpoint  # imports torch
 
         checkpoint = load_checkpoint(model)
-        if checkpoint.config.kind in LANGUAGE_MODELS:
+        if not checkpoint.config.network.reads_source:
             raise PhrasescoreError(
                 f"{model}: expected a model with a shortlist for each side of a table, found a "
                 f"language model ({checkpoint.config.kind})"

@@ -31,30 +31,25 @@ class SourcedList:
     @property
     def num_lines(self) -> int:
         """How many lines there are."""
-        return len(self.nbest.raws)
+        return self.nbest.num_lines
 
     @property
     def raw(self) -> bytes:
         """The lines, and the sentence, on which the new features depend as well."""
-        lines = b"\n".join(self.nbest.raws) + self.nbest.newline
-        return lines + " ".join(self.source).encode() + b"\n"
+        return self.nbest.raw + " ".join(self.source).encode() + b"\n"
 
     def lines(self, first: int, after: int) -> "SourcedList":
         """Return the lines from number ``first`` to before ``after``, counted from 0."""
-        part, nbest = slice(first, after), self.nbest
-        lines = nbest._replace(
-            first_line=nbest.first_line + first,
-            raws=nbest.raws[part],
-            hypotheses=nbest.hypotheses[part],
-            ends=nbest.ends[part],
-            matches=nbest.matches[part],
-        )
-        return SourcedList(self.place, lines, self.source, self.aligned)
+        return SourcedList(self.place, self.nbest.lines(first, after), self.source, self.aligned)
 
     @cached_property
     def keys(self) -> list[bytes]:
         """What is equal in lines whose features are."""
-        return self.nbest.aligned_keys() if self.aligned else self.nbest.hypotheses
+        if not self.aligned:
+            return self.nbest.hypotheses
+        parts = (raw.split(b"|||", 4)[4:] for raw in self.nbest.raws)
+        pairs = zip(self.nbest.hypotheses, parts, strict=True)
+        return [b"|||".join([hypothesis, *rest]) for hypothesis, rest in pairs]
 
     @cached_property
     def distinct(self) -> HypothesisList:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.errors import shown_path
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.io.text import shorten
@@ -44,7 +43,7 @@ class KnownWords(NamedTuple):
 
 def known_words(path: str, checkpoint: "Checkpoint") -> KnownWords:
     """Return the words of a text and of its translation that a network knows."""
-    reads = checkpoint.config.kind not in LANGUAGE_MODELS
+    reads = checkpoint.config.network.reads_source
     source = checkpoint.table_source_vocabulary if reads else None
     return KnownWords(path, source, checkpoint.table_target_vocabulary)
 

@@ -4,29 +4,31 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
+from moses_integration.affiliation import affiliate_sentence, parse_links
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
 from phrasescore.arguments import StrPath, check_at_least, check_compute, check_sequences
-from phrasescore.config.config import layer_settings
-from phrasescore.config.settings import (
-    ALIGNED,
-    FEED_FORWARD,
-    LANGUAGE_MODELS,
-    MODEL_CONFIGS,
-    NAMES_IN_PAPERS,
-)
-from phrasescore.config.toml_file import unknown
 from phrasescore.devices import torch_threads, usable_threads
-from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.errors import ArgumentError, DataError, PhrasescoreError, shown_path
 from phrasescore.io.corpora import check_no_marks, read_monolingual_text, read_parallel_text
 from phrasescore.io.output import check_files, optional_path
-from phrasescore.io.text import same_file
+from phrasescore.io.text import read_lines, same_file
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord
 from phrasescore.progress import Meter, ProgressCallback, format_duration
 from phrasescore.records import PhrasePair
+from phrasescore.settings.config import layer_settings
+from phrasescore.settings.kinds import (
+    NetworkKind,
+    find_kind,
+    kind_names,
+    known_kinds,
+    meant_kind,
+)
+from phrasescore.settings.toml_file import unknown
 from phrasescore.subwords import load_vocabulary
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.pair_run import PairRun
@@ -35,20 +37,14 @@ from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.vocabulary import count_words
-from phrasescore.workflows.aligned_text import read_aligned_text
 
 _logger = logging.getLogger(__name__)
-
-# Kinds of networks that may be trained on a phrase table. All except language models are trained on
-# parallel text.
-_TABLE_KINDS = ("encoder-decoder",)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainSummary:
-    """The result of `train`."""
+    """The result of `train`: the record that the model's folder holds, too."""
 
-    # The same as in the model's folder.
     record: TrainingRecord
 
 
@@ -88,7 +84,7 @@ def train(
     If several processes that torchrun has started call this, each batch is divided among them. The
     folders and the inputs must be the same for all, and the first process writes.
 
-    :param kind: of network: a key of `phrasescore.config.settings.MODEL_CONFIGS`.
+    :param kind: of network: a key of `phrasescore.settings.kinds.KINDS`.
     :param inputs: the two files of a parallel text, a phrase table for an encoder-decoder, or one
         text for a language model. One of all files may be ``-``, which is stdin.
     :param output: the folder to make.
@@ -126,8 +122,9 @@ def train(
     check_sequences(settings=settings)
     check_at_least(1, updates=updates, subwords=subwords)
     check_compute(device, None, threads)
+    network = _kind_of(kind)
     _check_arguments(
-        kind, paths, aligned, source, target, reverse=reverse, right_to_left=right_to_left
+        network, paths, aligned, source, target, reverse=reverse, right_to_left=right_to_left
     )
     paths = paths if aligned is None else (*paths, aligned)
     model, work = run_folders(output, work_dir)
@@ -135,23 +132,23 @@ def train(
     limits = {"updates": updates, "epochs": epochs, "minutes": minutes, "seed": seed}
     if subwords is not None:
         settings = [*settings, f"vocabulary.subwords={subwords}"]
-    layered = layer_settings(kind, preset, optional_path(config), settings, limits, stored)
-    if layered.vocabulary.subwords and kind in ALIGNED:
+    layered = layer_settings(network, preset, optional_path(config), settings, limits, stored)
+    if layered.vocabulary.subwords and network.is_aligned:
         raise ArgumentError(f"--subwords: {kind} predicts aligned words, whose pieces are not")
     if resume and stored is None and not model.exists():
-        # It has the settings of this call, since an error or Ctrl-C while reading leaves no run.
-        _logger.info("%s: holds no run to go on with; a new one begins", work)
+        # A run that ended while it was reading has left no settings.
+        _logger.info("%s: holds no unfinished run; a new one begins", work)
     read_side, predicted_side = (target, source) if reverse else (source, target)
     run = PairRun(
         inputs=paths,
-        read=lambda: _read(kind, paths, progress),
+        read=lambda: _read(network, paths, progress),
         model=model,
         work=work,
         config=layered,
         device=device_of_rank(device),
         reverse=reverse,
         right_to_left=right_to_left,
-        shortlists=lambda: (read_side.shortlist(kind), predicted_side.shortlist(kind)),
+        shortlists=lambda: (read_side.shortlist(network), predicted_side.shortlist(network)),
         keep_work=keep_work,
     )
     return run_training(run, resume=resume, threads=threads, progress=progress)
@@ -160,7 +157,7 @@ def train(
 def run_training(
     run: TrainingRun, *, resume: bool, threads: int | None, progress: ProgressCallback | None
 ) -> TrainSummary:
-    """Train with this number of threads, and report the progress; see `train`."""
+    """Train with this number of threads, and report the progress."""
     curve: list[CurvePoint] = []
     threads = threads or max(1, usable_threads(None) // local_ranks())
     with torch_threads(threads), Meter("train", "updates", progress) as meter:
@@ -180,30 +177,38 @@ class _Side(NamedTuple):
     corpus: str | None
     vocabulary: str | None
 
-    def shortlist(self, kind: str) -> Shortlist:
-        """Read the corpus or vocabulary."""
+    def shortlist(self, kind: NetworkKind) -> Shortlist:
         if self.corpus is not None:
             return Shortlist(f"corpus {self.corpus}", counts=count_words(self.corpus))
         if self.vocabulary is not None:
             loaded = load_vocabulary(self.vocabulary)
-            if loaded.is_subwords and kind in ALIGNED:
-                problem = f"{kind} predicts aligned words, and these are subwords"
+            if loaded.is_subwords and kind.is_aligned:
+                problem = f"{kind.name} predicts aligned words, and these are subwords"
                 raise ArgumentError(f"--{self.name}-vocabulary: {problem}")
             return Shortlist(f"vocabulary {self.vocabulary}", vocabulary=loaded)
         return Shortlist()
 
 
-def check_alignments(kind: str, alignments: str | None) -> None:
+def check_alignments(kind: NetworkKind, alignments: str | None) -> None:
     """Refuse alignments for a network that ignores them, and a joint model without them."""
-    if kind in ALIGNED and alignments is None:
+    if kind.is_aligned and alignments is None:
         problem = "--alignments is missing: the word alignment of source and target"
-        raise ArgumentError(f"{kind} is trained on aligned text: {problem}")
-    if kind not in ALIGNED and alignments is not None:
-        raise ArgumentError(f"--alignments is for {', '.join(ALIGNED)}, not for {kind}")
+        raise ArgumentError(f"{kind.name} is trained on aligned text: {problem}")
+    if not kind.is_aligned and alignments is not None:
+        names = ", ".join(kind_names(is_aligned=True))
+        raise ArgumentError(f"--alignments is for {names}, not for {kind.name}")
+
+
+def _kind_of(name: str) -> NetworkKind:
+    kind = find_kind(name)
+    if kind is None:
+        problem = unknown("kind of network", meant_kind(name), known_kinds())
+        raise ArgumentError(f"KIND: {problem}")
+    return kind
 
 
 def _check_arguments(
-    kind: str,
+    kind: NetworkKind,
     inputs: tuple[str, ...],
     alignments: str | None,
     source: _Side,
@@ -213,45 +218,45 @@ def _check_arguments(
     right_to_left: bool,
 ) -> None:
     """Refuse inputs that this kind cannot learn from, and options that exclude one another."""
-    if kind not in MODEL_CONFIGS:
-        meant = NAMES_IN_PAPERS.get(kind.lower(), kind)
-        raise ArgumentError(f"KIND: {unknown('kind of network', meant, MODEL_CONFIGS)}")
     check_files((*inputs, alignments, *source[1:], *target[1:]), ())
-    if kind in LANGUAGE_MODELS:
+    if not kind.reads_source:
         if len(inputs) != 1:
-            raise ArgumentError(f"{kind} is trained on one text, got {len(inputs)} files")
+            raise ArgumentError(f"{kind.name} is trained on one text, got {len(inputs)} files")
         if reverse or source.corpus or source.vocabulary:
-            problem = "it has no reverse and no source shortlist"
-            raise ArgumentError(f"{kind} reads no source: {problem}")
+            raise ArgumentError(
+                f"{kind.name} reads no source: it has no reverse and no source shortlist"
+            )
     elif len(inputs) not in (1, 2):
-        problem = "expected a phrase table or two files of parallel text"
-        raise ArgumentError(f"{problem}, got {len(inputs)} files")
-    elif len(inputs) == 1 and kind not in _TABLE_KINDS:
-        problem = "is trained on parallel text: name two files, SOURCE and TARGET"
-        raise ArgumentError(f"{kind} {problem}")
+        raise ArgumentError(
+            f"expected a phrase table or two files of parallel text, got {len(inputs)} files"
+        )
+    elif len(inputs) == 1 and not kind.scores_phrases:
+        raise ArgumentError(
+            f"{kind.name} is trained on parallel text: name two files, SOURCE and TARGET"
+        )
     elif len(inputs) == 2 and same_file(*inputs):
         raise ArgumentError("SOURCE and TARGET are one file: expected a text and a translation")
-    if kind in FEED_FORWARD and right_to_left:
-        problem = "predicts from left to right alone, as the search asks it"
-        raise ArgumentError(f"--right-to-left: {kind} {problem}")
+    if kind.is_feed_forward and right_to_left:
+        raise ArgumentError(f"--right-to-left: {kind.name} predicts from left to right only")
     check_alignments(kind, alignments)
-    if kind in ALIGNED and reverse:
-        raise ArgumentError(f"{kind} predicts the target alone: it has no reverse")
+    if kind.is_aligned and reverse:
+        raise ArgumentError(f"{kind.name} predicts only the target: it has no reverse")
     for side in (source, target):
         if side.corpus is not None and side.vocabulary is not None:
-            both = f"--{side.name}-corpus and --{side.name}-vocabulary"
-            raise ArgumentError(f"{both} exclude one another")
+            raise ArgumentError(
+                f"--{side.name}-corpus and --{side.name}-vocabulary exclude one another"
+            )
 
 
 def _read(
-    kind: str, inputs: tuple[str, ...], progress: ProgressCallback | None
+    kind: NetworkKind, inputs: tuple[str, ...], progress: ProgressCallback | None
 ) -> Iterator[CountedPair]:
     """Yield the pairs of a table with their counts, or of text, where each line counts 1.
 
-    The sentences of a single text are pairs without a source.
+    Sentences of a single text are pairs without a source.
     """
     with Meter("read", "lines", progress, lines_of=inputs[0]) as meter:
-        if kind in LANGUAGE_MODELS:
+        if not kind.reads_source:
             for text in meter.track(read_monolingual_text(inputs[0], refuse_marks=True)):
                 yield CountedPair(text.raw, PhrasePair._make(((), text.words)), 1.0)
         elif len(inputs) == 1:
@@ -259,31 +264,25 @@ def _read(
                 for words in line.pair if b"s>" in line.raw else ():
                     check_no_marks(inputs[0], line.number, line.raw, words)
                 yield CountedPair(line.raw, line.pair, joint_count(line.raw))
-        elif kind in ALIGNED:
-            for aligned in meter.track(read_aligned_text(*inputs)):
-                yield CountedPair(aligned.raw, aligned.pair, 1.0, aligned.affiliations)
+        elif kind.is_aligned:
+            yield from meter.track(_read_aligned_text(*inputs))
         else:
             for sentence in meter.track(read_parallel_text(*inputs)):
                 yield CountedPair(sentence.raw, sentence.pair, 1.0)
 
 
 def run_folders(output: StrPath, work_dir: StrPath | None) -> tuple[Path, Path]:
-    """Return the folder of the model to make, and the folder of its unfinished run.
-
-    :raises PhrasescoreError: if the first is not the name of a folder.
-    """
+    """Return the folder of the model to make, and the folder of its unfinished run."""
     model = Path(os.path.normpath(output))
     if not model.name or os.fspath(output) == "-":
-        shown = os.fspath(output) or repr("")
-        raise PhrasescoreError(f"{shown}: expected the name of a folder to make")
+        raise PhrasescoreError(
+            f"{os.fspath(output) or repr('')}: expected the name of a folder to make"
+        )
     return model, Path(work_dir) if work_dir else model.with_name(f"{model.name}.work")
 
 
 def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) -> None:
-    """Count an update, and log each point of the curve once.
-
-    :param curve: the logged points; new ones are added.
-    """
+    """Count an update, and log each new point of the curve, which is added to ``curve``."""
     left = f", {format_duration(now.seconds_left)} left" if now.seconds_left is not None else ""
     meter.update(
         1,
@@ -300,3 +299,20 @@ def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) 
                 "update %s, %.1f minutes: loss %.3f, %s",
                 *(f"{point.update:,}", point.minutes, point.training_loss, point.quality()),
             )
+
+
+def _read_aligned_text(source: str, target: str, alignments: str) -> Iterator[CountedPair]:
+    """Yield each sentence with its translation and its affiliations, in order, lazily.
+
+    A line of the alignment may be empty: all words are then affiliated with the source's end.
+    """
+    text = read_parallel_text(source, target)
+    for number, (sentence, line) in enumerate(zip_longest(text, read_lines(alignments)), start=1):
+        if sentence is None or line is None:
+            ended, other = (source, alignments) if sentence is None else (alignments, source)
+            wanted = f"expected as many lines as {shown_path(other)} has"
+            raise DataError(ended, number, f"{wanted}, found the end of the file")
+        num_words = len(sentence.pair.source)
+        linked = parse_links(line, num_words, len(sentence.pair.target), alignments, number)
+        raw = b"%b\n%b" % (sentence.raw, line)
+        yield CountedPair(raw, sentence.pair, 1.0, affiliate_sentence(linked, num_words))

@@ -20,10 +20,9 @@ from moses_integration.reranking import Values, feature_matrix
 from moses_integration.segmentation import parse_segmentation
 from moses_integration.tuning_lists import FeatureColumns
 from moses_integration.weight_lines import is_sparse
-from phrasescore.config.settings import ALIGNED, LANGUAGE_MODELS
 from phrasescore.errors import DataError, PhrasescoreError, shown_path
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
-from phrasescore.io.state import digest_text, new_digest
+from phrasescore.io.digests import digest_text, new_digest
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.progress import Meter, ProgressCallback
@@ -41,8 +40,6 @@ from tuning.pool import weights_vector
 
 _logger = logging.getLogger(__name__)
 
-# The kind of network that scores the phrases of a hypothesis; the others score it as a whole.
-_OF_PHRASES = "encoder-decoder"
 
 # Hypotheses that a network learns from in each list: the distinct ones with the highest model
 # scores. Gao et al. (2014) and Auli and Gao (2014) have 100-best lists.
@@ -90,7 +87,7 @@ class _PairCollector:
     """
 
     def __init__(self, checkpoint: Checkpoint, builder: ListStoreBuilder) -> None:
-        self.kind, self._reverse = checkpoint.config.kind, checkpoint.reverse
+        self.kind, self._reverse = checkpoint.config.network, checkpoint.reverse
         self._step = -1 if checkpoint.right_to_left else 1
         self._read, self._predicted = checkpoint.source_vocabulary, checkpoint.target_vocabulary
         self._builder = builder
@@ -104,10 +101,10 @@ class _PairCollector:
         if (source, target) in self._known:
             return self._known[source, target]
         read, predicted = (target, source) if self._reverse else (source, target)
-        ids = [] if self.kind in LANGUAGE_MODELS else self._read.ids(read)
+        ids = self._read.ids(read) if self.kind.reads_source else []
         ordered = self._predicted.ids(predicted)[:: self._step]
         index = self._builder.add_pair(ids, ordered, affiliations)
-        if self.kind == _OF_PHRASES:
+        if self.kind.scores_phrases:
             self._known[source, target] = index
         return index
 
@@ -150,7 +147,7 @@ def read_training_lists(
     known = known_words(checkpoint.folder, checkpoint)
     of_source, of_lists = unknown_words_of(source, f"{paths[0]} (hypotheses)", [known])
     _, of_references = unknown_words_of(source, references[0], [known])
-    num_words, is_unaligned = 0, checkpoint.config.kind in ALIGNED
+    num_words, is_unaligned = 0, checkpoint.config.network.is_aligned
     with Meter("read", "lists", progress) as meter:
         for index, nbest in enumerate(_numbered(paths, len(sources), source)):
             digest.update(b"\n".join(nbest.raws) + b"\n")
@@ -165,7 +162,7 @@ def read_training_lists(
             for hypothesis in words:
                 of_lists.count(hypothesis)
             of_references.count(first[index])
-            if pairs.kind == _OF_PHRASES:
+            if pairs.kind.scores_phrases:
                 taught = sorted({pair for row in found for pair in row})
             else:
                 of_words = () if linked is None else linked[index]
@@ -288,9 +285,9 @@ class _Reader:
     ) -> list[int]:
         """Return the pairs of a hypothesis: its phrases, or the whole sentence."""
         found = nbest.raws[index], len(source), len(words), nbest.path, nbest.first_line + index
-        if self.pairs.kind in ALIGNED:
+        if self.pairs.kind.is_aligned:
             return [self.pairs.add(source, words, affiliate_hypothesis(*found))]
-        if self.pairs.kind != _OF_PHRASES:
+        if not self.pairs.kind.scores_phrases:
             return [self.pairs.add(source, words)]
         spans = parse_segmentation(*found)
         return [

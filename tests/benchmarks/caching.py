@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moses_integration.nbest import read_nbest
-from phrasescore.config.config import Config
 from phrasescore.io.output import open_output
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import save_checkpoint
+from phrasescore.settings.config import Config
 from tests.benchmarks.rescoring import random_sentence_network, read_lists
 from tests.benchmarks.results import Report, Row
 

@@ -15,11 +15,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasescore.config.config import Config
 from phrasescore.engines import ENGINES, EngineName, EngineSettings
 from phrasescore.features import ColumnSpec
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import save_checkpoint
+from phrasescore.settings.config import Config
 from phrasescore.workflows.table_scoring import TableScorer, TableScoring
 from tests.benchmarks import engine_memory
 from tests.benchmarks.material import (

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import torch
 from sacrebleu.metrics.bleu import BLEU
 
-from phrasescore.config.config import Config
 from phrasescore.generation.beam_search import BeamSettings, beam_search
 from phrasescore.generation.generator import Generator
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.records import HypothesisList
+from phrasescore.settings.config import Config
 from tests.benchmarks.machine import torch_threads
 from tests.benchmarks.rescoring import random_sentence_network
 from tests.benchmarks.results import Report, Row, quotients

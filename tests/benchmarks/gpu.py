@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from moses_integration.phrase_table import group_blocks, join_phrases, read_table_blocks
 from phrasescore.arguments import PrecisionName
-from phrasescore.config.config import Config
 from phrasescore.devices import GPU_THREADS
 from phrasescore.engines import EngineSettings
 from phrasescore.engines.threads import LoadedWork, ThreadPool
@@ -27,6 +26,7 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock
 from phrasescore.scoring.tree_scorer import PairWork
+from phrasescore.settings.config import Config
 from tests.benchmarks.arithmetic import plan_operations
 from tests.benchmarks.material import (
     padded_vocabularies,

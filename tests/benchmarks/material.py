@@ -11,12 +11,12 @@ from pathlib import Path
 import torch
 
 from moses_integration.phrase_table import read_phrase_table
-from phrasescore.config.config import Config
-from phrasescore.config.settings import EncoderDecoderConfig
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhrasePair
+from phrasescore.settings.config import Config
+from phrasescore.settings.networks import EncoderDecoderConfig
 from phrasescore.vocabulary import Vocabulary
 from tests.benchmarks.plain_torch import PlainEncoderDecoder
 

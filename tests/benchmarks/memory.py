@@ -9,9 +9,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasescore.config.config import Config
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import save_checkpoint
+from phrasescore.settings.config import Config
 from tests.benchmarks import peak_memory
 from tests.benchmarks.material import (
     padded_vocabularies,

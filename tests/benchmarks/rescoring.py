@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from moses_integration.nbest import read_nbest
-from phrasescore.config.config import Config
 from phrasescore.engines import EngineSettings
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.io.text import read_lines
@@ -19,6 +18,7 @@ from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord
 from phrasescore.models.lstm import LstmNetwork
 from phrasescore.records import HypothesisList, PhrasePair
+from phrasescore.settings.config import Config
 from tests.benchmarks.machine import torch_threads
 from tests.benchmarks.material import padded_vocabularies
 from tests.benchmarks.plain_sentences import IdPair, PlainScorer, plain_attention, plain_lstm

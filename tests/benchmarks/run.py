@@ -18,7 +18,7 @@ import click
 
 if TYPE_CHECKING:
     from phrasescore.arguments import PrecisionName
-    from phrasescore.config.config import Config
+    from phrasescore.settings.config import Config
     from tests.benchmarks.results import Report
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -264,7 +264,7 @@ def main(
 
     Figures are medians, with their range behind them.
     """
-    from phrasescore.config.config import Config
+    from phrasescore.settings.config import Config
     from tests.benchmarks.machine import describe_machine
 
     config = Config.preset(preset).override(overrides)

@@ -19,8 +19,6 @@ import torch
 
 from moses_integration.phrase_table import read_table_blocks
 from phrasescore.arguments import PrecisionName
-from phrasescore.config.config import Config
-from phrasescore.config.settings import EncoderDecoderConfig
 from phrasescore.engines import EngineSettings
 from phrasescore.features import ColumnSpec
 from phrasescore.features.neural import NeuralScore
@@ -30,6 +28,8 @@ from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.scoring.tree_scorer import PairWork
+from phrasescore.settings.config import Config
+from phrasescore.settings.networks import EncoderDecoderConfig
 from phrasescore.workflows.table_scoring import BlockScores, TableScorer, TableScoring
 from tests.benchmarks import plain_torch
 from tests.benchmarks.arithmetic import plain_operations, plan_operations, unshared_work

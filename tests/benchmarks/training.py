@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
-from phrasescore.config.config import Config
 from phrasescore.io.ragged import Indices
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.settings.config import Config
 from phrasescore.training.draw import Draw
 from phrasescore.training.likelihood import LikelihoodLoop
 from phrasescore.training.loop import INTERRUPTED, TrainingProgress
@@ -68,11 +68,10 @@ def measure_training(options: TrainingOptions) -> Report:
         network = start_network(config, store.source_vocabulary, store.target_vocabulary)
         network = network.to(options.device).train()
         contest = _Contest(options, config, store, network)
-        work = folder / "work"
-        work.mkdir()
-        loop = LikelihoodLoop(
-            network, store, config.training, RunFolder(work), contest.report, Ranks()
-        )
+        work = RunFolder(folder / "work")
+        work.path.mkdir()
+        work.begin(config)
+        loop = LikelihoodLoop(network, store, config.training, work, contest.report, Ranks())
         contest.start()
         if loop.run() == INTERRUPTED:
             raise KeyboardInterrupt  # which the loop caught, to end between two updates

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from moses_integration.ini_text import IniText
 from moses_integration.source_text import markup_of, read_source
-from phrasescore.config.config import Config
 from phrasescore.errors import ConfigError, DataError
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import read_record
+from phrasescore.settings.config import Config
 from phrasescore.workflows.experiment.config import Experiment
 from phrasescore.workflows.experiment.systems import ModelPlan
 

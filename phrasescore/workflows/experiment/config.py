@@ -10,10 +10,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from phrasescore.config.toml_file import TomlTable, read_table, unknown
+from phrasescore.settings.toml_file import TomlTable, read_table, unknown
 from phrasescore.workflows.experiment.systems import (
     FILE_FEATURES,
-    JOINT,
     PAPER,
     Count,
     ModelPlan,
@@ -192,8 +191,10 @@ def _check_search_networks(
     whole: TomlTable, engine: Engine, systems: tuple[System, ...], models: dict[str, ModelPlan]
 ) -> None:
     for model in (models[name] for system in systems for name in system.search):
-        if model.kind == JOINT and not engine.searches_with_networks:
-            problem = f"expected true: {model.name} is a {JOINT}, for which Moses has to have NPLM"
+        if model.network.is_aligned and not engine.searches_with_networks:
+            problem = (
+                f"expected true: {model.name} is a {model.kind}, for which Moses has to have NPLM"
+            )
             raise whole.table("engine").error("nplm", problem)
         is_new = model.path is None and model.xbleu is None
         if engine.nplm and is_new and not is_self_normalized(model):

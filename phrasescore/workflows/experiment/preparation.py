@@ -14,10 +14,7 @@ from phrasescore.workflows.experiment.runs import Run
 from phrasescore.workflows.experiment.start_weights import Layout, network_names
 from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.experiment.systems import (
-    CSLM,
     FILE_FEATURES,
-    JOINT,
-    TABLE_KIND,
     ModelPlan,
     System,
     XbleuPlan,
@@ -87,17 +84,18 @@ class Preparation:
 
     def train(self, model: ModelPlan) -> Step:
         """Return the step that trains a network on the table or text."""
-        if model.kind == TABLE_KIND:
+        if model.network.scores_phrases:
             inputs: tuple[Path, ...] = (self._table,)
         else:
             if self._wanted.data.train is None:
                 problem = f"is missing: expected the text that {model.name} is trained on"
                 raise ConfigError(self._wanted.path, "[data] train", problem)
-            inputs = self._wanted.data.train[1:] if model.kind == CSLM else self._wanted.data.train
-        read, aligned = inputs, self._wanted.data.alignments if model.kind == JOINT else None
+            inputs = self._wanted.data.train[0 if model.network.reads_source else 1 :]
+        read = inputs
+        aligned = self._wanted.data.alignments if model.network.is_aligned else None
         if aligned is not None:
             read = (*inputs, aligned)
-        elif model.kind == JOINT:
+        elif model.network.is_aligned:
             problem = f"is missing: expected the alignment that {model.name} is trained on"
             raise ConfigError(self._wanted.path, "[data] alignments", problem)
         more = options(
@@ -180,7 +178,7 @@ class Preparation:
         found = {}
         for count, name in enumerate(system.search if self._engine.nplm else (), start=1):
             folder = self._folder / "moses" / "+".join((*system.columns, *system.search[:count]))
-            is_joint = self._wanted.models[name].kind == JOINT
+            is_joint = self._wanted.models[name].network.is_aligned
             ends = ("nplm", *(("nplm.source_vocab", "nplm.target_vocab") if is_joint else ()))
             found[name] = (*(folder / f"{name}.{end}" for end in ends), folder / MOSES_INI)
         return found

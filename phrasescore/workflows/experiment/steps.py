@@ -21,16 +21,10 @@ from types import MappingProxyType
 import msgspec
 
 from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.io.digests import FileDigests, digest_file, digest_text, new_digest
 from phrasescore.io.folders import LOCK, OLD, remove_folder
+from phrasescore.io.journal import read_journal, write_journal
 from phrasescore.io.output import open_output
-from phrasescore.io.state import (
-    FileDigests,
-    digest_file,
-    digest_text,
-    new_digest,
-    read_state,
-    write_state,
-)
 
 STATE = "steps.json"
 
@@ -96,7 +90,7 @@ class StepStates:
 
     def __init__(self, folder: Path, written: Mapping[Path, bytes] = MappingProxyType({})) -> None:
         self._path = folder / STATE
-        state = read_state(self._path, ExperimentState) or ExperimentState({}, {})
+        state = read_journal(self._path, ExperimentState) or ExperimentState({}, {})
         self._steps = state.steps
         self._written = written
         self._files = FileDigests(state.files, written)
@@ -206,7 +200,7 @@ class StepStates:
 
     def write(self) -> None:
         """Write all states."""
-        write_state(self._path, ExperimentState(self._steps, self._files.known))
+        write_journal(self._path, ExperimentState(self._steps, self._files.known))
 
     def _key(self, step: Step) -> str:
         inputs = [[str(path), self._files.digest(path)] for path in step.inputs]

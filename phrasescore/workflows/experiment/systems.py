@@ -7,25 +7,26 @@ from typing import Annotated, Any
 
 import msgspec
 
-from phrasescore.config.config import DEFAULT_PRESETS, Config, preset_names
-from phrasescore.config.settings import MODEL_CONFIGS
-from phrasescore.config.toml_file import TomlTable, unknown
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.features import FEATURE_NAMES, NOT_OF_PHRASES, OF_SHORTLISTS, ColumnKind
+from phrasescore.settings.config import Config, preset_names
+from phrasescore.settings.kinds import NetworkKind, find_kind, get_kind, kind_names, known_kinds
+from phrasescore.settings.toml_file import TomlTable, unknown
 from phrasescore.workflows.search_settings import SEARCH_FEATURES
 
 UNKNOWN_WORDS = "unknown_words"
-CSLM, JOINT = "cslm", "joint"
-# Kinds of networks that score phrase pairs, and the kinds that a network's name stands for.
-TABLE_KIND = "encoder-decoder"
-KINDS = {"rnn": TABLE_KIND, "reverse": TABLE_KIND, CSLM: CSLM}
+# The kinds of networks that other names stand for.
+_KINDS_BY_NAME = {"rnn": "encoder-decoder", "reverse": "encoder-decoder"}
 # Features that are no networks: those of a file, which [data] names;
 # and the others, which rescore and annotate know by the same names.
 FILE_FEATURES: tuple[ColumnKind, ...] = ("lm", "lexicon", "reverse_lexicon")
 OTHER_FEATURES = tuple(FEATURE_NAMES)
 _LIMITS = ("minutes", "epochs", "updates", "seed")
-# The kinds of networks that a search may have, in words.
+# The kinds of networks that a table and a search may have, in words.
+_OF_PHRASES = " or ".join(kind_names(scores_phrases=True))
 _SEARCHING = " or ".join(SEARCH_FEATURES)
+_LANGUAGE_MODEL = " or ".join(kind_names(reads_source=False))
+_ALIGNED = " or ".join(kind_names(is_aligned=True))
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 # Of tuning: the weights that a round finds are tried by the next one.
@@ -75,6 +76,11 @@ class ModelPlan:
     unnormalized: bool = False
 
     @property
+    def network(self) -> NetworkKind:
+        """The kind of network."""
+        return get_kind(self.kind)
+
+    @property
     def limits(self) -> dict[str, int | float]:
         """Those of minutes, epochs, updates and seed that are given."""
         given = {name: getattr(self, name) for name in _LIMITS}
@@ -116,7 +122,7 @@ class System:
         return frozenset((place, name) for place, names in places.items() for name in names)
 
 
-_RNN, _CSLM = ("rnn",), (CSLM,)
+_RNN, _CSLM = ("rnn",), ("cslm",)
 # The rows of Cho et al. (2014), table 1, and ours.
 STANDARD = {
     system.name: system
@@ -125,8 +131,8 @@ STANDARD = {
         System("+RNN", _RNN),
         System("+CSLM+RNN", _RNN, _CSLM),
         System("+CSLM+RNN+WP", (*_RNN, UNKNOWN_WORDS), _CSLM),
-        System("+joint", (), (JOINT,)),
-        System("+CSLM+joint+RNN", _RNN, (*_CSLM, JOINT)),
+        System("+joint", (), ("joint",)),
+        System("+CSLM+joint+RNN", _RNN, (*_CSLM, "joint")),
         System("+reverse", (*_RNN, "reverse")),
         System("+LSTM", (), (), ("lstm",)),
         System("+RNNsearch", (), (), ("attention",)),
@@ -151,10 +157,12 @@ def check_model(
     own = table.table(name)
     if model.xbleu is not None:
         model = _like_its_start(own, model, model.xbleu, given)
-    kind = model.kind or _kind(name)
-    if kind is None:
+    named = model.kind or _kind(name)
+    if named is None:
         raise own.error("kind", "is missing: expected a kind of network")
-    own.check_choice("kind", kind, sorted(MODEL_CONFIGS))
+    kind = find_kind(named)
+    if kind is None:
+        raise own.error("kind", f"{unknown('value', named, sorted(known_kinds()))}, got {named!r}")
     if model.preset is not None:
         own.check_choice("preset", model.preset, preset_names(kind))
     config = _preset(model, kind)
@@ -162,16 +170,16 @@ def check_model(
     config.override(limits, path=f"{table.path}: [models.{name}]")
     for setting in model.settings:
         config.override([setting], path=f"{table.path}: [models.{name}.set]")
-    if model.right_to_left and kind == CSLM:
-        raise own.error("right_to_left", f"is not of a {CSLM}, which predicts from left to right")
-    if model.backoff_lm and kind != CSLM:
-        raise own.error("backoff_lm", f"is of a {CSLM}, and this is a {kind}")
-    if model.unnormalized and kind not in SEARCH_FEATURES:
-        raise own.error("unnormalized", f"is of a {_SEARCHING}, and this is a {kind}")
+    if model.right_to_left and kind.is_feed_forward:
+        raise own.error("right_to_left", f"is not of a {named}, which predicts from left to right")
+    if model.backoff_lm and kind.reads_source:
+        raise own.error("backoff_lm", f"is of a {_LANGUAGE_MODEL}, and this is a {named}")
+    if model.unnormalized and not kind.is_feed_forward:
+        raise own.error("unnormalized", f"is of a {_SEARCHING}, and this is a {named}")
     if model.backoff_lm and model.unnormalized:
         problem = "divides the probabilities of words: not with unnormalized"
         raise own.error("backoff_lm", problem)
-    return replace(model, kind=kind, reverse=model.reverse or name == "reverse")
+    return replace(model, kind=named, reverse=model.reverse or name == "reverse")
 
 
 def _like_its_start(
@@ -186,8 +194,9 @@ def _like_its_start(
     if kind is None or start.xbleu:
         problem = "expected a network that is trained on a table or text"
         raise own.table("xbleu").error("model", f"{problem}, got {xbleu.model!r}")
-    if (kind == JOINT) != (xbleu.alignments is not None):
-        problem = f"are for a {JOINT}, which needs them; {xbleu.model} is a {kind}"
+    start = replace(start, kind=kind)
+    if start.network.is_aligned != (xbleu.alignments is not None):
+        problem = f"are for a {_ALIGNED}, which needs them; {xbleu.model} is a {kind}"
         raise own.table("xbleu").error("alignments", problem)
     xbleu = replace(xbleu, references=reference_files(xbleu.references))
     return replace(
@@ -206,19 +215,19 @@ def reference_files(names: Sequence[Path]) -> tuple[Path, ...]:
 
 def is_self_normalized(model: ModelPlan) -> bool:
     """Return whether a cslm or joint model is to be trained so that log Z stays near 0."""
-    config = _preset(model, model.kind)
+    config = _preset(model, model.network)
     config = config.override(model.settings, path=f"[models.{model.name}.set]")
     return bool(getattr(config.model, "self_normalization", 0))
 
 
-def _preset(model: ModelPlan, kind: str) -> Config:
-    return Config.preset(model.preset or DEFAULT_PRESETS[kind])
+def _preset(model: ModelPlan, kind: NetworkKind) -> Config:
+    return Config.preset(model.preset or kind.default_preset, kind.presets)
 
 
 def _kind(name: str) -> str | None:
     """Return the kind of network that a name stands for, None where it has no meaning."""
-    found = KINDS.get(name, name)
-    return found if found in MODEL_CONFIGS else None
+    kind = find_kind(_KINDS_BY_NAME.get(name, name))
+    return None if kind is None else kind.name
 
 
 def read_systems(
@@ -285,21 +294,21 @@ def _problems(
         if name not in models:
             kind = _kind(name)
             if kind is None:
-                known = [*models, *KINDS, *MODEL_CONFIGS, *features, *files]
+                known = [*models, *_KINDS_BY_NAME, *known_kinds(), *features, *files]
                 yield unknown(f"model or feature {name!r}", name, known)
                 return
             models[name] = ModelPlan(name, kind, reverse=name == "reverse")
-        kind = models[name].kind
-        if place == "columns" and kind != TABLE_KIND:
-            yield f"expected a {TABLE_KIND}, {name} is a {kind}"
-        if place == "search" and kind not in SEARCH_FEATURES:
-            yield f"expected a {_SEARCHING}, {name} is a {kind}"
-        if place == "rescore" and kind == JOINT:
-            yield f"{name} is a {JOINT}, which is for the search alone: expected it there"
+        model = models[name]
+        if place == "columns" and not model.network.scores_phrases:
+            yield f"expected a {_OF_PHRASES}, {name} is a {model.kind}"
+        if place == "search" and not model.network.is_feed_forward:
+            yield f"expected a {_SEARCHING}, {name} is a {model.kind}"
+        if place == "rescore" and model.network.is_aligned:
+            yield f"{name} is a {model.kind}, which is for the search alone: expected it there"
     plans = [models[name] for name in (*system.search, *system.rescore) if name in models]
-    if len({plan.backoff_lm for plan in plans if plan.kind == CSLM}) > 1:
-        yield f"expected models of kind {CSLM} with the same backoff_lm"
-    if len({plan.unnormalized for plan in plans if plan.kind in SEARCH_FEATURES}) > 1:
+    if len({plan.backoff_lm for plan in plans if not plan.network.reads_source}) > 1:
+        yield f"expected models of kind {_LANGUAGE_MODEL} with the same backoff_lm"
+    if len({plan.unnormalized for plan in plans if plan.network.is_feed_forward}) > 1:
         yield f"expected models of kind {_SEARCHING} with the same unnormalized"
     for place, names in (("columns", system.columns), ("rescore", system.rescore)):
         for name in names:

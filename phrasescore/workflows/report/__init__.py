@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phrasescore.arguments import StrPath, check_at_least, check_choice, check_sequences
-from phrasescore.config.settings import LANGUAGE_MODELS
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.folders import writing_folder
 from phrasescore.progress import ProgressCallback
 from phrasescore.report import SECTIONS
-from phrasescore.report.blocks import Report, Section
-from phrasescore.report.data import DATA, ENCODE_ERRORS, write_data
+from phrasescore.report.blocks import DATA, ENCODE_ERRORS, Report, Section, write_data
 from phrasescore.report.page import render_page
 from phrasescore.version import __version__
 from phrasescore.workflows.report.inputs import (
@@ -227,7 +225,7 @@ def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
         long = f"{choice.num_long:,} source phrases of {inputs.settings.long} words or more"
         yield "phrase table", f"{inputs.table}: {choice.num_pairs:,} pairs; {long}"
     for name, model in inputs.models:
-        if model.config.kind in LANGUAGE_MODELS:
+        if not model.config.network.reads_source:
             side = "target"
         else:
             side = "source given target" if model.reverse else "target given source"

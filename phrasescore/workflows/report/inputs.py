@@ -8,22 +8,24 @@ from typing import Any, NamedTuple
 
 import torch
 
-from moses_integration.nbest import read_nbest, split_feature
+from moses_integration.nbest import read_nbest
+from moses_integration.nbest_lines import split_feature
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
 from moses_integration.table_line import joint_count
-from phrasescore.config.toml_file import read_toml
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.evaluation.comparison import ComparedSystem, Comparison
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
 from phrasescore.io.text import decode, is_stream, read_lines, split_words
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.report.table_choice import TableChoice, TablePair, choose_from_table
+from phrasescore.report.phrases import TableChoice, TablePair, choose_from_table
 from phrasescore.report.tuning import TuneReport, read_tune_report
+from phrasescore.settings.kinds import kind_names
+from phrasescore.settings.toml_file import read_toml
 from phrasescore.workflows.text_checks import warn_of_lengths
 
 # Kinds of networks that score the pairs of a phrase table.
-PHRASE_KINDS = ("encoder-decoder",)
+PHRASE_KINDS = tuple(kind_names(scores_phrases=True))
 # Numbers of the table's scores p(target | source) and p(source | target), from 1. Moses' order is
 # p(f|e) lex(f|e) p(e|f) lex(e|f), with f the source.
 _DIRECT, _INVERSE = 3, 1
@@ -214,7 +216,7 @@ def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:
             words = split_words(decode(path, nbest.first_line, nbest.hypotheses[0]))
             sentences.texts.append(" ".join(words))
             sentences.words.append(words)
-            meter.update(len(nbest.raws))
+            meter.update(nbest.num_lines)
     return sentences
 
 

@@ -8,7 +8,7 @@ import torch
 
 from phrasescore.devices import usable_threads
 from phrasescore.errors import DataError
-from phrasescore.evaluation.breakdowns import shortlists_by_side
+from phrasescore.evaluation.comparison import shortlists_by_side
 from phrasescore.features.neural import NeuralScore
 from phrasescore.generation.generator import Generator
 from phrasescore.generation.sampling import (

@@ -19,7 +19,7 @@ from moses_integration.decoder.options import (
     read_language_model,
 )
 from moses_integration.decoder.phrase_tables import read_tables
-from moses_integration.nbest import parse_features
+from moses_integration.nbest_lines import parse_features
 
 pytestmark = pytest.mark.moses
 

@@ -374,7 +374,7 @@ def test_a_moses_ini_that_cannot_be_written_costs_no_scores(
         patch.setattr("moses_integration.moses_ini.MosesIni.write", fail)
         result = run(tiny_table, *options, *inis)
     assert (result.exit_code, out.exists()) == (1, False)
-    assert "with --resume goes on from there" in result.stderr
+    assert "with --resume continues from there" in result.stderr
     whole = tiny_table.read_bytes()
     tiny_table.write_bytes(whole + b"rue ||| way ||| 1 0.5\n")
     longer = run(tiny_table, *options, *inis, "--resume")
@@ -383,7 +383,7 @@ def test_a_moses_ini_that_cannot_be_written_costs_no_scores(
     tiny_table.write_bytes(whole)
     result = run(tiny_table, *options, *inis, "--resume")
     assert result.exit_code == 0, result.output
-    assert "going on after line 4" in result.stderr
+    assert "continuing after line 4" in result.stderr
     assert "0 pairs scored" in result.stderr
     assert f"path={out}\n" in (tmp_path / "new.ini").read_text()
     lines = [remove_scores(line, 1) for line in out.read_bytes().splitlines()]

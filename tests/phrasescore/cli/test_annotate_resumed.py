@@ -131,7 +131,7 @@ def test_a_stopped_run_resumes_to_the_same_bytes(
     assert "--resume" in result.stderr
     result = run(long_table, *options, "--resume")
     assert result.exit_code == 0, result.stderr
-    assert "going on after line" in result.stderr
+    assert "continuing after line" in result.stderr
     if name == "out":
         assert out.read_bytes() == whole
     else:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from moses_integration.nbest import parse_features
+from moses_integration.nbest_lines import parse_features
 from phrasescore.cli import main
 from phrasescore.features import BLOCK_SIZE, lexicon
 from phrasescore.features.lexicon import LexicalScore
@@ -229,11 +229,11 @@ def test_a_run_is_gone_on_with_to_the_same_bytes_and_with_the_same_lexicon_only(
     Path("lex.f2e").write_text(LEX_F2E.replace("0.5", "0.4"))
     changed = annotate(*options, "--resume")
     assert (changed.exit_code, changed.stderr.count("\n")) == (1, 1)
-    assert "was begun with another column 1 (lexicon " in changed.stderr
+    assert "was started with another column 1 (lexicon " in changed.stderr
     Path("lex.f2e").write_text(LEX_F2E)
     result = annotate(*options, "--resume")
     assert result.exit_code == 0, result.output
-    assert "going on after line 2" in result.stderr
+    assert "continuing after line 2" in result.stderr
     assert Path("out").read_text() == annotate(*columns).stdout
 
 

@@ -282,7 +282,7 @@ def test_a_run_is_resumed_with_the_version_of_a_package_that_it_began_with(
     install(GOOD, site)
     result = rescore(*options, "--resume")
     assert result.exit_code == 0, result.stderr
-    assert "going on after line 2" in result.stderr
+    assert "continuing after line 2" in result.stderr
     assert Path("out").read_bytes() == Path("whole").read_bytes()
 
 

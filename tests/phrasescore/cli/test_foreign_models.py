@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from moses_integration.nbest import parse_features, remove_features
+from moses_integration.nbest_lines import parse_features, remove_features
 from phrasescore.cli import main
 from phrasescore.features import foreign
 from phrasescore.foreign import ForeignText

@@ -18,7 +18,7 @@ from phrasescore.generation.beam_search import BeamSettings, beam_search
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.io.resumable import work_files
 from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
-from phrasescore.workflows import augmenter
+from phrasescore.workflows import augment as augmenter
 from tests.doubles import RandomModel
 from tests.random_networks import RandomNetwork
 from tests.table_lines import remove_scores
@@ -247,7 +247,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
         if groups_done:
             other = run(model.path, *options, "-o", out, "--resume", "--targets", 2)
             assert other.exit_code == 1
-            assert "begun with another num targets (3, now 2)" in other.stderr
+            assert "started with another num targets (3, now 2)" in other.stderr
         result = run(model.path, *options, "-o", out, "--resume")
         assert result.exit_code == 0, result.stderr
         assert out.read_bytes() == whole.read_bytes()

@@ -115,10 +115,10 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_scores_alone(
     assert stopped(200, *command, "-o", "out").exit_code == 130
     write(tmp_path / "scores", values(LINES)[::-1])
     changed = run(*command, "-o", "out", "--resume")
-    assert (changed.exit_code, "begun with another feature 1 (QE" in changed.stderr) == (1, True)
+    assert (changed.exit_code, "started with another feature 1 (QE" in changed.stderr) == (1, True)
     write(tmp_path / "scores", values(LINES))
     result = run(*command, "-o", "out", "--resume")
-    assert (result.exit_code, "going on after line " in result.stderr) == (0, True)
+    assert (result.exit_code, "continuing after line " in result.stderr) == (0, True)
     assert Path("out").read_bytes() == run(*command).stdout_bytes
 
 
@@ -203,10 +203,10 @@ def test_annotate_goes_on_with_the_same_scores_alone(tmp_path: Path, table: Path
     assert stopped(200, *command, "-o", "out").exit_code == 130
     write(tmp_path / "scores", values(LINES)[::-1])
     changed = run(*command, "-o", "out", "--resume")
-    assert (changed.exit_code, "begun with another scores 1 (" in changed.stderr) == (1, True)
+    assert (changed.exit_code, "started with another scores 1 (" in changed.stderr) == (1, True)
     write(tmp_path / "scores", values(LINES))
     result = run(*command, "-o", "out", "--resume")
-    assert (result.exit_code, "going on after line " in result.stderr) == (0, True)
+    assert (result.exit_code, "continuing after line " in result.stderr) == (0, True)
     assert Path("out").read_bytes() == run(*command).stdout_bytes
 
 

@@ -93,7 +93,7 @@ def test_an_alignment_of_another_text_is_refused(text: Path, links: str, problem
         (["joint", "source", "--alignments", "links"], "joint is trained on parallel text"),
         (
             ["joint", "source", "target", "--alignments", "links", "--reverse"],
-            "joint predicts the target alone: it has no reverse",
+            "joint predicts only the target: it has no reverse",
         ),
         (["lstm", "source", "target", "--alignments", "links"], "--alignments is for joint, not"),
     ],

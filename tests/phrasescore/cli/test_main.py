@@ -220,8 +220,6 @@ def test_show_measures_what_a_models_shortlists_cover(
 ) -> None:
     import torch
 
-    from phrasescore.config.config import Config
-    from phrasescore.config.settings import EncoderDecoderConfig
     from phrasescore.models.checkpoint import (
         FORWARD,
         REVERSE,
@@ -230,6 +228,8 @@ def test_show_measures_what_a_models_shortlists_cover(
         save_checkpoint,
     )
     from phrasescore.models.encoder_decoder import EncoderDecoder
+    from phrasescore.settings.config import Config
+    from phrasescore.settings.networks import EncoderDecoderConfig
     from phrasescore.vocabulary import Vocabulary
 
     sizes = EncoderDecoderConfig(hidden_size=4, embedding_size=3, maxout_size=2, output_rank=2)

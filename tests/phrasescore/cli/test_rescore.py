@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from moses_integration.nbest import parse_features, remove_features
+from moses_integration.nbest_lines import parse_features, remove_features
 from phrasescore.cli import main
 from phrasescore.cli.rescore import rescore as command
 from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache

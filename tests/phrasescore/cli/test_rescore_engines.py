@@ -167,7 +167,7 @@ def test_a_killed_run_goes_on_with_another_engine_and_number_of_workers(
     assert (refused.exit_code, "go on with --resume" in refused.stderr) == (1, True)
     on = ["--engine", resumed, "--workers", "1", "--resume"]
     result, found = rescored(lists, out, *options, *on)
-    assert f"going on after line {journal['lines']}" in result.stderr
+    assert f"continuing after line {journal['lines']}" in result.stderr
     if name == "out":
         assert found == whole
     else:
@@ -185,7 +185,7 @@ def test_a_resumed_run_must_have_the_same_columns_and_input(
     part = Path(f"{out}.part").read_bytes()
     result = run(lists, *options[4:], *options[:4], "-o", out, "--resume")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert "was begun with another feature 1 (RNN0 " in result.stderr
+    assert "was started with another feature 1 (RNN0 " in result.stderr
     source = Path(lists.source).read_text()
     for path, text in ((lists.path, " ||| LM0= -3 "), (lists.source, source.split("\n")[0])):
         old = Path(path).read_text()

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
-from phrasescore.config.config import DEFAULT_PRESETS
 from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.settings.kinds import KINDS
 from phrasescore.vocabulary import Vocabulary
 
 TINY = [
@@ -114,7 +114,7 @@ def test_a_signal_keeps_the_state_and_is_the_exit_code(
     monkeypatch.setattr(EncoderDecoder, "forward", interrupted)
     result = train(table, "-o", tmp_path / "model", "--updates", "20", *TINY)
     assert result.exit_code == code
-    assert "stopped after update 1; --resume goes on from there" in result.stderr
+    assert "stopped after update 1; --resume continues from there" in result.stderr
     assert names(tmp_path) == ["model.work", "table"]
 
 
@@ -368,5 +368,5 @@ def test_a_small_network_learns_to_copy(tmp_path: Path) -> None:
 
 def test_the_help_names_every_kind_of_network() -> None:
     text = " ".join(CliRunner().invoke(main, ["train", "--help"]).output.split())
-    *kinds, last = sorted(DEFAULT_PRESETS)
+    *kinds, last = sorted(KINDS)
     assert f"KIND is {', '.join(kinds)} or {last}." in text

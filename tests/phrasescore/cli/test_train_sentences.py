@@ -163,7 +163,7 @@ def test_resuming_where_no_run_is_says_that_a_new_one_begins(
     command = [*text, "-o", tmp_path / "model", "--updates", "3", *TINY, "--resume"]
     result = train("lstm", *command)
     assert result.exit_code == 0
-    assert f"{tmp_path / 'model.work'}: holds no run to go on with; a new one begins" in (
+    assert f"{tmp_path / 'model.work'}: holds no unfinished run; a new one begins" in (
         result.stderr
     )
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from phrasescore.evaluation.breakdowns import (
+from phrasescore.evaluation.comparison import (
     MOST_UNKNOWN,
     Group,
     count_unknown,

@@ -15,7 +15,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasescore.config.config import Config
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.features.list_scoring import ListScores
@@ -24,7 +23,8 @@ from phrasescore.features.sentences import SentenceScores
 from phrasescore.language_models.word_scorer import CslmOptions
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of
 from phrasescore.records import HypothesisList
-from phrasescore.scoring import tree_scorer
+from phrasescore.settings.config import Config
+from phrasescore.settings.kinds import KINDS
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import BigramDecoder, BigramNetwork, RandomCslm
 
@@ -38,7 +38,8 @@ OTHER = [[math.log(x) for x in row] for row in ([4, 2, 1, 1], [1, 1, 5, 1], [1, 
 @pytest.fixture(autouse=True)
 def bigrams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the networks of kind lstm be bigrams."""
-    monkeypatch.setitem(tree_scorer.DECODERS, "lstm", "tests.doubles:BigramDecoder")
+    decoder = "tests.doubles:BigramDecoder"
+    monkeypatch.setitem(KINDS, "lstm", replace(KINDS["lstm"], decoder=decoder))
 
 
 def checkpoint(

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.config.config import Config
-from phrasescore.config.settings import CslmConfig
 from phrasescore.errors import ModelError
 from phrasescore.features.word_counts import (
     LengthRatio,
@@ -19,6 +17,8 @@ from phrasescore.features.word_counts import (
 )
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import PhrasePair
+from phrasescore.settings.config import Config
+from phrasescore.settings.networks import CslmConfig
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import RandomModel
 

@@ -3,12 +3,12 @@
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from phrasescore.config.config import Config
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import PhrasescoreError
 from phrasescore.features.sentences import SentenceScores
@@ -23,7 +23,8 @@ from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_checkpoint
 from phrasescore.records import HypothesisList
-from phrasescore.scoring import tree_scorer
+from phrasescore.settings import kinds
+from phrasescore.settings.config import Config
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import BigramDecoder, BigramNetwork, RandomModel
 from tests.random_networks import RandomNetwork
@@ -51,7 +52,8 @@ def bigram(eighths: Sequence[Sequence[float]], words: str = "ab") -> Checkpoint:
 @pytest.fixture
 def bigrams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the networks of kind lstm be bigrams."""
-    monkeypatch.setitem(tree_scorer.DECODERS, "lstm", "tests.doubles:BigramDecoder")
+    decoder = "tests.doubles:BigramDecoder"
+    monkeypatch.setitem(kinds.KINDS, "lstm", replace(kinds.KINDS["lstm"], decoder=decoder))
 
 
 def all_targets(words: str, longest: int) -> list[tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,6 @@ import pytest
 import torch
 from scipy.stats import chisquare, kstest
 
-from phrasescore.config.config import Config
 from phrasescore.engines import EngineSettings
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.generation.generator import Generated, Generator
@@ -22,7 +22,8 @@ from phrasescore.generation.sampling import (
     samples,
 )
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_checkpoint
-from phrasescore.scoring import tree_scorer
+from phrasescore.settings.config import Config
+from phrasescore.settings.kinds import KINDS
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import BigramNetwork, RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
@@ -36,7 +37,8 @@ EIGHTHS = [[1, 1, 4, 2], [5, 1, 1, 1], [2, 1, 1, 4], [4, 2, 1, 1]]
 
 def bigrams(monkeypatch: pytest.MonkeyPatch, words: str = "ab") -> Generator:
     """Return a generator whose next word depends on the last one alone."""
-    monkeypatch.setitem(tree_scorer.DECODERS, "lstm", "tests.doubles:BigramDecoder")
+    decoder = "tests.doubles:BigramDecoder"
+    monkeypatch.setitem(KINDS, "lstm", replace(KINDS["lstm"], decoder=decoder))
     network = BigramNetwork([[math.log(x) for x in row] for row in EIGHTHS])
     config = Config.from_dict({"kind": "lstm"}, "test")
     vocabulary = Vocabulary(words)

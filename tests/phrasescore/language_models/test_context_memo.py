@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from phrasescore.kernels.precision import Precision
-from phrasescore.language_models.context_memo import ContextMemo
+from phrasescore.language_models.context_scorer import ContextMemo
 from phrasescore.language_models.word_scorer import WordScorer
 from tests.doubles import RandomCslm
 

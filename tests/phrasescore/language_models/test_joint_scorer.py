@@ -8,7 +8,7 @@ import torch
 
 from phrasescore.errors import ModelError
 from phrasescore.kernels.precision import Precision
-from phrasescore.language_models.joint_scorer import JointScorer, score_aligned
+from phrasescore.language_models.word_scorer import JointScorer, score_aligned
 from phrasescore.records import HypothesisList
 from phrasescore.scoring.prefix_tree import HypothesisTexts
 from tests.doubles import RandomCslm, RandomJoint

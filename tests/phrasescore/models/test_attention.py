@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.config.config import Config
-from phrasescore.config.settings import AttentionConfig, TrainingConfig
 from phrasescore.models import alignment
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import PairBatch, batch_pairs
+from phrasescore.settings.config import Config
+from phrasescore.settings.networks import AttentionConfig, TrainingConfig
 from phrasescore.training.optimizers import build_optimizer
 from tests.reference_attention import alignments, random_parameters
 

@@ -14,8 +14,6 @@ import torch
 from torch import nn
 
 import phrasescore
-from phrasescore.config.config import Config
-from phrasescore.config.settings import EncoderDecoderConfig
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import (
@@ -30,6 +28,8 @@ from phrasescore.models.checkpoint import (
     save_checkpoint,
 )
 from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.settings.config import Config
+from phrasescore.settings.networks import EncoderDecoderConfig
 from phrasescore.vocabulary import Vocabulary
 
 SIZES = EncoderDecoderConfig(

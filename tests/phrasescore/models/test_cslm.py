@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.config.config import Config
-from phrasescore.config.settings import CslmConfig
 from phrasescore.models.batches import batch_pairs, batch_sequences
 from phrasescore.models.cslm import CslmNetwork
 from phrasescore.models.feed_forward import all_ngrams
 from phrasescore.records import PhrasePair
+from phrasescore.settings.config import Config
+from phrasescore.settings.networks import CslmConfig
 from phrasescore.training.pair_run import PairRun
 from phrasescore.training.pair_store_writer import CountedPair
 from phrasescore.training.run import train_model

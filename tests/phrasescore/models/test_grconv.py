@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.config.settings import GrconvConfig
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.grconv import GrconvNetwork
+from phrasescore.settings.networks import GrconvConfig
 from tests.reference_grconv import encode, random_parameters
 
 SIZES = {

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from phrasescore.config.config import Config
-from phrasescore.config.settings import JointConfig
 from phrasescore.models.batches import batch_pairs, batch_sequences
 from phrasescore.models.joint import JointNetwork
+from phrasescore.settings.config import Config
+from phrasescore.settings.networks import JointConfig
 from tests.doubles import RandomJoint
 from tests.reference_joint import context, logits
 

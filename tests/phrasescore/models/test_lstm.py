@@ -2,9 +2,9 @@
 
 import torch
 
-from phrasescore.config.settings import LstmConfig
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.lstm import LstmNetwork
+from phrasescore.settings.networks import LstmConfig
 
 
 def test_dropout_leaves_the_recurrent_connections_whole() -> None:

@@ -2,7 +2,7 @@
 
 from phrasescore.records import PhrasePair
 from phrasescore.report.blocks import Lines, Points, Section, Table
-from phrasescore.report.table_choice import TablePair
+from phrasescore.report.phrases import TablePair
 
 
 def blocks_of(section: Section) -> dict[str, Table | Points | Lines]:

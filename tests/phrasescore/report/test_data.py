@@ -1,4 +1,4 @@
-"""Promises of phrasescore.report.data: the files have all that the report has."""
+"""Promises of the data files of a report: they have all that the report has."""
 
 import json
 import re
@@ -21,8 +21,9 @@ from phrasescore.report.blocks import (
     Section,
     Series,
     Table,
+    to_tsv,
+    write_data,
 )
-from phrasescore.report.data import to_tsv, write_data
 
 BLOCKS: tuple[Block, ...] = (
     Table("table", "A <b>", ("w\tx", "n"), (("a\tb\nc\\n\r", 1), ("\u2028\x85", None), ("", 0.1))),

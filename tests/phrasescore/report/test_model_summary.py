@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from phrasescore.config.config import Config
-from phrasescore.config.settings import EncoderDecoderConfig
 from phrasescore.errors import ModelError
 from phrasescore.models.checkpoint import (
     REVERSE,
@@ -22,6 +20,8 @@ from phrasescore.models.checkpoint import (
     save_checkpoint,
 )
 from phrasescore.report.model_summary import curve_lines, model_report, sparkline
+from phrasescore.settings.config import Config
+from phrasescore.settings.networks import EncoderDecoderConfig
 from phrasescore.vocabulary import Vocabulary
 
 

@@ -7,8 +7,13 @@ import pytest
 from phrasescore.generation.generator import Generated
 from phrasescore.generation.sampling import CountedSample
 from phrasescore.report.blocks import Points
-from phrasescore.report.phrases import preference_section, sample_section, score_section
-from phrasescore.report.table_choice import SourcePhrase, TableChoice
+from phrasescore.report.phrases import (
+    SourcePhrase,
+    TableChoice,
+    preference_section,
+    sample_section,
+    score_section,
+)
 from tests.phrasescore.report.report_blocks import blocks_of, pair, table_of
 
 PAIRS = [

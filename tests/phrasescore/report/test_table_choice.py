@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from phrasescore.records import PhrasePair
-from phrasescore.report.table_choice import Reservoir, TablePair, choose_from_table
+from phrasescore.report.phrases import Reservoir, TablePair, choose_from_table
 
 EVERYTHING = {"num_pairs": 100, "num_phrases": 100, "num_sources": 100, "long": 4}
 

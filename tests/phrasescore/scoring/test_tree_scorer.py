@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from phrasescore.arguments import PrecisionName
-from phrasescore.config.settings import EncoderDecoderConfig
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.kernels import precision as precisions
 from phrasescore.kernels.precision import Factor, Precision, Product
@@ -19,6 +18,7 @@ from phrasescore.scoring.decoders.gated import GatedDecoder
 from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeScorer
+from phrasescore.settings.networks import EncoderDecoderConfig
 from tests.reference_encoder_decoder import log_prob, random_parameters
 
 CPU = torch.device("cpu")

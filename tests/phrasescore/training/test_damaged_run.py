@@ -1,11 +1,11 @@
 """A damaged work folder is one line of error before the training."""
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.training.run import train_model
@@ -77,19 +77,25 @@ def test_a_state_that_cannot_be_is_an_error_before_the_training(
     run = make_run(tmp_path, SAVING)
     with pytest.raises(KilledError):
         train_model(run, report=kill_after(10))
-    path = run.work / {"state": "state-000000008/state.json", "pairs": "pairs/pairs.json"}[name]
-    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    path = run.work / {"state": "run.json", "pairs": "pairs/pairs.json"}[name]
+    content = json.loads(path.read_text())
+    (content["state"] if name == "state" else content).update(values)
+    path.write_text(json.dumps(content))
     seen: list[int] = []
     with pytest.raises(PhrasescoreError, match=r"model\.work"):
         train_model(run, resume=True, report=lambda now: seen.append(now.update))
     assert seen == []
 
 
-def test_an_optimizer_s_state_of_another_network_is_said_with_its_folder(tmp_path: Path) -> None:
+def test_an_optimizer_s_state_of_another_network_is_said_with_its_file(tmp_path: Path) -> None:
     run = make_run(tmp_path, SAVING)
     with pytest.raises(KilledError):
         train_model(run, report=kill_after(10))
-    folder = run.work / "state-000000008"
-    shutil.copy(folder / "model.safetensors", folder / "optimizer.safetensors")
-    with pytest.raises(ModelError, match="state-000000008: cannot go on from this state"):
+    path = run.work / "state-000000008.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    changed = {
+        name.replace("optimizer/", "optimizer/other"): each for name, each in tensors.items()
+    }
+    safetensors.torch.save_file(changed, path)
+    with pytest.raises(ModelError, match=r"state-000000008\.safetensors: cannot go on from this"):
         train_model(run, resume=True)

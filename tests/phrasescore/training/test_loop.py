@@ -179,8 +179,10 @@ def test_minutes_count_over_resumptions(tmp_path: Path) -> None:
     run = make_run(tmp_path, config)
     with pytest.raises(KilledError):
         train_model(run, report=kill_after(5))
-    state = next(run.work.glob("state-*")) / "state.json"
-    state.write_text(json.dumps({**json.loads(state.read_text()), "seconds": 6001.0}))
+    path = run.work / "run.json"
+    journal = json.loads(path.read_text())
+    journal["state"]["seconds"] = 6001.0
+    path.write_text(json.dumps(journal))
     record = train_model(run, resume=True)
     assert (record.stopped_by, record.updates) == ("minutes", 4)
 

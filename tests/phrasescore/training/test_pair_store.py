@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import phrasescore.training.pair_store_writer as writer
-from phrasescore.config.config import Config
-from phrasescore.config.settings import TrainingConfig, VocabularyConfig
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
 from phrasescore.io.corpora import read_parallel_text
 from phrasescore.io.ragged import Indices
 from phrasescore.records import PhrasePair
+from phrasescore.settings.config import Config
+from phrasescore.settings.networks import TrainingConfig, VocabularyConfig
 from phrasescore.training.draw import Draw, Permutation
 from phrasescore.training.pair_store import PairStore, word_type
 from phrasescore.training.pair_store_writer import (

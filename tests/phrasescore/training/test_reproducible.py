@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.config.config import Config
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import empty_network
+from phrasescore.settings.config import Config
 
 WORDS = 12
 # Enough rows that torch shares their gradients among threads, and few words, so that many rows add

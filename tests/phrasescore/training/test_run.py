@@ -6,20 +6,22 @@ import itertools
 import json
 import math
 import os
-import shutil
 import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 
 from phrasescore.errors import ConfigError, ModelError, PhrasescoreError, StoppedError
-from phrasescore.io.folders import NEW, OLD
+from phrasescore.io.journal import write_journal
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.models.weights import save_tensors
+from phrasescore.training import run_folder
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist
 from phrasescore.training.run import train_model
@@ -65,33 +67,39 @@ def test_only_the_newest_state_and_the_best_weights_are_kept(tmp_path: Path) -> 
     with pytest.raises(KilledError):
         train_model(run, report=kill_after(22))
     states = [path.name for path in run.work.glob("state-*")]
-    assert states == ["state-000000020"]
-    state = json.loads((run.work / states[0] / "state.json").read_text())
+    assert states == ["state-000000020.safetensors"]
+    state = json.loads((run.work / "run.json").read_text())["state"]
     best = [path.name for path in run.work.glob("best-*")]
     assert f"best-{state['best_update']:09d}.safetensors" in best
 
 
+@pytest.mark.parametrize("moment", ["weights", "journal"])
 def test_a_kill_while_a_state_is_written_goes_back_to_the_one_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     config = TINY.override(["training.checkpoint_updates=4"])
     whole = make_run(tmp_path, config, "whole")
     train_model(whole)
     run = make_run(tmp_path, config)
-    rename = Path.rename
+    name = "state-000000012.safetensors"
 
-    def killed(self: Path, target: Path) -> Path:
-        if target.name == "state-000000012":
-            # What a kill leaves: the new folder not renamed, and nothing tidied up.
-            shutil.copytree(self, run.work / "state-000000012.new2")
+    def save_or_die(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+        save_tensors(path, tensors)
+        if moment == "weights" and path.name == f"{name}.part":
+            path.write_bytes(path.read_bytes()[:100])
             raise KilledError
-        return rename(self, target)
 
-    monkeypatch.setattr(Path, "rename", killed)
-    with pytest.raises(KilledError):
+    def write_or_die(path: Path, journal: msgspec.Struct) -> None:
+        if (run.work / name).exists():
+            raise KilledError
+        write_journal(path, journal)
+
+    with monkeypatch.context() as patch, pytest.raises(KilledError):
+        patch.setattr(run_folder, "save_tensors", save_or_die)
+        patch.setattr(run_folder, "write_journal", write_or_die)
         train_model(run)
-    monkeypatch.undo()
-    (run.work / "state-000000012.new2").rename(run.work / f"state-000000012{NEW}")
+    states = [path.name for path in run.work.glob("state-*")]
+    assert name in states or f"{name}.part" in states
     train_model(run, resume=True)
     assert weights(run) == weights(whole)
 
@@ -109,7 +117,7 @@ def test_a_signal_saves_the_state_and_says_so(tmp_path: Path) -> None:
         with pytest.raises(StoppedError, match="stopped after update 13; --resume") as caught:
             train_model(run, report=report)
         assert caught.value.signal == number
-        assert [path.name for path in run.work.glob("state-*")] == ["state-000000013"]
+        assert [path.name for path in run.work.glob("state-*")] == ["state-000000013.safetensors"]
         assert not run.model.exists()
         train_model(run, resume=True)
         assert weights(run) == weights(whole)
@@ -261,29 +269,12 @@ def test_a_batch_that_does_not_fit_is_said(tmp_path: Path, monkeypatch: pytest.M
         train_model(make_run(tmp_path))
 
 
-def test_a_state_that_a_kill_left_under_its_other_name_is_found(tmp_path: Path) -> None:
-    config = TINY.override(["training.checkpoint_updates=4"])
-    whole = make_run(tmp_path, config, "whole")
-    train_model(whole)
-    run = make_run(tmp_path, config)
-    with pytest.raises(KilledError):
-        train_model(run, report=kill_after(10))
-    # phrasescore.io.folders, between the two renames of a state that is written again.
-    state = run.work / "state-000000008"
-    shutil.copytree(state, state.with_name(f"{state.name}{NEW}"))
-    state.rename(state.with_name(f"{state.name}{OLD}"))
-    seen: list[int] = []
-    train_model(run, resume=True, report=lambda now: seen.append(now.update))
-    assert seen[0] == 9
-    assert weights(run) == weights(whole)
-
-
 def test_the_first_best_weights_come_with_a_state(tmp_path: Path) -> None:
     # Without a checkpoint by updates or minutes; the first validation is after update 6.
     run = make_run(tmp_path)
     with pytest.raises(KilledError):
         train_model(run, report=kill_after(10))
-    assert [path.name for path in run.work.glob("state-*")] == ["state-000000006"]
+    assert [path.name for path in run.work.glob("state-*")] == ["state-000000006.safetensors"]
     assert (run.work / "best-000000006.safetensors").exists()
 
 
@@ -313,6 +304,6 @@ def test_a_damaged_state_is_named(tmp_path: Path) -> None:
     run = make_run(tmp_path, TINY.override(["training.checkpoint_updates=4"]))
     with pytest.raises(KilledError):
         train_model(run, report=kill_after(6))
-    (run.work / "state-000000004" / "optimizer.safetensors").write_bytes(b"x" * 100)
+    (run.work / "state-000000004.safetensors").write_bytes(b"x" * 100)
     with pytest.raises(ModelError, match="state-000000004"):
         train_model(run, resume=True)

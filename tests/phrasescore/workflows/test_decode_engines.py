@@ -13,8 +13,7 @@ from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.progress import Progress
 from phrasescore.workflows import embedded_search
 from phrasescore.workflows.decode import DecodeSummary
-from phrasescore.workflows.embedded_search import choose_engine
-from phrasescore.workflows.search_settings import SearchSettings
+from phrasescore.workflows.search_settings import SearchSettings, choose_engine
 from tests.doubles import RandomCslm
 from tests.log import warnings
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE

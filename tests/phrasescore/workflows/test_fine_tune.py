@@ -11,12 +11,12 @@ import torch
 import phrasescore
 from moses_integration.moses_ini import load_weights
 from moses_integration.nbest import read_nbest
-from phrasescore.config.config import fine_tuning_settings
-from phrasescore.config.settings import FINE_TUNING
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.layers import PairNetwork
+from phrasescore.settings.config import fine_tuning_settings
+from phrasescore.settings.networks import FINE_TUNING
 from phrasescore.training.draw import Permutation
 from phrasescore.training.expected_bleu import ExpectedBleu, ExpectedBleuLoop
 from phrasescore.training.list_store import ListBatch
@@ -256,10 +256,10 @@ def test_a_run_is_resumed_with_its_lists_alone(
         fine_tune(task, "lstm")
     with pytest.raises(PhrasescoreError, match="an unfinished run; go on with it by --resume"):
         fine_tune(task, "lstm")
-    with pytest.raises(PhrasescoreError, match="was begun with another likelihood"):
+    with pytest.raises(PhrasescoreError, match="was started with another likelihood"):
         fine_tune(task, "lstm", resume=True, likelihood=0.2)
     task.references.write_text(task.references.read_text().replace("t1", "t2"))
-    with pytest.raises(PhrasescoreError, match="was begun with another text of lists, source or"):
+    with pytest.raises(PhrasescoreError, match="was started with another text of lists, source or"):
         fine_tune(task, "lstm", resume=True)
 
 

@@ -11,7 +11,7 @@ from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.generation.beam_search import BATCH_ROWS
 from phrasescore.generation.sampling import BATCH_SAMPLES
 from phrasescore.progress import Progress
-from phrasescore.workflows import augmenter
+from phrasescore.workflows import augment as augmenter
 from tests.doubles import RandomModel
 from tests.ray_here import kill_worker, run_ray
 

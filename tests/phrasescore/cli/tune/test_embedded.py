@@ -161,7 +161,7 @@ def test_a_run_is_not_resumed_with_other_search_weights(embedded: Path) -> None:
     (embedded / "start").write_text(f"[search]\nLM0= 0.25\n[lists]\n{lists}Lexicon0= 1\n")
     refused = tune(*options, "--resume")
     assert refused.exit_code == 1
-    assert "work was begun with another start weights of the search" in refused.stderr
+    assert "work was started with another start weights of the search" in refused.stderr
 
 
 @pytest.mark.parametrize(

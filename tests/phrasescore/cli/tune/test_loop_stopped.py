@@ -15,7 +15,7 @@ import pytest
 from moses_integration.moses_ini import load_weights
 from phrasescore.workflows.tune import loop_run
 from phrasescore.workflows.tune import optimiser as optimiser_module
-from phrasescore.workflows.tune.state import write_rounds
+from phrasescore.workflows.tune.rounds import write_rounds
 from tests.children import leashed
 from tests.phrasescore.workflows.tune.loop_folder import DECODER, INI, Folder, rounds
 from tuning.loop import LoopResult
@@ -144,8 +144,8 @@ def test_links_and_pipes_in_the_place_of_files_of_a_round_are_replaced(folder: F
 def test_a_state_of_another_kind_is_refused(folder: Folder) -> None:
     assert folder.run("--iterations", "1").exit_code == 0
     begun = (folder.path / "work" / "tune.json").read_text()
-    state = '"about": {}, "rounds": [], "next": null'
-    for text in ("", "[]", f'{{"format": 9, {state}}}', "{}", begun.replace("about", "abut")):
+    state = '"settings": {}, "rounds": [], "next": null'
+    for text in ("", "[]", f'{{"format": 9, {state}}}', "{}", begun.replace("settings", "setings")):
         (folder.path / "work" / "tune.json").write_text(text)
         result = folder.run("--resume")
         assert result.exit_code == 1
@@ -201,7 +201,7 @@ def test_a_signal_while_decoding_ends_the_decoder_and_keeps_the_best(
     wait_for_end(decoder)
     resumed = folder.run("--resume", decoder=command.replace("slow.py", str(DECODER)))
     assert resumed.exit_code == 1  # another command
-    assert "begun with another decoder" in resumed.stderr
+    assert "started with another decoder" in resumed.stderr
 
 
 @STOPPED
@@ -309,7 +309,7 @@ def test_a_run_with_another_moses_ini_is_not_gone_on_with(folder: Folder) -> Non
     (folder.path / "moses.ini").write_text(INI + "[distortion-limit]\n2\n")
     result = folder.run("--resume")
     assert result.exit_code == 1
-    assert "work was begun with another moses.ini (" in result.stderr
+    assert "work was started with another moses.ini (" in result.stderr
 
 
 def test_a_run_with_other_content_of_a_model_is_not_gone_on_with(folder: Folder) -> None:
@@ -321,7 +321,7 @@ def test_a_run_with_other_content_of_a_model_is_not_gone_on_with(folder: Folder)
     lexicon.write_text("one w1 0.25\ntwo w2 0.5\n")
     result = folder.run(*options, "--resume")
     assert result.exit_code == 1
-    assert "work was begun with another content of the models (" in result.stderr
+    assert "work was started with another content of the models (" in result.stderr
 
 
 def test_a_last_line_that_moses_would_leave_out_is_said_before_decoding(folder: Folder) -> None:

@@ -64,7 +64,7 @@ def test_a_callable_is_resumed_and_known_by_its_name() -> None:
     calls = decoder.calls
     assert tune(decoder, "work", resume=True).weights == whole.weights
     assert decoder.calls == calls
-    with pytest.raises(PhrasescoreError, match="begun with another decoder"):
+    with pytest.raises(PhrasescoreError, match="started with another decoder"):
         tune(lambda *_: None, "work", resume=True)
 
 

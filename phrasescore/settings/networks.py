@@ -1,7 +1,7 @@
 """The settings of networks and training: frozen dataclasses with defaults and ranges.
 
 There is one dataclass per kind of network, and two that all kinds share.
-:mod:`phrasescore.config.config` reads and checks them.
+:mod:`phrasescore.settings.config` reads and checks them.
 """
 
 from dataclasses import dataclass
@@ -137,38 +137,6 @@ class JointConfig:
     dropout: Dropout = 0.0
     # The factor alpha of a penalty that keeps log Z near 0; 0: no penalty.
     self_normalization: Annotated[float, Meta(ge=0.0, le=1e6)] = 0.1
-
-
-# The settings of any kind of network.
-ModelConfig = (
-    EncoderDecoderConfig | LstmConfig | AttentionConfig | GrconvConfig | CslmConfig | JointConfig
-)
-
-# The dataclass of each kind of network.
-MODEL_CONFIGS: dict[str, type[ModelConfig]] = {
-    "attention": AttentionConfig,
-    "cslm": CslmConfig,
-    "encoder-decoder": EncoderDecoderConfig,
-    "grconv": GrconvConfig,
-    "joint": JointConfig,
-    "lstm": LstmConfig,
-}
-
-# Other names of the kinds in papers, in lower case.
-NAMES_IN_PAPERS = {
-    "rnnsearch": "attention",
-    "rnnenc": "encoder-decoder",
-    "rnn": "encoder-decoder",
-    "seq2seq": "lstm",
-}
-
-# Kinds that are trained on one text, and read no source.
-LANGUAGE_MODELS = frozenset({"cslm"})
-# Kinds that read the source through a word alignment.
-ALIGNED = frozenset({"joint"})
-# Kinds that predict a word from a fixed number of others. They learn from repeated sentences as
-# often as these occur, and can be trained to need no log Z.
-FEED_FORWARD = LANGUAGE_MODELS | ALIGNED
 
 
 @dataclass(frozen=True, slots=True)

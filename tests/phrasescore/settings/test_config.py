@@ -1,4 +1,4 @@
-"""Promises of phrasescore.config.config."""
+"""Promises of phrasescore.settings.config."""
 
 import dataclasses
 import subprocess
@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.config.config import RESUMABLE, Config, check_resumable, preset_names
-from phrasescore.config.settings import (
-    MODEL_CONFIGS,
+from phrasescore.errors import ConfigError
+from phrasescore.settings.config import RESUMABLE, Config, check_resumable, preset_names
+from phrasescore.settings.kinds import KINDS
+from phrasescore.settings.networks import (
     EncoderDecoderConfig,
     GrconvConfig,
     LstmConfig,
     TrainingConfig,
 )
-from phrasescore.errors import ConfigError
 
 
 def test_the_paper_preset_has_the_sizes_of_section_4_1_1() -> None:
@@ -45,9 +45,9 @@ def test_the_preset_of_sutskever_has_the_sizes_and_the_recipe_of_sections_3_1_an
     assert training.epochs == 7.5
 
 
-@pytest.mark.parametrize("kind", sorted(MODEL_CONFIGS))
+@pytest.mark.parametrize("kind", sorted(KINDS))
 def test_the_presets_of_a_kind_are_found_by_it(kind: str) -> None:
-    names = preset_names(kind)
+    names = preset_names(KINDS[kind])
     assert names
     assert all((Config.preset(name).kind == kind) == (name in names) for name in preset_names())
 
@@ -249,5 +249,5 @@ def test_only_limits_may_change_on_resume() -> None:
 
 
 def test_settings_are_known_without_torch() -> None:
-    program = "import sys, phrasescore.config.config; sys.exit('torch' in sys.modules)"
+    program = "import sys, phrasescore.settings.config; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -12,30 +12,26 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from phrasescore.arguments import flag
-from phrasescore.config.settings import (
+from phrasescore.errors import ArgumentError, ConfigError
+from phrasescore.settings.kinds import (
+    PRESETS,
+    NetworkKind,
+    find_kind,
+    get_kind,
+    known_kinds,
+)
+from phrasescore.settings.networks import (
     FINE_TUNING,
-    MODEL_CONFIGS,
     EncoderDecoderConfig,
-    ModelConfig,
     TrainingConfig,
     VocabularyConfig,
 )
-from phrasescore.config.toml_file import TomlTable, read_toml, unknown
-from phrasescore.errors import ArgumentError, ConfigError
+from phrasescore.settings.toml_file import TomlTable, read_toml, unknown
 
-# The preset of each kind that is used if the user names none.
-DEFAULT_PRESETS = {
-    "attention": "attention-small",
-    "cslm": "cslm-small",
-    "encoder-decoder": "small",
-    "grconv": "grconv-small",
-    "joint": "joint-small",
-    "lstm": "lstm-small",
-}
 # The settings that may differ when a run is resumed: its length and how often it saves. (With
 # schedule = "linear" the limits also set the learning rate, and so the weights.)
 RESUMABLE = frozenset(
@@ -52,9 +48,15 @@ class Config:
     """
 
     kind: str = "encoder-decoder"
-    model: ModelConfig = field(default_factory=EncoderDecoderConfig)
+    # The sizes of the network, a dataclass that depends on the kind.
+    model: Any = field(default_factory=EncoderDecoderConfig)
     vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    @property
+    def network(self) -> NetworkKind:
+        """The kind of network."""
+        return get_kind(self.kind)
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> "Config":
@@ -69,10 +71,11 @@ class Config:
         :raises ConfigError: at the first key that is unknown, of a wrong type or out of range.
         """
         kind = values.get("kind", "encoder-decoder")
-        if not isinstance(kind, str) or kind not in MODEL_CONFIGS:
-            raise ConfigError(path, "kind", unknown("kind of network", str(kind), MODEL_CONFIGS))
+        network = find_kind(kind) if isinstance(kind, str) else None
+        if network is None:
+            raise ConfigError(path, "kind", unknown("kind of network", str(kind), known_kinds()))
         tables: dict[str, type[Any]] = {
-            "model": MODEL_CONFIGS[kind],
+            "model": network.config,
             "vocabulary": VocabularyConfig,
             "training": TrainingConfig,
         }
@@ -84,11 +87,14 @@ class Config:
         return cls(kind, **configs)
 
     @classmethod
-    def preset(cls, name: str) -> "Config":
-        """Return a preset of this package; see :func:`preset_names`."""
-        if name not in preset_names():
-            raise ConfigError(f"preset {name}", None, unknown("preset", name, preset_names()))
-        folder = resources.files("phrasescore.config") / "presets"
+    def preset(cls, name: str, folder: Path = PRESETS) -> "Config":
+        """Return a preset.
+
+        :param folder: of the presets of the kind, by default this package's.
+        """
+        names = _presets_in(folder)
+        if name not in names:
+            raise ConfigError(f"preset {name}", None, unknown("preset", name, names))
         text = (folder / f"{name}.toml").read_text("utf-8")
         return cls.from_dict(tomllib.loads(text), f"preset {name}")
 
@@ -123,19 +129,20 @@ class Config:
         return Config.from_dict(values, path)
 
 
-def preset_names(kind: str | None = None) -> list[str]:
-    """Return the sorted names of the presets of one kind of network, or of all."""
-    folder = resources.files("phrasescore.config") / "presets"
-    names = sorted(
-        entry.name.removesuffix(".toml")
-        for entry in folder.iterdir()
-        if entry.name.endswith(".toml")
-    )
-    return names if kind is None else [name for name in names if Config.preset(name).kind == kind]
+def preset_names(kind: NetworkKind | None = None) -> list[str]:
+    """Return the sorted names of the presets of one kind of network, or of all of this package."""
+    if kind is None:
+        return _presets_in(PRESETS)
+    names = _presets_in(kind.presets)
+    return [name for name in names if Config.preset(name, kind.presets).kind == kind.name]
+
+
+def _presets_in(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.toml"))
 
 
 def layer_settings(
-    kind: str,
+    kind: NetworkKind,
     preset: str | None,
     config_file: str | None,
     assignments: Iterable[str],
@@ -157,11 +164,11 @@ def layer_settings(
     elif preset is None and stored is not None:
         config, origin = stored, "--resume"
     else:
-        preset = preset or DEFAULT_PRESETS[kind]
-        config, origin = Config.preset(preset), f"--preset {preset}"
-    if config.kind != kind:
-        known = f"; presets of {kind}: {', '.join(preset_names(kind))}" if preset else ""
-        problem = f"the settings are for {config.kind!r}, not {kind!r}{known}"
+        preset = preset or kind.default_preset
+        config, origin = Config.preset(preset, kind.presets), f"--preset {preset}"
+    if config.kind != kind.name:
+        known = f"; presets of {kind.name}: {', '.join(preset_names(kind))}" if preset else ""
+        problem = f"the settings are for {config.kind!r}, not {kind.name!r}{known}"
         raise ConfigError(origin, "kind", problem)
     return _with_limits(config.override(assignments), limits)
 

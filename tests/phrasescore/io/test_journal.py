@@ -1,4 +1,4 @@
-"""Promises of phrasescore.io.state: a state file is whole, of its kind, and of the same run."""
+"""Promises of phrasescore.io.journal: a state file is whole, of its kind, and of the same run."""
 
 import errno
 import gzip
@@ -9,15 +9,8 @@ import msgspec
 import pytest
 
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.io.state import (
-    FileDigests,
-    check_same_run,
-    digest_content,
-    digest_file,
-    digest_text,
-    read_state,
-    write_state,
-)
+from phrasescore.io.digests import FileDigests, digest_content, digest_file, digest_text
+from phrasescore.io.journal import check_settings, read_journal, write_journal
 
 
 class Rounds(msgspec.Struct):
@@ -27,10 +20,10 @@ class Rounds(msgspec.Struct):
 
 def test_what_is_written_is_what_is_read_and_nothing_else_is_left(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
-    assert read_state(path, Rounds) is None
+    assert read_journal(path, Rounds) is None
     for state in (Rounds(1), Rounds(2, ["\u00e9t\u00e9"])):
-        write_state(path, state)
-        assert read_state(path, Rounds) == state
+        write_journal(path, state)
+        assert read_journal(path, Rounds) == state
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -41,10 +34,10 @@ def test_what_is_written_is_what_is_read_and_nothing_else_is_left(tmp_path: Path
         b"[1]",
         b"\xff",
         b'{"number": 1}',
-        b'{"format": 2, "number": 1}',
-        b'{"format": 1, "number": "1"}',
-        b'{"format": 1}',
-        b'{"format": 1, "number": ' + b"[" * 5000,
+        b'{"format": 1, "number": 1}',
+        b'{"format": 2, "number": "1"}',
+        b'{"format": 2}',
+        b'{"format": 2, "number": ' + b"[" * 5000,
     ],
 )
 def test_what_is_no_state_of_this_kind_and_format_is_refused(
@@ -55,56 +48,57 @@ def test_what_is_no_state_of_this_kind_and_format_is_refused(
     with pytest.raises(
         DataError, match=r"state\.json: expected the state of a run of this version"
     ):
-        read_state(path, Rounds)
+        read_journal(path, Rounds)
 
 
 @pytest.mark.parametrize("name", ["state.json", "state.json.new"])
 def test_a_pipe_in_the_place_of_a_state_keeps_nobody_waiting(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
     with pytest.raises(PhrasescoreError, match=r"state\.json: "):
-        read_state(tmp_path / "state.json", Rounds)
-        write_state(tmp_path / "state.json", Rounds(1))
+        read_journal(tmp_path / "state.json", Rounds)
+        write_journal(tmp_path / "state.json", Rounds(1))
 
 
 def test_a_link_in_the_place_of_a_new_state_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
     (tmp_path / "state.json.new").symlink_to("mine")
     with pytest.raises(PhrasescoreError, match=r"state\.json: cannot write"):
-        write_state(tmp_path / "state.json", Rounds(1))
+        write_journal(tmp_path / "state.json", Rounds(1))
     assert (tmp_path / "mine").read_text() == "x"
 
 
 def test_a_state_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=f"{tmp_path}: cannot open: "):
-        read_state(tmp_path, Rounds)
+        read_journal(tmp_path, Rounds)
     path = tmp_path / "none" / "state.json"
     with pytest.raises(PhrasescoreError, match=f"{path}: cannot write: No such file"):
-        write_state(path, Rounds(1))
+        write_journal(path, Rounds(1))
 
 
 def test_a_full_disk_leaves_the_old_state_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "state.json"
-    write_state(path, Rounds(1))
+    write_journal(path, Rounds(1))
 
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(PhrasescoreError, match=f"{path}: cannot write: No space left"):
-        write_state(path, Rounds(2))
-    assert read_state(path, Rounds) == Rounds(1)
+        write_journal(path, Rounds(2))
+    assert read_journal(path, Rounds) == Rounds(1)
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_run_goes_on_only_with_what_it_was_begun_with() -> None:
-    check_same_run({"a": 1, "b": [2]}, {"b": [2], "a": 1}, "w", "begin anew")
+    check_settings({"a": 1, "b": [2]}, {"b": [2], "a": 1}, "w", "start over")
     problem = (
-        r"^w was begun with another b \(2, now None\): resume it as it was begun, or begin anew$"
+        r"^w was started with another b \(2, now None\): "
+        r"resume it with the same settings, or start over$"
     )
     with pytest.raises(PhrasescoreError, match=problem):
-        check_same_run({"a": 1, "b": 2, "c": 3}, {"a": 1, "c": 4}, "w", "begin anew")
+        check_settings({"a": 1, "b": 2, "c": 3}, {"a": 1, "c": 4}, "w", "start over")
 
 
 def test_a_digest_is_that_of_the_content(tmp_path: Path) -> None:

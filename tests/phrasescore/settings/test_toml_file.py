@@ -1,4 +1,4 @@
-"""Promises of phrasescore.config.toml_file: tables become dataclasses."""
+"""Promises of phrasescore.settings.toml_file: tables become dataclasses."""
 
 import dataclasses
 import os
@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from phrasescore.config.toml_file import TomlTable, read_table
 from phrasescore.errors import ConfigError
+from phrasescore.settings.toml_file import TomlTable, read_table
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,213 @@
+"""Compiled loops over the lines of n-best lists: see :mod:`moses_integration.nbest`."""
+
+import numpy as np
+
+from phrasescore.io.kernel_cache import kept_njit
+
+_KERNEL = kept_njit()
+
+_RETURN, _SPACE, _BAR = 13, 32, 124
+_PLUS, _MINUS, _POINT, _ZERO, _E = 43, 45, 46, 48, 101
+
+# A whole number below 10^15 and a power of ten up to 10^22 are exact in float64, and so their
+# product or quotient is the nearest float64, as float() returns it (Clinger, 1990).
+_MOST_DIGITS = 15
+_POWERS = np.array([float(f"1e{power}") for power in range(23)])
+
+# FNV-1a, 64 bits; its upper half chooses the slot.
+_BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
+
+
+@_KERNEL
+def _find_bars(text, begin, end):  # type: ignore[no-untyped-def]
+    """Return where the first ``|||`` begins; -1 if there is none."""
+    for position in range(begin, end - 2):
+        if text[position] == _BAR and text[position + 1] == _BAR and text[position + 2] == _BAR:
+            return position
+    return -1
+
+
+@_KERNEL
+def _skip_spaces(text, begin, end):  # type: ignore[no-untyped-def]
+    while begin < end and text[begin] == _SPACE:
+        begin += 1
+    return begin
+
+
+@_KERNEL
+def _read_digits(text, begin, end, number):  # type: ignore[no-untyped-def]
+    """Return where the digits from ``begin`` on end, and ``number`` with these digits behind it."""
+    while begin < end:
+        digit = np.int64(text[begin]) - _ZERO
+        if not 0 <= digit <= 9:
+            break
+        number = 10 * number + digit
+        begin += 1
+    return begin, number
+
+
+@_KERNEL
+def _read_number(text, begin, end):  # type: ignore[no-untyped-def]
+    """Return where a number such as -12, 0.5 or 1.25e-07 ends, and its value.
+
+    The end is -1 if it is not such a number, or cannot be computed exactly.
+    """
+    first = begin + 1 if begin < end and text[begin] == _MINUS else begin
+    stop, mantissa = _read_digits(text, first, end, 0)
+    digits, exponent = stop - first, 0
+    if digits > 0 and stop < end and text[stop] == _POINT:
+        point = stop + 1
+        stop, mantissa = _read_digits(text, point, end, mantissa)
+        exponent = point - stop
+        digits -= exponent
+    if not 0 < digits <= _MOST_DIGITS:
+        return -1, 0.0
+    if stop < end and text[stop] == _E:
+        sign = text[stop + 1] if stop + 1 < end else _E
+        begun = stop + 2
+        stop, size = _read_digits(text, begun, end, 0)
+        if not 0 < stop - begun < 4 or (sign != _PLUS and sign != _MINUS):
+            return -1, 0.0
+        exponent += -size if sign == _MINUS else size
+    if abs(exponent) >= len(_POWERS):
+        return -1, 0.0
+    value = np.float64(mantissa)
+    value = value / _POWERS[-exponent] if exponent < 0 else value * _POWERS[exponent]
+    return stop, -value if first > begin else value
+
+
+@_KERNEL
+def _read_values(text, begin, end, pattern, row):  # type: ignore[no-untyped-def]
+    """Read fields 3 and 4 from ``begin`` on; return where the last feature value ends.
+
+    It returns -1 if the features and their order are not the pattern's.
+    """
+    names, name_ends, sizes, sign, is_spaced = pattern
+    start = number = value_end = 0
+    position = _skip_spaces(text, begin, end)
+    for feature in range(len(sizes)):
+        for place in range(start, name_ends[feature]):
+            if position >= end or text[position] != names[place]:
+                return -1
+            position += 1
+        start = name_ends[feature]
+        if position >= end or text[position] != sign:
+            return -1
+        position += 1
+        for value in range(sizes[feature]):
+            first = position
+            if is_spaced or value > 0:
+                first = _skip_spaces(text, position, end)
+                if first == position:
+                    return -1
+            value_end, row[number] = _read_number(text, first, end)
+            if value_end < 0:
+                return -1
+            number += 1
+            position = value_end
+        position = _skip_spaces(text, value_end, end)
+        if feature + 1 < len(sizes) and position == value_end:
+            return -1
+    if _find_bars(text, position, min(position + 3, end)) < 0:
+        return -1
+    position, row[number] = _read_number(text, _skip_spaces(text, position + 3, end), end)
+    if position < 0:
+        return -1
+    while position < end and (text[position] == _SPACE or text[position] == _RETURN):
+        position += 1
+    if position < end and _find_bars(text, position, min(position + 3, end)) < 0:
+        return -1
+    return value_end
+
+
+@_KERNEL
+def scan_lines(text, begins, pattern, spans, numbers, is_new):  # type: ignore[no-untyped-def]
+    """Find the parts of lines, and read the numbers of lines whose features are the pattern's.
+
+    :param begins: ``(lines + 1,)``: where each line begins, and the next one would.
+    :param pattern: the names of the features one after another, where each ends, the number of
+        values of each, the byte after a name, and whether spaces follow it.
+    :param spans: output, ``(lines, 4)``: the end of field 1, begin and end of field 2, and the end
+        of the last value of field 3; this end is -1 if the line has to be parsed in another way.
+    :param numbers: output, ``(lines, values + 1)``: the feature values and the total.
+    :param is_new: output, ``(lines,)``: whether field 1 differs from the line before.
+    """
+    last = last_end = 0
+    for line in range(len(is_new)):
+        begin, end = begins[line], begins[line + 1] - 1
+        key_end = _find_bars(text, begin, end)
+        is_new[line] = line == 0 or key_end < 0 or key_end - begin != last_end - last
+        if not is_new[line]:
+            for place in range(key_end - begin):
+                if text[begin + place] != text[last + place]:
+                    is_new[line] = True
+                    break
+        last, last_end = begin, max(key_end, begin)
+        spans[line, 0], spans[line, 3] = key_end, -1
+        if key_end < 0:
+            continue
+        spans[line, 1], spans[line, 2] = key_end + 3, _find_bars(text, key_end + 3, end)
+        if spans[line, 2] >= 0:
+            start = spans[line, 2] + 3
+            spans[line, 3] = _read_values(text, start, end, pattern, numbers[line])
+
+
+@_KERNEL
+def number_texts(text, begins, ends):  # type: ignore[no-untyped-def]
+    """Return the first of each distinct text in order, and the number of each text among these."""
+    size = 2
+    while size < 2 * len(begins):
+        size *= 2
+    slots = np.full(size, -1, np.int64)
+    firsts, numbers = np.empty(len(begins), np.int64), np.empty(len(begins), np.int64)
+    count = 0
+    for place in range(len(begins)):
+        begin, length = begins[place], ends[place] - begins[place]
+        hashed = _BASIS
+        for position in range(begin, ends[place]):
+            hashed = (hashed ^ np.uint64(text[position])) * _PRIME
+        slot = np.int64(hashed >> np.uint64(32)) & (size - 1)
+        while slots[slot] >= 0:
+            first = firsts[slots[slot]]
+            same = ends[first] - begins[first] == length
+            offset = 0
+            while same and offset < length:
+                same = text[begins[first] + offset] == text[begin + offset]
+                offset += 1
+            if same:
+                break
+            slot = (slot + 1) & (size - 1)
+        if slots[slot] < 0:
+            slots[slot] = count
+            firsts[count] = place
+            count += 1
+        numbers[place] = slots[slot]
+    return firsts[:count].copy(), numbers
+
+
+@_KERNEL
+def insert_texts(text, begins, positions, added, added_ends, numbers):  # type: ignore[no-untyped-def]
+    """Return the bytes of lines with a text inserted into each.
+
+    :param begins: ``(lines + 1,)``: where each line begins, and where the last one ends.
+    :param positions: ``(lines,)``: where the text of each line goes.
+    :param added: the texts one after another; ``added_ends``: where each ends.
+    :param numbers: ``(lines,)``: the number of each line's text.
+    """
+    size = begins[-1] - begins[0]
+    for number in numbers:
+        size += added_ends[number] - (added_ends[number - 1] if number > 0 else 0)
+    out = np.empty(size, np.uint8)
+    to = 0
+    for line in range(len(positions)):
+        number = numbers[line]
+        for position in range(begins[line], positions[line]):
+            out[to] = text[position]
+            to += 1
+        for position in range(added_ends[number - 1] if number > 0 else 0, added_ends[number]):
+            out[to] = added[position]
+            to += 1
+        for position in range(positions[line], begins[line + 1]):
+            out[to] = text[position]
+            to += 1
+    return out
