@@ -6,9 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
-from moses_integration.decoder.ini_sections import read_limits
 from moses_integration.decoder.language_model import read_arpa_order
-from moses_integration.decoder.search_limits import SearchLimits
+from moses_integration.decoder.search_limits import SearchLimits, read_limits
 from moses_integration.ini_text import IniFeature, IniLine
 from moses_integration.moses_ini import CONVERTERS, MosesIni
 from moses_integration.weight_lines import LARGEST_WEIGHT, format_weight

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from moses_integration.affiliation import Affiliations, affiliate_phrase, check_links
+from moses_integration.alignments import Affiliations, affiliate_phrase, check_links
 from moses_integration.decoder.configuration import (
     NUM_REORDERING_SCORES,
     PHRASE_TABLE,

@@ -1,7 +1,7 @@
 """The neural network joint model of Devlin et al. (2014).
 
 A target word is predicted from the target words before it and from the source words around the one
-that it is *affiliated* with (:mod:`moses_integration.affiliation`). Their embeddings are
+that it is *affiliated* with (:mod:`moses_integration.alignments`). Their embeddings are
 concatenated and go through one or two layers of tanh units to a softmax over the target shortlist.
 As in Moses' BilingualNPLM, a context has the source window from left to right, then the target
 words, oldest first. The ids of its words are

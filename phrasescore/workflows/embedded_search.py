@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
+from moses_integration.alignments import PhraseSpan, format_segmentation
 from moses_integration.decoder.configuration import UNKNOWN_WORDS, DecoderConfiguration
 from moses_integration.decoder.moses import NbestRequest
 from moses_integration.decoder.options import OptionTable, read_language_model
@@ -19,7 +20,6 @@ from moses_integration.decoder.search import StackDecoder, Translation
 from moses_integration.decoder.stateful import StatefulFeature
 from moses_integration.ini_text import IniText
 from moses_integration.nbest_lines import format_hypothesis
-from moses_integration.segmentation import PhraseSpan, format_segmentation
 from moses_integration.source_text import MAX_WORDS, markup_of, read_source
 from moses_integration.weight_lines import check_weights
 from phrasescore.devices import usable_threads

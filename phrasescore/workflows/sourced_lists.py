@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from moses_integration.affiliation import affiliate_hypothesis, has_links
+from moses_integration.alignments import affiliate_hypothesis, has_links
 from moses_integration.nbest import NbestList, read_nbest
 from phrasescore.errors import DataError
 from phrasescore.io.text import MARKUP, decode, read_lines, split_words
