@@ -50,7 +50,7 @@ class ListCombiner:
         for each list: 1 if the list has its words, else 0. Otherwise lines with all features stay
         as they are. Where features are filled in, the total is replaced, too.
 
-        :param lists: of one sentence, the decoder's first.
+        :param lists: the decoder's first.
         """
         distinct = [nbest.distinct() for nbest in lists]
         makers = [set(words.values()) for words in distinct]

@@ -69,15 +69,14 @@ class IniText:
     def _refuse_old_format(self) -> None:
         for line in self.content_lines():
             is_weight = line.section.startswith("weight-")
-            if line.section in _OLD_SECTIONS or (
-                is_weight and line.section not in _NEW_WEIGHT_SECTIONS
-            ):
+            is_old = is_weight and line.section not in _NEW_WEIGHT_SECTIONS
+            if is_old or line.section in _OLD_SECTIONS:
                 problem = "expected [feature] and [weight]; this is an old format of Moses, which"
                 raise self.error(line, "", f"{problem} its convert-moses-ini-to-v2.perl changes")
 
     @classmethod
     def read(cls, path: str) -> Self:
-        """Read a file; ``-`` is stdin. It raises as the constructor does."""
+        """Read a file; ``-`` is stdin."""
         with open_input(path) as stream:
             return cls(path, stream.read())
 
@@ -179,12 +178,12 @@ class IniText:
     def shown_components(self, name: str, num_weights: int) -> tuple[bool, ...]:
         """Return which components of a feature, or of sparse weights, n-best lists show."""
         feature = self._feature(name)
-        if feature is None:
-            return (True,) * num_weights
-        tuneable = (dict(feature.arguments).get("tuneable") or "true").lower() in TRUE_VALUES
-        if feature.kind == "UnknownWordPenalty" or not tuneable:
-            return (False,) * num_weights
-        components = self._tuneable_components(feature, num_weights)
+        components = None
+        if feature is not None:
+            tuneable = dict(feature.arguments).get("tuneable") or "true"
+            if feature.kind == "UnknownWordPenalty" or tuneable.lower() not in TRUE_VALUES:
+                return (False,) * num_weights
+            components = self._tuneable_components(feature, num_weights)
         if components is None:
             return (True,) * num_weights
         return tuple(component.lower() in TRUE_VALUES for component in components.split(","))
@@ -234,8 +233,9 @@ def path_problem(path: str) -> str | None:
     """Return why a moses.ini cannot hold a path; None if it can."""
     if path and not re.search(r"[ \t\r\n#]", path):
         return None
-    problem = f"expected a path without blanks and '#', found {shorten(path)}"
-    return f"{problem}; moses.ini cannot hold it"
+    return (
+        f"expected a path without blanks and '#', found {shorten(path)}; moses.ini cannot hold it"
+    )
 
 
 def with_paths_from(ini: IniText, folder: Path) -> None:
@@ -275,6 +275,5 @@ def named_files(ini: IniText) -> tuple[Path, ...]:
     paths = [
         dict(feature.arguments).get(key) for feature in ini.features for key in _FILE_ARGUMENTS
     ]
-    if named := ini.weight_file():
-        paths.append(named[1])
+    paths += [path for _, path in filter(None, [ini.weight_file()])]
     return tuple(dict.fromkeys(Path(path) for path in paths if path))

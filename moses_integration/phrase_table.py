@@ -37,9 +37,8 @@ class PhraseTableLine(NamedTuple):
     number: int
     # The whole line without its newline, byte for byte.
     raw: bytes
-    # The words of both sides; neither is empty.
     pair: PhrasePair
-    # The number of scores in field 3; the same in every line of a table.
+    # In field 3; the same in every line of a table.
     num_scores: int
     # b"\n", or b"" where the last line has no newline: raw + end are the bytes of the file.
     end: bytes
@@ -50,7 +49,7 @@ class TableBlock(NamedTuple):
 
     # The number of lines of the file before these.
     before: int
-    # The number of scores in field 3; the same in every line of a table.
+    # In field 3; the same in every line of a table.
     num_scores: int
     # UTF-8: the lines, among other lines of the file. The phrases of lines that are not plain
     # follow behind, with single spaces.
@@ -109,7 +108,6 @@ class TableBlock(NamedTuple):
 
         :param columns: natural logarithms, one array per column, one value per pair. Values above
             88 can only be counts and are written as 88: Moses reads a larger exp as infinity.
-        :raises ModelError: if a value is not finite.
         """
         finite = [
             np.where(np.isinf(values), values, np.minimum(values, HIGHEST_LOG))
@@ -117,7 +115,9 @@ class TableBlock(NamedTuple):
         ]
         begins, ends, score_ends = self.begins[:-1], self.begins[1:], self.score_ends
         if self.wanted is not None and self.default is not None:
-            finite = [self._spread(values, self.default) for values in finite]
+            spread = np.full((len(finite), self.num_lines), self.default)
+            spread[:, self.wanted] = finite
+            finite = list(spread)
         elif self.wanted is not None:
             begins, ends, score_ends = (
                 array[self.wanted] for array in (begins, ends, self.score_ends)
@@ -125,12 +125,6 @@ class TableBlock(NamedTuple):
         added = np.frombuffer(format_scores(finite), np.uint8)
         text = np.frombuffer(self.data, np.uint8)
         return insert_scores(text, begins, ends, score_ends, added).tobytes()  # type: ignore[no-any-return]
-
-    def _spread(self, values: NDArray[np.float64], default: float) -> NDArray[np.float64]:
-        """Return one value per line; lines without a pair get the default."""
-        spread = np.full(self.num_lines, default)
-        spread[self.wanted] = values
-        return spread
 
     def table_lines(self) -> Iterator[PhraseTableLine]:
         """Yield the lines one by one."""
@@ -155,10 +149,9 @@ def read_table_blocks(path: str) -> Iterator[TableBlock]:
     The joined raw bytes of the blocks are the file: no line is skipped. The table need not be
     sorted.
 
-    :param path: text or gzip; ``-`` is stdin.
     :raises DataError: at the first ``next`` if the file cannot be opened, has no lines, or holds
         hierarchical rules; later, after all lines before it were yielded, for an invalid line or
-        damaged gzip data.
+        damaged data.
     """
     before = num_scores = 0
     for data in read_blocks(path):
@@ -214,9 +207,6 @@ def _check(
             phrases[line, 2 * side : 2 * side + 2] = size, size + len(parts[-1])
             size += len(parts[-1])
     return block._replace(data=b"".join(parts)), problem
-
-
-# Blocks of phrase pairs
 
 
 def group_blocks(blocks: Iterable[TableBlock], num_pairs: int) -> Iterator[list[TableBlock]]:

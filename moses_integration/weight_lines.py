@@ -17,6 +17,7 @@ which Moses skips.
 
 import math
 import re
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -84,7 +85,7 @@ def split_weight_line(line: str) -> WeightLine | None:
     return WeightLine(name, values)
 
 
-def parse_weight(path: str, line_number: int, name: str, value: str) -> float:
+def _parse_weight(path: str, line_number: int, name: str, value: str) -> float:
     """Return a weight; a value that is not a finite number is a DataError."""
     weight = float(value) if _NUMBER.fullmatch(value) else math.nan
     if not math.isfinite(weight):
@@ -120,22 +121,27 @@ def read_sparse_weights(path: str) -> Weights:
     The name of a dense feature is an error, because Moses would not apply its weight.
     """
     weights: Weights = {}
-    for number, raw in enumerate(read_lines(path), start=1):
-        text = decode(path, number, raw)
-        line = split_weight_line(text)
-        if line is None:
-            continue
-        name = line.name
-        if len(line.values) != 1:
+    for number, text, (name, values) in _split_lines(path, read_lines(path)):
+        problem = ""
+        if len(values) != 1:
             problem = f"expected 'name value' of a sparse feature, found {shorten(text)}"
-            raise DataError(path, number, problem)
-        if not is_sparse(name):
+        elif not is_sparse(name):
             problem = f"expected a sparse feature, with '_' in its name, found {shorten(name)}"
-            raise DataError(path, number, f"{problem}; dense weights belong in [weight]")
-        if name in weights:
-            raise DataError(path, number, f"expected one weight of {name}, found another")
-        weights[name] = (parse_weight(path, number, name, line.values[0]),)
+            problem += "; dense weights belong in [weight]"
+        elif name in weights:
+            problem = f"expected one weight of {name}, found another"
+        if problem:
+            raise DataError(path, number, problem)
+        weights[name] = (_parse_weight(path, number, name, values[0]),)
     return weights
+
+
+def _split_lines(path: str, lines: Iterable[bytes]) -> Iterator[tuple[int, str, WeightLine]]:
+    """Yield number, text and words of each line with weights."""
+    for number, raw in enumerate(lines, start=1):
+        text = decode(path, number, raw)
+        if (line := split_weight_line(text)) is not None:
+            yield number, text, line
 
 
 def parse_weight_pair(path: str, lines: list[bytes]) -> WeightPair | None:
@@ -155,10 +161,10 @@ def _lines_of(path: str, lines: list[bytes], wanted: bytes) -> list[bytes]:
     head = b""
     part = []
     for number, line in enumerate(lines, start=1):
-        if not head and line.partition(b"#")[0].strip() and line.strip() not in _PARTS:
+        is_head = line.strip() in _PARTS
+        if not head and not is_head and line.partition(b"#")[0].strip():
             problem = f"expected [search] or [lists] above the first weight, found {line[:60]!r}"
             raise DataError(path, number, problem)
-        is_head = line.strip() in _PARTS
         head = line.strip() if is_head else head
         part.append(b"" if is_head or head != wanted else line)
     return part
@@ -185,11 +191,7 @@ def _parse(path: str, lines: list[bytes]) -> Weights:
     latest = ""
     # The first sparse feature with "=" after its name, and the first one without.
     first: dict[bool, str] = {}
-    for number, raw in enumerate(lines, start=1):
-        text = decode(path, number, raw)
-        line = split_weight_line(text)
-        if line is None:
-            continue
+    for number, text, line in _split_lines(path, lines):
         name = line.name.removesuffix("=")
         has_sign = name != line.name
         is_weight = len(line.values) == 1 and is_sparse(name)
@@ -209,7 +211,7 @@ def _parse(path: str, lines: list[bytes]) -> Weights:
             problem = f"expected the weights of {name} in one place, found more of them here"
             raise DataError(path, number, problem)
         latest = name
-        values = (parse_weight(path, number, name, value) for value in line.values)
+        values = (_parse_weight(path, number, name, value) for value in line.values)
         weights[name] = (*weights.get(name, ()), *values)
     return weights
 

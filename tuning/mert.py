@@ -1,11 +1,10 @@
-"""Minimum error rate training: weights by exact line searches on the corpus metric.
+"""Minimum error rate training (Och, 2003): weights by exact line searches on the corpus metric.
 
-Och (2003), Minimum Error Rate Training in Statistical Machine Translation. From each of several
-starts, lines are searched in turn: along the gradient of the expected metric, along every axis, and
-at the end along random directions. Each best step is taken at once. The metric has very many local
-optima, so many starts matter more than thorough searches: all starts get a round, the better half
-of them another, and so on. Then new starts near the best weights are searched repeatedly, because
-near good weights there are mostly better ones.
+From each of several starts, lines are searched in turn: along the gradient of the expected metric,
+along every axis, and at the end along random directions. Each best step is taken at once. The
+metric has very many local optima, so many starts matter more than thorough searches: all starts get
+a round, the better half of them another, and so on. Then new starts near the best weights are
+searched repeatedly, because near good weights there are mostly better ones.
 
 Weights have length 1 in units of the features' deviations: only their direction matters.
 """
@@ -14,6 +13,7 @@ import contextlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ def search_mert(problem: Problem) -> Found:
     walks = [search.begin(start, np.random.default_rng(problem.seed))]
     with contextlib.suppress(StopTuning):
         _walk_everywhere(walks, search)
-    best = max(walks, key=_metric)
+    best = max(walks, key=attrgetter("metric"))
     searches = sum(walk.searches for walk in walks)
     return Found(best.weights * best.length / search.units, searches)
 
@@ -92,7 +92,7 @@ def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch") -> Non
             added = list(threads.map(search.begin, starts, random.spawn(len(starts))))
             walks.extend(added)
             _race(others + added, search, threads.map)
-            best = max(walks, key=_metric)
+            best = max(walks, key=attrgetter("metric"))
             for walk in walks:
                 if walk is not best:  # it is not continued; free its memory
                     walk.scores = walk.scores[:0].copy()
@@ -114,21 +114,16 @@ def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch") -> Non
         except StopTuning:
             threads.shutdown(cancel_futures=True)  # or pending walks would continue
             raise
-    best_walk = max(walks, key=_metric)
+    best_walk = max(walks, key=attrgetter("metric"))
     search.finish(best_walk)
     problem.report(f"random directions: {problem.metric.name} {100 * best_walk.metric:.2f}")
 
 
 def _generations(problem: Problem) -> int:
-    """Return how often starts are drawn near the best weights, at most."""
     if not problem.settings.near_starts:
         return 0
     affordable = GENERATIONS * SMALL // len(problem.pool.stats)
     return max(GENERATIONS, min(MOST_GENERATIONS, affordable))
-
-
-def _metric(walk: _CoordinateWalk) -> float:
-    return walk.metric
 
 
 def _random_start(
@@ -200,7 +195,6 @@ class _MertSearch:
         return _CoordinateWalk(weights, length, scores, metric, random)
 
     def advance(self, walk: _CoordinateWalk) -> None:
-        """Run a round, and note whether it changed nothing."""
         walk.rounds += 1
         walk.done = not self._round(walk) or walk.rounds >= self._settings.rounds
 

@@ -43,21 +43,6 @@ class Paths(NamedTuple):
     parents: Any
 
 
-def best_paths(
-    lattice: Lattice, offsets: Any, target: Any, count: int, *, distinct: bool, factor: int
-) -> Paths:
-    """Return the best paths through a lattice with a goal.
-
-    :param offsets: where the words of each option begin in ``target``.
-    :param distinct: leave out paths with the words of a better one. Words are compared by a 64-bit
-        hash, which confuses two of 10,000 paths with a chance of 1 in 10^11.
-    :param factor: with ``distinct``, examine up to ``factor`` paths for each requested one, like
-        Moses' ``-n-best-factor``.
-    """
-    most = count * factor if distinct else count
-    return Paths(*_search(lattice, offsets, target, count, most, distinct))
-
-
 @KERNEL
 def _walk(lattice: Any, before: Any, arcs: Any, path: int, options: Any, parents: Any) -> int:
     """Write a path from its end to its beginning; return its length."""
@@ -89,7 +74,6 @@ def _walk(lattice: Any, before: Any, arcs: Any, path: int, options: Any, parents
 
 @KERNEL
 def _hash_words(offsets: Any, target: Any, options: Any, length: int) -> Any:
-    """Return a hash of the target words of a path, which is given from its end to its beginning."""
     key = np.uint64(0)
     for index in range(length - 1, -1, -1):
         for word in range(offsets[options[index]], offsets[options[index] + 1]):
@@ -98,9 +82,16 @@ def _hash_words(offsets: Any, target: Any, options: Any, length: int) -> Any:
 
 
 @KERNEL
-def _search(
+def best_paths(
     lattice: Any, offsets: Any, target: Any, count: int, most: int, distinct: bool
-) -> tuple[Any, Any, Any]:
+) -> Paths:
+    """Return the best paths through a lattice with a goal.
+
+    :param offsets: where the words of each option begin in ``target``.
+    :param most: how many paths are examined.
+    :param distinct: leave out paths with the words of a better one. Words are compared by a 64-bit
+        hash, which confuses two of 10,000 paths with a chance of 1 in 10^11.
+    """
     # Loss, insertion order, the path that is left, and the arc at which it is left.
     heap = [(0.0, 0, -1, -1)]
     pushed = 1
@@ -141,4 +132,4 @@ def _search(
             out_options.append(options[index])
             out_parents.append(parents[index])
         begins.append(len(out_options))
-    return np.array(begins), np.array(out_options), np.array(out_parents)
+    return Paths(np.array(begins), np.array(out_options), np.array(out_parents))

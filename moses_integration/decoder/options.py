@@ -60,9 +60,8 @@ class SentenceOptions(NamedTuple):
 class OptionTable:
     """The options of all phrases of some sentences, under one set of weights.
 
-    :param other_language_weight: the total weight of other features that are language models. The
-        search compares hypotheses with different words still to come. The n-gram model estimates
-        what these features will score there, because its scores are similar.
+    :param other_language_weight: the total weight of other features that are language models; the
+        n-gram model estimates what they will score for words still to come.
     :ivar words: the words by id, the language model's first.
     """
 
@@ -130,9 +129,8 @@ class OptionTable:
         lengths = self._offsets[unique + 1] - self._offsets[unique]
         offsets = np.zeros(len(rows) + 1, np.int32)
         np.cumsum(lengths, out=offsets[1:])
-        score, estimate, other = (
-            column[rows] for column in (self._score, self._estimate, self._other_estimate)
-        )
+        score, other = self._score[rows], self._other_estimate[rows]
+        estimates = score + self._estimate[rows] + other
         return SentenceOptions(
             start=starts,
             end=ends,
@@ -142,7 +140,7 @@ class OptionTable:
             score=score,
             other_estimate=other,
             reordering=self._reordering[rows],
-            future=_future(len(tokens), starts, ends, score + estimate + other),
+            future=_future(len(tokens), starts, ends, estimates),
             rows=rows.astype(np.int32),
         )
 

@@ -96,8 +96,7 @@ def _read_reordering(configuration: DecoderConfiguration, pairs: PhrasePairs) ->
     keys = [
         (pairs.sources[row], target) for row, target in zip(sources, pairs.targets, strict=True)
     ]
-    scores = slot.arguments.get("default-scores", "1,1,1,1,1,1")
-    default = [math.log(float(score)) for score in scores.split(",")]
+    default = [math.log(float(score)) for score in slot.arguments["default-scores"].split(",")]
     return read_reordering(slot.arguments["path"], keys, default)
 
 
@@ -111,7 +110,6 @@ def read_phrase_pairs(
 ) -> PhrasePairs:
     """Read the pairs whose source phrase occurs in some sentence.
 
-    :param num_scores: of each pair; moses.ini's ``num-features``.
     :param aligned: whether to compute the affiliations, for which each pair needs an alignment.
     """
     group_of: dict[bytes, int] = {}

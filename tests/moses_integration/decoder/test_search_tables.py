@@ -51,7 +51,7 @@ def test_scores_of_the_end_that_were_not_asked_for_are_not_known() -> None:
 
 def test_the_memo_has_its_scores_when_there_are_more_of_them() -> None:
     memo = make_memo(ROWS)
-    keys = [mix(np.uint64(number)) for number in (5, 6 << 40, 7)]
+    keys = [np.uint64(mix(np.uint64(number))) for number in (5, 6 << 40, 7)]
     for number, key in enumerate(keys):
         slot = -1 - find(memo.keys, key)
         memo.keys[slot, 0], memo.values[slot, 1], memo.keys[slot, 2] = key, number / 2, number
@@ -59,7 +59,7 @@ def test_the_memo_has_its_scores_when_there_are_more_of_them() -> None:
     for number, key in enumerate(keys):
         slot = find(longer.keys, key)
         assert (longer.values[slot, 1], longer.keys[slot, 2]) == (number / 2, number)
-    assert find(longer.keys, mix(np.uint64(8))) < 0
+    assert find(longer.keys, np.uint64(mix(np.uint64(8)))) < 0
 
 
 @pytest.mark.parametrize("table", [make_arcs(ROWS), make_hypotheses(ROWS, 3)])

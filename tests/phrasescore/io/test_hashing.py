@@ -34,13 +34,13 @@ def test_keys_are_found_until_the_table_is_full_and_no_others() -> None:
 def test_a_larger_table_has_the_same_rows() -> None:
     table = make_table(5, 2)
     for number in range(1, 6):
-        slot = -1 - find(table, mix(np.uint64(number)))
-        table[slot] = mix(np.uint64(number)), number
+        slot = -1 - find(table, np.uint64(mix(np.uint64(number))))
+        table[slot] = np.uint64(mix(np.uint64(number))), number
     larger = make_table(100, 2)
     copy_rows(table, larger)
-    numbers = [larger[find(larger, mix(np.uint64(number))), 1] for number in range(1, 6)]
+    numbers = [larger[find(larger, np.uint64(mix(np.uint64(number)))), 1] for number in range(1, 6)]
     assert numbers == [1, 2, 3, 4, 5]
-    assert find(larger, mix(np.uint64(6))) < 0
+    assert find(larger, np.uint64(mix(np.uint64(6)))) < 0
 
 
 def test_words_are_found_by_their_bytes() -> None:
@@ -48,7 +48,7 @@ def test_words_are_found_by_their_bytes() -> None:
     table = number_words(words)
     text = np.frombuffer("la maison été l".encode(), np.uint8)
     spans = [(0, 2), (3, 9), (10, 15), (4, 4), (16, 17)]
-    slots = [find(table, hash_word(text, begin, end)) for begin, end in spans]
+    slots = [find(table, np.uint64(hash_word(text, begin, end))) for begin, end in spans]
     assert [int(table[slot, 1]) for slot in slots[:4]] == [7, 0, 3, 9]
     assert slots[4] < 0
 
