@@ -109,7 +109,6 @@ def _lower_bound(nbest: NbestList) -> _Bound:
 
 
 def _value_texts(features: bytes) -> dict[str, bytes]:
-    """Return the values of each feature in a valid field 3, each after a blank."""
     values: dict[str, bytes] = {}
     name = ""
     for token in filter(None, features.split(b" ")):

@@ -211,7 +211,6 @@ class IniText:
         self._edit(line, edits)
 
     def _edit(self, line: IniLine, edits: list[tuple[int, int, str]]) -> None:
-        """Replace parts of a line: (start, end, new text)."""
         text = self.lines[line.place]
         for start, stop, value in sorted(edits, key=lambda edit: edit[0], reverse=True):
             text = text[:start] + value + text[stop:]
@@ -259,7 +258,6 @@ def with_paths_from(ini: IniText, folder: Path) -> None:
 
 
 def _path_from(folder: Path, path: str) -> str:
-    """Return a path that begins at a folder, as `with_paths_from` writes it."""
     absolute = os.path.abspath(folder / path)
     return os.path.relpath(absolute) if re.search(r"[\s#]", absolute) else absolute
 

@@ -239,7 +239,6 @@ class MosesIni(IniText):
         return shown | {name: numbers for name, numbers in filed if name not in shown}
 
     def _filed_weights(self) -> Weights:
-        """Return the weights of the [weight-file]; none if there is no such section."""
         named = self.weight_file()
         if named is None:
             return {}

@@ -152,7 +152,6 @@ def _matching_lines(path: str, num_fields: int, keys: Any) -> Iterator[tuple[int
 
 
 def _phrase_keys(text: bytes, max_length: int) -> Any:
-    """Return the keys of all phrases of up to ``max_length`` words in the lines of a text."""
     keys = make_table(_count_phrases(np.frombuffer(text, np.uint8), max_length))
     _add_phrases(np.frombuffer(text, np.uint8), max_length, keys)
     return keys

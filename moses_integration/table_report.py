@@ -190,8 +190,6 @@ class _DistinctHashes:
 
 
 class _Scores:
-    """The minimum, maximum and sum of logarithms of each score column."""
-
     def __init__(self) -> None:
         self._fields: list[bytes] = []
         # (minimum, maximum, sum of logarithms) of each block; shape (columns,).

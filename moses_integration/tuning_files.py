@@ -187,7 +187,6 @@ def _parse_header(path: str, kind: str, number: int, raw: bytes) -> _Block:
 
 
 def _parse_labels(path: str, block: _Block) -> tuple[FeatureLabel, ...]:
-    """Return the labels of the dense features, which a header names."""
     names = _WORD.findall(block.rest)
     if len(names) != block.width:
         problem = f"expected the names of {block.width} values in the header, found {len(names)}"

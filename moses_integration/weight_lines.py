@@ -60,7 +60,6 @@ def is_sparse(name: str) -> bool:
 
 
 def _is_head(line: str) -> bool:
-    """Return whether a line is a section head such as ``[weight]``."""
     return line.lstrip(" \t").startswith("[") and _WEIGHTS.fullmatch(line) is None
 
 
@@ -137,7 +136,6 @@ def read_sparse_weights(path: str) -> Weights:
 
 
 def _split_lines(path: str, lines: Iterable[bytes]) -> Iterator[tuple[int, str, WeightLine]]:
-    """Yield number, text and words of each line with weights."""
     for number, raw in enumerate(lines, start=1):
         text = decode(path, number, raw)
         if (line := split_weight_line(text)) is not None:

@@ -192,7 +192,6 @@ def _expect(stats: Any, starts: Any, chances: Any) -> Any:
 
 @_KERNEL
 def _climb(features: Any, stats: Any, starts: Any, chances: Any, derivative: Any) -> Any:
-    """Return the gradient by the weights of derivative @ expected statistics."""
     slopes = np.zeros(features.shape[1])
     for segment in range(len(starts) - 1):
         first, end = starts[segment], starts[segment + 1]

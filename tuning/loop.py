@@ -277,7 +277,6 @@ class TuningLoop:
         self._end(TOO_FAR)
 
     def _passes_trial(self, weights: Weights, step: float) -> bool:
-        """Return whether weights translate some sentences nearly as well as the best weights."""
         best, lists = self.result.best, self._best_lists
         assert best is not None
         assert lists is not None

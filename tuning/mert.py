@@ -51,8 +51,6 @@ _ROWS = 1024
 
 @dataclass(eq=False)
 class _CoordinateWalk:
-    """The state of the search from one start."""
-
     # (features,), length 1; the weights are these times `length`, in units of deviations.
     weights: Vector
     length: float
@@ -248,7 +246,6 @@ _KERNEL = kept_njit()
 
 @_KERNEL
 def _standardise(features: Any, units: Any) -> Any:
-    """Return features / units, transposed."""
     columns = np.empty((len(units), len(features)))
     for begin in range(0, len(features), _ROWS):
         part = features[begin : begin + _ROWS]

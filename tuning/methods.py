@@ -102,21 +102,20 @@ class Optimise:
         all weights), the start is returned, and the notes say why.
 
         :param start: (features,), finite, the largest from 1e-60 to 1e60.
-        :raises PhrasescoreError: for invalid start weights, or an unknown fixed feature.
         """
         start = np.array(start, np.float64)
         constant = pool.constant_features()
         _check_start(pool, start, constant)
         fixed = _fixed_features(pool, settings)
-        notes = _constant_notes(pool, constant)
+        names = " ".join(str(pool.labels[column]) for column in np.flatnonzero(constant))
+        notes = (f"constant in every list, so their weights stay: {names}",) if names else ()
         start_score = pool.score(metric, start)
 
-        def tuned(weights: Vector, score: float, steps: int, more: tuple[str, ...]) -> Tuned:
+        def tuned(weights: Vector, score: float, steps: int, *more: str) -> Tuned:
             return Tuned(weights, score, start_score, self.method, seed, steps, notes + more)
 
-        nothing = _nothing_to_tune(pool, constant, fixed)
-        if nothing:
-            return tuned(start, start_score, 0, (nothing,))
+        if nothing := _nothing_to_tune(pool, constant, fixed):
+            return tuned(start, start_score, 0, nothing)
         varying = ~constant
         small = pool if varying.all() else pool.with_features(varying)
         free = ~fixed[varying]
@@ -124,14 +123,18 @@ class Optimise:
         try:
             found = self.search(problem)
         except StopTuning:  # before the first result
-            return tuned(start, start_score, 0, ("stopped: keeping the start weights",))
+            return tuned(start, start_score, 0, "stopped: keeping the start weights")
         weights = start.copy()
         weights[varying] = _scaled(found.weights, start[varying], free)
         score = pool.score(metric, weights) if np.isfinite(weights).all() else -1.0
         if score > start_score:
-            return tuned(weights, score, found.steps, found.notes)
-        why = _why_start(metric, start_score, score)
-        return tuned(start, start_score, found.steps, (*found.notes, why))
+            return tuned(weights, score, found.steps, *found.notes)
+        why = f"found no weights that raise {metric.name}"
+        if start_score == 0 and score <= 0:
+            why = f"{metric.name} is 0 with all weights tried"
+        return tuned(
+            start, start_score, found.steps, *found.notes, f"{why}: keeping the start weights"
+        )
 
 
 def load_method(name: str) -> Optimise:
@@ -165,13 +168,6 @@ def _fixed_features(pool: Pool, settings: TuneSettings) -> Mask:
     return np.array([label in settings.fixed for label in pool.labels], np.bool_)
 
 
-def _constant_notes(pool: Pool, constant: Mask) -> tuple[str, ...]:
-    names = [str(pool.labels[column]) for column in np.flatnonzero(constant)]
-    if not names:
-        return ()
-    return (f"constant in every list, so their weights stay: {' '.join(names)}",)
-
-
 def _nothing_to_tune(pool: Pool, constant: Mask, fixed: Mask) -> str:
     if pool.num_segments == 1:
         return "only one segment: keeping the start weights"
@@ -187,12 +183,6 @@ def _scaled(weights: Vector, start: Vector, free: Mask) -> Vector:
         return np.where(free, weights, start)
     size = np.abs(weights).sum()
     return weights * (np.abs(start).sum() / size) if size > 0 else np.full_like(start, np.nan)
-
-
-def _why_start(metric: Metric, start_score: float, score: float) -> str:
-    if start_score == 0 and score <= 0:
-        return f"{metric.name} is 0 with all weights tried: keeping the start weights"
-    return f"found no weights that raise {metric.name}: keeping the start weights"
 
 
 class HeldOut(NamedTuple):

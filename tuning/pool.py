@@ -260,16 +260,16 @@ def _constant_columns(features: Any, starts: Any) -> Any:
 def weights_vector(weights: Weights, labels: Sequence[FeatureLabel], where: str = "") -> Vector:
     """Return the weight of each label, 0 if there is none.
 
-    :param where: the source of the weights, for the message.
+    :param where: the source of the weights, for messages.
     """
     sizes: dict[str, int] = {}
     for label in labels:
         sizes[label.name] = max(sizes.get(label.name, 0), label.place + 1)
     for name, size in sizes.items():
-        if name in weights and len(weights[name]) != size:
-            problem = f"expected {size} weights of {name}, as there are values"
-            source = f"{where}: " if where else ""
-            raise PhrasescoreError(f"{source}{problem}, found {len(weights[name])}")
+        found = len(weights.get(name, range(size)))
+        if found != size:
+            problem = f"expected {size} weights of {name}, as there are values, found {found}"
+            raise PhrasescoreError(f"{where}: {problem}" if where else problem)
     return np.array(
         [weights[label.name][label.place] if label.name in weights else 0.0 for label in labels]
     )

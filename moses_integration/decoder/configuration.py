@@ -205,7 +205,6 @@ def _read_slot(ini: MosesIni, feature: IniFeature, weights: IniLine | None) -> F
 
 
 def _parse_weights(feature: IniFeature, line: IniLine | None) -> tuple[float, ...]:
-    """Return the weights of a feature; none if there is no line."""
     # UnknownWordPenalty has the weight 1 by default, as in Moses, which does not tune it.
     if line is None:
         return (1.0,) if feature.kind == UNKNOWN_WORDS else ()

@@ -140,7 +140,6 @@ def read_arpa(path: str) -> NgramModel:
 
 
 def _read_counts(text: _Text) -> list[int]:
-    """Return the number of n-grams of each order from the head of the file."""
     while text.fill() and (not text.peek().strip() or text.peek().startswith(b"#")):
         text.next()
     if not text.fill() or text.peek().rstrip() != b"\\data\\":
@@ -234,7 +233,6 @@ def _is_blank(byte: int) -> bool:
 
 @KERNEL
 def _parse_number(text: Any, start: int, end: int) -> tuple[float, bool]:
-    """Return a decimal number, and whether the text is one."""
     position = start
     negative = position < end and text[position] == 45
     if position < end and (text[position] == 45 or text[position] == 43):

@@ -14,7 +14,6 @@ from moses_integration.decoder.configuration import (
     STATEFUL,
     DecoderConfiguration,
 )
-from moses_integration.decoder.kbest import best_paths
 from moses_integration.decoder.language_model import NgramModel
 from moses_integration.decoder.ngram_table import (
     BEGIN,
@@ -26,7 +25,7 @@ from moses_integration.decoder.ngram_table import (
 )
 from moses_integration.decoder.options import OptionTable, SentenceOptions, make_sentence
 from moses_integration.decoder.search_kernels import NUM_ORIENTATIONS, find_orientation
-from moses_integration.decoder.stack_search import StackSearch
+from moses_integration.decoder.stack_search import StackSearch, best_paths
 from moses_integration.decoder.stateful import (
     DEFAULT_BUFFER_SIZE,
     AlignedWords,
@@ -181,7 +180,6 @@ class StackDecoder:
         return np.concatenate([*map(columns.__getitem__, kinds), stateless, added], axis=1)
 
     def _segments(self, options: SentenceOptions, chosen: Any) -> dict[int, PhraseSegment]:
-        """Return the segment of each distinct option."""
         words = self._table.words
         segments = {}
         for option in np.unique(chosen).tolist():

@@ -111,41 +111,32 @@ class SearchTables(NamedTuple):
 _Table = TypeVar("_Table", Coverages, States, Memo, HypothesisPool, Arcs, Hypotheses)
 
 
-def make_coverages(rows: int, length: int) -> Coverages:
-    """Return an empty table with room for ``rows``, a power of two, as in all of these."""
-    bits = np.zeros((rows, max(1, (length + 63) // 64)), np.uint64)
-    return Coverages(_zero(), bits, np.zeros(rows, np.int32), np.zeros(rows), _slots(rows))
+def make_tables(length: int, width: int, few: int, many: int, pool: int, arcs: int) -> SearchTables:
+    """Return empty tables for a sentence of some length.
+
+    :param width: the largest number of target words in a state.
+    :param few: rows for hypotheses and coverages; ``many``: for states and the memo. These and the
+        rows of the last two are powers of two.
+    """
+    zeros = np.zeros(length + 2, np.int64)
+    bits = np.zeros((few, max(1, (length + 63) // 64)), np.uint64)
+    state_keys = np.full((many, width + 1), EMPTY, np.int32)
+    pool_keys, limits = np.empty((pool, 3), np.int32), np.full(2, -np.inf)
+    return SearchTables(
+        Hypotheses(zeros, np.empty(few), *np.empty((4, few), np.int32)),
+        Coverages(_zero(), bits, np.zeros(few, np.int32), np.zeros(few), _slots(few)),
+        States(_zero(), state_keys, np.full(many, np.nan), _slots(many)),
+        _make_memo(many),
+        HypothesisPool(
+            _zero(), pool_keys, limits, np.empty(pool), *np.empty((3, pool), np.int32), _slots(pool)
+        ),
+        Arcs(_zero(), np.empty(arcs), *np.empty((3, arcs), np.int32)),
+    )
 
 
-def make_states(rows: int, width: int) -> States:
-    """Return an empty table; a state has up to ``width`` target words."""
-    keys = np.full((rows, width + 1), EMPTY, np.int32)
-    return States(_zero(), keys, np.full(rows, np.nan), _slots(rows))
-
-
-def make_memo(rows: int) -> Memo:
-    """Return an empty table."""
+def _make_memo(rows: int) -> Memo:
     keys = make_table(rows, 3)
     return Memo(_zero(), keys, keys.view(np.float64))
-
-
-def make_pool(rows: int) -> HypothesisPool:
-    """Return an empty table."""
-    keys, parent, option, state = np.empty((rows, 3), np.int32), *np.empty((3, rows), np.int32)
-    limits = np.full(2, -np.inf)
-    score = np.empty(rows)
-    return HypothesisPool(_zero(), keys, limits, score, parent, option, state, _slots(rows))
-
-
-def make_arcs(rows: int) -> Arcs:
-    """Return an empty table."""
-    return Arcs(_zero(), np.empty(rows), *np.empty((3, rows), np.int32))
-
-
-def make_hypotheses(rows: int, length: int) -> Hypotheses:
-    """Return an empty table."""
-    stacks = np.zeros(length + 2, np.int64)
-    return Hypotheses(stacks, np.empty(rows), *np.empty((4, rows), np.int32))
 
 
 def grow(table: _Table, rows: int) -> _Table:
@@ -155,7 +146,7 @@ def grow(table: _Table, rows: int) -> _Table:
         return table
     new = 1 << (rows - 1).bit_length()
     if isinstance(table, Memo):
-        memo = make_memo(new)
+        memo = _make_memo(new)
         copy_rows(table.keys, memo.keys)
         return memo._replace(count=table.count)
     fields: dict[str, Any] = table._asdict()

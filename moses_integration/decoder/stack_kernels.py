@@ -40,7 +40,6 @@ class Limits(NamedTuple):
 
 @KERNEL
 def _has_room(tables: Any, limits: Any, extensions: int) -> Any:
-    """Return whether all tables have room for some more extensions."""
     memo, states, pool, arcs = tables.memo, tables.states, tables.pool, tables.arcs
     if memo.count[0] + extensions > memo_room(memo):
         return False
@@ -196,7 +195,6 @@ def prune(pool: Any, arcs: Any, limits: Any) -> None:
 
 @KERNEL
 def _move(pool: Any, row: int, to: int) -> None:
-    """Copy a row of a pool to another one."""
     pool.score[to], pool.parent[to] = pool.score[row], pool.parent[row]
     pool.option[to], pool.state[to] = pool.option[row], pool.state[row]
     pool.keys[to] = pool.keys[row]

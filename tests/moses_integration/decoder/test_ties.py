@@ -3,12 +3,12 @@
 import numpy as np
 
 from moses_integration.decoder.search_kernels import offer
-from moses_integration.decoder.search_tables import make_arcs, make_pool
+from moses_integration.decoder.search_tables import make_tables
 from moses_integration.decoder.stack_kernels import Limits, prune
 
 
 def test_of_two_equal_hypotheses_the_earlier_stays_and_the_other_is_an_arc() -> None:
-    pool, arcs = make_pool(8), make_arcs(8)
+    *_, pool, arcs = make_tables(3, 2, 8, 8, 8, 8)
     assert offer(pool, arcs, True, -1.0, 1, 11, (0, 5, 6), 2) == (0, True)
     assert offer(pool, arcs, True, -1.0, 2, 12, (0, 5, 6), 2) == (0, False)
     assert (pool.count[0], pool.parent[0], pool.option[0]) == (1, 1, 11)
@@ -32,7 +32,7 @@ def test_a_full_stack_keeps_the_best_and_of_equals_the_earlier() -> None:
         (0, -1.0, [1, 2, 3, 4]),
         (6, -0.5, [0, 1, 2, 3, 4, 5]),  # no more than there may be: no beam, as in Moses
     ):
-        pool, arcs = make_pool(8), make_arcs(8)
+        *_, pool, arcs = make_tables(3, 2, 8, 8, 8, 8)
         for place, score in enumerate(scores):
             offer(pool, arcs, True, score, place, 0, (place, 0, 0), 0)
             offer(pool, arcs, True, score - 1, place, 1, (place, 0, 0), 0)
