@@ -19,7 +19,7 @@ from phrasescore.records import HypothesisList
 from phrasescore.report.model_summary import model_report
 from phrasescore.report.sentences import attention_weights
 from phrasescore.settings.compute import Compute
-from phrasescore.training.pair_store import PairStore
+from phrasescore.training.stores import PairStore
 from phrasescore.workflows.fine_tune import fine_tune
 from tests.reference_subwords import COUNTS
 from tests.tiny_arpa import TINY_ARPA
