@@ -240,9 +240,10 @@ class _CoverageTally:
         self._pairs_inside += all_inside
 
     def result(self) -> Coverage:
-        words = (_share(sums[1], sums[0]) for sums in self._words)
-        by_count = (_share(sums[3], sums[2]) for sums in self._words)
-        return Coverage(*words, *by_count, _share(self._pairs_inside, self._pairs))
+        source, target = (_share(sums[1], sums[0]) for sums in self._words)
+        source_by_count, target_by_count = (_share(sums[3], sums[2]) for sums in self._words)
+        pairs = _share(self._pairs_inside, self._pairs)
+        return Coverage(source, target, source_by_count, target_by_count, pairs)
 
 
 def _share(part: float, whole: float) -> float:

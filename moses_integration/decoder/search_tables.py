@@ -122,13 +122,14 @@ def make_tables(length: int, width: int, few: int, many: int, pool: int, arcs: i
     bits = np.zeros((few, max(1, (length + 63) // 64)), np.uint64)
     state_keys = np.full((many, width + 1), EMPTY, np.int32)
     pool_keys, limits = np.empty((pool, 3), np.int32), np.full(2, -np.inf)
+    parent, option, state = np.empty((3, pool), np.int32)
     return SearchTables(
         Hypotheses(zeros, np.empty(few), *np.empty((4, few), np.int32)),
         Coverages(_zero(), bits, np.zeros(few, np.int32), np.zeros(few), _slots(few)),
         States(_zero(), state_keys, np.full(many, np.nan), _slots(many)),
         _make_memo(many),
         HypothesisPool(
-            _zero(), pool_keys, limits, np.empty(pool), *np.empty((3, pool), np.int32), _slots(pool)
+            _zero(), pool_keys, limits, np.empty(pool), parent, option, state, _slots(pool)
         ),
         Arcs(_zero(), np.empty(arcs), *np.empty((3, arcs), np.int32)),
     )

@@ -36,7 +36,7 @@ def test_rows_are_found_when_there_are_more_of_them(table: Any, keys: Any) -> No
 
 
 def test_scores_of_the_end_that_were_not_asked_for_are_not_known() -> None:
-    longer = grow(TABLES.states, ROWS + 1)
+    longer = grow(make_tables(100, 2, ROWS, ROWS, ROWS, ROWS).states, ROWS + 1)
     assert np.isnan(longer.end_score).all()
 
 
