@@ -42,10 +42,10 @@ from phrasescore.workflows.text_checks import KnownWords, UnknownWordCheck, unkn
 
 _logger = logging.getLogger(__name__)
 
+Sentence = tuple[str, ...]
+
 # Sentences queued per worker, enough to keep all busy while one of them takes long.
 _AHEAD = 8
-
-Sentence = tuple[str, ...]
 
 
 class EmbeddedSearch:
@@ -56,7 +56,6 @@ class EmbeddedSearch:
 
     :param ini_path: the moses.ini; its relative paths start at the working folder.
     :param engine: where it runs; None for the engine processes.
-    :raises ConfigError: if this search lacks something that the moses.ini has.
     """
 
     def __init__(
@@ -97,7 +96,6 @@ class EmbeddedSearch:
         :param weights: the weights of the first translation.
         :param closed: descriptors that forked processes close, such as a lock's.
         :param weights_path: the origin of the weights, for messages.
-        :raises DataError: if all translations have the same score under the weights.
         """
         own = {name: weights[name] for name in weights if name in self.ini_features}
         # Report errors before the long work.

@@ -23,7 +23,7 @@ CHUNK = 100
 SIZES = {
     "phrasescore.io.text.BLOCK_SIZE": 4096,
     "phrasescore.workflows.annotate.CHUNK_LINES": CHUNK,
-    "phrasescore.workflows.table_scoring.BLOCK_SIZE": {"cpu": CHUNK},
+    "phrasescore.workflows.scoring.scorer.BLOCK_SIZE": {"cpu": CHUNK},
 }
 PROGRAM = f"""
 import sys
@@ -201,6 +201,7 @@ def test_a_closed_pipe_ends_quietly(model: RandomModel, long_table: Path) -> Non
     assert "Error" not in stderr
 
 
+@pytest.mark.slow
 def test_two_runs_cannot_write_one_file(
     tmp_path: Path, model: RandomModel, long_table: Path
 ) -> None:

@@ -71,7 +71,7 @@ def test_tables_and_networks_are_loaded_once(
 
     monkeypatch.setattr("moses_integration.decoder.phrase_tables.read_phrase_pairs", count)
     monkeypatch.setattr("phrasescore.models.checkpoint.load_checkpoint", load)
-    monkeypatch.setattr("phrasescore.workflows.list_rescorer.load_checkpoint", load)
+    monkeypatch.setattr("phrasescore.models.checkpoint.load_checkpoint", load)
     RandomCslm(["the", "house", "home"], order=3, path=embedded / "cslm")
     model = RandomModel(embedded / "model", ["la", "maison"], ["the", "home"])
     flags = "--feature cslm --model cslm --processes 1 --stack 30"
@@ -86,6 +86,7 @@ def test_tables_and_networks_are_loaded_once(
     assert both.lists.keys() - both.search.keys() == {"RNN0"}
 
 
+@pytest.mark.slow
 def test_several_processes_find_the_same(embedded: Path) -> None:
     RandomCslm(["the", "house", "home"], order=3, path=embedded / "cslm")
     # So many that steps are tried on some of them.
