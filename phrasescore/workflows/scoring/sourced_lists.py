@@ -67,8 +67,8 @@ class SourcedList:
 
         :raises DataError: at a hypothesis that is not UTF-8, or lacks a word alignment.
         """
-        nbest, firsts = self.nbest, self.numbering[0].tolist()
-        hypotheses = [nbest.text(index) for index in firsts]
+        nbest, firsts = self.nbest, self.numbering[0]
+        hypotheses = nbest.texts(firsts)
         affiliations = None
         if self.aligned:
             affiliations = [
@@ -79,7 +79,7 @@ class SourcedList:
                     nbest.path,
                     nbest.first_line + index,
                 )
-                for index in firsts
+                for index in firsts.tolist()
             ]
         return PhraseBlock.of_source(self.source, hypotheses, affiliations)
 
