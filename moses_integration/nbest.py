@@ -12,7 +12,7 @@ of a sentence stand together, and ids rise. A line is valid if Moses' own tuning
   ``Name0=v`` of Joshua and cdec, in one token, and ``name: v v`` of Moses before 2013, where a
   repeated name adds values to the first ones.
 * Fields after the total (phrase segmentation, word alignment) are read only by
-  :mod:`moses_integration.affiliation`.
+  :mod:`moses_integration.alignments`.
 * Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without a warning. They are refused here, and
   so are numbers that overflow the float32 values of Moses.
 

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from moses_integration.affiliation import affiliate_hypothesis, has_links
+from moses_integration.alignments import affiliate_hypothesis, has_links
 from moses_integration.nbest import Ids, NbestList, read_nbest
 from phrasescore.errors import DataError
 from phrasescore.io.text import MARKUP, decode, read_lines, split_words

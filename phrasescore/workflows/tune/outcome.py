@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import write_weights
+from moses_integration.weight_lines import write_weights
 from phrasescore.arguments import StrPath
 from phrasescore.errors import show_controls
 from phrasescore.io.output import check_files, check_output, open_output, optional_path
