@@ -13,6 +13,7 @@ from typing import Any, get_args, get_type_hints
 import phrasescore
 from phrasescore.arguments import flag
 from phrasescore.features import ColumnSpec
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.search_settings import SearchSettings
 
 # The verbs of functions with other names, and the options that are always given.
@@ -124,6 +125,11 @@ def given(**arguments: Any) -> dict[str, Any]:
         for name, value in arguments.items()
         if value is not None and value is not False and value != ()
     }
+
+
+def compute_of(threads: int | None) -> Compute | None:
+    """Return the settings of an engine with this number of threads; None for its own."""
+    return None if threads is None else Compute(threads=threads)
 
 
 def option_words(option: str, value: Any) -> Iterator[str]:

@@ -10,12 +10,12 @@ from pathlib import Path
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import write_weights
 from phrasescore.report.tuning import read_tune_report
-from phrasescore.workflows.experiment.calls import Call, given, limit_words
+from phrasescore.settings.scoring import Rescoring
+from phrasescore.workflows.experiment.calls import Call, compute_of, given, limit_words
 from phrasescore.workflows.experiment.checks import check_inputs
 from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet
 from phrasescore.workflows.experiment.preparation import Preparation
-from phrasescore.workflows.experiment.runs import Run
-from phrasescore.workflows.experiment.start_weights import TunedRow, start_weights
+from phrasescore.workflows.experiment.runs import Run, TunedRow, start_weights
 from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.experiment.systems import System
 from phrasescore.workflows.search_settings import SearchSettings, moses_limits
@@ -215,8 +215,8 @@ class _Planner:
             nbest=lists,
             source=text.source,
             columns=self._made.columns(names),
-            **self._made.cslm(names),
-            threads=threads,
+            settings=Rescoring(**scoring) if (scoring := self._made.cslm(names)) else None,
+            compute=compute_of(threads),
             output=rescored,
         )
         yield Step(

@@ -9,10 +9,9 @@ from moses_integration.moses_ini import MosesIni
 from phrasescore.errors import ConfigError
 from phrasescore.features import ColumnKind, ColumnSpec, column_name
 from phrasescore.io.resumable import work_files
-from phrasescore.workflows.experiment.calls import Call, given
+from phrasescore.workflows.experiment.calls import Call, compute_of, given
 from phrasescore.workflows.experiment.config import Experiment
-from phrasescore.workflows.experiment.runs import Run
-from phrasescore.workflows.experiment.start_weights import Layout, network_names
+from phrasescore.workflows.experiment.runs import Layout, Run, network_names
 from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.experiment.systems import (
     FILE_FEATURES,
@@ -148,7 +147,7 @@ class Preparation:
     ) -> Step:
         output = self.model_folder(model.name)
         threads = model.threads or self._engine.threads
-        more = given(**model.limits, settings=model.settings, threads=threads)
+        more = given(**model.limits, settings=model.settings, compute=compute_of(threads))
         call = Call(function, {**arguments, **more})
         work = output.with_name(f"{output.name}.work")
         return Step(f"train {model.name}", call, read, (output,), (work,), cores=threads)
@@ -165,7 +164,7 @@ class Preparation:
                 output=table,
                 moses_ini=self._base,
                 moses_ini_out=ini,
-                threads=threads,
+                compute=compute_of(threads),
             )
             yield Step(
                 f"annotate {'+'.join(names)}",

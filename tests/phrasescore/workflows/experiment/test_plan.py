@@ -156,8 +156,8 @@ def test_a_network_is_trained_on_with_the_weights_of_an_earlier_row(folder: Path
     out = folder / "out"
     weights = out / "systems" / "+RNN" / "seed1" / "weights"
     assert steps["train column"].call.shown() == (
-        f"phrasescore train encoder-decoder -o {out}/models/column --objective xbleu "
-        f"--from {out}/models/rnn --lists {folder}/lists --source {folder}/train.en "
+        f"phrasescore train encoder-decoder --objective xbleu --from {out}/models/rnn "
+        f"-o {out}/models/column --lists {folder}/lists --source {folder}/train.en "
         f"--references {folder}/train.fr --weights {weights} --feature TM0_2 --minutes 3"
     )
     assert {out / "models" / "rnn", folder / "lists", weights} <= set(steps["train column"].inputs)
