@@ -4,6 +4,9 @@ import math
 import re
 from collections.abc import Collection, Iterable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.io.text import NUMBER, decode, shorten
 
@@ -51,6 +54,15 @@ def format_features(features: Iterable[tuple[str, float]], style: bytes = b"= ")
     return b"".join(
         b" %s%s%s" % (name.encode(), style, format_value(value)) for name, value in features
     )
+
+
+def format_rows(names: Sequence[str], rows: NDArray[np.float64], style: bytes) -> list[bytes]:
+    """Return `format_features` of each row of values, (rows, names), in one operation."""
+    for value in rows[~np.isfinite(rows)][:1].tolist():
+        format_value(value)
+    template = b"".join(b" %s%s%%.7g" % (name.encode(), style) for name in names) + b"\n"
+    values = (rows + 0.0).ravel().tolist()  # -0.0 + 0.0 is 0.0
+    return (template * len(rows) % tuple(values)).split(b"\n")[:-1]
 
 
 def format_hypothesis(

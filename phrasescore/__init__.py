@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from phrasescore.workflows.list_features import FeatureList as FeatureList
     from phrasescore.workflows.list_features import ListedName as ListedName
     from phrasescore.workflows.list_features import list_features as list_features
-    from phrasescore.workflows.list_rescorer import RescoreSummary as RescoreSummary
     from phrasescore.workflows.load_model import ScoringModel as ScoringModel
     from phrasescore.workflows.load_model import load_model as load_model
     from phrasescore.workflows.perplexity import PerplexitySummary as PerplexitySummary
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
     from phrasescore.workflows.report import make_report as make_report
     from phrasescore.workflows.rerank import RerankSummary as RerankSummary
     from phrasescore.workflows.rerank import rerank as rerank
+    from phrasescore.workflows.rescore import RescoreSummary as RescoreSummary
     from phrasescore.workflows.rescore import rescore as rescore
     from phrasescore.workflows.score import ScoreSummary as ScoreSummary
     from phrasescore.workflows.score import score as score
@@ -114,8 +114,7 @@ _NAMES = {
     "workflows.perplexity": ("PerplexitySummary", "TextPerplexities", "perplexity"),
     "workflows.report": ("ReportSummary", "make_report"),
     "workflows.rerank": ("RerankSummary", "rerank"),
-    "workflows.list_rescorer": ("RescoreSummary",),
-    "workflows.rescore": ("rescore",),
+    "workflows.rescore": ("RescoreSummary", "rescore"),
     "workflows.score": ("ScoreSummary", "score"),
     "workflows.search_settings": ("SearchSettings",),
     "workflows.segment": ("SegmentSummary", "segment"),
