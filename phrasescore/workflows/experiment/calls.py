@@ -55,6 +55,16 @@ class Call:
     function: str
     arguments: Mapping[str, Any]
 
+    @classmethod
+    def of(cls, function: str, **arguments: Any) -> "Call":
+        """Return a call without the arguments that are None, False or empty."""
+        given = {
+            name: value
+            for name, value in arguments.items()
+            if value is not None and value is not False and value != ()
+        }
+        return cls(function, given)
+
     @property
     def verb(self) -> str:
         """The verb of the command that does the same."""
@@ -116,15 +126,6 @@ class Call:
         else:
             usual = "-o" if name == "output" else flag(name)
             yield from option_words(_OPTIONS.get(self.function, {}).get(name, usual), value)
-
-
-def given(**arguments: Any) -> dict[str, Any]:
-    """Return the arguments of a call, without those that are None, False or empty."""
-    return {
-        name: value
-        for name, value in arguments.items()
-        if value is not None and value is not False and value != ()
-    }
 
 
 def compute_of(threads: int | None) -> Compute | None:

@@ -11,7 +11,7 @@ from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import write_weights
 from phrasescore.report.tuning import read_tune_report
 from phrasescore.settings.scoring import Rescoring
-from phrasescore.workflows.experiment.calls import Call, compute_of, given, limit_words
+from phrasescore.workflows.experiment.calls import Call, compute_of, limit_words
 from phrasescore.workflows.experiment.checks import check_inputs
 from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet
 from phrasescore.workflows.experiment.preparation import Preparation
@@ -153,7 +153,8 @@ class _Planner:
         engine, dev, own = self._engine, self._wanted.data.dev, run.system
         start, work = run.folder / "start", run.folder / "tuning"
         names, search = self._made.in_lists(run.system), self._search(run)
-        arguments = given(
+        call = Call.of(
+            "tune_with_decoder",
             decoder=self._decoder(search),
             moses_ini=run.ini,
             source=dev.source,
@@ -178,7 +179,7 @@ class _Planner:
         inputs = (*self._decode_inputs(run), dev.source, *dev.references)
         return Step(
             _step_name("tune", "", run),
-            Call("tune_with_decoder", arguments),
+            call,
             (*inputs, *self._made.inputs(names), *before),
             (run.weights, run.report, run.output(dev)),
             (work,),
@@ -190,7 +191,8 @@ class _Planner:
         engine, search = self._engine, self._search(run)
         size = run.system.nbest_size or engine.nbest_size
         is_moses = engine.decoder == "moses"
-        arguments = given(
+        call = Call.of(
+            "decode",
             source=text.source,
             config=run.ini,
             decoder="moses" if is_moses else None,
@@ -204,30 +206,31 @@ class _Planner:
         inputs = (*self._decode_inputs(run), text.source, run.weights)
         outputs = (output,) if nbest is None else (output, nbest)
         name = _step_name("decode", text.name, run)
-        return Step(name, Call("decode", arguments), inputs, outputs, cores=self._cores(search))
+        return Step(name, call, inputs, outputs, cores=self._cores(search))
 
     def _decode_and_rerank(self, run: Run, text: TextSet) -> Iterator[Step]:
         """Yield the steps of a row whose networks score n-best lists."""
         lists, rescored = (run.folder / f"{text.name}.{end}" for end in ("nbest.gz", "rescored.gz"))
         yield self._decode(run, text, run.folder / f"{text.name}.decoded", lists)
         names, threads = self._made.in_lists(run.system), self._engine.threads
-        arguments = given(
+        call = Call.of(
+            "rescore",
             nbest=lists,
             source=text.source,
             columns=self._made.columns(names),
-            settings=Rescoring(**scoring) if (scoring := self._made.cslm(names)) else None,
+            settings=Rescoring(**self._made.cslm(names)),
             compute=compute_of(threads),
             output=rescored,
         )
         yield Step(
             _step_name("rescore", text.name, run),
-            Call("rescore", arguments),
+            call,
             (lists, text.source, *self._made.inputs(names)),
             (rescored,),
             cores=threads,
         )
         output = run.output(text)
-        call = Call("rerank", given(nbest=rescored, weights=run.weights, output=output))
+        call = Call.of("rerank", nbest=rescored, weights=run.weights, output=output)
         inputs = (rescored, run.weights)
         yield Step(_step_name("rerank", text.name, run), call, inputs, (output,), cores=1)
 

@@ -9,7 +9,7 @@ from moses_integration.moses_ini import MosesIni
 from phrasescore.errors import ConfigError
 from phrasescore.features import ColumnKind, ColumnSpec, column_name
 from phrasescore.io.resumable import work_files
-from phrasescore.workflows.experiment.calls import Call, compute_of, given
+from phrasescore.workflows.experiment.calls import Call, compute_of
 from phrasescore.workflows.experiment.config import Experiment
 from phrasescore.workflows.experiment.runs import Layout, Run, network_names
 from phrasescore.workflows.experiment.steps import Step
@@ -71,7 +71,7 @@ class Preparation:
         """Return how the language models of a row score: with which n-gram model, without log Z."""
         models = [self._wanted.models[name] for name in names if name in self._wanted.models]
         backoff = next((str(model.backoff_lm) for model in models if model.backoff_lm), None)
-        return given(backoff_lm=backoff, unnormalized=any(each.unnormalized for each in models))
+        return {"backoff_lm": backoff, "unnormalized": any(each.unnormalized for each in models)}
 
     def inputs(self, names: tuple[str, ...]) -> tuple[Path, ...]:
         """Return the files and folders that networks and other features depend on."""
@@ -97,7 +97,8 @@ class Preparation:
         elif model.network.is_aligned:
             problem = f"is missing: expected the alignment that {model.name} is trained on"
             raise ConfigError(self._wanted.path, "[data] alignments", problem)
-        more = given(
+        call = Call.of(
+            "train",
             kind=model.kind,
             inputs=inputs,
             output=self.model_folder(model.name),
@@ -105,8 +106,9 @@ class Preparation:
             preset=model.preset,
             reverse=model.reverse,
             right_to_left=model.right_to_left,
+            **self._limits(model),
         )
-        return self._training("train", model, more, read)
+        return self._training(model, call, read)
 
     def trained_on(self, system: System) -> dict[str, XbleuPlan]:
         """Return the networks of a row that are trained on from others, by name."""
@@ -120,7 +122,8 @@ class Preparation:
             start = self.model_folder(xbleu.model)
             run = next(run for run in runs if run.system.name == xbleu.row)
             model = self._wanted.models[name]
-            more = given(
+            call = Call.of(
+                "fine_tune",
                 kind=model.kind,
                 model=start,
                 output=self.model_folder(name),
@@ -130,10 +133,11 @@ class Preparation:
                 alignments=xbleu.alignments,
                 weights=run.weights,
                 feature=self._feature_of(xbleu, run.system),
+                **self._limits(model),
             )
             aligned = () if xbleu.alignments is None else (xbleu.alignments,)
             files = (*xbleu.lists, xbleu.source, *xbleu.references, *aligned)
-            yield self._training("fine_tune", model, more, (start, *files, run.weights))
+            yield self._training(model, call, (start, *files, run.weights))
 
     def _feature_of(self, xbleu: XbleuPlan, system: System) -> str:
         """Return the name that a network has among a row's weights."""
@@ -142,15 +146,17 @@ class Preparation:
             return f"{layout.table}_{layout.num_scores + layout.columns.index(xbleu.model)}"
         return layout.extra[xbleu.model]
 
-    def _training(
-        self, function: str, model: ModelPlan, arguments: dict[str, Any], read: tuple[Path, ...]
-    ) -> Step:
+    def _threads(self, model: ModelPlan) -> int | None:
+        return model.threads or self._engine.threads
+
+    def _limits(self, model: ModelPlan) -> dict[str, Any]:
+        compute = compute_of(self._threads(model))
+        return {**model.limits, "settings": model.settings, "compute": compute}
+
+    def _training(self, model: ModelPlan, call: Call, read: tuple[Path, ...]) -> Step:
         output = self.model_folder(model.name)
-        threads = model.threads or self._engine.threads
-        more = given(**model.limits, settings=model.settings, compute=compute_of(threads))
-        call = Call(function, {**arguments, **more})
-        work = output.with_name(f"{output.name}.work")
-        return Step(f"train {model.name}", call, read, (output,), (work,), cores=threads)
+        work, cores = output.with_name(f"{output.name}.work"), self._threads(model)
+        return Step(f"train {model.name}", call, read, (output,), (work,), cores=cores)
 
     def prepare(self, system: System) -> Iterator[Step]:
         """Yield the steps that make a row's table, and the networks of Moses' own search."""
@@ -158,7 +164,8 @@ class Preparation:
         if names:
             table, ini = self._table_of(names), self._tables_ini(names)
             threads = self._engine.threads
-            arguments = given(
+            call = Call.of(
+                "annotate",
                 table=self._table,
                 columns=self.columns(names),
                 output=table,
@@ -168,7 +175,7 @@ class Preparation:
             )
             yield Step(
                 f"annotate {'+'.join(names)}",
-                Call("annotate", arguments),
+                call,
                 (self._table, self._base, *self.inputs(names)),
                 (table, ini),
                 tuple(map(Path, work_files(str(table)))),
@@ -176,14 +183,14 @@ class Preparation:
             )
         for name, outputs in self._exports(system).items():
             model, (network, *_, new_ini) = self.model_folder(name), outputs
-            arguments = given(
+            call = Call.of(
+                "export",
                 model=model,
                 model_format="nplm",
                 output=network,
                 moses_ini=ini,
                 moses_ini_out=new_ini,
             )
-            call = Call("export", arguments)
             yield Step(f"export {new_ini.parent.name}", call, (model, ini), outputs, cores=1)
             ini = new_ini
 

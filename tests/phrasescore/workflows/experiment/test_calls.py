@@ -1,5 +1,6 @@
 """The work of a step as a value: it survives JSON, and its command does the same."""
 
+import functools
 import importlib
 import inspect
 from pathlib import Path
@@ -75,6 +76,7 @@ def test_the_command_of_a_step_calls_the_same_function_with_the_same_arguments(
         module = importlib.import_module(function.__module__)
         signature = inspect.signature(function)
 
+        @functools.wraps(function)
         def record(*values: Any, **more: Any) -> None:
             raise Called(signature.bind(*values, **more).arguments)  # noqa: B023
 

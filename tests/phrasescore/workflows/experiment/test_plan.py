@@ -208,7 +208,7 @@ def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder:
     tune, rescore = steps["tune +lm seed 1"], steps["rescore news +lm seed 1"]
     model = folder / "out" / "models" / "lstm"
     assert (
-        f"--rescore-lm {lm} --rescore-lexicon {lexicon} --rescore {model} "
+        f"--rescore {model} --rescore-lm {lm} --rescore-lexicon {lexicon} "
         "--rescore-feature length_ratio --translations"
     ) in tune.call.shown()
     assert (
