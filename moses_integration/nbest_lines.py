@@ -95,6 +95,7 @@ def format_hypothesis(
 
 
 def too_few_fields(path: str, number: int, raw: bytes) -> DataError:
+    """Return the error of a line with fewer than four fields, with the cure where it is known."""
     fields = raw.count(b"|||") + 1
     found = f"found {fields}: {shorten(raw)}" if raw.strip() else "found an empty line"
     problem = f"expected at least 4 fields separated by '|||', {found}"
@@ -107,6 +108,7 @@ def too_few_fields(path: str, number: int, raw: bytes) -> DataError:
 
 
 def parse_id(path: str, number: int, field: bytes) -> int:
+    """Return field 1, the 0-based number of the sentence."""
     text = field.strip(b" ")
     if not text.isdigit() or len(text) > 18:
         raise DataError(path, number, f"expected a sentence number, found {shorten(text)}")
