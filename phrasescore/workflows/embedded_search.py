@@ -94,9 +94,7 @@ class EmbeddedSearch:
         """Start the workers, which read the tables and the language model. Start no threads before.
 
         :param sentences: everything that will be translated; the tables are read for it.
-        :param weights: the weights of the first translation.
         :param closed: descriptors that forked processes close, such as a lock's.
-        :param weights_path: the origin of the weights, for messages.
         :raises DataError: if all translations have the same score under the weights.
         """
         own = {name: weights[name] for name in weights if name in self.ini_features}
