@@ -12,7 +12,7 @@ of a sentence stand together, and ids rise. A line is valid if Moses' own tuning
   ``Name0=v`` of Joshua and cdec, in one token, and ``name: v v`` of Moses before 2013, where a
   repeated name adds values to the first ones.
 * Fields after the total (phrase segmentation, word alignment) are read only by
-  :mod:`moses_integration.affiliation`.
+  :mod:`moses_integration.alignments`.
 * Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without a warning. They are refused here, and
   so are numbers that overflow the float32 values of Moses.
 
@@ -118,25 +118,34 @@ class NbestList:
         begin, end = self.fields[index].tolist()
         return self.data[begin:end]
 
-    def text(self, index: int) -> bytes:
-        """Return a hypothesis (0-based index): valid UTF-8, with single spaces between words."""
-        field = self.hypothesis(index).strip(b" ")
-        if not field.isascii():
-            try:
-                field.decode()
-            except UnicodeDecodeError:
+    def texts(self, indices: Ids) -> list[bytes]:
+        """Return some hypotheses as valid UTF-8, with single spaces between words.
+
+        :param indices: 0-based numbers of lines.
+        """
+        data = self.data
+        texts = [data[begin:end].strip(b" ") for begin, end in self.fields[indices].tolist()]
+        joined = b" ".join(texts)
+        try:
+            joined.decode()
+        except UnicodeDecodeError:
+            for index in indices.tolist():
                 decode(self.path, self.first_line + index, self.raws[index])
-        return b" ".join(filter(None, field.split(b" "))) if b"  " in field else field
+            raise
+        if b"  " in joined:
+            texts = [b" ".join(filter(None, text.split(b" "))) for text in texts]
+        return texts
 
     def words(self, index: int) -> tuple[str, ...]:
         """Return the words of a hypothesis (0-based index)."""
-        text = self.text(index)
+        (text,) = self.texts(np.array([index]))
         return tuple(text.decode().split(" ")) if text else ()
 
     def distinct(self) -> dict[bytes, tuple[str, ...]]:
         """Return the words of each distinct hypothesis by its field, in order of appearance."""
-        firsts = self.numbering[0].tolist()
-        return {self.hypothesis(index): self.words(index) for index in firsts}
+        firsts = self.numbering[0]
+        words = [tuple(filter(None, text.decode().split(" "))) for text in self.texts(firsts)]
+        return dict(zip(map(self.hypothesis, firsts.tolist()), words, strict=True))
 
     def lines(self, first: int, after: int) -> "NbestList":
         """Return the lines ``first`` to before ``after``, counted from 0."""

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import phrasescore
-from moses_integration.weights import load_weights
+from moses_integration.moses_ini import load_weights
 from phrasescore.cli import main
 from phrasescore.errors import ArgumentError, PluginError
 from phrasescore.models.batches import batch_pairs

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import load_weights
+from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.features import network_name
 from phrasescore.records import WeightPair, Weights
 from phrasescore.report.tuning import TuneReport

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import phrasescore
+from moses_integration.moses_ini import load_weights
 from moses_integration.nbest import read_nbest
-from moses_integration.weights import load_weights
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
