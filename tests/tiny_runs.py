@@ -1,15 +1,12 @@
 """Training runs of a tiny network on a tiny table, which tests start, kill and resume."""
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from phrasescore.records import PhrasePair
 from phrasescore.settings.config import Config
-from phrasescore.settings.declaration import Settings
 from phrasescore.training.likelihood import PairRun
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.pair_store_writer import CountedPair
@@ -74,15 +71,3 @@ def kill_after(update: int) -> Callable[[TrainingProgress], None]:
             raise KilledError
 
     return report
-
-
-def grouped(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keyword arguments of a function, with options in the settings that have them."""
-    arguments = dict(options)
-    for parameter in inspect.signature(function).parameters.values():
-        settings = parameter.default
-        if isinstance(settings, Settings):
-            own = {name: arguments.pop(name) for name in options if hasattr(settings, name)}
-            if own:
-                arguments[parameter.name] = type(settings)(**{**vars(settings), **own})
-    return arguments

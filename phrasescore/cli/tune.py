@@ -32,7 +32,7 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
 
 def _parse_metrics(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> dict[str, float]:
+) -> dict[str, float] | None:
     found: dict[str, float] = {}
     for value in values:
         name, separator, share = value.partition("=")
@@ -47,7 +47,7 @@ def _parse_metrics(
                 param,
             )
         found[name] = weight
-    return found
+    return found or None
 
 
 @click.command(cls=Verb)
@@ -69,7 +69,7 @@ def _parse_metrics(
     "--ifile", "Start weights as mert has them (init.opt): numbers in the order of --features."
 )
 @from_settings.of(
-    TuningMethod, metrics={"multiple": True, "default": ("bleu",), "callback": _parse_metrics}
+    TuningMethod, metrics={"multiple": True, "callback": _parse_metrics, "show_default": METRICS[0]}
 )
 @from_settings.of(ListTuning, without=names_of(TuningMethod))
 @from_settings.of(RoundTuning, without=names_of(TuningMethod))

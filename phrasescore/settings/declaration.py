@@ -13,7 +13,7 @@ its description; values are checked when an object is made::
 import dataclasses
 import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
@@ -187,3 +187,20 @@ def _declared(field: "dataclasses.Field[Any]", hint: Any, heading: str) -> Setti
         heading=extra.get("heading", heading),
         extra=extra,
     )
+
+
+def settings_parameters(function: Callable[..., Any]) -> dict[str, Settings]:
+    """Return the parameters of a function that are settings, with their defaults."""
+    parameters = inspect.signature(function).parameters.values()
+    return {each.name: each.default for each in parameters if isinstance(each.default, Settings)}
+
+
+def grouped(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return keyword arguments of a function: options by name are put into their settings."""
+    arguments = dict(options)
+    for parameter, default in settings_parameters(function).items():
+        names = [each.name for each in settings_of(type(default)) if each.name in arguments]
+        if names:
+            own = {name: arguments.pop(name) for name in names}
+            arguments[parameter] = type(default)(**{**vars(default), **own})
+    return arguments

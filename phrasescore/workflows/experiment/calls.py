@@ -14,6 +14,7 @@ import phrasescore
 from phrasescore.arguments import flag
 from phrasescore.features import ColumnSpec
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.declaration import grouped, settings_of, settings_parameters
 from phrasescore.workflows.search_settings import SearchSettings
 
 # The verbs of functions with other names, and the options that are always given.
@@ -33,14 +34,12 @@ _POSITIONAL = {
 }
 # Options with other names than the parameters.
 _OPTIONS = {
-    "train": {"settings": "--set"},
-    "fine_tune": {"model": "--from", "settings": "--set"},
+    "fine_tune": {"model": "--from"},
     "export": {"model_format": "--format"},
     "tune_with_decoder": {
         "start": "--weights",
         "folder": "--working-dir",
         "moses_ini": "--config",
-        "report_format": "--format",
     },
 }
 
@@ -49,7 +48,8 @@ _OPTIONS = {
 class Call:
     """A function of `phrasescore`, by name, and its arguments.
 
-    Arguments are numbers, strings, paths, sequences of these, and dataclasses.
+    Arguments are numbers, strings, paths, sequences of these, and dataclasses. A field of the
+    function's settings may be an argument of its own.
     """
 
     function: str
@@ -79,7 +79,9 @@ class Call:
         """Return the value that :meth:`to_json` wrote."""
         function, arguments = json.loads(text)
         hints = get_type_hints(getattr(phrasescore, function))
-        return cls(function, {name: _typed(each, hints[name]) for name, each in arguments.items()})
+        return cls(
+            function, {name: _typed(each, hints.get(name)) for name, each in arguments.items()}
+        )
 
     def run(self, **more: Any) -> object:
         """Call the function.
@@ -89,7 +91,7 @@ class Call:
         function = getattr(phrasescore, self.function)
         known = get_type_hints(function)
         further = {name: value for name, value in more.items() if name in known}
-        return function(**self.arguments, **further)
+        return function(**grouped(function, self.arguments), **further)
 
     def resumed(self) -> "Call":
         """Return the call that resumes a run that was stopped."""
@@ -113,7 +115,8 @@ class Call:
         if name == "columns":
             yield from column_words(value, "--rescore" if self.verb == "tune" else "")
         elif name == "nbest":
-            yield from ("--nbest", *map(str, value))
+            path, size, is_distinct, *_ = value
+            yield from ("--nbest", str(path), str(size), *(["--distinct"] if is_distinct else []))
         elif name == "decoder" and isinstance(value, SearchSettings):
             yield from ("--decoder", "embedded")
             if words := list(search_words(value)):
@@ -124,8 +127,16 @@ class Call:
             for key, each in _changed(value).items():
                 yield from option_words(flag(key), each)
         else:
-            usual = "-o" if name == "output" else flag(name)
+            usual = "-o" if name == "output" else self._flag(name)
             yield from option_words(_OPTIONS.get(self.function, {}).get(name, usual), value)
+
+    def _flag(self, name: str) -> str:
+        """Return the option of an argument, or of a field of settings."""
+        for default in settings_parameters(getattr(phrasescore, self.function)).values():
+            for setting in settings_of(type(default)):
+                if setting.name == name:
+                    return setting.flag
+        return flag(name)
 
 
 def compute_of(threads: int | None) -> Compute | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from moses_integration.decoder.moses import NbestRequest
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weight_lines import write_weights
 from phrasescore.report.tuning import read_tune_report
@@ -199,8 +200,7 @@ class _Planner:
             moses_bin=engine.moses_bin if is_moses else None,
             search=search,
             weights=run.weights,
-            nbest=None if nbest is None else (nbest, size),
-            distinct=nbest is not None,
+            nbest=None if nbest is None else NbestRequest(str(nbest), size, distinct=True),
             output=output,
         )
         inputs = (*self._decode_inputs(run), text.source, run.weights)

@@ -151,7 +151,7 @@ class Preparation:
 
     def _limits(self, model: ModelPlan) -> dict[str, Any]:
         compute = compute_of(self._threads(model))
-        return {**model.limits, "settings": model.settings, "compute": compute}
+        return {**model.limits, "changes": model.settings, "compute": compute}
 
     def _training(self, model: ModelPlan, call: Call, read: tuple[Path, ...]) -> Step:
         output = self.model_folder(model.name)

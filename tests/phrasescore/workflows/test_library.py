@@ -13,8 +13,9 @@ from phrasescore.arguments import flag
 from phrasescore.errors import ArgumentError
 from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.declaration import grouped
 from tests.doubles import RandomCslm, RandomModel
-from tests.tiny_runs import grouped, write_table
+from tests.tiny_runs import write_table
 
 # Calls that are right but for the arguments in question; the files are not there.
 CALLS: dict[str, tuple[Any, ...]] = {

@@ -12,9 +12,10 @@ from phrasescore.errors import ArgumentError, ConfigError, PhrasescoreError
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.declaration import grouped
 from phrasescore.settings.training import NewNetwork
 from tests.log import warnings
-from tests.tiny_runs import grouped, write_table
+from tests.tiny_runs import write_table
 
 CPU = Compute(device="cpu", threads=1)
 

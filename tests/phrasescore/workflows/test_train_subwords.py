@@ -18,13 +18,14 @@ from phrasescore.records import HypothesisList
 from phrasescore.report.model_summary import model_report
 from phrasescore.report.sentences import attention_weights
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.declaration import grouped
 from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists
 from phrasescore.training.stores import PairStore
 from phrasescore.workflows.fine_tune import fine_tune
 from tests.reference_subwords import COUNTS
 from tests.sentence_scores import SentenceScores
 from tests.tiny_arpa import TINY_ARPA
-from tests.tiny_runs import grouped, write_table
+from tests.tiny_runs import write_table
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

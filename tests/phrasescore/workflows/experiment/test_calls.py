@@ -12,6 +12,7 @@ from click.testing import CliRunner
 import phrasescore
 from phrasescore.cli import main
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.declaration import Settings, grouped
 from phrasescore.workflows.experiment.calls import Call
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.plan import build_plan
@@ -58,6 +59,8 @@ def steps_of(folder: Path, engine: str) -> tuple[Step, ...]:
 def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
+    if isinstance(value, Settings):
+        return {name: plain(each) for name, each in vars(value).items()}
     return str(value) if isinstance(value, Path) else value
 
 
@@ -87,8 +90,9 @@ def test_the_command_of_a_step_calls_the_same_function_with_the_same_arguments(
             )
         (arguments,) = called.value.args
         again = Call.from_json(call.to_json())
-        for name, value in call.arguments.items():
-            assert plain(arguments[name]) == plain(again.arguments[name]) == plain(value), name
+        typed = grouped(function, again.arguments)
+        for name, value in grouped(function, call.arguments).items():
+            assert plain(arguments[name]) == plain(typed[name]) == plain(value), name
         seen.add(call.function)
     wanted = {"train", "fine_tune", "annotate", "tune_with_decoder", "decode", "rescore", "rerank"}
     assert seen == wanted
