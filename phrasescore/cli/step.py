@@ -1,24 +1,29 @@
-"""``python -m phrasescore.cli.step VERB …``: a verb as a step of an experiment.
+"""``python -m phrasescore.cli.step CALL``: the work of a step of an experiment.
 
-What the experiment says of it goes to stdout as values; all else that is printed is its log.
+CALL is JSON, as `phrasescore.workflows.experiment.calls.Call` writes it. What the experiment says
+of the step goes to stdout as values; all else that is printed is its log.
 """
 
 import logging
 import os
+import sys
 import time
 
+import click
 import msgspec
 
 from phrasescore.cli import main
 from phrasescore.cli.options import LOGGERS
+from phrasescore.cli.progress import show_progress
+from phrasescore.workflows.experiment.calls import Call
 from phrasescore.workflows.experiment.running import Message
 
-# Seconds between two messages about how far the work is.
+# Seconds between two messages about progress.
 _EVERY = 55.0
 
 
 class _Sender(logging.Handler):
-    """Sends warnings, rounds of tuning, and now and then how far it is, to the first stdout."""
+    """Sends warnings, rounds of tuning, and now and then the progress, to the first stdout."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -30,7 +35,7 @@ class _Sender(logging.Handler):
         text = record.getMessage()
         if record.levelno >= logging.WARNING:
             self._send(Message(warning=text))
-        elif getattr(record, "news", False):  # as of a round of tuning
+        elif getattr(record, "news", False):  # such as a round of tuning
             self._send(Message(news=text))
         elif record.name == "phrasescore.cli.progress" and time.monotonic() >= self._next:
             self._next = time.monotonic() + _EVERY
@@ -40,8 +45,16 @@ class _Sender(logging.Handler):
         self._file.write(msgspec.json.encode(message) + b"\n")
 
 
+@click.command()
+@click.argument("call")
+def step(call: str) -> None:
+    """Run a step."""
+    Call.from_json(call).run(progress=show_progress)
+
+
 if __name__ == "__main__":
     sender = _Sender()
     for name in LOGGERS:
         logging.getLogger(name).addHandler(sender)
-    main(prog_name="phrasescore")
+    main.add_command(step)
+    main(["step", *sys.argv[1:]], prog_name="phrasescore")

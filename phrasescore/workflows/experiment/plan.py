@@ -3,21 +3,25 @@
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weight_lines import write_weights
 from phrasescore.report.tuning import read_tune_report
+from phrasescore.settings.scoring import Rescoring
+from phrasescore.workflows.experiment.calls import Call, compute_of, limit_words
 from phrasescore.workflows.experiment.checks import check_inputs
 from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet
-from phrasescore.workflows.experiment.preparation import Preparation, command_of, options
-from phrasescore.workflows.experiment.runs import Run
-from phrasescore.workflows.experiment.start_weights import TunedRow, start_weights
+from phrasescore.workflows.experiment.preparation import Preparation
+from phrasescore.workflows.experiment.runs import Run, TunedRow, start_weights
 from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.experiment.systems import System
 from phrasescore.workflows.search_settings import SearchSettings, moses_limits
+
+# The order in which ``phrasescore tune`` adds columns.
+_KINDS = {"model": 0, "lm": 1, "lexicon": 2, "reverse_lexicon": 3, "feature": 4}
 
 
 @dataclass(frozen=True)
@@ -106,22 +110,27 @@ class _Planner:
             found[f"{layout.table}_{place}"] = column
         return found
 
-    def _search(self, run: Run) -> Iterator[str]:
-        """Yield the options of ``phrasescore decode`` for the search of a row."""
+    def _search(self, run: Run) -> SearchSettings:
+        """Return the settings of a row's search."""
         engine = self._engine
         names = run.system.search if engine.decoder == "embedded" else ()
-        for name in names:
-            kind = self._wanted.models[name].kind
-            yield from ("--feature", kind, "--model", str(self._made.model_folder(name)))
-        threads = engine.threads if names else None
-        yield from options(**self._made.cslm(names), threads=threads, processes=engine.processes)
-        yield from _limits(engine.settings)
+        return replace(
+            engine.settings,
+            features=tuple(self._wanted.models[name].kind for name in names),
+            models=tuple(str(self._made.model_folder(name)) for name in names),
+            **self._made.cslm(names),
+            threads=engine.threads if names else None,
+            processes=engine.processes,
+        )
 
-    def _decoder(self) -> str:
+    def _cores(self, search: SearchSettings) -> int:
+        return (search.processes or 1) * (search.threads or 1)
+
+    def _decoder(self, search: SearchSettings) -> SearchSettings | str:
         """Return the decoder in the rounds of tuning."""
         engine = self._engine
         if engine.moses_bin is None or engine.decoder != "moses":
-            return "embedded"
+            return search
         command = [str(engine.moses_bin / "moses"), "-threads", str(engine.processes or "all")]
         for name, value in moses_limits(engine.settings).items():
             command += [f"-{name}", value]
@@ -143,62 +152,87 @@ class _Planner:
     def _tune(self, run: Run) -> Step:
         engine, dev, own = self._engine, self._wanted.data.dev, run.system
         start, work = run.folder / "start", run.folder / "tuning"
-        names = self._made.in_lists(run.system)
-        flags = shlex.join(self._search(run)) if engine.decoder == "embedded" else ""
-        command = command_of(
-            *("tune", "--decoder", self._decoder()),
-            *options(decoder_flags=flags or None, config=run.ini, source=dev.source),
-            *options(references=dev.references, weights=start, working_dir=work),
-            *options(method=self._wanted.tuning.method, seed=run.seed),
-            *options(nbest_size=own.nbest_size or engine.nbest_size),
-            *options(iterations=own.iterations or engine.iterations),
-            *options(patience=own.patience or engine.patience, threads=engine.threads),
-            *self._made.columns(names, "--rescore"),
-            *options(**self._made.cslm(names), translations=run.output(dev)),
-            *("-o", run.weights, "--report", run.report, "--format", "json"),
+        names, search = self._made.in_lists(run.system), self._search(run)
+        call = Call.of(
+            "tune_with_decoder",
+            decoder=self._decoder(search),
+            moses_ini=run.ini,
+            source=dev.source,
+            references=dev.references,
+            start=start,
+            folder=work,
+            method=self._wanted.tuning.method,
+            seed=run.seed,
+            nbest_size=own.nbest_size or engine.nbest_size,
+            iterations=own.iterations or engine.iterations,
+            patience=own.patience or engine.patience,
+            threads=engine.threads,
+            # As the command line has them.
+            columns=tuple(sorted(self._made.columns(names), key=lambda each: _KINDS[each.kind])),
+            **self._made.cslm(names),
+            translations=run.output(dev),
+            output=run.weights,
+            report=run.report,
+            report_format="json",
         )
         before = [path for each in self._starts(run) for path in (each.weights, each.report)]
         inputs = (*self._decode_inputs(run), dev.source, *dev.references)
         return Step(
             _step_name("tune", "", run),
-            command,
+            call,
             (*inputs, *self._made.inputs(names), *before),
             (run.weights, run.report, run.output(dev)),
             (work,),
             partial(self._write_start, run, start),
+            cores=max(self._cores(search), engine.threads or 1),
         )
 
     def _decode(self, run: Run, text: TextSet, output: Path, nbest: Path | None) -> Step:
-        engine = self._engine
+        engine, search = self._engine, self._search(run)
         size = run.system.nbest_size or engine.nbest_size
-        moses = ("--decoder", "moses", "--moses-bin", engine.moses_bin)
-        command = command_of(
-            *("decode", text.source, "--config", run.ini),
-            *(moses if engine.decoder == "moses" else ()),
-            *(*self._search(run), "--weights", run.weights),
-            *(() if nbest is None else ("--nbest", nbest, size, "--distinct")),
-            *("-o", output),
+        is_moses = engine.decoder == "moses"
+        call = Call.of(
+            "decode",
+            source=text.source,
+            config=run.ini,
+            decoder="moses" if is_moses else None,
+            moses_bin=engine.moses_bin if is_moses else None,
+            search=search,
+            weights=run.weights,
+            nbest=None if nbest is None else (nbest, size),
+            distinct=nbest is not None,
+            output=output,
         )
         inputs = (*self._decode_inputs(run), text.source, run.weights)
         outputs = (output,) if nbest is None else (output, nbest)
-        return Step(_step_name("decode", text.name, run), command, inputs, outputs)
+        name = _step_name("decode", text.name, run)
+        return Step(name, call, inputs, outputs, cores=self._cores(search))
 
     def _decode_and_rerank(self, run: Run, text: TextSet) -> Iterator[Step]:
         """Yield the steps of a row whose networks score n-best lists."""
         lists, rescored = (run.folder / f"{text.name}.{end}" for end in ("nbest.gz", "rescored.gz"))
         yield self._decode(run, text, run.folder / f"{text.name}.decoded", lists)
-        names = self._made.in_lists(run.system)
-        command = command_of(
-            *("rescore", lists, "--source", text.source, *self._made.columns(names)),
-            *options(**self._made.cslm(names), threads=self._engine.threads),
-            *("-o", rescored),
+        names, threads = self._made.in_lists(run.system), self._engine.threads
+        call = Call.of(
+            "rescore",
+            nbest=lists,
+            source=text.source,
+            columns=self._made.columns(names),
+            settings=Rescoring(**self._made.cslm(names)),
+            compute=compute_of(threads),
+            output=rescored,
         )
-        inputs = (lists, text.source, *self._made.inputs(names))
-        yield Step(_step_name("rescore", text.name, run), command, inputs, (rescored,))
+        yield Step(
+            _step_name("rescore", text.name, run),
+            call,
+            (lists, text.source, *self._made.inputs(names)),
+            (rescored,),
+            cores=threads,
+        )
         output = run.output(text)
-        rerank = command_of("rerank", rescored, "--weights", run.weights, "-o", output)
+        call = Call.of("rerank", nbest=rescored, weights=run.weights, output=output)
         inputs = (rescored, run.weights)
-        yield Step(_step_name("rerank", text.name, run), rerank, inputs, (output,))
+        yield Step(_step_name("rerank", text.name, run), call, inputs, (output,), cores=1)
 
     def _write_start(self, run: Run, path: Path) -> None:
         """Write the weights that tuning starts from."""
@@ -219,7 +253,7 @@ class _Planner:
     def _notes(self) -> Iterator[str]:
         engine = self._engine
         name = "Moses" if engine.decoder == "moses" else "the embedded search"
-        limits = " ".join(_limits(engine.settings))
+        limits = " ".join(limit_words(engine.settings))
         yield f"Decoded by {name}{f' ({limits})' if limits else ''}."
         tuning = self._wanted.tuning
         yield (
@@ -238,13 +272,6 @@ class _Planner:
                 if engine.nplm
                 else "CSLM scores Moses' n-best lists: Moses' search does not know it."
             )
-
-
-def _limits(search: SearchSettings) -> Iterator[str]:
-    """Yield the limits of the search as options of ``phrasescore decode``."""
-    is_usual = search.buffer_size == SearchSettings().buffer_size
-    limits = {**search.limits(), "buffer_size": None if is_usual else search.buffer_size}
-    return options(**limits)
 
 
 def _step_name(verb: str, text: str, run: Run) -> str:

@@ -1,17 +1,17 @@
 """What the rows of an experiment share: networks, annotated tables, and moses.ini files."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from moses_integration.ini_text import named_files, with_paths_from
 from moses_integration.moses_ini import MosesIni
 from phrasescore.errors import ConfigError
-from phrasescore.features import column_name
+from phrasescore.features import ColumnKind, ColumnSpec, column_name
 from phrasescore.io.resumable import work_files
+from phrasescore.workflows.experiment.calls import Call, compute_of
 from phrasescore.workflows.experiment.config import Experiment
-from phrasescore.workflows.experiment.runs import Run
-from phrasescore.workflows.experiment.start_weights import Layout, network_names
+from phrasescore.workflows.experiment.runs import Layout, Run, network_names
 from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.experiment.systems import (
     FILE_FEATURES,
@@ -54,24 +54,23 @@ class Preparation:
         """Return where a network is, or will be."""
         return self._wanted.models[name].path or self._folder / "models" / name
 
-    def columns(self, names: tuple[str, ...], start: str = "-") -> Iterator[object]:
-        """Yield the options that add the features of networks and others.
+    def columns(self, names: tuple[str, ...]) -> tuple[ColumnSpec, ...]:
+        """Return the columns of networks and other features."""
+        return tuple(map(self._column, names))
 
-        :param start: of an option, for `tune` "--rescore".
-        """
-        for name in names:
-            if name in self._wanted.models:
-                yield from ("--model" if start == "-" else start, self.model_folder(name))
-            elif (path := self._wanted.data.feature_files.get(name)) is not None:
-                option = "scores" if name in self._wanted.data.scores else name.replace("_", "-")
-                yield from (f"{start}-{option}", path)
-            else:
-                yield from (f"{start}-feature", name)
+    def _column(self, name: str) -> ColumnSpec:
+        if name in self._wanted.models:
+            return ColumnSpec("model", str(self.model_folder(name)))
+        path = self._wanted.data.feature_files.get(name)
+        if path is None:
+            return ColumnSpec("feature", name)
+        kind: ColumnKind = next((kind for kind in FILE_FEATURES if kind == name), "scores")
+        return ColumnSpec(kind, str(path))
 
     def cslm(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Return how the language models of a row score: with which n-gram model, without log Z."""
         models = [self._wanted.models[name] for name in names if name in self._wanted.models]
-        backoff = next((model.backoff_lm for model in models if model.backoff_lm), None)
+        backoff = next((str(model.backoff_lm) for model in models if model.backoff_lm), None)
         return {"backoff_lm": backoff, "unnormalized": any(each.unnormalized for each in models)}
 
     def inputs(self, names: tuple[str, ...]) -> tuple[Path, ...]:
@@ -98,13 +97,18 @@ class Preparation:
         elif model.network.is_aligned:
             problem = f"is missing: expected the alignment that {model.name} is trained on"
             raise ConfigError(self._wanted.path, "[data] alignments", problem)
-        more = options(
+        call = Call.of(
+            "train",
+            kind=model.kind,
+            inputs=inputs,
+            output=self.model_folder(model.name),
             alignments=aligned,
             preset=model.preset,
             reverse=model.reverse,
             right_to_left=model.right_to_left,
+            **self._limits(model),
         )
-        return self._training(model, inputs, more, read)
+        return self._training(model, call, read)
 
     def trained_on(self, system: System) -> dict[str, XbleuPlan]:
         """Return the networks of a row that are trained on from others, by name."""
@@ -117,17 +121,23 @@ class Preparation:
         for name, xbleu in self.trained_on(system).items():
             start = self.model_folder(xbleu.model)
             run = next(run for run in runs if run.system.name == xbleu.row)
-            texts = {"source": xbleu.source, "references": xbleu.references}
-            aligned = () if xbleu.alignments is None else (xbleu.alignments,)
-            feature = self._feature_of(xbleu, run.system)
-            more = (
-                *("--objective", "xbleu", "--from", start),
-                *options(lists=xbleu.lists, **texts, alignments=aligned),
-                *options(weights=run.weights, feature=feature),
+            model = self._wanted.models[name]
+            call = Call.of(
+                "fine_tune",
+                kind=model.kind,
+                model=start,
+                output=self.model_folder(name),
+                lists=xbleu.lists,
+                source=xbleu.source,
+                references=xbleu.references,
+                alignments=xbleu.alignments,
+                weights=run.weights,
+                feature=self._feature_of(xbleu, run.system),
+                **self._limits(model),
             )
+            aligned = () if xbleu.alignments is None else (xbleu.alignments,)
             files = (*xbleu.lists, xbleu.source, *xbleu.references, *aligned)
-            read = (start, *files, run.weights)
-            yield self._training(self._wanted.models[name], (), more, read)
+            yield self._training(model, call, (start, *files, run.weights))
 
     def _feature_of(self, xbleu: XbleuPlan, system: System) -> str:
         """Return the name that a network has among a row's weights."""
@@ -136,41 +146,52 @@ class Preparation:
             return f"{layout.table}_{layout.num_scores + layout.columns.index(xbleu.model)}"
         return layout.extra[xbleu.model]
 
-    def _training(
-        self,
-        model: ModelPlan,
-        inputs: tuple[Path, ...],
-        more: Iterable[object],
-        read: tuple[Path, ...],
-    ) -> Step:
+    def _threads(self, model: ModelPlan) -> int | None:
+        return model.threads or self._engine.threads
+
+    def _limits(self, model: ModelPlan) -> dict[str, Any]:
+        compute = compute_of(self._threads(model))
+        return {**model.limits, "settings": model.settings, "compute": compute}
+
+    def _training(self, model: ModelPlan, call: Call, read: tuple[Path, ...]) -> Step:
         output = self.model_folder(model.name)
-        command = command_of(
-            *("train", model.kind, *inputs, "-o", output, *more),
-            *options(**model.limits, set=model.settings),
-            *options(threads=model.threads or self._engine.threads),
-        )
-        work = output.with_name(f"{output.name}.work")
-        return Step(f"train {model.name}", command, read, (output,), (work,))
+        work, cores = output.with_name(f"{output.name}.work"), self._threads(model)
+        return Step(f"train {model.name}", call, read, (output,), (work,), cores=cores)
 
     def prepare(self, system: System) -> Iterator[Step]:
         """Yield the steps that make a row's table, and the networks of Moses' own search."""
         names, ini = system.columns, self._base
         if names:
             table, ini = self._table_of(names), self._tables_ini(names)
-            command = command_of(
-                *("annotate", self._table, *self.columns(names), "-o", table),
-                *options(moses_ini=self._base, moses_ini_out=ini, threads=self._engine.threads),
+            threads = self._engine.threads
+            call = Call.of(
+                "annotate",
+                table=self._table,
+                columns=self.columns(names),
+                output=table,
+                moses_ini=self._base,
+                moses_ini_out=ini,
+                compute=compute_of(threads),
             )
-            inputs = (self._table, self._base, *self.inputs(names))
-            partial_files = tuple(map(Path, work_files(str(table))))
-            yield Step(f"annotate {'+'.join(names)}", command, inputs, (table, ini), partial_files)
+            yield Step(
+                f"annotate {'+'.join(names)}",
+                call,
+                (self._table, self._base, *self.inputs(names)),
+                (table, ini),
+                tuple(map(Path, work_files(str(table)))),
+                cores=threads,
+            )
         for name, outputs in self._exports(system).items():
             model, (network, *_, new_ini) = self.model_folder(name), outputs
-            command = command_of(
-                *("export", model, "--format", "nplm", "-o", network),
-                *options(moses_ini=ini, moses_ini_out=new_ini),
+            call = Call.of(
+                "export",
+                model=model,
+                model_format="nplm",
+                output=network,
+                moses_ini=ini,
+                moses_ini_out=new_ini,
             )
-            yield Step(f"export {new_ini.parent.name}", command, (model, ini), outputs)
+            yield Step(f"export {new_ini.parent.name}", call, (model, ini), outputs, cores=1)
             ini = new_ini
 
     def _exports(self, system: System) -> dict[str, tuple[Path, ...]]:
@@ -219,19 +240,3 @@ class Preparation:
         of_lists = frozenset(extra[name] for name in self.in_lists(system))
         own = self._table_feature.num_features
         return Layout(self._table_feature.name, own, system.columns, extra, of_lists)
-
-
-def command_of(*words: object) -> tuple[str, ...]:
-    """Return a command of phrasescore, of words and paths."""
-    return ("phrasescore", *map(str, words))
-
-
-def options(**options: Any) -> Iterator[str]:
-    """Yield options of the command line: None and False have none, a tuple has one per value."""
-    for name, value in options.items():
-        flag = f"--{name.replace('_', '-')}"
-        if value is True:
-            yield flag
-        elif value is not None and value is not False:
-            for each in value if isinstance(value, tuple) else (value,):
-                yield from (flag, str(each))

@@ -42,7 +42,7 @@ def plan_experiment(
     _, plan, absolute = _prepare(config, folder, only_shown=True)
     done = StepStates(absolute, plan.written).done(plan.steps)
     return [
-        PlannedStep(step.name, step.shown(), is_done)
+        PlannedStep(step.name, step.call.shown(), is_done)
         for step, is_done in zip(plan.steps, done, strict=True)
     ]
 
@@ -120,7 +120,7 @@ def collect_table(
     timed = []
     for step in plan.steps:
         seconds = states(step).state(step).seconds
-        timed.append(("" if seconds is None else f"{seconds:,.1f} s", step.shown()))
+        timed.append(("" if seconds is None else f"{seconds:,.1f} s", step.call.shown()))
     texts = (wanted.data.dev, *wanted.data.tests)
     return measure(texts, plan.runs, made, plan.notes, text_table(timed, "rl"), warnings)
 

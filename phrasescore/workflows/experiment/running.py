@@ -1,12 +1,12 @@
-"""Steps at work, each in a process of its own.
+"""Steps at work, each in a process of its own: none changes the memory or the threads of another.
 
-Their messages come as values, through their stdout; their stderr is a log.
+The process gets the step's call as JSON. Its messages come as values, through its stdout; its
+stderr is a log.
 """
 
 import contextlib
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -17,10 +17,11 @@ from pathlib import Path
 import msgspec
 
 from phrasescore.errors import PhrasescoreError
+from phrasescore.workflows.experiment.calls import Call
 from phrasescore.workflows.experiment.steps import Step, StepState, StepStates
 
-# The words that start a program of ours so that it sends messages; others are run as they are.
-PROGRAMS = {"phrasescore": (sys.executable, "-m", "phrasescore.cli.step")}
+# The program that runs a step: its argument is a call as JSON.
+PROGRAM = (sys.executable, "-m", "phrasescore.cli.step")
 # The exit code of a process that Ctrl-C has stopped.
 _INTERRUPTED = 130
 # Seconds of waiting for one step before looking at the next.
@@ -33,7 +34,7 @@ _TAIL_BYTES = 8192
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A line of JSON on the stdout of a step: a warning, or how far it is."""
+    """A line of JSON on the stdout of a step: a warning, or its progress."""
 
     warning: str = ""
     news: str = ""
@@ -42,29 +43,30 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 class RunningStep:
     """A step at work in a process of its own, started by the constructor.
 
+    :param call: the step's call; also with ``resume``.
     :param state: gets its warnings and its time.
-    :param log: gets the command and its stderr, after those of earlier runs.
-    :param kept_open: descriptors that it inherits.
+    :param log: the command and the process's stderr are appended to it.
+    :param kept_open: descriptors that the process inherits.
     """
 
     def __init__(
         self,
         step: Step,
-        command: Sequence[str],
+        call: Call,
         state: StepState,
         log: Path,
         kept_open: Sequence[int] = (),
     ) -> None:
         self.step, self.state = step, state
-        # Seconds that it took in runs that were stopped.
+        # Seconds of earlier runs that were stopped.
         self.before = state.spent
         self._log = log
         with log.open("ab") as output:
-            output.write(f"$ {shlex.join(command)}\n".encode(errors="surrogateescape"))
+            output.write(f"$ {call.shown()}\n".encode(errors="surrogateescape"))
             self._begin = output.tell()
             output.flush()
             self._process = subprocess.Popen(
-                [*PROGRAMS.get(command[0], command[:1]), *command[1:]],
+                [*PROGRAM, call.to_json()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=output,
@@ -84,7 +86,7 @@ class RunningStep:
         return None
 
     def read_messages(self, say: Callable[[str], None]) -> bool:
-        """Say its news, and add its warnings to the state; return whether there are new ones."""
+        """Report its progress, and add its warnings to the state; return whether there are any."""
         *lines, self._partial = (self._partial + (self._messages.read() or b"")).split(b"\n")
         known = self.state.warnings
         for line in lines:
@@ -96,7 +98,7 @@ class RunningStep:
         return self.state.warnings is not known
 
     def close(self) -> None:
-        """Note the time that it took."""
+        """Record the time that it took."""
         self._messages.close()
         self.state.spent = self.before + time.monotonic() - self._start
 
@@ -119,8 +121,8 @@ class RunningStep:
         problem = f"{self.step.name} {how} (log: {self._log}): {self._tail()}"
         there = " and ".join(str(path) for path in self.step.partial if path.exists())
         if code != 0 and self.before and there:
-            # As where an older version began it, whose state this one does not take.
-            problem += f" | to begin this step anew, remove {there}"
+            # For example if an older version started it, whose state this one refuses.
+            problem += f" | to start this step over, remove {there}"
         return problem
 
     def _tail(self) -> str:
@@ -129,7 +131,7 @@ class RunningStep:
             stream.seek(max(self._begin, self._log.stat().st_size - _TAIL_BYTES))
             text = stream.read().decode(errors="replace")
         lines = [line.strip() for line in text.replace("\r", "\n").split("\n")]
-        return " | ".join([line for line in lines if line][-_TAIL_LINES:]) or "it said nothing"
+        return " | ".join([line for line in lines if line][-_TAIL_LINES:]) or "it printed nothing"
 
 
 def run_steps(
@@ -143,32 +145,32 @@ def run_steps(
 ) -> None:
     """Run the steps that are not done.
 
-    A step waits for those before it in the list that write its inputs. When one fails, those
-    beside it are stopped, and go on the next time.
+    A step waits for the earlier steps that write its inputs. When a step fails, the others at work
+    are stopped, and are resumed the next time.
 
-    :param logs: the folder of their logs.
-    :param jobs: how many at a time; the outputs do not depend on it.
+    :param logs: the folder of the steps' logs.
+    :param jobs: steps at a time; the outputs do not depend on it.
     :param say: gets the lines about the steps that run.
     :param after: called when a step is done, with whether it had to run.
     :param kept_open: descriptors that processes inherit.
-    :raises DataError: if an input of a step is not there.
+    :raises DataError: if an input of a step is missing.
     :raises PhrasescoreError: if a step fails, with the end of its log.
-    :raises KeyboardInterrupt: if one was interrupted.
+    :raises KeyboardInterrupt: if a step was interrupted.
     """
     waiting = list(steps)
     running: list[RunningStep] = []
 
     def start(step: Step) -> RunningStep:
-        goes_on = states.begin(step)
-        command = (*step.command, "--resume") if goes_on and step.partial else step.command
+        is_resumed = states.begin(step)
+        call = step.call.resumed() if is_resumed and step.partial else step.call
         position = f"step {steps.index(step) + 1} of {len(steps)}"
-        say(f"{position}: {step.name}{' goes on' if goes_on else ''}")
-        say(f"$ {shlex.join(command)}")
+        say(f"{position}: {step.name}{' (resumed)' if is_resumed else ''}")
+        say(f"$ {call.shown()}")
         log = logs / f"{re.sub('[ /]', '.', step.name)}.log"
         for path in (log, *step.outputs, *step.partial):
             path.parent.mkdir(parents=True, exist_ok=True)
         step.prepare()
-        return RunningStep(step, command, states.state(step), log, kept_open)
+        return RunningStep(step, call, states.state(step), log, kept_open)
 
     try:
         while waiting or running:
@@ -200,12 +202,12 @@ def run_steps(
         finally:
             for each in running:
                 each.close()
-                states.discard(each.step)  # some write a half-made output at Ctrl-C
+                states.discard(each.step)  # some leave half an output after Ctrl-C
         raise
 
 
 def _next(waiting: Sequence[Step], running: Sequence[RunningStep]) -> Step | None:
-    """Return the first step that waits for no other one."""
+    """Return the first step whose inputs no other step has still to write."""
     unmade = {path for each in running for path in each.step.outputs}
     for step in waiting:
         if not step.reads(unmade):
@@ -215,9 +217,9 @@ def _next(waiting: Sequence[Step], running: Sequence[RunningStep]) -> Step | Non
 
 
 def stop(running: Sequence[RunningStep]) -> None:
-    """Stop steps and their own processes, as Ctrl-C does: they save their work.
+    """Stop steps and the processes that they have started, as Ctrl-C does: they save their work.
 
-    One that does not end in a minute, or until a second Ctrl-C, is killed.
+    A step that is still at work after a minute, or at a second Ctrl-C, is killed.
     """
     # A program that a shell starts in the background ignores SIGINT, and so do its children.
     in_background = signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -147,21 +147,17 @@ def _rules(wanted: Experiment, plan: Plan, folder: Path) -> Iterator[str]:
     # Jobs write the moses.ini of the folder: it depends on the user's.
     origins = dict.fromkeys(plan.written, wanted.data.moses_ini)
     for step, rule in _names(plan).items():
-        verb, shown = step.command[1], step.shown()
+        verb = step.call.verb
         base, factor = _MEMORY[verb]
         memory = f"lambda wildcards, input: {base} + int({factor} * input.size_mb)"
-        counts = map(int, re.findall(r"-(?:threads|processes) (\d+)", shown))
-        # Each process of a search has so many threads.
-        in_search = re.findall(r"--threads (\d+) --processes (\d+)", shown)
-        cores = max(1, *counts, *(int(threads) * int(each) for threads, each in in_search))
         outputs = [_path(path) for path in step.outputs]
         parts = {
             "input": [_path(origins.get(path, path)) for path in step.inputs],
             "output": [f"directory({each})" for each in outputs] if verb == "train" else outputs,
-            "threads": [str(cores)],
+            "threads": [str(step.cores)],
             "resources": [f"mem_mb={memory if factor else base}"],
             # A step runs again where its command is another one.
-            "params": [f"command={_quoted(shown)}"],
+            "params": [f"command={_quoted(step.call.shown())}"],
         }
         yield _rule(rule, parts)
 

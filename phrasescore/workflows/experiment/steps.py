@@ -1,18 +1,17 @@
-"""Steps that run once: a finished one is not repeated, a killed one goes on.
+"""Steps that run once: a finished step is not repeated, and a killed one is resumed.
 
-A step has a key: a digest of its command and of the content of its inputs. It is done when it ran
-with this key and its outputs are as it left them; so a changed input or setting repeats the step
-and those that read its outputs, and no other one. The state is in ``steps.json``, replaced as a
-whole before and after each step.
+A step has a key: a digest of its call and of the content of its inputs. It is done when it ran with
+this key and its outputs have not changed since. So a changed input or setting repeats the step and
+those that read its outputs, and no other one. The journal is ``steps.json``, replaced before and
+after each step.
 
-Every step writes its outputs whole or not at all, and begins by moving those that an older run left
-aside. Outputs that are there when a run was killed are therefore complete. The older ones are
-removed when the step is done; until then, they come back with the settings that made them.
+Every step writes its outputs whole or not at all. Before it starts, the outputs of an older run are
+moved aside, so outputs that are there when a run was killed are complete. The older outputs are
+removed when the step is done; until then, they return together with the settings that made them.
 """
 
 import json
 import os
-import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,31 +24,28 @@ from phrasescore.io.digests import FileDigests, digest_file, digest_text, new_di
 from phrasescore.io.folders import LOCK, OLD, remove_folder
 from phrasescore.io.journal import read_journal, write_journal
 from phrasescore.io.output import open_output
+from phrasescore.workflows.experiment.calls import Call
 
 STATE = "steps.json"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Step:
-    """A command, with the files that it reads and writes."""
+    """A call, with the files and folders that it reads and writes."""
 
     # Unique; the name of its log, with dots for blanks.
     name: str
-    # As a user could type it.
-    command: tuple[str, ...]
-    # Files and folders, all that the outputs depend on.
+    call: Call
+    # Everything that the outputs depend on.
     inputs: tuple[Path, ...]
-    # Files and folders that are there when it is done.
+    # What exists when it is done.
     outputs: tuple[Path, ...]
-    # Files and folders that a killed run leaves, with which the command goes on by ``--resume``;
-    # removed where the step begins anew.
+    # What a killed run leaves, from which the call can be resumed; removed before a fresh start.
     partial: tuple[Path, ...] = ()
     # Called before the process starts, to write an input that no user has made.
-    prepare: Callable[[], None] = field(default=lambda: None, compare=False)
-
-    def shown(self) -> str:
-        """Return the command as one line."""
-        return shlex.join(self.command)
+    prepare: Callable[[], None] = field(default=lambda: None)
+    # Processor cores that it uses; None for all.
+    cores: int | None = None
 
     def reads(self, paths: Collection[Path]) -> bool:
         """Return whether it reads one of some files and folders, or a file inside of one."""
@@ -59,9 +55,9 @@ class Step:
 
 
 class StepState(msgspec.Struct, omit_defaults=True):
-    """A step as far as it is known."""
+    """What is known of a step."""
 
-    # Its key when it was begun, and when it was done.
+    # Its key when it was started, and when it was done.
     begun: str | None = None
     done: str | None = None
     # Seconds of runs that were stopped, and of the whole step.
@@ -74,8 +70,8 @@ class StepState(msgspec.Struct, omit_defaults=True):
     older: "StepState | None" = None
 
 
-class ExperimentState(msgspec.Struct):
-    """The steps by name, and the known digests of files."""
+class StepJournal(msgspec.Struct):
+    """The content of ``steps.json``: the steps by name, and the known digests of files."""
 
     steps: dict[str, StepState]
     files: dict[str, list[int | str]]
@@ -84,25 +80,41 @@ class ExperimentState(msgspec.Struct):
 class StepStates:
     """Knows which steps of a folder are done, and keeps or removes their outputs.
 
-    :param folder: where the state is; nobody else works in it.
+    :param folder: where the journal is; nobody else works in it.
     :param written: files that no step makes, see `write_files`.
     """
 
     def __init__(self, folder: Path, written: Mapping[Path, bytes] = MappingProxyType({})) -> None:
         self._path = folder / STATE
-        state = read_journal(self._path, ExperimentState) or ExperimentState({}, {})
-        self._steps = state.steps
+        journal = read_journal(self._path, StepJournal, "name another folder")
+        self._journal = journal or StepJournal({}, {})
         self._written = written
-        self._files = FileDigests(state.files, written)
+        self._files = FileDigests(self._journal.files, written)
 
     def write_files(self) -> None:
-        """Write the files that no step makes, where they are not there already."""
+        """Write the files that no step makes, if they are not there already."""
         self.write()  # it says whose folder it is
         for path, content in self._written.items():
             if not path.exists() or digest_file(path) != new_digest(content).hexdigest():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with open_output(str(path)) as stream:
                     stream.write(content)
+
+    def write(self) -> None:
+        """Write the journal."""
+        write_journal(self._path, StepJournal(self._journal.steps, self._files.known))
+
+    def state(self, step: Step) -> StepState:
+        """Return what is known of a step."""
+        return self._journal.steps.get(step.name) or StepState()
+
+    def _set(self, step: Step, state: StepState) -> None:
+        self._journal.steps[step.name] = state
+        self.write()
+
+    def _key(self, step: Step) -> str:
+        inputs = [[str(path), self._files.digest(path)] for path in step.inputs]
+        return digest_text(json.dumps([step.call.to_json(), inputs]))
 
     def is_done(self, step: Step) -> bool:
         """Return whether a step need not run."""
@@ -120,9 +132,9 @@ class StepStates:
             return False
 
     def done(self, steps: Sequence[Step]) -> list[bool]:
-        """Return for each step whether it is done, and will stay so when those before it have run.
+        """Return for each step whether it is done, and stays done after the steps before it.
 
-        A step that reads the output of one that is to run is not done.
+        A step that reads the output of a step that is to run is not done.
         """
         found: list[bool] = []
         unknown: set[Path] = set()
@@ -132,14 +144,10 @@ class StepStates:
                 unknown.update(step.outputs)
         return found
 
-    def state(self, step: Step) -> StepState:
-        """Return how far a step is, its seconds and its warnings."""
-        return self._steps.get(step.name) or StepState()
-
     def recover(self, step: Step) -> bool:
-        """Return whether outputs are whole, of a run that was killed, or older ones come back.
+        """Return whether a killed run left whole outputs, or older outputs can return.
 
-        :raises DataError: if one of its inputs is not there.
+        :raises DataError: if one of its inputs is missing.
         """
         known, key = self.state(step), self._key(step)
         if known.done is None and known.begun == key:
@@ -148,70 +156,61 @@ class StepStates:
             self.finish(step)
             return True
         older = known if known.done is not None else known.older
-        places = {_aside(path): path for path in step.outputs}
-        if older is None or older.done != key or not all(map(os.path.lexists, places)):
+        moved = {_aside(path): path for path in step.outputs}
+        if older is None or older.done != key or not all(map(os.path.lexists, moved)):
             return False
-        for aside, path in places.items():
+        for aside, path in moved.items():
             _remove(path)
             aside.rename(path)
-        self._steps[step.name] = older
-        self.write()
+        self._set(step, older)
         return self.is_done(step)
 
     def begin(self, step: Step) -> bool:
-        """Note that a step begins; return whether it goes on with a run that was stopped.
+        """Record that a step starts; return whether it resumes a run that was stopped.
 
-        Older outputs are moved aside, and others removed, unless it goes on.
+        Otherwise older outputs are moved aside, and other remains are removed.
         """
         key, known = self._key(step), self.state(step)
-        goes_on = known.done is None and known.begun == key
-        if not goes_on:
-            older = known if known.done is not None else known.older
-            for path in step.partial:
+        if known.done is None and known.begun == key:
+            self.write()
+            return True
+        for path in step.partial:
+            _remove(path)
+        for path in step.outputs:
+            if known.done is not None and os.path.lexists(path):
+                _remove(_aside(path))
+                path.rename(_aside(path))
+            else:
                 _remove(path)
-            for path in step.outputs:
-                if known.done is not None and os.path.lexists(path):
-                    _remove(_aside(path))
-                    path.rename(_aside(path))
-                else:
-                    _remove(path)
-            self._steps[step.name] = StepState(begun=key, older=older)
-        self.write()
-        return goes_on
+        older = known if known.done is not None else known.older
+        self._set(step, StepState(begun=key, older=older))
+        return False
 
     def finish(self, step: Step) -> None:
-        """Note that a step is done, and remove its older outputs."""
+        """Record that a step is done, and remove its older outputs."""
         known = self.state(step)
-        self._steps[step.name] = StepState(
+        done = StepState(
             done=known.begun,
             seconds=round(known.spent, 1),
             warnings=known.warnings,
             outputs={str(path): self._files.digest(path) for path in step.outputs},
         )
-        self.write()
+        self._set(step, done)
         for path in step.outputs:
             _remove(_aside(path))
 
     def discard(self, step: Step) -> None:
-        """Remove the outputs of a step that did not end well, and write its state."""
+        """Remove the outputs of a step that failed, and write the journal."""
         self.write()
         for path in step.outputs:
             _remove(path)
-
-    def write(self) -> None:
-        """Write all states."""
-        write_journal(self._path, ExperimentState(self._steps, self._files.known))
-
-    def _key(self, step: Step) -> str:
-        inputs = [[str(path), self._files.digest(path)] for path in step.inputs]
-        return digest_text(json.dumps([step.command, inputs]))
 
 
 def check_experiment_folder(folder: Path, state: str = STATE) -> None:
     """Refuse a folder of something else, in which an experiment would write and remove files.
 
-    :param state: the name of the file or folder that tells an experiment's folder.
-    :raises PhrasescoreError: if it is there, not empty, and has no state of an experiment.
+    :param state: the file or folder by which an experiment's folder is known.
+    :raises PhrasescoreError: if the folder is not empty, and has no ``state``.
     """
     if not folder.is_dir() or (folder / state).exists():
         return

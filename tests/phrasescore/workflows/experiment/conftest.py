@@ -11,25 +11,25 @@ from tests.phrasescore.workflows.experiment.steps_folder import Steps
 
 COMMANDS = """\
 import pathlib, sys, json
-verb, *words = sys.argv[1:]
-given = {{name.lstrip("-"): word for name, word in zip(words, words[1:]) if name[0] == "-"}}
+verb, given = json.loads(sys.argv[1])
+verb = verb.partition("_")[0]
 with open({calls!r}, "a") as calls:
     calls.write(verb + "\\n")
-output = pathlib.Path(given["o"])
+output = pathlib.Path(given["output"])
 if verb == "train":
     output.mkdir()
-    (output / "model").write_text(words[0])
+    (output / "model").write_text(given["kind"])
 elif verb == "annotate":
     output.write_text("table")
-    pathlib.Path(given["moses-ini-out"]).write_text(pathlib.Path(given["moses-ini"]).read_text()
+    pathlib.Path(given["moses_ini_out"]).write_text(pathlib.Path(given["moses_ini"]).read_text()
         .replace("num-features=2", "num-features=3").replace("0.5 0.25", "0.5 0.25 0"))
 elif verb == "tune":
-    output.write_text(pathlib.Path(given["weights"]).read_text())
+    output.write_text(pathlib.Path(given["start"]).read_text())
     print(json.dumps({{"news": "round 1: BLEU 12.34"}}))
     pathlib.Path(given["translations"]).write_text(pathlib.Path(given["source"]).read_text())
     pathlib.Path(given["report"]).write_text({report!r})
 elif verb == "decode":
-    output.write_text(pathlib.Path(words[0]).read_text())
+    output.write_text(pathlib.Path(given["source"]).read_text())
 """
 
 
@@ -45,17 +45,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def steps(tmp_path: Path) -> Steps:
+def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    monkeypatch.setattr(running, "PROGRAM", (sys.executable, str(tmp_path / "command.py")))
     return Steps(tmp_path)
 
 
 @pytest.fixture
 def doubles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a double in the place of every command; ``calls`` has the verbs that were run."""
+    """Put a double in the place of every function; ``calls`` has the verbs that were run."""
     text = COMMANDS.format(calls=str(folder / "calls"), report=tuning_report())
     (folder / "commands.py").write_text(text)
-    double = (sys.executable, str(folder / "commands.py"))
-    monkeypatch.setitem(running.PROGRAMS, "phrasescore", double)
+    monkeypatch.setattr(running, "PROGRAM", (sys.executable, str(folder / "commands.py")))
     (folder / "x.toml").write_text(
         f"systems = ['Baseline', '+RNN']\n{CONFIG}[tuning]\nreplicas = 1\n"
     )

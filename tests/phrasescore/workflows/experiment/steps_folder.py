@@ -1,4 +1,4 @@
-"""A folder with commands that are doubles, for tests of steps."""
+"""A folder with a double of the program that runs steps."""
 
 import os
 import subprocess
@@ -7,14 +7,17 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from phrasescore.workflows.experiment.calls import Call
 from phrasescore.workflows.experiment.running import run_steps
 from phrasescore.workflows.experiment.steps import Step, StepStates
 from tests.children import leashed
 
-# A command: writes what it read, with its own name before it, and a line into "calls".
+# The program: writes what it read, with the function's name before it, and a line into "calls".
 COMMAND = """\
-import os, pathlib, sys, time
-name, source, target, *more = sys.argv[1:]
+import json, os, pathlib, sys, time
+name, given = json.loads(sys.argv[1])
+source, target = given["source"], given["target"]
+more = ["--" + each for each in ("louder", "slip", "other", "resume") if given.get(each)]
 folder = pathlib.Path(target).parent
 with open(folder / "calls", "a") as calls:
     calls.write(" ".join([name, *more]) + "\\n")
@@ -64,10 +67,11 @@ class Steps:
 
     def step(self, name: str, source: str, *more: str) -> Step:
         target = self.folder / f"{name}.out"
-        command = (sys.executable, str(self.folder / "command.py"), name)
+        flags = {each.lstrip("-"): True for each in more}
+        arguments = {"source": self.folder / source, "target": target, **flags}
         return Step(
             name,
-            (*command, str(self.folder / source), str(target), *more),
+            Call(name, arguments),
             (self.folder / source,),
             (target,),
             (self.folder / f"part.{name}",),
@@ -105,10 +109,12 @@ class Steps:
 import sys; sys.path.insert(0, {os.getcwd()!r})
 from pathlib import Path
 from phrasescore.io.folders import locked
+from phrasescore.workflows.experiment import running
 from phrasescore.workflows.experiment.running import run_steps
 from phrasescore.workflows.experiment.steps import StepStates
 from tests.phrasescore.workflows.experiment.steps_folder import Steps
 made = Steps(Path({str(self.folder)!r}))
+running.PROGRAM = (sys.executable, str(made.folder / "command.py"))
 with locked(made.folder) as lock:
     steps = made.steps() + [made.step(name, "input2") for name in {list(more)}]
     states = StepStates(made.folder)

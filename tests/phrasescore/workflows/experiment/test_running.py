@@ -1,7 +1,6 @@
 """Steps at work: told, stopped, killed, gone on with, and beside one another."""
 
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -12,9 +11,13 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import PhrasescoreError
+from phrasescore.workflows.experiment import running
+from phrasescore.workflows.experiment.calls import Call
 from phrasescore.workflows.experiment.running import RunningStep, stop
 from phrasescore.workflows.experiment.steps import Step, StepState, StepStates
 from tests.phrasescore.workflows.experiment.steps_folder import COMMAND, Steps, run
+
+NOTHING = Call("nothing", {})
 
 
 def test_warnings_of_the_last_run_are_kept(steps: Steps) -> None:
@@ -54,13 +57,16 @@ def test_a_step_that_cannot_go_on_can_be_begun_anew(steps: Steps) -> None:
         steps.run()
     (steps.folder / "part.b").write_text("of an older version")
     steps.mood("b", "fail")
-    with pytest.raises(PhrasescoreError, match=r"to begin this step anew, remove .*/part\.b$"):
+    with pytest.raises(PhrasescoreError, match=r"to start this step over, remove .*/part\.b$"):
         steps.run()
 
 
-def test_a_command_that_ends_well_without_its_output_has_failed(steps: Steps) -> None:
-    step = Step("nothing", ("true",), (), (steps.folder / "output",))
-    with pytest.raises(PhrasescoreError, match=r"nothing wrote no .*output .*it said nothing"):
+def test_a_step_that_ends_well_without_its_output_has_failed(
+    steps: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "PROGRAM", ("true",))
+    step = Step("nothing", NOTHING, (), (steps.folder / "output",))
+    with pytest.raises(PhrasescoreError, match=r"nothing wrote no .*output .*it printed nothing"):
         run(steps.folder, [step])
     assert not StepStates(steps.folder).is_done(step)
 
@@ -99,13 +105,13 @@ with locked(Path({str(steps.folder)!r})):
 
 
 def _pid_of(argument: Path) -> int:
-    """Return the process that has a path among its arguments."""
+    """Return the process that has a path in one of its arguments."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if str(argument).encode() in words:
+        if any(str(argument).encode() in word for word in words):
             return int(folder.name)
     raise AssertionError("no such process")
 
@@ -139,12 +145,15 @@ def test_an_output_that_was_whole_when_the_run_was_killed_is_kept(steps: Steps) 
     assert StepStates(steps.folder).state(steps.steps()[1]).warnings == ["it is odd"]
 
 
-def test_a_signal_reaches_the_command_as_ctrl_c(steps: Steps) -> None:
+def test_a_signal_reaches_the_process_as_ctrl_c(
+    steps: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code = (
         "import time\ntry:\n open('ready', 'w').close()\n time.sleep(60)\n"
         "except KeyboardInterrupt: open('stopped', 'w').close()"
     )
-    step = Step("sleep", (sys.executable, "-c", code), (), ())
+    monkeypatch.setattr(running, "PROGRAM", (sys.executable, "-c", code))
+    step = Step("sleep", NOTHING, (), ())
 
     def interrupt_when_ready() -> None:
         # However long a busy machine takes to start it.
@@ -165,20 +174,23 @@ def test_a_signal_reaches_the_command_as_ctrl_c(steps: Steps) -> None:
     assert (steps.folder / "stopped").exists()
 
 
-def test_what_was_started_in_the_background_is_stopped_at_once(tmp_path: Path) -> None:
+def test_what_was_started_in_the_background_is_stopped_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code = "import sys; sys.stderr.write('ready'); sys.stderr.flush(); import time; time.sleep(60)"
-    step = Step("sleep", (sys.executable, "-c", code), (), ())
+    monkeypatch.setattr(running, "PROGRAM", (sys.executable, "-c", code))
+    step = Step("sleep", NOTHING, (), ())
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        running = RunningStep(step, step.command, StepState(), tmp_path / "log")
+        at_work = RunningStep(step, step.call, StepState(), tmp_path / "log")
         while b"ready" not in (tmp_path / "log").read_bytes().split(b"\n", 1)[1]:
-            assert running.wait(0.05) is None
-        stop([running])
+            assert at_work.wait(0.05) is None
+        stop([at_work])
     finally:
         signal.signal(signal.SIGINT, before)
-    assert running.wait(0) == -signal.SIGTERM
-    running.close()
-    assert running.state.spent < 30
+    assert at_work.wait(0) == -signal.SIGTERM
+    at_work.close()
+    assert at_work.state.spent < 30
 
 
 def _interrupt(_number: int, _frame: object) -> None:
@@ -189,7 +201,7 @@ def test_what_is_run_is_said_as_a_user_could_type_it(steps: Steps) -> None:
     steps.run()
     assert steps.said[:2] == [
         "step 1 of 3: a",
-        f"$ {shlex.join(steps.steps()[0].command)}",
+        f"$ {steps.steps()[0].call.shown()}",
     ]
 
 

@@ -130,12 +130,12 @@ def _exported(folder: Path, output: str) -> str:
 
 def test_a_step_whose_outputs_snakemake_deleted_goes_on(small: Path) -> None:
     (small / "commands.py").write_text(
-        "import pathlib, sys\n"
-        "words = sys.argv\n"
-        "output = pathlib.Path(words[words.index('-o') + 1])\n"
+        "import json, pathlib, sys\n"
+        "_, given = json.loads(sys.argv[1])\n"
+        "output = pathlib.Path(given['output'])\n"
         "with open(output.parent / 'calls', 'a') as calls:\n"
-        "    calls.write(f'{words[-1]}\\n')\n"
-        "if '--resume' not in words:\n"
+        "    calls.write(f'{[*given][-1]}\\n')\n"
+        "if 'resume' not in given:\n"
         "    sys.exit(9)\n"
         "output.mkdir()\n"
     )
@@ -143,7 +143,7 @@ def test_a_step_whose_outputs_snakemake_deleted_goes_on(small: Path) -> None:
         snakemake.run_step("x.toml", "out", "train_rnn")
     shutil.rmtree(small / "out" / "models" / "rnn", ignore_errors=True)
     snakemake.run_step("x.toml", "out", "train_rnn")
-    assert (small / "out" / "models" / "calls").read_text().split()[-1] == "--resume"
+    assert (small / "out" / "models" / "calls").read_text().split()[-1] == "resume"
     (small / "out" / "models" / "rnn" / ".snakemake_timestamp").touch()
     snakemake.run_step("x.toml", "out", "train_rnn")
     assert len((small / "out" / "models" / "calls").read_text().split()) == 2
@@ -266,5 +266,6 @@ def _steps_at_work(verb: str, work: Path) -> Iterator[int]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = path.read_bytes().decode(errors="replace").split("\0")
-            if words[2:4] == ["phrasescore.cli.step", verb] and str(work) in words:
+            is_step = words[2:3] == ["phrasescore.cli.step"] and words[3].startswith(f'["{verb}')
+            if is_step and f'"{work}"' in words[3]:
                 yield int(path.parent.name)

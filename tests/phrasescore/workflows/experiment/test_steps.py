@@ -6,6 +6,8 @@ import os
 import pytest
 
 from phrasescore.errors import PhrasescoreError
+from phrasescore.workflows.experiment import running
+from phrasescore.workflows.experiment.calls import Call
 from phrasescore.workflows.experiment.steps import Step
 from tests.phrasescore.workflows.experiment.steps_folder import Steps, run
 
@@ -94,11 +96,12 @@ def test_an_output_that_is_not_as_it_was_left_is_made_again(steps: Steps, damage
     assert output.read_text() == "b(a(text))"
 
 
-def test_the_content_of_a_folder_counts(steps: Steps) -> None:
+def test_the_content_of_a_folder_counts(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "PROGRAM", ("true",))
     model = steps.folder / "model"
     model.mkdir()
     (model / "weights").write_text("1")
-    step = Step("show", ("true",), (model,), ())
+    step = Step("show", Call("show", {}), (model,), ())
     assert run(steps.folder, [step]) == ["show"]
     assert run(steps.folder, [step]) == []
     (model / "weights").rename(model / "renamed")
@@ -107,7 +110,7 @@ def test_the_content_of_a_folder_counts(steps: Steps) -> None:
 
 def test_a_state_that_is_none_is_an_error_that_names_it(steps: Steps) -> None:
     (steps.folder / "steps.json").write_text(json.dumps({"format": 99, "steps": {}}))
-    with pytest.raises(PhrasescoreError, match=r"steps\.json: expected the state .*1, got 99"):
+    with pytest.raises(PhrasescoreError, match=r"steps\.json: expected the state .*2, got 99"):
         steps.run()
 
 

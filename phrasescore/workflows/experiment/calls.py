@@ -1,0 +1,201 @@
+"""The work of a step as a value: a function of the library and its arguments.
+
+The value goes to the step's process as JSON. A reader sees it as the command that does the same.
+"""
+
+import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, get_args, get_type_hints
+
+import phrasescore
+from phrasescore.arguments import flag
+from phrasescore.features import ColumnSpec
+from phrasescore.settings.compute import Compute
+from phrasescore.workflows.search_settings import SearchSettings
+
+# The verbs of functions with other names, and the options that are always given.
+_VERBS = {
+    "fine_tune": ("train", "--objective", "xbleu"),
+    "tune_with_decoder": ("tune",),
+}
+# Arguments that come first at the command line and have no option.
+_POSITIONAL = {
+    "train": ("kind", "inputs"),
+    "fine_tune": ("kind",),
+    "annotate": ("table",),
+    "export": ("model",),
+    "decode": ("source",),
+    "rescore": ("nbest",),
+    "rerank": ("nbest",),
+}
+# Options with other names than the parameters.
+_OPTIONS = {
+    "train": {"settings": "--set"},
+    "fine_tune": {"model": "--from", "settings": "--set"},
+    "export": {"model_format": "--format"},
+    "tune_with_decoder": {
+        "start": "--weights",
+        "folder": "--working-dir",
+        "moses_ini": "--config",
+        "report_format": "--format",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of `phrasescore`, by name, and its arguments.
+
+    Arguments are numbers, strings, paths, sequences of these, and dataclasses.
+    """
+
+    function: str
+    arguments: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, function: str, **arguments: Any) -> "Call":
+        """Return a call without the arguments that are None, False or empty."""
+        given = {
+            name: value
+            for name, value in arguments.items()
+            if value is not None and value is not False and value != ()
+        }
+        return cls(function, given)
+
+    @property
+    def verb(self) -> str:
+        """The verb of the command that does the same."""
+        return _VERBS.get(self.function, (self.function,))[0]
+
+    def to_json(self) -> str:
+        """Return the value as JSON; ASCII whatever bytes are in a file's name."""
+        return json.dumps([self.function, dict(self.arguments)], default=_plain)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Call":
+        """Return the value that :meth:`to_json` wrote."""
+        function, arguments = json.loads(text)
+        hints = get_type_hints(getattr(phrasescore, function))
+        return cls(function, {name: _typed(each, hints[name]) for name, each in arguments.items()})
+
+    def run(self, **more: Any) -> object:
+        """Call the function.
+
+        :param more: further arguments, which the function may lack.
+        """
+        function = getattr(phrasescore, self.function)
+        known = get_type_hints(function)
+        further = {name: value for name, value in more.items() if name in known}
+        return function(**self.arguments, **further)
+
+    def resumed(self) -> "Call":
+        """Return the call that resumes a run that was stopped."""
+        return Call(self.function, {**self.arguments, "resume": True})
+
+    def shown(self) -> str:
+        """Return the command that does the same, as one line."""
+        return shlex.join(self.words())
+
+    def words(self) -> list[str]:
+        """Return the command that does the same, as words that a user could type."""
+        verb, *words = _VERBS.get(self.function, (self.function,))
+        positional = _POSITIONAL.get(self.function, ())
+        first = [word for name in positional for word in _each(self.arguments.get(name))]
+        for name, value in self.arguments.items():
+            if name not in positional:
+                words += self._option(name, value)
+        return ["phrasescore", verb, *first, *words]
+
+    def _option(self, name: str, value: Any) -> Iterator[str]:
+        if name == "columns":
+            yield from column_words(value, "--rescore" if self.verb == "tune" else "")
+        elif name == "nbest":
+            yield from ("--nbest", *map(str, value))
+        elif name == "decoder" and isinstance(value, SearchSettings):
+            yield from ("--decoder", "embedded")
+            if words := list(search_words(value)):
+                yield from ("--decoder-flags", shlex.join(words))
+        elif isinstance(value, SearchSettings):
+            yield from search_words(value)
+        elif is_dataclass(value) and not isinstance(value, type):
+            for key, each in _changed(value).items():
+                yield from option_words(flag(key), each)
+        else:
+            usual = "-o" if name == "output" else flag(name)
+            yield from option_words(_OPTIONS.get(self.function, {}).get(name, usual), value)
+
+
+def compute_of(threads: int | None) -> Compute | None:
+    """Return the settings of an engine with this number of threads; None for its own."""
+    return None if threads is None else Compute(threads=threads)
+
+
+def option_words(option: str, value: Any) -> Iterator[str]:
+    """Yield an option with its value: nothing for None and False, no value for True."""
+    if value is True:
+        yield option
+    elif value is not False:
+        for word in _each(value):
+            yield from (option, word)
+
+
+def search_words(search: SearchSettings) -> Iterator[str]:
+    """Yield the settings of a search as options of ``phrasescore decode``."""
+    for feature, model in zip(search.features, search.models, strict=True):
+        yield from ("--feature", feature, "--model", model)
+    given = _changed(search)
+    for name in ("backoff_lm", "unnormalized", "threads", "processes"):
+        yield from option_words(flag(name), given.get(name))
+    yield from limit_words(search)
+
+
+def limit_words(search: SearchSettings) -> Iterator[str]:
+    """Yield the limits of a search as options of ``phrasescore decode``."""
+    for name, value in search.limits().items():
+        yield from option_words(flag(name), value)
+    yield from option_words("--buffer-size", _changed(search).get("buffer_size"))
+
+
+def column_words(columns: tuple[ColumnSpec, ...], start: str) -> Iterator[str]:
+    """Yield the options that add columns.
+
+    :param start: the beginning of all options, such as "--rescore" for ``tune``.
+    """
+    for column in columns:
+        kind = "" if start and column.kind == "model" else flag(column.kind)
+        yield from (f"{start}{kind[1:] if start else kind}", column.value)
+
+
+def _each(value: Any) -> list[str]:
+    if value is None:
+        return []
+    return list(map(str, value)) if isinstance(value, list | tuple) else [str(value)]
+
+
+def _changed(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that do not have their defaults."""
+    given = {field.name: (getattr(value, field.name), field.default) for field in fields(value)}
+    return {name: each for name, (each, default) in given.items() if each != default}
+
+
+def _plain(value: Any) -> Any:
+    return os.fspath(value) if isinstance(value, os.PathLike) else _changed(value)
+
+
+def _typed(value: Any, hint: Any) -> Any:
+    """Return a value of JSON as a parameter of this type has it: objects become dataclasses."""
+    if isinstance(value, list):
+        return tuple(_typed(each, hint) for each in value)
+    if isinstance(value, dict):
+        kind: Any = next(filter(is_dataclass, _kinds(hint)))
+        return kind(**{name: _typed(each, Any) for name, each in value.items()})
+    return value
+
+
+def _kinds(hint: Any) -> Iterator[Any]:
+    yield hint
+    for inner in get_args(hint):
+        yield from _kinds(inner)
