@@ -38,6 +38,7 @@ from moses_integration.nbest_lines import (
     too_few_fields,
 )
 from phrasescore.errors import DataError
+from phrasescore.io.hashing import make_table
 from phrasescore.io.text import decode, read_blocks
 
 Ids = NDArray[np.int64]
@@ -108,9 +109,9 @@ class NbestList:
     @cached_property
     def numbering(self) -> tuple[Ids, Ids]:
         """The first line of each distinct hypothesis, and the number of each line's hypothesis."""
-        text = np.frombuffer(self.data, np.uint8)
-        firsts, numbers = number_texts(text, self.fields[:, 0], self.fields[:, 1])
-        return firsts, numbers
+        text, table = np.frombuffer(self.data, np.uint8), make_table(self.num_lines, 2)
+        begins, ends = self.fields.T
+        return number_texts(text, begins, ends, table)  # type: ignore[no-any-return]
 
     def hypothesis(self, index: int) -> bytes:
         """Return field 2 of a line (0-based index), with the spaces around it."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from phrasescore.io.hashing import find, hash_word
 from phrasescore.io.kernel_cache import kept_njit
 
 _KERNEL = kept_njit()
@@ -13,9 +14,6 @@ _PLUS, _MINUS, _POINT, _ZERO, _E = 43, 45, 46, 48, 101
 # product or quotient is the nearest float64, as float() returns it (Clinger, 1990).
 _MOST_DIGITS = 15
 _POWERS = np.array([float(f"1e{power}") for power in range(23)])
-
-# FNV-1a, 64 bits; its upper half chooses the slot.
-_BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 
 
 @_KERNEL
@@ -153,35 +151,22 @@ def scan_lines(text, begins, pattern, spans, numbers, is_new):  # type: ignore[n
 
 
 @_KERNEL
-def number_texts(text, begins, ends):  # type: ignore[no-untyped-def]
-    """Return the first of each distinct text in order, and the number of each text among these."""
-    size = 2
-    while size < 2 * len(begins):
-        size *= 2
-    slots = np.full(size, -1, np.int64)
+def number_texts(text, begins, ends, table):  # type: ignore[no-untyped-def]
+    """Return the first of each distinct text in order, and the number of each text among these.
+
+    :param table: empty, with room for all texts and a column for their numbers.
+    """
     firsts, numbers = np.empty(len(begins), np.int64), np.empty(len(begins), np.int64)
     count = 0
     for place in range(len(begins)):
-        begin, length = begins[place], ends[place] - begins[place]
-        hashed = _BASIS
-        for position in range(begin, ends[place]):
-            hashed = (hashed ^ np.uint64(text[position])) * _PRIME
-        slot = np.int64(hashed >> np.uint64(32)) & (size - 1)
-        while slots[slot] >= 0:
-            first = firsts[slots[slot]]
-            same = ends[first] - begins[first] == length
-            offset = 0
-            while same and offset < length:
-                same = text[begins[first] + offset] == text[begin + offset]
-                offset += 1
-            if same:
-                break
-            slot = (slot + 1) & (size - 1)
-        if slots[slot] < 0:
-            slots[slot] = count
+        key = hash_word(text, begins[place], ends[place])
+        slot = find(table, key)
+        if slot < 0:
+            slot = -1 - slot
+            table[slot, 0], table[slot, 1] = key, count
             firsts[count] = place
             count += 1
-        numbers[place] = slots[slot]
+        numbers[place] = table[slot, 1]
     return firsts[:count].copy(), numbers
 
 

@@ -5,7 +5,6 @@ pair, for it would hold up all threads and a GPU.
 """
 
 import threading
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ModelError
 from phrasescore.features import BlockScores, Feature
+from phrasescore.io.hashing import find, hash_word, number_words
 from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
@@ -26,7 +26,10 @@ from phrasescore.vocabulary import Vocabulary
 
 _KERNEL = kept_njit()
 
-# Of a slot without a word, and the place of a word that is in none.
+# See `phrasescore.io.hashing.number_words`.
+Table = NDArray[np.uint64]
+
+# A word that is in no table.
 _FREE = -1
 
 # Pairs of a piece of a block: rows of its matrix products.
@@ -114,48 +117,25 @@ class NeuralScore(Feature):
         return BlockScores(values[None], work)
 
 
-class _WordTable:
-    """Words and their places, to be found as bytes of a text."""
+def _find(
+    table: Table, text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64], unknown: int
+) -> RaggedArray:
+    """Return the numbers of the words of some phrases.
 
-    def __init__(self, words: Sequence[str]) -> None:
-        encoded = [word.encode() for word in words]
-        self._words = np.frombuffer(b"".join(encoded), np.uint8)
-        self._word_ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
-        # At most half full: searches are short.
-        self._slots = np.full(1 << (2 * len(words)).bit_length(), _FREE, np.int64)
-        _fill(self._words, self._word_ends, self._slots)
-
-    def find(
-        self,
-        text: bytes,
-        begins: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        *,
-        first: int = 0,
-        unknown: int = _FREE,
-    ) -> RaggedArray:
-        """Return the places of the words of some phrases; see :meth:`WordNumbers.number`.
-
-        :param first: is added to each.
-        :param unknown: for a word that is not in the table.
-        """
-        found = _number(
-            np.frombuffer(text, np.uint8),
-            np.ascontiguousarray(begins),
-            np.ascontiguousarray(ends),
-            *(self._words, self._word_ends, self._slots),
-            *(first, unknown),
-        )
-        return RaggedArray.from_lengths(*found)
+    :param unknown: the number of a word that is not in the table.
+    """
+    data = np.frombuffer(text, np.uint8)
+    begins, ends = np.ascontiguousarray(begins), np.ascontiguousarray(ends)
+    return RaggedArray.from_lengths(*_number(data, begins, ends, table, unknown))
 
 
 class WordNumbers:
     """A shortlist, as :meth:`Vocabulary.ids`, for words that are bytes of a text."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._first = len(Vocabulary.SYMBOLS)
-        self._table = _WordTable(
-            [vocabulary.word(number) for number in range(self._first, len(vocabulary))]
+        first = len(Vocabulary.SYMBOLS)
+        self._table: Table = number_words(
+            {vocabulary.word(number): number for number in range(first, len(vocabulary))}
         )
 
     def number(
@@ -166,7 +146,7 @@ class WordNumbers:
         :param begins: where each phrase begins in ``text``; ``ends``: where it ends. One space or
             several are between words.
         """
-        return self._table.find(text, begins, ends, first=self._first, unknown=Vocabulary.UNKNOWN)
+        return _find(self._table, text, begins, ends, Vocabulary.UNKNOWN)
 
 
 class PieceNumbers:
@@ -179,8 +159,9 @@ class PieceNumbers:
         self._vocabulary = vocabulary
         self._lock = threading.Lock()
         # The words so far, the same as a table, and the pieces of each.
-        self._known: tuple[list[str], _WordTable, RaggedArray] = (
-            *([], _WordTable([])),
+        self._known: tuple[dict[str, int], Table, RaggedArray] = (
+            {},
+            number_words({}),
             split_words(vocabulary, []),
         )
 
@@ -189,59 +170,31 @@ class PieceNumbers:
     ) -> RaggedArray:
         """Return the ids of the pieces of some phrases; see :meth:`WordNumbers.number`."""
         _, table, pieces = self._known
-        found = table.find(text, begins, ends)
+        found = _find(table, text, begins, ends, _FREE)
         if len(found.values) and found.values.min() == _FREE:
             phrases = np.unique(found.owners()[found.values == _FREE])
             bounds = zip(begins[phrases].tolist(), ends[phrases].tolist(), strict=True)
             self._learn(b" ".join(text[begin:end] for begin, end in bounds).decode())
             _, table, pieces = self._known
-            found = table.find(text, begins, ends)
+            found = _find(table, text, begins, ends, _FREE)
         return found.expand(pieces)
 
     def _learn(self, text: str) -> None:
         """Take the new words of a text into a new table: other threads have the old one."""
         with self._lock:
             words, _, _ = self._known
-            words = list(dict.fromkeys([*words, *filter(None, text.split(" "))]))
-            self._known = (words, _WordTable(words), split_words(self._vocabulary, words))
+            words = dict(words)
+            for word in filter(None, text.split(" ")):
+                words.setdefault(word, len(words))
+            pieces = split_words(self._vocabulary, list(words))
+            self._known = (words, number_words(words), pieces)
 
 
 _SPACE = 32
-# FNV-1a, 64 bits; its upper half chooses the slot.
-_BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 
 
 @_KERNEL
-def _find(text, begin, end, words, word_ends, slots):  # type: ignore[no-untyped-def]
-    """Return the slot of a word, or the free one where it would be."""
-    hashed = _BASIS
-    for position in range(begin, end):
-        hashed = (hashed ^ np.uint64(text[position])) * _PRIME
-    mask = len(slots) - 1
-    slot = np.int64(hashed >> np.uint64(32)) & mask
-    while slots[slot] != _FREE:
-        number = slots[slot]
-        start = word_ends[number - 1] if number > 0 else 0
-        if word_ends[number] - start == end - begin:
-            place = 0
-            while place < end - begin and words[start + place] == text[begin + place]:
-                place += 1
-            if place == end - begin:
-                return slot
-        slot = (slot + 1) & mask
-    return slot
-
-
-@_KERNEL
-def _fill(words, word_ends, slots):  # type: ignore[no-untyped-def]
-    start = 0
-    for number in range(len(word_ends)):
-        slots[_find(words, start, word_ends[number], words, word_ends, slots)] = number
-        start = word_ends[number]
-
-
-@_KERNEL
-def _number(text, begins, ends, words, word_ends, slots, first, unknown):  # type: ignore[no-untyped-def]
+def _number(text, begins, ends, table, unknown):  # type: ignore[no-untyped-def]
     size = 0
     for phrase in range(len(begins)):
         size += (ends[phrase] - begins[phrase] + 1) // 2  # a word and a space have two bytes
@@ -252,8 +205,8 @@ def _number(text, begins, ends, words, word_ends, slots, first, unknown):  # typ
         for position in range(begin, ends[phrase] + 1):
             if position == ends[phrase] or text[position] == _SPACE:
                 if position > begin:
-                    number = slots[_find(text, begin, position, words, word_ends, slots)]
-                    ids[count] = unknown if number == _FREE else first + number
+                    slot = find(table, hash_word(text, begin, position))
+                    ids[count] = unknown if slot < 0 else np.int64(table[slot, 1])
                     count += 1
                 begin = position + 1
         lengths[phrase] = count - before
