@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from phrasescore.errors import ArgumentError
 from phrasescore.settings.toml_file import TomlTable, read_table, unknown
 from phrasescore.workflows.experiment.systems import (
     FILE_FEATURES,
@@ -208,10 +209,9 @@ def _check_search(table: TomlTable, given: dict[str, Any]) -> None:
         if (name := key.replace("_", "-")) not in _LIMITS:
             raise table.error(key, unknown("limit", name, _LIMITS))
         try:
-            msgspec.convert({_limit(key): value}, SearchSettings)
-        except msgspec.ValidationError as error:
-            problem = str(error).partition(" - at ")[0].replace(" | null", "")
-            raise table.error(key, f"{problem[0].lower()}{problem[1:]}") from error
+            SearchSettings(**{_limit(key): value})
+        except ArgumentError as error:
+            raise table.error(key, str(error).partition(": ")[2]) from error
 
 
 def _limit(key: str) -> str:
