@@ -45,11 +45,10 @@ class RaggedArray:
 
     def take(self, rows: Indices) -> "RaggedArray":
         """Return a copy of some rows, in the order of their indices; a row may be repeated."""
-        begins = self.starts[rows]
-        lengths = self.starts[rows + 1] - begins
+        lengths = self.lengths(rows)
         starts = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=starts[1:])
-        positions = np.repeat(begins - starts[:-1], lengths) + np.arange(starts[-1])
+        positions = np.repeat(self.starts[rows] - starts[:-1], lengths) + np.arange(starts[-1])
         return RaggedArray(self.values[positions], starts)
 
     def owners(self) -> Indices:
@@ -81,8 +80,7 @@ class RaggedBuilder:
 def map_array(path: Path, kind: Any) -> Array:
     """Memory-map a file of numbers for reading.
 
-    :raises OSError: if it cannot be read.
-    :raises ValueError: if its size is not a multiple of the numbers' size.
+    :raises OSError, ValueError: if it cannot be read, or has parts of numbers.
     """
     check_plain(path, MAX_ARRAYS)
     if path.stat().st_size == 0:  # which cannot be mapped

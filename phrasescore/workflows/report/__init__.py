@@ -36,9 +36,8 @@ _NAMES = {PAGE, "report.json", DATA}
 class ReportSummary:
     """The new report."""
 
-    # Path of the page, index.html.
+    # Path and size in bytes of the page, index.html.
     page: str
-    # Bytes of the page.
     size: int
     # Keys of the sections, in the order of the page.
     sections: tuple[str, ...]
@@ -147,9 +146,6 @@ def make_report(
     )
 
 
-# Sections
-
-
 def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]:
     """Return a report of the possible sections, and the reasons why others were left out."""
     _check_kinds(inputs)
@@ -192,10 +188,10 @@ def _check_kinds(inputs: ReportInputs) -> None:
         raise ArgumentError("--sentences and --lines need --source")
     if not inputs.of_kind(*SENTENCE_KINDS):
         raise _wrong_kind("--sentences and --lines", SENTENCE_KINDS, inputs.models)
-    for line in settings.lines or ():
-        if line > len(source.texts):
-            problem = f"--lines: expected a line of the file, which has {len(source.texts):,}"
-            raise DataError(source.path, None, f"{problem}, got {line}")
+    beyond = [line for line in settings.lines or () if line > len(source.texts)]
+    if beyond:
+        problem = f"--lines: expected a line of the file, which has {len(source.texts):,}"
+        raise DataError(source.path, None, f"{problem}, got {beyond[0]}")
 
 
 def _refuse_missing(missing: dict[str, list[str]], inputs: ReportInputs) -> None:
@@ -244,14 +240,8 @@ def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
     yield "made by", f"phrasescore {__version__}"
 
 
-# The folder
-
-
 def _check_folder(folder: str, inputs: Sequence[str]) -> None:
-    """Check, before the long work, that a report may be written.
-
-    :param inputs: paths of the inputs, which must not be replaced.
-    """
+    """Check that a report may be written, and would replace no input."""
     target = Path(os.path.abspath(folder))
     parent = target.parent
     if not target.name:
@@ -263,18 +253,20 @@ def _check_folder(folder: str, inputs: Sequence[str]) -> None:
     if not os.path.lexists(target):
         return
     if target.is_symlink() or not target.is_dir():
-        expected = "expected a folder for the report"
-        raise PhrasescoreError(f"{folder}: {expected}, found a file or a link")
+        raise PhrasescoreError(
+            f"{folder}: expected a folder for the report, found a file or a link"
+        )
     if os.listdir(target) and not _is_report(target):
-        expected = "expected an older report or an empty folder"
-        raise PhrasescoreError(f"{folder}: {expected}, found another folder; name a new one")
+        raise PhrasescoreError(
+            f"{folder}: expected an older report or an empty folder, found another folder; name a "
+            "new one"
+        )
     for path in inputs:
         if target in Path(os.path.abspath(path)).parents:
             raise PhrasescoreError(f"{folder}: would replace {path}, which it is made from")
 
 
 def _is_report(folder: Path) -> bool:
-    """Return whether a folder has exactly the names of a report."""
     data = folder / DATA
     return (
         set(os.listdir(folder)) == _NAMES

@@ -41,7 +41,7 @@ class NamedModel(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The kind of network."""
+        """The kind of the network."""
         return self.checkpoint.config.kind
 
 
@@ -111,10 +111,7 @@ class ReportInputs:
 
     @cached_property
     def table_choice(self) -> TableChoice:
-        """The chosen lines of the table, which is read once, as a stream.
-
-        :raises DataError: if the file is not a phrase table, or lacks a score that a model needs.
-        """
+        """The chosen lines of the table, which is read once, as a stream."""
         assert self.table is not None
         columns = [self.table_column(model) for model in self.of_kind(*PHRASE_KINDS)]
         settings = self.settings
@@ -139,10 +136,7 @@ class ReportInputs:
 
 
 def read_inputs(settings: ReportSettings) -> ReportInputs:
-    """Read all inputs except the table, and check that they fit together.
-
-    :raises ArgumentError: if there are two tables, or two systems with the same name.
-    """
+    """Read all inputs except the table, and check that they fit together."""
     for path in settings.texts():
         if is_stream(path):
             raise ArgumentError(f"a report is made from files: {path!r} is not one")
@@ -191,16 +185,15 @@ def _is_nbest(path: str) -> bool:
     """Return whether a file is an n-best list, by its first line, and not a phrase table.
 
     A source phrase may be a number, but only the scores of an n-best list have names.
-
-    :raises DataError: if it is neither.
     """
     first = next(read_lines(path), None)
     if first is None:
         raise DataError(path, None, "expected a phrase table or an n-best list, found no lines")
     fields = first.split(b"|||")
     if len(fields) < 3:
-        expected = "expected a line of a phrase table or of an n-best list"
-        raise DataError(path, 1, f"{expected}, found no two '|||' in it")
+        raise DataError(
+            path, 1, "expected a line of a phrase table or n-best list, found fewer than two '|||'"
+        )
     is_number = fields[0].strip().isdigit()
     return is_number and any(split_feature(token)[1] for token in fields[2].split())
 
@@ -223,17 +216,14 @@ def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:
 def _table_pairs(
     path: str, lines: Iterator[PhraseTableLine], num_scores: int
 ) -> Iterator[TablePair]:
-    """Yield the pairs of a table with their scores and counts.
-
-    :param num_scores: smallest number of scores of a line.
-    :raises DataError: on reaching a line with fewer scores.
-    """
+    """Yield the pairs of a table with their scores, at least ``num_scores``, and counts."""
     for line in lines:
         if line.num_scores < num_scores:
-            problem = (
+            raise DataError(
+                path,
+                line.number,
                 f"expected p(target | source) or its reverse as score {num_scores} of a line, "
-                f"found {line.num_scores} scores (--table-score N says which one it is)"
+                f"found {line.num_scores} scores (--table-score N says which one it is)",
             )
-            raise DataError(path, line.number, problem)
         scores = line.raw.split(b"|||", 3)[2].split()
         yield TablePair(line.pair, tuple(map(float, scores)), joint_count(line.raw))

@@ -60,12 +60,13 @@ class MadeSection(NamedTuple):
 
 
 class SectionPlan(NamedTuple):
-    """The needs of a section, and the function that makes it."""
+    """The function that makes a section, the inputs that it needs, and the kinds of models.
+
+    A section with kinds needs one model of one of them. Inputs have the names in `missing_inputs`.
+    """
 
     make: Callable[[ReportInputs], MadeSection]
-    # Names of inputs, as in `missing_inputs`.
     needs: tuple[str, ...] = ()
-    # Kinds of models, one of which is needed; empty if no model is.
     kinds: tuple[str, ...] = ()
 
 
@@ -108,9 +109,6 @@ def _make_differences(inputs: ReportInputs) -> MadeSection:
     return MadeSection(difference_section(inputs.comparison))
 
 
-# Results of other commands
-
-
 def _show_tuning(inputs: ReportInputs) -> MadeSection:
     assert inputs.tuning is not None
     return MadeSection(tuning_section(inputs.tuning))
@@ -124,9 +122,6 @@ def _show_experiment(inputs: ReportInputs) -> MadeSection:
         return MadeSection(experiment_section(table))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DataError(path, None, f"expected the table of an experiment: {error!r}") from error
-
-
-# Phrases of the table
 
 
 def _make_preferences(inputs: ReportInputs) -> MadeSection:
@@ -178,15 +173,12 @@ def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair])
 def _draw(
     inputs: ReportInputs, model: NamedModel, sources: Sequence[Words]
 ) -> list[list[CountedSample]]:
-    """Return the distinct finished samples of each source, by falling log-probability."""
+    """Return the distinct finished samples of each source, the most probable first."""
     settings = inputs.settings
     torch.set_num_threads(usable_threads(settings.threads))
     generator = Generator([model.checkpoint], settings.device)
     drawn = sample_targets(generator, sources, SampleSettings(SAMPLES, seed=settings.seed))
     return [count_samples([sample for sample in samples if sample.finished]) for samples in drawn]
-
-
-# Maps
 
 
 def _make_words(inputs: ReportInputs) -> MadeSection:
@@ -238,9 +230,6 @@ def _make_sentences(inputs: ReportInputs) -> MadeSection:
     return MadeSection(section, reasons + problems, notes)
 
 
-# Figures of sentences
-
-
 def _make_alignments(inputs: ReportInputs) -> MadeSection:
     models = inputs.of_kind("attention")
     pairs, reasons = _choose_sentences(inputs)
@@ -264,7 +253,7 @@ def _make_parses(inputs: ReportInputs) -> MadeSection:
 def _choose_sentences(inputs: ReportInputs) -> tuple[list[SentencePair], list[str]]:
     """Return the sentences to show, and the reasons why lines are left out.
 
-    Their translations are the references, or those of the first system, or empty.
+    Their translations are the references, or the first system's, or empty.
     """
     assert inputs.source is not None
     settings, source = inputs.settings, inputs.source.words
