@@ -27,9 +27,13 @@ from phrasescore.records import WeightPair
 from phrasescore.report.tuning import MethodRow, ReplicaRow, TuneReport
 from phrasescore.signals import EndedBySignal
 from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
-from phrasescore.workflows.tune.outcome import OutputFiles, write_ini
+from phrasescore.workflows.tune.outcome import (
+    OutputFiles,
+    feature_rows,
+    with_contributions,
+    write_ini,
+)
 from phrasescore.workflows.tune.pooling import ListReader, read_extracted, some_names
-from phrasescore.workflows.tune.report import feature_rows, with_contributions
 from tuning.bleu import CorpusBleu
 from tuning.cross_validation import cross_validate as validate
 from tuning.methods import Tuned, load_method

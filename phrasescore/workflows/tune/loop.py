@@ -4,7 +4,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from moses_integration.decoder.moses import DecoderCommand
 from moses_integration.ini_text import files_of
@@ -36,8 +38,7 @@ from phrasescore.workflows.tune.loop_run import LoopRun
 from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
 from phrasescore.workflows.tune.outcome import OutputFiles
 from phrasescore.workflows.tune.pooling import ListReader
-from phrasescore.workflows.tune.rounds import Decoder, Rounds
-from phrasescore.workflows.tune.state import CACHE, about_search, check_folder
+from phrasescore.workflows.tune.rounds import CACHE, Decoder, Rounds, check_folder
 from tuning.settings import ReferenceLength
 
 if TYPE_CHECKING:
@@ -281,3 +282,15 @@ def _about_decoder(decoder: Decoder | SearchSettings | str) -> dict[str, object]
         return {"decoder": decoder}
     named = decoder if hasattr(decoder, "__qualname__") else type(decoder)
     return {"decoder": f"{named.__module__}.{named.__qualname__}"}
+
+
+def about_search(search: SearchSettings) -> dict[str, Any] | None:
+    """Return a search's settings that change translations and differ from the defaults, if any."""
+    usual = SearchSettings()
+    changed = {
+        name: value
+        for name, value in msgspec.json.decode(msgspec.json.encode(search)).items()
+        if getattr(search, name) != getattr(usual, name)
+        and name not in ("processes", "threads", "buffer_size")
+    }
+    return changed or None

@@ -14,11 +14,15 @@ from phrasescore.io.output import open_output
 from phrasescore.records import WeightPair, Weights
 from phrasescore.report.tuning import RoundRow, TuneReport
 from phrasescore.workflows.tune.optimiser import Optimiser
-from phrasescore.workflows.tune.outcome import describe_round, explain_two_sets, find_problems
+from phrasescore.workflows.tune.outcome import (
+    describe_round,
+    explain_two_sets,
+    feature_rows,
+    find_problems,
+    with_contributions,
+)
 from phrasescore.workflows.tune.pooling import some_names
-from phrasescore.workflows.tune.report import feature_rows, with_contributions
-from phrasescore.workflows.tune.rounds import Rounds
-from phrasescore.workflows.tune.state import INI, read_decisions, write_rounds
+from phrasescore.workflows.tune.rounds import INI, Rounds, read_decisions, write_rounds
 from tuning.loop import LoopResult, TuningLoop
 from tuning.weights import weights_vector
 

@@ -1,12 +1,14 @@
-"""The end of tuning: the files that are written, and messages about the rounds."""
+"""The end of tuning: the files and the report that are written, and messages about the rounds."""
 
 import logging
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
+
+import numpy as np
 
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import write_weights
@@ -16,6 +18,8 @@ from phrasescore.records import WeightPair, Weights
 from phrasescore.report.tuning import FeatureRow, TuneReport
 from phrasescore.workflows.tune.pooling import some_names
 from tuning.loop import ROUND_LOSS, TOO_FAR, LoopResult
+from tuning.metric import Metric
+from tuning.pool import Pool, Vector
 
 _logger = logging.getLogger(__name__)
 
@@ -157,3 +161,30 @@ def explain_two_sets(
         f"rescore NBEST --source SOURCE {shlex.join(options)} -o RESCORED; phrasescore rerank "
         f"RESCORED --weights {shlex.quote(str(file))}"
     )
+
+
+def feature_rows(
+    pool: Pool, start: Vector, found: Vector, search: Sequence[float | None] | None = None
+) -> tuple[FeatureRow, ...]:
+    """Return the row of each feature value of a pool.
+
+    :param search: the weight of each that decodes, where there are two sets of weights.
+    """
+    names = [str(label) for label in pool.labels]
+    rows = zip(names, start.tolist(), found.tolist(), search or [None] * len(names), strict=True)
+    return tuple(FeatureRow(*row) for row in rows)
+
+
+def with_contributions(
+    rows: Sequence[FeatureRow], pool: Pool, metric: Metric, found: Vector
+) -> tuple[FeatureRow, ...]:
+    """Return the rows with the contribution of each feature value, which takes time."""
+    amounts = found * pool.deviations()
+    total = float(np.abs(amounts).sum()) or 1.0
+    made = []
+    for place, (row, amount) in enumerate(zip(rows, amounts.tolist(), strict=True)):
+        others = found.copy()
+        others[place] = 0.0
+        left_out = 100 * pool.score(metric, others)
+        made.append(replace(row, contribution=amount, share=abs(amount) / total, left_out=left_out))
+    return tuple(made)

@@ -1,30 +1,154 @@
-"""The rounds of tuning with a decoder: decoding and rescoring in a working folder."""
+"""The working folder of the tuning loop: its journal, and the lists of each round.
+
+``tune.json`` is the journal: all that the run depends on, and each round with its weights. It is
+written before the first round, and replaced after each. The lists are beside it, ``run1.nbest`` and
+so on; a list has its name only when it is complete. At the end the best weights are in
+``moses.ini``.
+"""
 
 import functools
 import logging
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from moses_integration.decoder.moses import log_tail
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.io.journal import check_settings, read_journal, write_journal
 from phrasescore.io.plain_file import check_plain
 from phrasescore.io.text import read_lines
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import Weights
 from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.tune.pooling import ListReader, some_names
-from phrasescore.workflows.tune.state import remove_rounds
+from tuning.loop import Decided, LoopResult
 from tuning.pool import Pool
 
 if TYPE_CHECKING:
     from phrasescore.workflows.list_rescorer import ListRescorer
 
 _logger = logging.getLogger(__name__)
+
+JOURNAL, INI, CACHE = "tune.json", "moses.ini", "scores.cache"
+_ROUND = re.compile(
+    r"(run[1-9][0-9]*|trial)\.(nbest|nbest\.part|rescored\.gz|weights|out|log|source)"
+)
+_OTHER_FOLDER = "name another working folder"
+
+
+class RoundRecord(msgspec.Struct):
+    """A completed round; scores are from 0 to 1, as in `tuning.loop.Round`."""
+
+    score: float
+    hypotheses: int
+    new: int
+    pool_score: float
+    found_score: float | None
+    # The weights it was decoded with, and the weights that rerank its lists.
+    weights: Weights
+    list_weights: Weights
+
+
+class TuneJournal(msgspec.Struct):
+    """The content of ``tune.json``."""
+
+    settings: dict[str, Any]
+    rounds: list[RoundRecord]
+    # The weights to decode with next; None if the loop has ended.
+    next: Weights | None
+    reason: str = ""
+
+
+def check_folder(work: Path, named: Iterable[str]) -> None:
+    """Check that a run writes and removes only an earlier run's files in its folder.
+
+    :param named: the files that the run reads, and those that it writes elsewhere.
+    :raises PhrasescoreError: if one of them, or another file, has a name that the run needs.
+    """
+    folder = os.path.realpath(work)
+    for name in named:
+        above, base = os.path.split(os.path.realpath(name))
+        if above == folder and _is_of_a_run(base):
+            raise PhrasescoreError(
+                f"{name}: this name in {work} is needed for the run itself; name another file, or "
+                "another working folder"
+            )
+    if (work / JOURNAL).exists() or not work.is_dir():
+        return
+    theirs = sorted(filter(_is_of_a_run, os.listdir(work)))
+    if theirs:
+        raise PhrasescoreError(
+            f"{work / theirs[0]}: this name is needed for the run, and is not of an earlier one "
+            f"(there is no {JOURNAL}); {_OTHER_FOLDER}"
+        )
+
+
+def _is_of_a_run(name: str) -> bool:
+    return name.startswith((JOURNAL, CACHE)) or name == INI or _ROUND.fullmatch(name) is not None
+
+
+def read_decisions(
+    work: Path, settings: Mapping[str, Any], *, resume: bool
+) -> list[Decided] | None:
+    """Return the decisions of an earlier run after each round but the last; None to start.
+
+    A run that has decoded nothing starts over.
+
+    :param settings: all that a run must have in common with the one that it resumes.
+    :raises PhrasescoreError: if there is a run that is not to be resumed, or has other settings.
+    """
+    journal = read_journal(work / JOURNAL, TuneJournal, _OTHER_FOLDER)
+    if journal is None:
+        return None
+    if not journal.rounds and not (work / "run1.nbest").exists():
+        remove_rounds(work)
+        return None
+    if not resume:
+        raise PhrasescoreError(
+            f"{work}: there is a run here already: continue it with --resume, or {_OTHER_FOLDER}"
+        )
+    # As they come out of a file: lists for tuples.
+    now = msgspec.json.decode(msgspec.json.encode(settings))
+    check_settings(journal.settings, now, str(work), _OTHER_FOLDER)
+    following = [*(done.weights for done in journal.rounds[1:]), journal.next]
+    return [
+        Decided(done.list_weights, after, done.found_score)
+        for done, after in zip(journal.rounds, following, strict=False)
+        if after is not None
+    ]
+
+
+def write_rounds(work: Path, settings: Mapping[str, Any], result: LoopResult) -> None:
+    """Write the journal after a round."""
+    rounds = [
+        RoundRecord(
+            done.score,
+            done.hypotheses,
+            done.new,
+            done.pool_score,
+            done.found_score,
+            done.weights.search,
+            done.weights.lists,
+        )
+        for done in result.rounds
+    ]
+    journal = TuneJournal(dict(settings), rounds, result.next_weights, result.reason)
+    write_journal(work / JOURNAL, journal)
+
+
+def remove_rounds(work: Path, beginning: str = "") -> None:
+    """Remove the files of rounds and trials whose names start with ``beginning``."""
+    for name in os.listdir(work):
+        if _ROUND.fullmatch(name) and name.startswith(beginning):
+            os.unlink(work / name)
 
 
 class Decoder(Protocol):
@@ -42,54 +166,47 @@ class Decoder(Protocol):
         """
 
 
+@dataclass
 class Rounds:
-    """Decodes in a working folder; a round whose lists are there is not decoded again.
+    """Decodes in a working folder; a round whose lists are there is not decoded again."""
 
-    :param size: hypotheses per list.
-    :param open_rescorer: opens the rescorer of the lists; None where they are not rescored.
-    :ivar ini: the moses.ini whose weights are tuned, where it is known.
-    :ivar added: the features that rescoring adds, from `opened` on.
-    """
-
-    def __init__(
-        self,
-        decoder: Decoder | EmbeddedSearch,
-        ini: MosesIni | None,
-        source: str,
-        work: Path,
-        size: int,
-        reader: ListReader,
-        open_rescorer: "Callable[[], ListRescorer] | None",
-        progress: ProgressCallback | None,
-    ) -> None:
-        self._decoder: Decoder = decoder
-        self.ini, self.source, self.work = ini, source, work
-        self.reader, self._size, self._progress = reader, size, progress
-        self._open_rescorer = open_rescorer
-        self._rescorer: ListRescorer | None = None
-        self.added: Sequence[str] = ()
-        # The features that the decoder has; None where they are not known.
-        self._own: Collection[str] | None = None if ini is None else ini.tuneable_weights().keys()
+    decoder: Decoder | EmbeddedSearch
+    # The moses.ini whose weights are tuned, if it is known.
+    ini: MosesIni | None
+    source: str
+    work: Path
+    # Hypotheses per list.
+    size: int
+    reader: ListReader
+    # Opens the rescorer of the lists; None if they are not rescored.
+    open_rescorer: "Callable[[], ListRescorer] | None"
+    progress: ProgressCallback | None
+    # The features that rescoring adds, once `opened`.
+    added: Sequence[str] = field(default=(), init=False)
+    _rescorer: "ListRescorer | None" = field(default=None, init=False)
+    # The features that the decoder has; None if they are not known.
+    _own: Collection[str] | None = field(default=None, init=False)
 
     @contextmanager
     def opened(self, weights: Weights, lock: int) -> Iterator[None]:
         """Load the embedded search and the rescorer, and close them at the end.
 
         :param weights: of the first round.
-        :param lock: a descriptor that the search's processes do not keep: after kill -9 the lock
-            must be free at once.
+        :param lock: a descriptor that the search's processes close: after kill -9 the lock must be
+            free at once.
         """
+        self._own = None if self.ini is None else self.ini.tuneable_weights().keys()
         with ExitStack() as stack:
-            search = self._decoder
+            search = self.decoder
             # First, because it forks, and the rescorer may start threads.
             if isinstance(search, EmbeddedSearch):
                 self._own = names = search.feature_names
                 known = {name: values for name, values in weights.items() if name in names}
                 sentences = search.read_source(self.source)
                 stack.enter_context(search).open(sentences, known, closed=(lock,))
-                self._decoder = functools.partial(search, progress=self._progress)
-            if self._open_rescorer is not None:
-                self._rescorer = stack.enter_context(self._open_rescorer())
+                self.decoder = functools.partial(search, progress=self.progress)
+            if self.open_rescorer is not None:
+                self._rescorer = stack.enter_context(self.open_rescorer())
                 self.added = self._rescorer.names
             yield
 
@@ -118,7 +235,7 @@ class Rounds:
             names = dict.fromkeys(label.name for label in pool.labels)
             unnamed = [name for name in names if name not in weights and name not in self.added]
             if unnamed:
-                _logger.info("without a weight, and so from 0: %s", some_names(unnamed))
+                _logger.info("no weight given, starting at 0: %s", some_names(unnamed))
         os.replace(part, nbest)
         return pool
 
@@ -135,13 +252,14 @@ class Rounds:
         return pool
 
     def _decode(self, source: str, weights: Weights, nbest: str) -> None:
-        """Decode with the weights that the decoder knows features for."""
+        """Decode with the weights of the features that the decoder has."""
         own = {
             name: values
             for name, values in weights.items()
             if self._own is None or name in self._own or is_sparse(name)
         }
-        self._decoder(source, own, self._size, nbest)
+        assert not isinstance(self.decoder, EmbeddedSearch)
+        self.decoder(source, own, self.size, nbest)
 
     def _read(
         self,
@@ -158,7 +276,7 @@ class Rounds:
                 path = str(self.work / f"{name}.rescored.gz")
                 remove_rounds(self.work, f"{name}.rescored.gz")
                 source = source or self.source
-                done = self._rescorer.rescore(nbest, source, path, progress=self._progress)
+                done = self._rescorer.rescore(nbest, source, path, progress=self.progress)
                 if done.networks is not None:
                     _logger.info("%s", done.networks.summary())
             return self.reader.read(path, check=is_first, segments=segments)

@@ -112,12 +112,10 @@ def test_a_run_that_is_there_is_neither_lost_nor_mixed_up(folder: Folder) -> Non
     assert folder.run("--iterations", "1").exit_code == 0
     again = folder.run()
     assert again.exit_code == 1
-    assert "work: there is a run here already: --resume goes on with it" in again.stderr
+    assert "work: there is a run here already: continue it with --resume" in again.stderr
     other = folder.run("--resume", "--seed", "2")
     assert other.exit_code == 1
-    assert (
-        "work was started with another seed (1, now 2): resume it as it was started" in other.stderr
-    )
+    assert "work was started with another seed (1, now 2): resume it with the same" in other.stderr
 
 
 # What goes wrong, and going on

@@ -15,7 +15,7 @@ import pytest
 from moses_integration.weights import load_weights
 from phrasescore.workflows.tune import loop_run
 from phrasescore.workflows.tune import optimiser as optimiser_module
-from phrasescore.workflows.tune.state import write_rounds
+from phrasescore.workflows.tune.rounds import write_rounds
 from tests.children import leashed
 from tests.phrasescore.workflows.tune.loop_folder import DECODER, INI, Folder, rounds
 from tuning.loop import LoopResult
@@ -144,8 +144,8 @@ def test_links_and_pipes_in_the_place_of_files_of_a_round_are_replaced(folder: F
 def test_a_state_of_another_kind_is_refused(folder: Folder) -> None:
     assert folder.run("--iterations", "1").exit_code == 0
     begun = (folder.path / "work" / "tune.json").read_text()
-    state = '"about": {}, "rounds": [], "next": null'
-    for text in ("", "[]", f'{{"format": 9, {state}}}', "{}", begun.replace("about", "abut")):
+    state = '"settings": {}, "rounds": [], "next": null'
+    for text in ("", "[]", f'{{"format": 9, {state}}}', "{}", begun.replace("settings", "setings")):
         (folder.path / "work" / "tune.json").write_text(text)
         result = folder.run("--resume")
         assert result.exit_code == 1

@@ -1,4 +1,4 @@
-"""Promises of workflows.tune.state: which runs a state of another search belongs to."""
+"""Promises of workflows.tune.rounds: which runs the journal of another search belongs to."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,8 @@ import pytest
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.workflows.search_settings import SearchSettings
-from phrasescore.workflows.tune.state import about_search, read_decisions
+from phrasescore.workflows.tune.loop import about_search
+from phrasescore.workflows.tune.rounds import read_decisions
 
 CSLM = {"features": ("cslm",), "models": ("m=n",)}
 
@@ -29,7 +30,7 @@ def test_a_search_is_another_run_where_its_translations_are_others(
         {"decoder": "embedded", "search": about_search(SearchSettings(**settings))}
         for settings in (begun, now)
     )
-    state = {"format": 2, "about": old, "rounds": [], "next": {}, "reason": ""}
+    state = {"format": 2, "settings": old, "rounds": [], "next": {}, "reason": ""}
     (tmp_path / "tune.json").write_text(json.dumps(state))
     (tmp_path / "run1.nbest").write_text("")
     if same:
