@@ -34,9 +34,9 @@ from phrasescore.workflows.text_checks import UnknownWordCheck, warn_of_shortlis
 
 _logger = logging.getLogger(__name__)
 
-# Hypotheses in the beam: as in Cho et al. (2014b).
+# Hypotheses in the beam, as in Cho et al. (2014b).
 USUAL_WIDTH = 10
-# Line numbers that a message names at most.
+# Maximum number of lines that a message names.
 _SHOWN_LINES = 5
 
 
@@ -44,13 +44,13 @@ _SHOWN_LINES = 5
 class GenerateSummary:
     """The work of one `generate`."""
 
-    # Of the text that was read; unknown words are those that at least one network does not know.
+    # Of the text; unknown words are unknown to at least one network.
     lines: int
     words: int
     unknown_words: int
-    # ``<unk>`` predicted in the translations, whether or not a word of the source stands for it.
+    # Number of ``<unk>`` in the translations, also if a word of the source replaces them.
     predicted_unknown_words: int
-    # Translations that were cut, or samples that were left out, because they found no end.
+    # Number of translations that were cut, or samples that were left out, as they found no end.
     unfinished: int
 
 
@@ -125,7 +125,7 @@ def generate(
     if name is not None and lists is None:
         raise ArgumentError("--name is of the feature in --nbest")
     check_files((source,), (output, lists))
-    # Before the networks are loaded: a text that cannot be read is refused at once.
+    # Refuse an unreadable text before the networks are loaded.
     lines = read_monolingual_text(source)
     lines = chain([next(lines)], lines)
     generator, checkpoints = load_generator(models, device, precision, engine)
@@ -163,10 +163,7 @@ def _refuse(reason: str, **values: object) -> None:
 def load_generator(
     models: Sequence[str], device: str, precision: PrecisionName, engine: EngineSettings
 ) -> tuple[Generator | NetworkFolders, list[Checkpoint]]:
-    """Return networks, ready to generate, or where workers on Ray find them; and their models.
-
-    :raises ModelError: if a model is unusable, or they cannot generate together.
-    """
+    """Return models, and their generator; for workers on Ray, the folders to load it from."""
     device = device_on(engine, device)
     checkpoints = [load_checkpoint(path) for path in models]
     check_kinds(checkpoints)
@@ -185,7 +182,7 @@ def load_generator(
 class _CountedText:
     """The lines of a text, with counts of what was read and written.
 
-    :param checkpoints: the models that translate it, by their paths.
+    :param checkpoints: the models that translate it, by path.
     """
 
     def __init__(
@@ -220,10 +217,7 @@ class _CountedText:
         check.warn()
 
     def count_written(self, targets: Sequence[Generated], *, left_out: int = 0) -> None:
-        """Count what was written for the next line.
-
-        :param left_out: samples that were not written, because they found no end.
-        """
+        """Count what was written for the next line, and the samples that were left out."""
         self._counts["lines"] += 1
         self._counts["predicted_unknown_words"] += sum(target.unknown_words for target in targets)
         unfinished = left_out + sum(not target.finished for target in targets)
@@ -232,16 +226,16 @@ class _CountedText:
             self._lines_unfinished.append(self._counts["lines"])
 
     def finish(self, *, unfinished: str, copied: bool = False) -> GenerateSummary:
-        """Return the counts; log them, and warn of long sentences and unfinished translations.
+        """Return and log the counts; warn about long sentences and unfinished translations.
 
-        :param unfinished: what became of targets without an end.
-        :param copied: whether a word of the source stands for each ``<unk>``.
+        :param unfinished: what happened to targets without an end.
+        :param copied: whether a word of the source replaces each ``<unk>``.
         """
         done = GenerateSummary(**self._counts)
         if self._too_long:
             _logger.warning(
-                "%s lines are longer than the %s %s that were the most in training; the longest "
-                "has %s: networks translate such lines badly",
+                "%s lines are longer than the longest in training (%s %s); the longest has %s: "
+                "networks translate such lines badly",
                 *(f"{self._too_long:,}", f"{self._longest_trained:,}"),
                 "pieces"
                 if any(each.is_subwords for each in self._vocabularies.values())
@@ -275,7 +269,7 @@ def _write_translations(
     names: Sequence[str],
     progress: ProgressCallback | None,
 ) -> None:
-    """Write the best translation of each line, and the n-best lists if they are wanted."""
+    """Write the best translation of each line, and the n-best lists if requested."""
     with ExitStack() as stack:
         translations = stack.enter_context(open_output(output))
         nbest = None if lists is None else stack.enter_context(open_output(lists))
@@ -293,7 +287,7 @@ def _write_translations(
 def _feature_names(
     name: str | None, checkpoints: Sequence[Checkpoint], normalize: bool
 ) -> list[str]:
-    """Return the names of the features in an n-best list: log p, and what it is sorted by."""
+    """Return the names of the features in an n-best list: log p, and normalized."""
     first = checkpoints[0]
     prefix = network_name(
         first.config.kind, reverse=first.reverse, right_to_left=first.right_to_left

@@ -49,7 +49,7 @@ class SegmentSummary:
     """The work of one `segment`."""
 
     work: SegmentationWork
-    # Segments that are longer than the longest sentence of the forward model's training.
+    # Number of segments that are longer than the forward model's training sentences.
     too_long: int
 
 
@@ -171,18 +171,15 @@ def segment(
             meter.update()
     if too_long:
         _logger.warning(
-            "%s segments are longer than the %s %s that were the most in training: networks "
-            "translate such ones badly",
+            "%s segments are longer than the longest in training (%s %s): networks translate such "
+            "segments badly",
             *(f"{too_long:,}", f"{longest:,}", "pieces" if vocabulary.is_subwords else "words"),
         )
     return SegmentSummary(segmenter.work, too_long)
 
 
 def _load_forward(path: str) -> Checkpoint:
-    """Return the model that translates spans.
-
-    :raises ModelError: if it translates nothing, or the other way round.
-    """
+    """Return the model that translates spans, which must predict the target."""
     checkpoint = _load_translator(f"--model {path}", path)
     if checkpoint.reverse:
         problem = "expected a model that predicts the target, found one trained with --reverse"
@@ -191,10 +188,7 @@ def _load_forward(path: str) -> Checkpoint:
 
 
 def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoint:
-    """Return the model that scores spans given their translations, as one trained in reverse.
-
-    :raises ModelError: if it scores nothing, or the same way round as ``forward``.
-    """
+    """Return the model that scores spans given their translations, as one trained in reverse."""
     name = f"--reverse-model {path}"
     checkpoint = _load_translator(name, path)
     if swapped and checkpoint.reverse:
@@ -209,9 +203,8 @@ def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoin
     of_target = len(reads & _words(forward.target_vocabulary))
     if of_source > of_target:
         raise ModelError(
-            f"{name}: expected a model of the words that --model writes, found one that "
-            f"has {of_source:,} of the words that --model reads and {of_target:,} of those that it "
-            "writes"
+            f"{name}: expected a model that reads what --model writes; of its words, --model reads "
+            f"{of_source:,} and writes {of_target:,}"
         )
     direction = direction_of(reverse=True, right_to_left=checkpoint.right_to_left)
     record = dataclasses.replace(checkpoint.record, direction=direction)
@@ -219,10 +212,7 @@ def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoin
 
 
 def _load_translator(name: str, path: str) -> Checkpoint:
-    """Return a model that reads one text and predicts another.
-
-    :param name: of the model, for messages.
-    """
+    """Return a model that reads one text and predicts another; ``name`` is for messages."""
     checkpoint = load_checkpoint(path)
     if not checkpoint.config.network.reads_source:
         raise ModelError(

@@ -32,9 +32,9 @@ _logger = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-# Lines of a block, which is scored by one process.
+# Number of lines of a block, which is scored by one process.
 _LINES = 5_000
-# The share of tokens known to one model alone that is worth a warning.
+# Warn if a larger share of the tokens is known to only one model.
 _MANY_DIFFER = 0.01
 
 # The words of a line: of one side, or of two.
@@ -153,7 +153,7 @@ def select(
 
 
 def _count(total: int, share: float | None, lines: int | None) -> int:
-    """Return how many lines are kept: at least one, and at most all of them."""
+    """Return the number of lines to keep, from one to all."""
     if share is not None:
         return max(1, round(share * total))
     assert lines is not None
@@ -168,10 +168,7 @@ class _TextPair(NamedTuple):
 
 
 def _read(texts: Sequence[str]) -> Iterator[_TextPair]:
-    """Yield the lines of a text, or of parallel text.
-
-    :raises DataError: on reading.
-    """
+    """Yield the lines of a text, or of parallel text."""
     if len(texts) == 1:
         for line in read_monolingual_text(texts[0], refuse_marks=True):
             yield _TextPair((line.raw,), (line.words,))
@@ -226,7 +223,7 @@ def _score(
 def _blocks(
     texts: Sequence[str], models: Sequence[CrossEntropyDifference | None]
 ) -> Iterator[list[_Sides]]:
-    """Yield the words of some lines at a time; warn of models that do not know them."""
+    """Yield blocks of lines, as words; warn about models that do not know them."""
     unknown_words = [
         UnknownWordCheck(text, {} if model is None else model.known_words)
         for text, model in zip(texts, models, strict=False)
@@ -244,10 +241,7 @@ def _blocks(
 def _write(
     stack: ExitStack, texts: Sequence[str], outputs: Sequence[str | None], chosen: Flags
 ) -> None:
-    """Write the chosen lines as they are.
-
-    :raises PhrasescoreError: if the text has become another one.
-    """
+    """Write the chosen lines as they are, and check that the text has not changed."""
     streams = [stack.enter_context(open_output(name)) for name in outputs if name is not None]
     number = 0
     for number, line in enumerate(_read(texts), start=1):

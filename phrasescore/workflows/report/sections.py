@@ -94,9 +94,6 @@ _SYSTEM = "translations (--translation or NBEST)"
 _TWO_SYSTEMS = "translations by two systems (--translation or NBEST)"
 
 
-# Translations
-
-
 def _make_translations(inputs: ReportInputs) -> MadeSection:
     comparison = inputs.comparison
     breakdowns = [comparison.by_length(side, _GROUP_WIDTH) for side in comparison.sides]
