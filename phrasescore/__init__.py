@@ -7,10 +7,8 @@ are common to all of them:
 :param output: like other files to write: ``-`` is stdout, a name in ``.gz`` is compressed, and a
     file appears whole or not at all. For files to read, ``-`` is stdin, and gzip is recognised.
 :param model: like other models: the folder of a trained model.
-:param precision: of the matrix products.
-:param device: ``cpu``, ``cuda``, ``cuda:N``, or ``auto`` for a CUDA device if there is one.
-:param threads: number of CPU threads; None for all cores. It does not change values.
-:param engine: where the work runs; None for threads of this process. It does not change values.
+:param compute: the device, precision, threads and engine of the networks, a `Compute`.
+:param settings: the other options of the command; their fields are described at the class.
 :param progress: a callable that regularly gets a `phrasescore.progress.Progress`.
 :raises ArgumentError: if a value is out of range, or arguments do not go together.
 :raises DataError: if an input file is malformed.
@@ -25,13 +23,15 @@ from typing import TYPE_CHECKING, Any
 from phrasescore.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from phrasescore.engines import EngineSettings as EngineSettings
     from phrasescore.errors import StoppedError as StoppedError
     from phrasescore.features import ColumnSpec as ColumnSpec
     from phrasescore.foreign import ForeignText as ForeignText
     from phrasescore.models.checkpoint import TrainingRecord as TrainingRecord
     from phrasescore.records import PhrasePair as PhrasePair
     from phrasescore.records import WeightPair as WeightPair
+    from phrasescore.settings.compute import Compute as Compute
+    from phrasescore.settings.scoring import Rescoring as Rescoring
+    from phrasescore.settings.scoring import TextScoring as TextScoring
     from phrasescore.workflows.annotate import AnnotateSummary as AnnotateSummary
     from phrasescore.workflows.annotate import annotate as annotate
     from phrasescore.workflows.augment import AugmentSummary as AugmentSummary
@@ -88,12 +88,14 @@ if TYPE_CHECKING:
 
 # The public names of each module.
 _NAMES = {
-    "engines": ("EngineSettings",),
+    "engines": ("Compute",),
     "errors": ("StoppedError",),
     "features": ("ColumnSpec",),
     "foreign": ("ForeignText",),
     "models.checkpoint": ("TrainingRecord",),
     "records": ("PhrasePair", "WeightPair"),
+    "settings.compute": ("Compute",),
+    "settings.scoring": ("Rescoring", "TextScoring"),
     "workflows.annotate": ("AnnotateSummary", "annotate"),
     "workflows.augment": ("AugmentSummary", "augment"),
     "workflows.combine": ("CombineSummary", "combine"),

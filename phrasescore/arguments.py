@@ -1,7 +1,6 @@
 """Types of arguments that many functions share, and checks of their values."""
 
 import os
-import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
@@ -30,9 +29,6 @@ def flag(name: str) -> str:
     '--allow-missing'
     """
     return f"--{name.replace('_', '-')}"
-
-
-_DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
 
 
 def check_choice(choices: Iterable[str], /, **values: str | Sequence[str] | None) -> None:
@@ -86,14 +82,3 @@ def check_sequences(**values: object) -> None:
     for name, value in values.items():
         if isinstance(value, str | os.PathLike):
             raise ArgumentError(f"{name}: expected a sequence, got the string {str(value)!r}")
-
-
-def check_compute(device: str, precision: str | None, threads: int | None) -> None:
-    """Check the form of these parameters, which many functions have.
-
-    :func:`phrasescore.devices.choose_device` checks whether the device exists.
-    """
-    if _DEVICE.fullmatch(device) is None:
-        raise ArgumentError(f"--device: expected auto, cpu, cuda or cuda:N, got {device!r}")
-    check_choice(PRECISIONS, precision=precision)
-    check_at_least(1, threads=threads)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.engines import EngineSettings
+from phrasescore.settings.compute import Compute
 
 
 def run_ray() -> Iterator[None]:
@@ -18,7 +18,7 @@ def run_ray() -> Iterator[None]:
         pytest.skip("Ray is not installed")
     from phrasescore.engines.ray_connection import RayConnection
 
-    connection = RayConnection(EngineSettings("ray", workers=2))
+    connection = RayConnection(Compute(engine="ray", workers=2))
     yield
     connection.close()
 

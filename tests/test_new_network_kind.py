@@ -14,6 +14,7 @@ from phrasescore.errors import ArgumentError, PluginError
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings import kinds
+from phrasescore.settings.compute import Compute
 from tests.plugin_site import REPOSITORY
 
 NBEST = """\
@@ -94,7 +95,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_new_kind_is_trained_and_scores_and_generates(folder: Path) -> None:
-    record = phrasescore.train("bag", "table", "model", threads=1).record
+    record = phrasescore.train("bag", "table", "model", compute=Compute(threads=1)).record
     assert record.updates == 40
     assert 'kind = "bag"\n' in (folder / "model" / "config.toml").read_text()
 
@@ -107,19 +108,21 @@ def test_a_new_kind_is_trained_and_scores_and_generates(folder: Path) -> None:
         values: list[float] = checkpoint.model(batch_pairs([(s, t) for s, t in ids])).tolist()
         return values
 
-    phrasescore.rescore("nbest", "source", ["model"], "rescored", threads=1)
+    phrasescore.rescore("nbest", "source", ["model"], "rescored", compute=Compute(threads=1))
     lines = (folder / "rescored").read_text().splitlines()
     expected = log_probs([("s1 s2", "t1 t2"), ("s1 s2", "t1 t2 x"), ("s3", "t3")])
     found = [float(line.split("Bag0= ")[1].split()[0]) for line in lines]
     assert found == pytest.approx(expected, abs=1e-5)
 
-    phrasescore.annotate("table", ["model"], "annotated", threads=1)
+    phrasescore.annotate("table", ["model"], "annotated", compute=Compute(threads=1))
     columns = [line.split(" ||| ") for line in (folder / "annotated").read_text().splitlines()]
     expected = log_probs([(source, target) for source, target, *_ in columns])
     found = [math.log(float(scores.split()[1])) for _, _, scores, *_ in columns]
     assert found == pytest.approx(expected, abs=1e-4)
 
-    phrasescore.generate("source", "model", "translated", nbest=("list", 3), threads=1)
+    phrasescore.generate(
+        "source", "model", "translated", nbest=("list", 3), compute=Compute(threads=1)
+    )
     sources = ["s1 s2", "s3"]
     for line in (folder / "list").read_text().splitlines():
         number, target, values, _ = line.split(" ||| ")

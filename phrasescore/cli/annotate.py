@@ -5,9 +5,10 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import options
+from phrasescore.cli import from_settings, options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import heading
+from phrasescore.settings.compute import Compute
 
 _logger = logging.getLogger(__name__)
 
@@ -39,9 +40,7 @@ _logger = logging.getLogger(__name__)
 )
 @heading("Long runs")
 @options.flag("--resume", "Go on with a run of this command that was killed.")
-@heading("Speed")
-@options.computing
-@options.engine
+@from_settings.of(Compute)
 @options.verbosity
 @click.pass_context
 def annotate(ctx: click.Context, /, table: str, output: str, **settings: Any) -> None:
@@ -53,8 +52,8 @@ def annotate(ctx: click.Context, /, table: str, output: str, **settings: Any) ->
     from phrasescore.workflows.annotate import annotate as add_columns
 
     columns = options.take_columns(ctx, settings)
-    engine = options.take_engine(settings)
-    done = add_columns(table, columns, output, engine=engine, **settings, progress=show_progress)
+    settings["compute"] = from_settings.take(Compute, settings)
+    done = add_columns(table, columns, output, **settings, progress=show_progress)
     if settings["texts"]:
         counts = f"{done.scored:,} of {done.lines:,}"
         _logger.info("%s lines have a source that occurs in the texts", counts)

@@ -5,9 +5,11 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import options
+from phrasescore.cli import from_settings, options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import Verb, heading
+from phrasescore.settings.compute import Compute, SearchCompute
+from phrasescore.settings.scoring import FeedForwardScoring
 from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSettings
 
 # Of a limit of the search.
@@ -59,7 +61,7 @@ def _parse_weights(
     metavar="NAME=VALUE",
     callback=_parse_weights,
 )
-@options.cslm
+@from_settings.of(FeedForwardScoring)
 @heading("Output")
 @options.option(
     "--nbest",
@@ -82,7 +84,7 @@ def _parse_weights(
 @options.count(
     "--processes", "Processes that translate; threads of Moses.", show_default="all cores"
 )
-@options.engine_by_default("processes")
+@from_settings.of(SearchCompute, only=("engine", "workers", "ray_address", "allow_unlike"))
 # How far a search goes: fields of `SearchSettings`, by the sections of moses.ini.
 @heading("Search")
 @_limit("--stack --stack-size stack_size", "Hypotheses per stack; 0 for no limit.", least=0)
@@ -127,7 +129,7 @@ def _parse_weights(
 @heading("Output")
 @options.output
 @heading("Speed")
-@options.device
+@from_settings.of(Compute, only=("device",))
 @options.count(
     "--threads", "CPU threads of the networks in each process.", show_default="cores / processes"
 )
@@ -140,6 +142,7 @@ def decode(**given: Any) -> None:
     """
     from phrasescore.workflows.decode import decode as run
 
-    engine = options.take_engine(given)
+    names = ("engine", "workers", "ray_address", "allow_unlike")
+    engine = Compute(**{name: given.pop(name) for name in names})
     search = SearchSettings(**options.arguments_of(SearchSettings, given))
     run(**options.arguments_of(run, given), search=search, engine=engine, progress=show_progress)

@@ -5,14 +5,15 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import foreign_options, options
+from phrasescore.cli import foreign_options, from_settings, options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import Verb, heading
+from phrasescore.settings.compute import Compute
 
 _logger = logging.getLogger(__name__)
 
 # Parameters that are no keyword of a workflow's.
-_OF_BOTH = ("model", "output", "augment", "workers", "ray_address", "allow_unlike")
+_OF_BOTH = {"model", "output", "augment", *from_settings.names_of(Compute)}
 
 
 @click.command(cls=Verb)
@@ -140,9 +141,7 @@ _OF_BOTH = ("model", "output", "augment", "workers", "ray_address", "allow_unlik
 @options.seed
 @heading("Output")
 @options.output
-@heading("Speed")
-@options.computing
-@options.engine
+@from_settings.of(Compute)
 @options.verbosity
 @click.pass_context
 def generate(
@@ -160,14 +159,14 @@ def generate(
     --augment new pairs of a phrase table. Without SOURCE, stdin is read. A model that was trained
     with --reverse reads the target side and writes the source side.
     """
-    given["engine"] = options.take_engine(given)
+    given["compute"] = from_settings.take(Compute, given)
     given["text"] = foreign_options.take_foreign_text(given)
     if ctranslate2:
         from phrasescore.workflows.generate_foreign import generate_foreign
 
         wanted = options.arguments_of(generate_foreign, given)
         allowed = {*wanted, *_OF_BOTH, *foreign_options.OF_FOREIGN_TEXT, "ctranslate2"}
-        options.refuse_others(ctx, allowed - {"augment"}, "not with --ctranslate2")
+        options.refuse_others(ctx, allowed - {"augment", "precision"}, "not with --ctranslate2")
         generate_foreign(model=model, output=output, **wanted, progress=show_progress)
         return
     foreign_options.refuse_foreign_text(ctx, "truecase_model")

@@ -9,13 +9,9 @@ from typing import Any, get_args
 import click
 from click.core import ParameterSource
 
-from phrasescore.arguments import PRECISIONS, ReportFormat
-from phrasescore.cli.subjects import FileName, SubjectOption, Verb, heading
-from phrasescore.engines import ENGINES, EngineName, EngineSettings
+from phrasescore.arguments import ReportFormat
+from phrasescore.cli.subjects import Decorator, FileName, SubjectOption, Verb, heading
 from phrasescore.features import FEATURE_NAMES, ColumnKind, ColumnSpec
-
-# Takes and returns a command's function.
-Decorator = Callable[[Any], Any]
 
 # The loggers of the packages whose messages are said.
 LOGGERS = ("phrasescore", "moses_integration", "tuning")
@@ -33,9 +29,6 @@ _KINDS: dict[str, ColumnKind] = {
     "named_scores": "scores",
     "foreign_models": "ctranslate2",
 }
-
-# The parameters of a command of which `take_engine` makes an engine.
-OF_ENGINE = ("engine", "workers", "ray_address", "allow_unlike")
 
 
 def option(flags: str, text: str, **settings: Any) -> Decorator:
@@ -181,11 +174,6 @@ def check_named_scores(
     return values
 
 
-def take_engine(given: dict[str, Any]) -> EngineSettings:
-    """Remove the options of `engine` from what a command got, and return what they ask for."""
-    return EngineSettings(*(given.pop(name) for name in OF_ENGINE))
-
-
 def _set_level(_ctx: click.Context, param: click.Parameter, value: bool) -> None:
     level = logging.DEBUG if param.name == "verbose" else logging.WARNING
     for name in LOGGERS if value else ():
@@ -228,76 +216,7 @@ named_scores = files(
     "FILE=NAME",
     callback=check_named_scores,
 )
-# Of whole translations.
-ensemble = flag(
-    "--ensemble",
-    "One more column: the models' probabilities, averaged at each word; of both orders (train "
-    "--right-to-left) the mean of their scores. They should have one shortlist: a smaller one "
-    "gives <unk> more probability than a larger one any one rare word.",
-)
 word_scores = file("--word-scores", "Write the log-probability of each predicted word.")
-cache = together(
-    file("--cache", "Keep scores in this file, and take them from it."),
-    count(
-        "--cache-size",
-        "Scores that the cache keeps, of about 65 bytes each; beyond, the oldest go.",
-        default=10_000_000,
-    ),
-)
-# Of the models of the kinds cslm and joint.
-cslm = together(
-    file(
-        "--backoff-lm",
-        "An n-gram model, ARPA or a KenLM binary, for the words outside a cslm's shortlist, "
-        "which are <unk> without it.",
-    ),
-    flag(
-        "--unnormalized",
-        "Leave log Z out of the scores of a cslm or joint; for one trained with "
-        "self_normalization.",
-    ),
-)
-# How a network computes.
-device = option(
-    "--device",
-    "Where the network runs; auto takes a CUDA device where there is one.",
-    metavar="auto|cpu|cuda[:N]",
-    default="auto",
-)
-threads = count("--threads", "CPU threads that the network may use.", show_default="all cores")
-computing = together(
-    choice(
-        "--precision",
-        "Of the matrix products; less is faster where the processor has instructions for it "
-        "(int8: CPUs with VNNI or AMX). docs/performance.md has the errors.",
-        PRECISIONS,
-        default="float32",
-    ),
-    device,
-    threads,
-)
-# How much of an engine is used, and which Ray.
-engine_settings = together(
-    count("--workers", "Of the engine; one thread each.", show_default="one per core, or GPU"),
-    option(
-        "--ray-address",
-        "A Ray that runs already; without it Ray is started on this machine, and for it alone.",
-        metavar="HOST:PORT|auto",
-    ),
-    flag(
-        "--allow-unlike",
-        "Let Ray's workers differ in processor or torch, and so in the last bits of values.",
-    ),
-)
-
-
-def engine_by_default(name: EngineName) -> Decorator:
-    """Return the options that say where the work runs; to be taken by `take_engine`."""
-    text = "Where the work runs: in threads here, in processes, or on Ray. The result is the same."
-    return together(choice("--engine", text, ENGINES, default=name), engine_settings)
-
-
-engine = engine_by_default("here")
 seed = count(
     "--seed",
     "Start of every random choice: the same seed gives the same result on a machine.",

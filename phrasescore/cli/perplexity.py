@@ -5,10 +5,11 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import options
+from phrasescore.cli import from_settings, options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import Verb, heading
 from phrasescore.errors import show_controls
+from phrasescore.settings.compute import Compute
 
 
 @click.command(cls=Verb)
@@ -31,8 +32,7 @@ from phrasescore.errors import show_controls
     "Tell how far the network's log Z is from 0; scoring with --unnormalized leaves it out.",
 )
 @options.report_format
-@heading("Speed")
-@options.computing
+@from_settings.of(Compute, only=("precision", "device", "threads"))
 @options.verbosity
 def perplexity(texts: tuple[str, ...], report_format: str, **settings: Any) -> None:
     """Print the perplexity of each TEXT, a tokenised sentence per line, under language models.
@@ -44,6 +44,7 @@ def perplexity(texts: tuple[str, ...], report_format: str, **settings: Any) -> N
     """
     from phrasescore.workflows.perplexity import perplexity as run
 
+    settings["compute"] = from_settings.take(Compute, settings)
     found = run(texts, **settings, progress=show_progress).texts
     if report_format == "json":
         click.echo(json.dumps([each.to_dict() for each in found], indent=1))

@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import options
+from phrasescore.cli import from_settings, options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import Verb, heading
 from phrasescore.report import SECTIONS
+from phrasescore.settings.compute import Compute
 
 _logger = logging.getLogger(__name__)
 
@@ -80,9 +81,7 @@ def _check_lines(ctx: click.Context, param: click.Parameter, value: str | None) 
 @options.count(
     "--seed", "Start of every random choice: the same seed gives the same report.", default=1
 )
-@heading("Speed")
-@options.device
-@options.threads
+@from_settings.of(Compute, only=("device", "threads"))
 @heading("Output")
 @options.file(
     "-o --output",

@@ -5,9 +5,11 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import foreign_options, options
+from phrasescore.cli import foreign_options, from_settings, options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import heading
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.scoring import Rescoring
 
 _logger = logging.getLogger(__name__)
 
@@ -23,38 +25,16 @@ _logger = logging.getLogger(__name__)
 @options.language_models
 @options.lexicons
 @options.named_scores
-@options.option(
-    "--name names",
-    "Name of a new feature: one per column in the order of the options, then the ensemble's.",
-    multiple=True,
-    metavar="NAME",
-    show_default="LSTM0, Attention0, RNN0, CSLM0, CT20, KenLM0, UnknownWords0 and so on",
-)
-@options.ensemble
-@options.flag(
-    "--normalize",
-    "For each network one more column, NAMENorm: its score divided by predicted words and end "
-    "symbol.",
-)
+@from_settings.of(Rescoring)
 @heading("Output")
 @options.word_scores
-@options.flag("--replace", "Remove features that have a new one's name, where they are.")
-@heading("Input")
-@options.flag("--allow-missing", "Let source sentences have no hypotheses at all.")
-@heading("Speed")
-@options.cache
-@heading("Networks and features")
-@options.cslm
-@heading("Output")
 @options.output
 @heading("Long runs")
-@options.flag("--resume", "Go on with a run of this command that was killed.")
-@heading("Speed")
-@options.computing
-@options.engine
+@options.flag("--resume", "Continue a run of this command that was killed.")
+@from_settings.of(Compute)
 @options.verbosity
 @click.pass_context
-def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **settings: Any) -> None:
+def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given: Any) -> None:
     """Add features to the hypotheses of NBEST, an n-best list as Moses writes it.
 
     A model's is the natural logarithm of p(hypothesis | source), end symbol included, or of the
@@ -62,8 +42,9 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **setti
     """
     from phrasescore.workflows.rescore import rescore as run
 
-    columns = foreign_options.take_columns(ctx, settings)
-    settings["engine"] = options.take_engine(settings)
-    done = run(nbest, source, columns, output, **settings, progress=show_progress)
+    columns = foreign_options.take_columns(ctx, given)
+    given["settings"] = from_settings.take(Rescoring, given)
+    given["compute"] = from_settings.take(Compute, given)
+    done = run(nbest, source, columns, output, **given, progress=show_progress)
     for line in done.summary():
         _logger.info("%s", line)

@@ -5,9 +5,11 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import foreign_options, options
+from phrasescore.cli import foreign_options, from_settings, options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import heading
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.scoring import TextScoring
 
 _logger = logging.getLogger(__name__)
 
@@ -21,21 +23,14 @@ _logger = logging.getLogger(__name__)
 @options.features
 @options.language_models
 @options.lexicons
-@options.ensemble
+@from_settings.of(TextScoring)
 @heading("Output")
 @options.word_scores
-@heading("Speed")
-@options.cache
-@heading("Networks and features")
-@options.cslm
-@heading("Output")
 @options.output
-@heading("Speed")
-@options.computing
-@options.engine
+@from_settings.of(Compute)
 @options.verbosity
 @click.pass_context
-def score(ctx: click.Context, /, source: str, target: str, output: str, **settings: Any) -> None:
+def score(ctx: click.Context, /, source: str, target: str, output: str, **given: Any) -> None:
     """Print the scores of each sentence of SOURCE with its translation in TARGET, a line for each.
 
     Both are tokenised, a sentence a line. A model's score is the natural logarithm of
@@ -44,8 +39,9 @@ def score(ctx: click.Context, /, source: str, target: str, output: str, **settin
     """
     from phrasescore.workflows.score import score as run
 
-    columns = foreign_options.take_columns(ctx, settings)
-    settings["engine"] = options.take_engine(settings)
-    done = run(source, target, columns, output, **settings, progress=show_progress)
+    columns = foreign_options.take_columns(ctx, given)
+    given["settings"] = from_settings.take(TextScoring, given)
+    given["compute"] = from_settings.take(Compute, given)
+    done = run(source, target, columns, output, **given, progress=show_progress)
     for line in done.summary():
         _logger.info("%s", line)

@@ -6,9 +6,10 @@ from typing import Any, get_args
 import click
 
 from phrasescore.arguments import ConfidenceName, SegmentationName
-from phrasescore.cli import options
+from phrasescore.cli import from_settings, options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import Verb, heading
+from phrasescore.settings.compute import Compute
 
 _logger = logging.getLogger(__name__)
 
@@ -58,8 +59,7 @@ _logger = logging.getLogger(__name__)
 @options.seed
 @heading("Output")
 @options.output
-@heading("Speed")
-@options.computing
+@from_settings.of(Compute, only=("precision", "device", "threads"))
 @options.verbosity
 def segment(source: str, model: str, output: str, **settings: Any) -> None:
     """Translate SOURCE, tokenised sentences, each cut into segments that networks are sure of.
@@ -70,5 +70,6 @@ def segment(source: str, model: str, output: str, **settings: Any) -> None:
     """
     from phrasescore.workflows.segment import segment as translate_segments
 
+    settings["compute"] = from_settings.take(Compute, settings)
     done = translate_segments(source, model, output, **settings, progress=show_progress)
     _logger.info("segment: %s", done.work.summary())

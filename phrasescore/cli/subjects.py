@@ -26,10 +26,16 @@ Subject = Literal[
 SUBJECTS: tuple[Subject, ...] = get_args(Subject)
 
 
+# Takes and returns a command's function.
+Decorator = Callable[[Any], Any]
+
+
 class SubjectOption(click.Option):
     """An option under a heading of the help."""
 
-    subject: Subject | None = None
+    def __init__(self, *args: Any, subject: Subject | None = None, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.subject = subject
 
 
 class Verb(click.Command):
@@ -59,7 +65,7 @@ class FileName(StringParamType):
         return [CompletionItem(incomplete, type="file")]
 
 
-def heading(subject: Subject) -> Callable[[Any], Any]:
+def heading(subject: Subject) -> Decorator:
     """Return a decorator that puts the options below it, up to the next heading, under a subject.
 
     ::

@@ -8,10 +8,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from phrasescore.cli import options
+from phrasescore.cli import from_settings, options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import Verb, heading
 from phrasescore.errors import ArgumentError
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import preset_names
 from phrasescore.settings.kinds import KINDS
 
@@ -92,9 +93,7 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 @options.count("--processes", "Share each batch out among this many processes.", default=1)
 @heading("Training")
 @options.seed
-@heading("Speed")
-@options.device
-@options.threads
+@from_settings.of(Compute, only=("device", "threads"))
 @options.verbosity
 @click.pass_context
 def train(ctx: click.Context, /, seed: int, processes: int, **arguments: Any) -> None:
@@ -118,6 +117,7 @@ def train(ctx: click.Context, /, seed: int, processes: int, **arguments: Any) ->
     # The seed is one of the settings, of which an option that is not given changes none.
     is_given = ctx.get_parameter_source("seed") != ParameterSource.DEFAULT
     arguments["seed"] = seed if is_given else None
+    arguments["compute"] = from_settings.take(Compute, arguments)
     for_lists = {name: arguments.pop(name) for name in _OF_LISTS}
     if arguments.pop("objective") == "xbleu":
         _train_on_lists(ctx, {**arguments, **for_lists})
@@ -157,7 +157,7 @@ def _train_on_lists(ctx: click.Context, arguments: dict[str, Any]) -> None:
     taken = options.arguments_of(fine_tune, arguments)
     # Positional ones, which are the pairs to learn from, and those of a new network.
     reason = "not with --objective xbleu, which trains a network on from lists"
-    options.refuse_others(ctx, {*taken, "objective"}, reason)
+    options.refuse_others(ctx, {*taken, "objective", "device", "threads"}, reason)
     for name in ("model", "lists", "source", "references", "weights"):
         if not taken[name]:
             flag = {"model": "from"}.get(name, name)

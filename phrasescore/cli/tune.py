@@ -6,12 +6,16 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from phrasescore.cli import options, tune_options
+from phrasescore.cli import from_settings, options, tune_options
 from phrasescore.cli.decode import decode
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import Verb, heading
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.scoring import FeedForwardScoring
 from phrasescore.workflows.search_settings import SearchSettings
 
+# The parameters of the engine that rescores lists.
+OF_ENGINE = ("engine", "workers", "ray_address", "allow_unlike")
 _COLUMNS = ("models", "language_models", "lexicons", "reverse_lexicons", "features")
 
 
@@ -19,15 +23,13 @@ _COLUMNS = ("models", "language_models", "lexicons", "reverse_lexicons", "featur
 @options.argument("lists", metavar="[NBEST]...", nargs=-1)
 @tune_options.own_options
 @heading("Networks and features")
-@options.cslm
+@from_settings.of(FeedForwardScoring)
 @heading("Output")
 @options.output
 @options.report_format
 @heading("Method")
 @options.seed
-@heading("Speed")
-@options.device
-@options.threads
+@from_settings.of(Compute, only=("device", "threads"))
 @options.verbosity
 @click.pass_context
 def tune(ctx: click.Context, /, **given: Any) -> None:
@@ -54,9 +56,9 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
     else:
         from phrasescore.workflows.tune.loop import tune_with_decoder
 
-        engine = options.take_engine(given)
+        engine = from_settings.take(Compute, {n: given[n] for n in OF_ENGINE})
         wanted = {**options.arguments_of(tune_with_decoder, given), "engine": engine}
-        others = {f"rescore_{name}" for name in _COLUMNS} | {"decoder_flags", *options.OF_ENGINE}
+        others = {f"rescore_{name}" for name in _COLUMNS} | {"decoder_flags", *OF_ENGINE}
         options.refuse_others(ctx, {*wanted, *others}, "not with --decoder")
         flags = given["decoder_flags"]
         wanted["decoder"] = (

@@ -4,9 +4,9 @@ from typing import get_args
 
 import click
 
-from phrasescore.cli import options
+from phrasescore.cli import from_settings, options
 from phrasescore.cli.subjects import heading
-from phrasescore.engines import ENGINES
+from phrasescore.settings.compute import Compute
 from tuning.settings import METHODS, METRICS, ReferenceLength
 
 
@@ -165,15 +165,7 @@ own_options = options.together(
         metavar="NAME[@N]",
         callback=options.check_features,
     ),
-    heading("Speed"),
-    options.choice(
-        "--engine",
-        "Where lists are rescored: in threads here, in processes, or on Ray. The result is the "
-        "same.",
-        ENGINES,
-        default="here",
-    ),
-    options.engine_settings,
+    from_settings.of(Compute, only=("engine", "workers", "ray_address", "allow_unlike")),
     heading("Long runs"),
     options.flag("--resume --continue resume", "Go on with the run in --working-dir."),
     heading("Output"),

@@ -19,11 +19,11 @@ from functools import partial
 from typing import Any, Generic, Self
 
 from phrasescore.devices import memory_problem
-from phrasescore.engines import EngineSettings
 from phrasescore.engines.likeness import describe
 from phrasescore.engines.pool import Item, Result, Work, WorkerPool, device_of
 from phrasescore.engines.ray_connection import RayConnection, first_line
 from phrasescore.errors import PhrasescoreError, file_problem
+from phrasescore.settings.compute import Compute
 from phrasescore.version import __version__
 
 # Items that an actor has at a time: one being computed, and one waiting.
@@ -107,7 +107,7 @@ class ActorPool(WorkerPool[Item, Result]):
     for all, fewer continue.
     """
 
-    def __init__(self, work: Work[Item, Result], engine: EngineSettings) -> None:
+    def __init__(self, work: Work[Item, Result], engine: Compute) -> None:
         self._work, self._engine = work, engine
         self.workers = engine.workers or 0
         # Events are called one after another by the thread that owns all fields below.

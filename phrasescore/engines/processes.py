@@ -14,9 +14,9 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any, Generic, Self
 
 from phrasescore.devices import usable_threads
-from phrasescore.engines import EngineSettings
 from phrasescore.engines.pool import Item, Result, Work, WorkerPool
 from phrasescore.errors import PhrasescoreError
+from phrasescore.settings.compute import Compute
 
 # Seconds between two checks that the parent process is alive.
 _PARENT_CHECK_SECONDS = 1.0
@@ -47,7 +47,7 @@ class ProcessPool(WorkerPool[Item, Result]):
     """
 
     def __init__(
-        self, work: Work[Item, Result], engine: EngineSettings, closed: Sequence[int] = ()
+        self, work: Work[Item, Result], engine: Compute, closed: Sequence[int] = ()
     ) -> None:
         self._work, self._closed = work, closed
         self.workers = usable_threads(engine.workers)

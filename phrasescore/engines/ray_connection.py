@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from phrasescore.devices import usable_threads
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import PhrasescoreError
+from phrasescore.settings.compute import Compute
 from phrasescore.signals import deferring_signals
 
 # Ray's own switch: 0 binds all its servers to 127.0.0.1, on every system.
@@ -29,7 +29,7 @@ class RayConnection:
     :raises PhrasescoreError: if Ray is not installed, not at the address, or cannot be started.
     """
 
-    def __init__(self, engine: EngineSettings) -> None:
+    def __init__(self, engine: Compute) -> None:
         self.ray = _import_ray(engine.ray_address)
         self._is_ours = not self.ray.is_initialized()
         # Logs and sockets of the Ray that we have started.
@@ -37,7 +37,7 @@ class RayConnection:
         if self._is_ours:
             self._open(engine)
 
-    def _open(self, engine: EngineSettings) -> None:
+    def _open(self, engine: Compute) -> None:
         address = engine.ray_address
         if address is None:
             # "local" ignores a running Ray and RAY_ADDRESS.

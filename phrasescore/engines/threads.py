@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Generic, Self
 
 from phrasescore.devices import usable_threads
-from phrasescore.engines import EngineSettings
 from phrasescore.engines.pool import Item, Result, Work, WorkerPool
+from phrasescore.settings.compute import Compute
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class LoadedWork(Generic[Item, Result]):
 class ThreadPool(WorkerPool[Item, Result]):
     """Threads that share what the work has loaded."""
 
-    def __init__(self, work: Work[Item, Result], engine: EngineSettings) -> None:
+    def __init__(self, work: Work[Item, Result], engine: Compute) -> None:
         self._work = work
         self.workers = usable_threads(engine.workers)
 

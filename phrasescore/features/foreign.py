@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
 from phrasescore.devices import usable_threads
-from phrasescore.engines import EngineSettings, open_pool
+from phrasescore.engines import open_pool
 from phrasescore.engines.pool import Pending, WorkerPool
 from phrasescore.features.score_cache import ScoreCache, score_keys
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignFolder, ForeignModel, LazyNetwork, PieceScore
 from phrasescore.records import HypothesisList, PhrasePair
+from phrasescore.settings.compute import Compute
 
 _logger = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class ForeignScore:
     def __init__(self, folder: str, text: ForeignText | None = None) -> None:
         self._place = ForeignFolder(folder, text or ForeignText())
         self._model = ForeignModel(folder, self._place.text)
-        self._engine = EngineSettings(workers=1)
+        self._engine = Compute(workers=1)
         self._cache: ScoreCache | None = None
         self._pool: WorkerPool[list[PhrasePair], list[PieceScore]] | None = None
         self._stack = ExitStack()
@@ -98,13 +99,13 @@ class ForeignScore:
 
     @contextmanager
     def working(
-        self, engine: EngineSettings, device: str, cache: ScoreCache | None
+        self, engine: Compute, device: str, cache: ScoreCache | None
     ) -> "Iterator[ForeignScore]":
         """Compute with an engine and on a device meanwhile.
 
         :param cache: where scores are looked up and kept.
         """
-        if engine.name == "here" and device != "cpu":
+        if engine.engine == "here" and device != "cpu":
             engine = replace(engine, workers=1)
         self._engine, self._cache = engine, cache
         self._place = replace(self._place, device=device)
@@ -134,9 +135,9 @@ class ForeignScore:
         """Return the workers; where all scores are in the cache, they are never needed."""
         if self._pool is None:
             place = self._place
-            if self._engine.name == "here":
+            if self._engine.engine == "here":
                 place = replace(place, threads=usable_threads(self._engine.workers))
-            if self._engine.name == "ray":  # its workers may be elsewhere
+            if self._engine.engine == "ray":  # its workers may be elsewhere
                 path, fingerprint = os.path.abspath(place.path), self._model.fingerprint
                 place = replace(place, path=path, fingerprint=fingerprint)
             pool = open_pool(self._engine, ForeignScoring(place))

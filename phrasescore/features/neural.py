@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import GPU_THREADS
-from phrasescore.engines import EngineSettings
 from phrasescore.engines.threads import LoadedWork, ThreadPool
 from phrasescore.errors import ModelError
 from phrasescore.features import BLOCK_SIZE
@@ -26,6 +25,7 @@ from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import PairWork, TreeScorer
 from phrasescore.scoring.word_pieces import split_words
+from phrasescore.settings.compute import Compute
 from phrasescore.vocabulary import Vocabulary
 
 _KERNEL = kept_njit()
@@ -93,7 +93,7 @@ class NeuralScore:
         :raises ModelError: on reaching a pair whose score is not a finite log-probability.
         """
         blocks = enumerate(_as_blocks(pairs, self._block_size))
-        threads = EngineSettings(workers=self._threads)
+        threads = Compute(workers=self._threads)
         # Each thread computes a block of its own with one thread of torch's: blocks never wait for
         # one another, and work outside torch's kernels (planning, small rows) overlaps.
         with self.precision.active(), ThreadPool(LoadedWork(self._score), threads) as pool:

@@ -13,7 +13,7 @@ import torch
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import GPU_THREADS
-from phrasescore.engines import EngineSettings, open_pool
+from phrasescore.engines import open_pool
 from phrasescore.engines.pool import Pending, WorkerPool
 from phrasescore.errors import ModelError
 from phrasescore.features.list_scoring import (
@@ -30,6 +30,7 @@ from phrasescore.language_models.word_scorer import USUAL, CslmOptions
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList
 from phrasescore.scoring.prefix_tree import Ids
+from phrasescore.settings.compute import Compute
 
 _logger = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ class SentenceScores:
         device: torch.device,
         *,
         precision: PrecisionName = "float32",
-        engine: EngineSettings | None = None,
+        engine: Compute | None = None,
         ensemble: bool = False,
         words: bool = False,
         cache: ScoreCache | None = None,
@@ -85,13 +86,13 @@ class SentenceScores:
         if ensemble and any(checkpoint.config.network.is_aligned for checkpoint in checkpoints):
             raise ModelError("a joint model reads alignments, and is in no ensemble")
         self._precision = Precision(precision, device)
-        self._engine = engine or EngineSettings(workers=1)
-        if self._engine.name == "here" and device.type != "cpu":
+        self._engine = engine or Compute(workers=1)
+        if self._engine.engine == "here" and device.type != "cpu":
             self._engine = replace(self._engine, workers=GPU_THREADS)
         self._scoring = ListScoring(
             tuple(checkpoints), str(device), precision, ensemble=ensemble, words=words, cslm=cslm
         )
-        if self._engine.name == "ray":  # its workers may be elsewhere
+        if self._engine.engine == "ray":  # its workers may be elsewhere
             self._scoring = self._scoring.in_folders()
         self._pool: WorkerPool[list[HypothesisList], ComputedLists] | None = None
         self._stack = ExitStack()

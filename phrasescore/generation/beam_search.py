@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import PhrasescoreError
 from phrasescore.generation.generator import Generated, Generator, SearchWalk, Source
 from phrasescore.generation.target_work import NetworkFolders, TargetWork
 from phrasescore.generation.word_choice import Floats, Ids, best_words, length_limits
 from phrasescore.records import to_words
+from phrasescore.settings.compute import Compute
 from phrasescore.vocabulary import Vocabulary
 
 # Sources are batched so that their beams have about this many hypotheses (rows of a step).
@@ -77,7 +77,7 @@ def best_targets(
     generator: Generator | NetworkFolders,
     sources: Iterable[str | Sequence[str]],
     settings: BeamSettings,
-    engine: EngineSettings,
+    engine: Compute,
 ) -> Iterator[list[Generated]]:
     """Yield the best targets of each source, in order; a few hundred sources are read ahead.
 

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import PhrasescoreError
 from phrasescore.generation.generator import Generated, Generator, SearchWalk, Source
 from phrasescore.generation.target_work import NetworkFolders, TargetWork
 from phrasescore.generation.word_choice import Floats, Ids, draw_words, length_limits
 from phrasescore.records import to_words
+from phrasescore.settings.compute import Compute
 from phrasescore.vocabulary import Vocabulary
 
 # Maximum number of samples drawn together: their distinct prefixes are the rows of a step.
@@ -54,7 +54,7 @@ def samples(
     generator: Generator | NetworkFolders,
     sources: Iterable[str | Sequence[str]],
     settings: SampleSettings,
-    engine: EngineSettings,
+    engine: Compute,
 ) -> Iterator[list[Generated]]:
     """Yield random targets of each source, in order; sources are numbered from 0.
 

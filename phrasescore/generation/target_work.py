@@ -10,10 +10,11 @@ import torch
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import choose_device, torch_threads
-from phrasescore.engines import EngineSettings, open_pool
+from phrasescore.engines import open_pool
 from phrasescore.engines.pool import WorkerPool
 from phrasescore.generation.generator import Generated, Generator, Source
 from phrasescore.models.checkpoint import ModelFolder
+from phrasescore.settings.compute import Compute
 
 _logger = logging.getLogger(__name__)
 
@@ -66,9 +67,9 @@ class TargetWork:
 
         return find
 
-    def open_pool(self, engine: EngineSettings) -> TargetPool:
+    def open_pool(self, engine: Compute) -> TargetPool:
         """Return the workers of an engine, as a context manager; a local GPU gets one worker."""
-        if engine.name == "here" and self.device != "cpu":
+        if engine.engine == "here" and self.device != "cpu":
             engine = replace(engine, workers=1)
         return open_pool(engine, self)
 
@@ -79,9 +80,7 @@ class TargetWork:
         parts = iter(lambda: list(islice(iterator, size)), [])
         return zip(count(step=size), parts, strict=False)
 
-    def targets(
-        self, sources: Iterable[Source], engine: EngineSettings
-    ) -> Iterator[list[Generated]]:
+    def targets(self, sources: Iterable[Source], engine: Compute) -> Iterator[list[Generated]]:
         """Yield the targets of each source, in order; some windows are read ahead."""
         with self.open_pool(engine) as pool:
             for targets in pool.map(self.windows(sources)):

@@ -11,8 +11,7 @@ from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from moses_integration.table_line import HIGHEST_LOG
-from phrasescore.arguments import PrecisionName, StrPath, check_compute, check_sequences
-from phrasescore.engines import EngineSettings, device_on, engine_or_here
+from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, shown_path
 from phrasescore.features import ColumnSpec, check_columns, column_specs
 from phrasescore.features.lexicon import LexicalTally
@@ -21,6 +20,7 @@ from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhraseBlock
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.given_scores import GivenScores, check_counts
 from phrasescore.workflows.table_scoring import TableScorer, TableScoring
 from phrasescore.workflows.text_checks import KnownWords, unknown_words_of, warn_of_lexicon
@@ -58,10 +58,7 @@ def annotate(
     texts: Sequence[StrPath] = (),
     keep_others: float | None = None,
     resume: bool = False,
-    precision: PrecisionName = "float32",
-    device: str = "auto",
-    threads: int | None = None,
-    engine: EngineSettings | None = None,
+    compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> AnnotateSummary:
     """Add one score per column to each line of a phrase table.
@@ -78,15 +75,12 @@ def annotate(
         source occurs in a sentence are scored, and others are left out; none for all lines.
     :param keep_others: keep the other lines as well, with this value in the new columns, a
         probability from 3.8e-44 to 1.6e38 as it is written into the table; 1 is a logarithm of 0.
-    :param resume: go on with a run of the same arguments that was killed; it may have left nothing.
-        The engine and its workers may be others.
-    :param engine: where the columns are computed; the bytes are the same.
+    :param resume: continue a run of the same arguments that was killed, if it left anything. Only
+        the engine and its workers may differ.
     """
     table, output = os.fspath(table), os.fspath(output)
     ini_path, new_ini_path = optional_path(moses_ini), optional_path(moses_ini_out)
-    check_compute(device, precision, threads)
-    engine = engine_or_here(engine, threads)
-    device = device_on(engine, device)
+    compute = compute.on_workers()
     wanted = column_specs(columns)
     check_columns(wanted, of_phrases=True)
     if any(column.kind == "lm" for column in wanted):
@@ -113,8 +107,8 @@ def annotate(
     num_scores = first.num_scores
     ini = declare_scores(ini_path, new_ini_path, table, output, len(wanted), num_scores)
     computed = tuple(column for column in wanted if column.kind != "scores")
-    scoring = TableScoring(computed, precision, device)
-    with TableScorer(scoring, engine) as scorer:
+    scoring = TableScoring(computed, compute.precision, compute.device)
+    with TableScorer(scoring, compute) as scorer:
         settings = {**scorer.settings, "chunk": str(CHUNK_LINES)}
         settings |= {f"scores {place + 1}": each.fingerprint for place, each in given.items()}
         if chosen is not None:

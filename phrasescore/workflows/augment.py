@@ -22,15 +22,12 @@ from moses_integration.augment import (
 )
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from phrasescore.arguments import (
-    PrecisionName,
     StrPath,
     check_at_least,
     check_at_most,
-    check_compute,
     check_sequences,
 )
 from phrasescore.devices import torch_threads, usable_threads
-from phrasescore.engines import EngineSettings, engine_or_here
 from phrasescore.engines.pool import Pending
 from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.generation.beam_search import BeamSettings, beam_work
@@ -42,6 +39,7 @@ from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import shorten
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.settings.compute import Compute
 from phrasescore.version import __version__
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.annotate import check_moses_ini, declare_scores
@@ -98,10 +96,7 @@ def augment(
     moses_ini: StrPath | None = None,
     moses_ini_out: StrPath | None = None,
     resume: bool = False,
-    precision: PrecisionName = "float32",
-    device: str = "auto",
-    threads: int | None = None,
-    engine: EngineSettings | None = None,
+    compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> AugmentSummary:
     """Generate targets for the sources of a phrase table, and add the pairs that it lacks.
@@ -146,8 +141,7 @@ def augment(
     check_at_least(1, beam=beam, targets=num_targets, max_phrase_length=max_phrase_length)
     check_at_least(0, min_probability=min_probability, min_count=min_count)
     check_at_most(1, min_probability=min_probability)
-    check_compute(device, precision, threads)
-    engine = engine_or_here(engine, threads)
+    compute = compute.on_workers()
     check_moses_ini(ini_path, new_ini_path)
     if not indicator and ini_path is not None:
         problem = "without one moses.ini stays as it is, but for the path"
@@ -163,14 +157,16 @@ def augment(
     first = next(blocks)
     columns = plan_columns(score_columns, given, first.num_scores)
     ini = declare_scores(ini_path, new_ini_path, table, output, 1, first.num_scores)
-    generator, checkpoints = load_generator(models, device, precision, engine)
+    generator, checkpoints = load_generator(models, compute)
     if checkpoints[0].reverse:
         raise ModelError(
             f"{models[0]}: expected a model that predicts the target, found one trained with "
             "--reverse; it may be the --reverse-model"
         )
-    num_threads = usable_threads(engine.workers) if engine.name == "here" else 1
-    scores = PairScores(columns, given, device=device, precision=precision, threads=num_threads)
+    num_threads = usable_threads(compute.workers) if compute.engine == "here" else 1
+    scores = PairScores(
+        columns, given, device=compute.device, precision=compute.precision, threads=num_threads
+    )
     search = BeamSettings(width, num_targets, unknown=False, max_length=max_phrase_length)
     augmenter = Augmenter(
         beam_work(generator, search),
@@ -189,7 +185,7 @@ def augment(
     # Everything that the new lines depend on, except the table.
     settings = {
         "version": f"phrasescore {__version__}, torch {torch.__version__}",
-        "precision": precision,
+        "precision": compute.precision,
         "beam": str(width),
         "columns": str(columns),
         "num targets": str(num_targets),
@@ -205,7 +201,7 @@ def augment(
     }
     # Fork the workers before the output's lock and its threads exist.
     with (
-        augmenter.work.open_pool(engine) as pool,
+        augmenter.work.open_pool(compute) as pool,
         open_resumable(output, settings, resume=resume) as target,
     ):
         blocks = target.remaining(chain([first], blocks), table)

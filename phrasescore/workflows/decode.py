@@ -13,11 +13,11 @@ from moses_integration.ini_text import IniText, files_of
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
 from phrasescore.devices import usable_threads
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.output import check_files
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import Weights
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.search_settings import SearchSettings, moses_limits
 
@@ -50,7 +50,7 @@ def decode(
     decoder: Literal["embedded", "moses"] = "embedded",
     moses_bin: str | os.PathLike[str] | None = None,
     search: SearchSettings | None = None,
-    engine: EngineSettings | None = None,
+    engine: Compute | None = None,
     progress: ProgressCallback | None = None,
 ) -> DecodeSummary:
     """Translate a tokenised text by the model of a moses.ini.
@@ -88,7 +88,7 @@ def decode(
         raise ArgumentError("--decoder moses and --moses-bin go together")
     if decoder == "moses" and (settings.features or settings.ignore):
         raise ArgumentError("--feature and --ignore go with the embedded search")
-    if decoder == "moses" and engine not in (None, EngineSettings("processes")):
+    if decoder == "moses" and engine not in (None, Compute(engine="processes")):
         raise ArgumentError("--engine goes with the embedded search")
     settings.check()
     path = weights_path(weights)

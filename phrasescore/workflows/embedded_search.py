@@ -23,13 +23,14 @@ from moses_integration.nbest_lines import format_hypothesis
 from moses_integration.segmentation import PhraseSpan, format_segmentation
 from moses_integration.weights import check_weights
 from phrasescore.devices import usable_threads
-from phrasescore.engines import EngineName, EngineSettings, device_on, open_pool
+from phrasescore.engines import open_pool
 from phrasescore.engines.pool import WorkerPool
 from phrasescore.engines.processes import ProcessPool
 from phrasescore.errors import DataError
 from phrasescore.io.output import open_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Weights
+from phrasescore.settings.compute import Compute, EngineName
 from phrasescore.settings.kinds import KINDS
 from phrasescore.workflows.search_settings import (
     LIMITS,
@@ -59,7 +60,7 @@ class EmbeddedSearch:
     """
 
     def __init__(
-        self, ini_path: str, settings: SearchSettings, engine: EngineSettings | None = None
+        self, ini_path: str, settings: SearchSettings, engine: Compute | None = None
     ) -> None:
         settings.check()
         self._ini_path, self._settings = ini_path, settings
@@ -104,16 +105,18 @@ class EmbeddedSearch:
         ranking = {slot.name: slot.weights for slot in slots if slot.kind != UNKNOWN_WORDS}
         check_weights({**weights, **ranking}, weights_path or self._ini_path)
         engine, settings, threads = self._engine, self._settings, 1
-        if engine.name == "ray":
-            settings = replace(settings, device=device_on(engine, settings.device))
+        if engine.engine == "ray":
+            settings = replace(
+                settings, device=replace(engine, device=settings.device).on_workers().device
+            )
         else:
             processes = min(usable_threads(engine.workers), max(1, len(sentences)))
-            engine = EngineSettings("here" if processes == 1 else "processes", processes)
+            engine = Compute(engine="here" if processes == 1 else "processes", workers=processes)
             threads = settings.threads or max(1, usable_threads(None) // processes)
         work = SearchWork(
-            *(self._ini_path, os.getcwd(), settings, sentences, weights, threads), engine.name
+            *(self._ini_path, os.getcwd(), settings, sentences, weights, threads), engine.engine
         )
-        forks = engine.name == "processes"
+        forks = engine.engine == "processes"
         pool = ProcessPool(work, engine, closed) if forks else open_pool(engine, work)
         self._pool = pool.__enter__()
         try:

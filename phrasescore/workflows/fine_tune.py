@@ -7,7 +7,6 @@ from moses_integration.weights import WeightsSource, load_weights, weights_path
 from phrasescore.arguments import (
     StrPath,
     check_at_least,
-    check_compute,
     check_positive,
     check_sequences,
 )
@@ -17,6 +16,7 @@ from phrasescore.features import network_name
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import ProgressCallback
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import fine_tuning_settings
 from phrasescore.training.expected_bleu import ExpectedBleu
 from phrasescore.training.list_run import ListRun
@@ -51,8 +51,7 @@ def fine_tune(
     work_dir: StrPath | None = None,
     keep_work: bool = False,
     seed: int | None = None,
-    device: str = "auto",
-    threads: int | None = None,
+    compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> TrainSummary:
     """Train a network further, so that the log-linear model with it has a higher expected BLEU.
@@ -91,7 +90,7 @@ def fine_tune(
     check_at_least(1, updates=updates)
     check_at_least(0, likelihood=likelihood)
     check_positive(epochs=epochs, minutes=minutes)
-    check_compute(device, None, threads)
+    compute.check_only("device", "threads")
     if not lists or not references:
         raise ArgumentError("--lists and --references are needed, at least one of each")
     paths = [os.fspath(path) for path in lists]
@@ -126,7 +125,7 @@ def fine_tune(
         model=folder,
         work=work,
         config=fine_tuning_settings(start.config, settings, limits, stored),
-        device=device_of_rank(device),
+        device=device_of_rank(compute.device),
         keep_work=keep_work,
     )
-    return run_training(run, resume=resume, threads=threads, progress=progress)
+    return run_training(run, resume=resume, threads=compute.threads, progress=progress)

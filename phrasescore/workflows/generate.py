@@ -10,16 +10,13 @@ from typing import Any
 
 from moses_integration.nbest_lines import check_feature_names, format_hypothesis, format_value
 from phrasescore.arguments import (
-    PrecisionName,
     StrPath,
     check_at_least,
-    check_compute,
     check_positive,
     check_sequences,
     flag,
 )
 from phrasescore.devices import choose_device, torch_threads
-from phrasescore.engines import EngineSettings, device_on, engine_or_here
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.features import ENSEMBLE_NAME, NORMALIZED, network_name
 from phrasescore.generation.beam_search import BeamSettings, best_targets
@@ -30,6 +27,7 @@ from phrasescore.io.corpora import TextLine, read_monolingual_text
 from phrasescore.io.output import check_files, open_output
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.text_checks import UnknownWordCheck, warn_of_shortlists
 
 _logger = logging.getLogger(__name__)
@@ -72,10 +70,7 @@ def generate(
     temperature: float = 1.0,
     top: int | None = None,
     seed: int = 1,
-    precision: PrecisionName = "float32",
-    device: str = "auto",
-    threads: int | None = None,
-    engine: EngineSettings | None = None,
+    compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> GenerateSummary:
     """Write the best translation of each line of a text, or random ones.
@@ -99,9 +94,6 @@ def generate(
     :param temperature: words of samples are drawn in proportion to p^(1 / temperature).
     :param top: how many distinct samples of each line are written; None for all.
     :param seed: of the samples.
-    :param threads: of the engine here, which has one for each core where None.
-    :param engine: where the networks compute; None for threads of this process. The output is the
-        same.
     """
     source, output = os.fspath(source), os.fspath(output)
     check_sequences(ensemble=ensemble)
@@ -110,8 +102,7 @@ def generate(
     check_at_least(1, beam=beam, max_length=max_length, nbest=num_best, sample=sample, top=top)
     check_at_least(0, seed=seed)
     check_positive(temperature=temperature)
-    check_compute(device, precision, threads)
-    engine = engine_or_here(engine, threads)
+    compute = compute.on_workers()
     width = max(USUAL_WIDTH, num_best) if beam is None else beam
     if sample is None:
         _refuse("is of --sample alone", temperature=temperature != 1.0, top=top, seed=seed != 1)
@@ -128,14 +119,14 @@ def generate(
     # Refuse an unreadable text before the networks are loaded.
     lines = read_monolingual_text(source)
     lines = chain([next(lines)], lines)
-    generator, checkpoints = load_generator(models, device, precision, engine)
+    generator, checkpoints = load_generator(models, compute)
     text = _CountedText(source, lines, dict(zip(models, checkpoints, strict=True)))
     if sample is not None:
         drawing = SampleSettings(
             sample, temperature=temperature, seed=seed, max_length=max_length, unknown=unknown
         )
         sources, ahead = tee(text.sources())
-        drawn = samples(generator, ahead, drawing, engine)
+        drawn = samples(generator, ahead, drawing, compute)
         _write_samples(zip(sources, drawn, strict=True), text, output, top, progress)
         return text.finish(unfinished="samples found no end and are left out")
     searching = BeamSettings(
@@ -147,7 +138,7 @@ def generate(
         copy_unknown=copy_unknown,
     )
     names = _feature_names(name, checkpoints, normalize)
-    found = best_targets(generator, text.sources(), searching, engine)
+    found = best_targets(generator, text.sources(), searching, compute)
     _write_translations(found, text, output, lists, names, progress)
     end = "translations found no end and are cut at their longest"
     return text.finish(unfinished=end, copied=copy_unknown)
@@ -161,20 +152,21 @@ def _refuse(reason: str, **values: object) -> None:
 
 
 def load_generator(
-    models: Sequence[str], device: str, precision: PrecisionName, engine: EngineSettings
+    models: Sequence[str], compute: Compute
 ) -> tuple[Generator | NetworkFolders, list[Checkpoint]]:
     """Return models, and their generator; for workers on Ray, the folders to load it from."""
-    device = device_on(engine, device)
     checkpoints = [load_checkpoint(path) for path in models]
     check_kinds(checkpoints)
     if checkpoints[0].reverse:
         _logger.info("trained with --reverse: reads the target side, and writes the source side")
     generator: Generator | NetworkFolders
-    if engine.name == "ray":
+    if compute.engine == "ray":
         folders = [ModelFolder(model.folder, model.fingerprint) for model in checkpoints]
-        generator = NetworkFolders(tuple(folders), device, precision)
+        generator = NetworkFolders(tuple(folders), compute.device, compute.precision)
     else:
-        generator = Generator(checkpoints, choose_device(device), precision=precision)
+        generator = Generator(
+            checkpoints, choose_device(compute.device), precision=compute.precision
+        )
     warn_of_shortlists(checkpoints)
     return generator, checkpoints
 

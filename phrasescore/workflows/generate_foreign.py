@@ -10,7 +10,7 @@ from itertools import chain, islice, tee
 from moses_integration.nbest_lines import check_feature_names, format_hypothesis
 from phrasescore.arguments import StrPath, check_at_least
 from phrasescore.devices import choose_device, usable_threads
-from phrasescore.engines import EngineSettings, device_on, engine_or_here, open_pool
+from phrasescore.engines import open_pool
 from phrasescore.errors import ArgumentError
 from phrasescore.features import column_name
 from phrasescore.foreign import ForeignText
@@ -19,6 +19,7 @@ from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.generate import USUAL_WIDTH, check_fields
 from phrasescore.workflows.text_checks import UnknownWordCheck
 
@@ -83,9 +84,7 @@ def generate_foreign(
     beam: int | None = None,
     nbest: tuple[StrPath, int] | None = None,
     name: str | None = None,
-    device: str = "auto",
-    threads: int | None = None,
-    engine: EngineSettings | None = None,
+    compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> ForeignGenerateSummary:
     """Write the best translation of each line of a text by a model of CTranslate2.
@@ -117,22 +116,21 @@ def generate_foreign(
     text, truecase = text or ForeignText(), optional_path(truecase_model)
     read = (source, text.source_spm, text.target_spm, truecase)
     check_files(tuple(path for path in read if path is not None), (output, lists))
-    engine = engine_or_here(engine, threads)
-    device = device_on(engine, device)
+    compute = compute.on_workers()
     lines = read_monolingual_text(source)
     lines = chain([next(lines)], lines)  # a text that cannot be read is refused at once
     found = ForeignModel(os.fspath(model), text, truecase)
     _logger.info("%s reads %s", found.folder, found.frame())
-    folder = ForeignFolder(found.folder, text, device, truecase_model=truecase)
-    if engine.name == "ray":  # its workers may be elsewhere
+    folder = ForeignFolder(found.folder, text, compute.device, truecase_model=truecase)
+    if compute.engine == "ray":  # its workers may be elsewhere
         path = os.path.abspath(found.folder)
         folder = replace(folder, path=path, fingerprint=found.fingerprint)
     else:
-        folder = replace(folder, device=str(choose_device(device)))
-    if engine.name == "here":
+        folder = replace(folder, device=str(choose_device(compute.device)))
+    if compute.engine == "here":
         if folder.device != "cpu":
-            engine = replace(engine, workers=1)
-        folder = replace(folder, threads=usable_threads(engine.workers))
+            compute = replace(compute, workers=1)
+        folder = replace(folder, threads=usable_threads(compute.workers))
     sources, _ = found.known_words
     texts = UnknownWordCheck(source, {found.folder: sources}).counted(line.words for line in lines)
     number = translations = 0
@@ -141,7 +139,7 @@ def generate_foreign(
         list_file = None if lists is None else stack.enter_context(open_output(lists))
         meter = stack.enter_context(Meter("generate", "sentences", progress, lines_of=source))
         work = ForeignGeneration(folder, width, num_best)
-        for number, targets in enumerate(_translate(texts, work, engine), start=1):
+        for number, targets in enumerate(_translate(texts, work, compute), start=1):
             text_file.write(f"{' '.join(targets[0][0])}\n".encode())
             translations += len(targets)
             if list_file is not None:
@@ -154,12 +152,12 @@ def generate_foreign(
 
 
 def _translate(
-    sentences: Iterable[Words], work: ForeignGeneration, engine: EngineSettings
+    sentences: Iterable[Words], work: ForeignGeneration, compute: Compute
 ) -> Iterator[Scored]:
     """Yield the translations of each sentence, in order; an empty line's is empty, with log p 0."""
     lines = iter(sentences)
     groups, ahead = tee(iter(lambda: list(islice(lines, _GROUP_SIZE)), []))
-    with open_pool(engine, work) as pool:
+    with open_pool(compute, work) as pool:
         results = pool.map([words for words in group if words] for group in ahead)
         for group, scored in zip(groups, results, strict=True):
             translations = iter(scored)

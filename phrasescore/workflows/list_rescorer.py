@@ -11,15 +11,8 @@ from typing import Self, TypeVar
 import torch
 
 from moses_integration.nbest_lines import check_feature_names
-from phrasescore.arguments import (
-    PrecisionName,
-    StrPath,
-    check_at_least,
-    check_compute,
-    check_sequences,
-)
+from phrasescore.arguments import StrPath
 from phrasescore.devices import choose_device, torch_threads
-from phrasescore.engines import EngineSettings, device_on, engine_or_here
 from phrasescore.errors import ArgumentError, shown_path
 from phrasescore.features import (
     ColumnSpec,
@@ -29,7 +22,7 @@ from phrasescore.features import (
     list_scoring,
 )
 from phrasescore.features.list_scoring import ListScores, SentenceWork
-from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
+from phrasescore.features.score_cache import ScoreCache
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.io.output import StreamOutput, open_output, optional_path
 from phrasescore.io.resumable import ResumableOutput, open_resumable
@@ -37,6 +30,8 @@ from phrasescore.language_models.word_scorer import CslmOptions
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList, PhrasePair
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.scoring import Rescoring
 from phrasescore.version import __version__
 from phrasescore.workflows.columns import added_features, fingerprint
 from phrasescore.workflows.foreign_features import foreign_scores, read_ahead
@@ -97,45 +92,33 @@ class ListRescorer:
     """
 
     columns: Sequence[ColumnSpec | StrPath]
+    settings: Rescoring = Rescoring()
+    compute: Compute = Compute()
     _: KW_ONLY
-    names: Sequence[str] = ()
-    ensemble: bool = False
-    normalize: bool = False
     words: bool = False
-    cache: StrPath | None = None
-    cache_size: int = DEFAULT_LIMIT
-    backoff_lm: StrPath | None = None
-    unnormalized: bool = False
-    precision: PrecisionName = "float32"
-    device: str = "auto"
-    threads: int | None = None
-    engine: EngineSettings | None = None
 
     def __post_init__(self) -> None:
         """Check the arguments and load the models."""
-        check_sequences(names=self.names)
-        check_at_least(1, cache_size=self.cache_size)
-        check_compute(self.device, self.precision, self.threads)
+        self.compute = self.compute.on_workers()
         specs = column_specs(self.columns)
         check_columns(specs, of_phrases=False)
         paths = [column.value for column in specs if column.kind == "model"]
-        if self.ensemble and len(paths) < 2:
+        if self.settings.ensemble and len(paths) < 2:
             raise ArgumentError("--ensemble averages at least two models")
-        self._engine = engine_or_here(self.engine, self.threads)
         networks = any(column.kind in ("model", "ctranslate2") for column in specs)
         self._place = self._choose_place() if networks else torch.device("cpu")
         self._checkpoints = [load_checkpoint(path) for path in paths]
-        backoff = optional_path(self.backoff_lm)
+        backoff = optional_path(self.settings.backoff_lm)
         configs = [checkpoint.config for checkpoint in self._checkpoints]
-        check_feed_forward(configs, backoff, unnormalized=self.unnormalized)
+        check_feed_forward(configs, backoff, unnormalized=self.settings.unnormalized)
         self._specs = specs
-        self._cslm = CslmOptions(normalized=not self.unnormalized, backoff=backoff)
+        self._cslm = CslmOptions(normalized=not self.settings.unnormalized, backoff=backoff)
         self._added = added_features(
             specs,
             self._checkpoints,
-            self.names,
-            ensemble=self.ensemble,
-            normalize=self.normalize,
+            self.settings.names,
+            ensemble=self.settings.ensemble,
+            normalize=self.settings.normalize,
         )
         self.names = tuple(added.name for added in self._added)
         check_feature_names(self.names)
@@ -153,7 +136,7 @@ class ListRescorer:
                 self._known_words.append(KnownWords(column.value, *sides))
         self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None
         self._aligned = any(config.network.is_aligned for config in configs)
-        if self._aligned and self.ensemble:
+        if self._aligned and self.settings.ensemble:
             raise ArgumentError("--ensemble: a joint model reads alignments, and is in none")
         self._scores: SentenceScores | None = None
         self._opened_cache: ScoreCache | None = None
@@ -173,8 +156,6 @@ class ListRescorer:
         output: StrPath,
         *,
         word_scores: StrPath | None = None,
-        replace: bool = False,
-        allow_missing: bool = False,
         resume: bool | None = None,
         progress: ProgressCallback | None = None,
     ) -> RescoreSummary:
@@ -185,11 +166,11 @@ class ListRescorer:
         :raises DataError: if the lists are not as they should be, or have such features already.
         """
         assert word_scores is None or self.words
-        path, known = os.fspath(nbest), () if replace else self.names
+        path, known = os.fspath(nbest), () if self.settings.replace else self.names
         lists = check_counts(
             read_sourced_lists(
                 *(path, os.fspath(source), known),
-                allow_missing=allow_missing,
+                allow_missing=self.settings.allow_missing,
                 aligned=self._aligned,
             ),
             path,
@@ -206,13 +187,15 @@ class ListRescorer:
         )
         written = 0
         with (
-            self._open_output(os.fspath(output), replace, resume) as target,
+            self._open_output(os.fspath(output), resume) as target,
             nullcontext() if word_scores is None else open_output(os.fspath(word_scores)) as words,
             Meter("rescore", "hypotheses", progress, lines_of=path) as meter,
         ):
             remaining, added = read_ahead(target.remaining(chain(head, lists), path), self._added)
             for each, result in _scored(remaining, _list_of, scores):
-                kept = each.nbest.without_features(self.names) if replace else each.nbest
+                kept = (
+                    each.nbest.without_features(self.names) if self.settings.replace else each.nbest
+                )
                 written += 1
                 if not meter.done:
                     meter.skipped = each.before
@@ -304,25 +287,23 @@ class ListRescorer:
 
     def _choose_place(self) -> torch.device:
         """Return the device that computes."""
-        name = device_on(self._engine, self.device)
+        name = self.compute.device
         # Ray's machines may have a GPU that this one lacks.
-        return torch.device(name) if self._engine.name == "ray" else choose_device(name)
+        return torch.device(name) if self.compute.engine == "ray" else choose_device(name)
 
-    def _open_output(
-        self, path: str, replace: bool, resume: bool | None
-    ) -> ResumableOutput | StreamOutput:
+    def _open_output(self, path: str, resume: bool | None) -> ResumableOutput | StreamOutput:
         """Return the output; see :meth:`rescore`."""
         if resume is None:
             return StreamOutput(path)
-        return open_resumable(path, self._settings(replace), resume=resume)
+        return open_resumable(path, self._settings(), resume=resume)
 
-    def _settings(self, replace: bool) -> dict[str, str]:
+    def _settings(self) -> dict[str, str]:
         """Return everything that the output depends on, but for the input."""
         settings = {"version": f"phrasescore {__version__}", "lists of a chunk": str(CHUNK_LISTS)}
         if self._checkpoints:
             settings["version"] += f", torch {torch.__version__}"
-            settings |= {"precision": self.precision, "device": self._place.type}
-        if replace:
+            settings |= {"precision": self.compute.precision, "device": self._place.type}
+        if self.settings.replace:
             settings["replace"] = "yes"
         networks = [
             list_scoring.fingerprint(checkpoint, self._cslm) for checkpoint in self._checkpoints
@@ -344,27 +325,27 @@ class ListRescorer:
         """Return the networks' scores of lists; None without networks."""
         if not self._checkpoints or self._scores is not None:
             return self._scores
-        if self.words and self.cache is not None:
+        if self.words and self.settings.cache is not None:
             _logger.warning("word scores are always computed: the cache is not used")
         self._stack.enter_context(torch_threads(1))  # scoring has workers of its own
         self._scores = self._stack.enter_context(
             SentenceScores(
                 *(self._checkpoints, self._place),
-                precision=self.precision,
-                engine=self._engine,
-                ensemble=self.ensemble,
+                precision=self.compute.precision,
+                engine=self.compute,
+                ensemble=self.settings.ensemble,
                 words=self.words,
                 cache=None if self.words else self._open_cache(),
                 cslm=self._cslm,
             )
         )
-        if self.ensemble:
+        if self.settings.ensemble:
             warn_of_shortlists(self._checkpoints)
         return self._scores
 
     def _open_cache(self) -> ScoreCache | None:
-        if self.cache is not None and self._opened_cache is None:
-            cache = ScoreCache(os.fspath(self.cache), limit=self.cache_size)
+        if self.settings.cache is not None and self._opened_cache is None:
+            cache = ScoreCache(os.fspath(self.settings.cache), limit=self.settings.cache_size)
             self._opened_cache = self._stack.enter_context(cache)
         return self._opened_cache
 
@@ -372,7 +353,7 @@ class ListRescorer:
         """Let foreign models compute where the others do."""
         while self._idle:
             feature, cache = self._idle.pop(), self._open_cache()
-            self._stack.enter_context(feature.working(self._engine, str(self._place), cache))
+            self._stack.enter_context(feature.working(self.compute, str(self._place), cache))
 
 
 def _list_of(found: SourcedList) -> HypothesisList:

@@ -6,14 +6,14 @@ from typing import TypeVar
 
 import torch
 
-from phrasescore.arguments import PrecisionName, StrPath, check_compute
+from phrasescore.arguments import PrecisionName, StrPath
 from phrasescore.devices import choose_device, torch_threads, usable_threads
-from phrasescore.engines import EngineSettings
 from phrasescore.features.neural import NeuralScore
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import HypothesisList, PhrasePair
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.text_checks import known_words, unknown_words_of
 
 # What `PhrasePair` and `HypothesisList` are made of: a text is a string, or a sequence of words.
@@ -24,21 +24,15 @@ _Words = tuple[str, ...]
 _Scored = TypeVar("_Scored", PhrasePair, HypothesisList)
 
 
-def load_model(
-    path: StrPath,
-    *,
-    device: str = "auto",
-    precision: PrecisionName = "float32",
-    threads: int | None = None,
-) -> "ScoringModel":
-    """Return a trained model, ready to score on its device."""
-    check_compute(device, precision, threads)
+def load_model(path: StrPath, *, compute: Compute = Compute()) -> "ScoringModel":
+    """Return a trained model, ready to score on its device with threads of this process."""
+    compute.check_only("precision", "device", "threads")
     checkpoint = load_checkpoint(os.fspath(path))
-    place = choose_device(device)
+    place = choose_device(compute.device)
     return ScoringModel(
         *(checkpoint, place, os.fspath(path)),
-        precision=precision,
-        threads=usable_threads(threads),
+        precision=compute.precision,
+        threads=usable_threads(compute.threads),
     )
 
 
@@ -118,7 +112,7 @@ class ScoringModel:
                 self._lists = SentenceScores(
                     *([self._checkpoint], self._device),
                     precision=self._precision,
-                    engine=EngineSettings(workers=self._threads),
+                    engine=Compute(workers=self._threads),
                 )
             made = (HypothesisList(*each) for each in lists)
             counted = (self._count(each, each.source, each.hypotheses) for each in made)

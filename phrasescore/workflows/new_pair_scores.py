@@ -15,13 +15,13 @@ from typing import NamedTuple
 from moses_integration.lexicon import read_lexicon
 from phrasescore.arguments import PrecisionName, flag
 from phrasescore.devices import choose_device
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.generation.generator import check_kinds
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import HypothesisList, PhrasePair
+from phrasescore.settings.compute import Compute
 
 _logger = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ class PairScores:
             self._reverse = SentenceScores(
                 *([checkpoint], choose_device(device)),
                 precision=precision,
-                engine=EngineSettings(workers=threads),
+                engine=Compute(workers=threads),
             )
         self._lexical = {}
         for name in (LEXICON, REVERSE_LEXICON):

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from phrasescore.arguments import PrecisionName, StrPath, check_compute, check_sequences
+from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError, shown_path
 from phrasescore.io.corpora import read_monolingual_text
@@ -25,6 +25,7 @@ from phrasescore.language_models.perplexity import (
 from phrasescore.language_models.word_scorer import WordScorer
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.text_checks import UnknownWordCheck
 
 if TYPE_CHECKING:
@@ -105,9 +106,7 @@ def perplexity(
     lm: StrPath | None = None,
     mix_on: StrPath | None = None,
     log_z: bool = False,
-    precision: PrecisionName = "float32",
-    device: str = "auto",
-    threads: int | None = None,
+    compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> PerplexitySummary:
     """Return the perplexities of each text under language models.
@@ -125,7 +124,7 @@ def perplexity(
     :param log_z: whether to tell how far the network's log Z is from 0.
     """
     check_sequences(texts=texts)
-    check_compute(device, precision, threads)
+    compute.check_only("precision", "device", "threads")
     if model is None and lm is None:
         raise ArgumentError("nothing to measure: give --model, --lm, or both")
     if mix_on is not None and (model is None or lm is None):
@@ -136,10 +135,10 @@ def perplexity(
     check_files((*paths, mixed_text), ())
     found = []
     with (
-        torch_threads(usable_threads(threads)),
+        torch_threads(usable_threads(compute.threads)),
         Meter("perplexity", "sentence scores", progress) as meter,
     ):
-        models = _Models(optional_path(model), optional_path(lm), precision, device, meter)
+        models = _Models(optional_path(model), optional_path(lm), compute, meter)
         weight = None if mixed_text is None else models.mixture_weight(_read(mixed_text))
         for path in paths:
             sentences = list(UnknownWordCheck(path, models.known_words).counted(_read(path)))
@@ -159,9 +158,7 @@ class _Models:
     :param meter: counts each sentence once per model.
     """
 
-    def __init__(
-        self, model: str | None, lm: str | None, precision: PrecisionName, device: str, meter: Meter
-    ) -> None:
+    def __init__(self, model: str | None, lm: str | None, compute: Compute, meter: Meter) -> None:
         self._lm, self._meter = lm, meter
         self._ngrams = None if lm is None else load_kenlm(lm)
         # By the model's path.
@@ -174,7 +171,7 @@ class _Models:
         self._raw: WordScorer | None = None
         if model is None:
             return
-        checkpoint, place = load_checkpoint(model), choose_device(device)
+        checkpoint, place = load_checkpoint(model), choose_device(compute.device)
         if checkpoint.config.network.reads_source:
             kind = checkpoint.config.kind
             verb = "rescore" if checkpoint.config.network.is_aligned else "score"
@@ -182,7 +179,7 @@ class _Models:
                 f"{model}: expected a model of kind cslm, found one of {kind}; `{verb}` takes "
                 "networks that read a source"
             )
-        exact = Precision(precision, place)
+        exact = Precision(compute.precision, place)
         self.known_words[model] = checkpoint.target_vocabulary
         self._alone = WordScorer(checkpoint, place, exact)
         self._has_subwords = checkpoint.target_vocabulary.is_subwords

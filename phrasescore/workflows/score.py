@@ -6,15 +6,15 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from moses_integration.nbest_lines import format_value
-from phrasescore.arguments import PrecisionName, StrPath
-from phrasescore.engines import EngineSettings
+from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError
 from phrasescore.features import ColumnSpec, column_files, column_specs
 from phrasescore.features.list_scoring import SentenceWork
-from phrasescore.features.score_cache import DEFAULT_LIMIT
 from phrasescore.io.corpora import read_parallel_text
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.scoring import Rescoring, TextScoring
 from phrasescore.workflows.columns import check_of_networks
 from phrasescore.workflows.list_rescorer import ListRescorer
 
@@ -44,16 +44,9 @@ def score(
     columns: Sequence[ColumnSpec | StrPath],
     output: StrPath,
     *,
-    ensemble: bool = False,
+    settings: TextScoring = TextScoring(),
     word_scores: StrPath | None = None,
-    cache: StrPath | None = None,
-    cache_size: int = DEFAULT_LIMIT,
-    backoff_lm: StrPath | None = None,
-    unnormalized: bool = False,
-    precision: PrecisionName = "float32",
-    device: str = "auto",
-    threads: int | None = None,
-    engine: EngineSettings | None = None,
+    compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> ScoreSummary:
     """Write the scores of each sentence with its translation, a line for each.
@@ -65,38 +58,22 @@ def score(
     :param source: tokenised sentences, one per line, which may be empty.
     :param target: as many translations.
     :param columns: at least one, but none of the kind ``scores``; a string is a model's folder.
-    :param ensemble: add a column in which the models' probabilities are averaged at each word.
     :param word_scores: where the log-probability of each predicted word goes, as `rescore` writes
         it; sentences are counted from 0.
-    :param cache: a file that keeps the networks' scores from run to run.
-    :param cache_size: scores that the cache keeps; beyond, the oldest go.
-    :param backoff_lm: an n-gram model for the words outside the shortlist of a model of the kind
-        cslm; without it they are ``<unk>``.
-    :param unnormalized: leave log Z out of the scores of a model of the kind cslm.
-    :param engine: where the networks' scores are computed, None for here.
     """
     source, target, output = os.fspath(source), os.fspath(target), os.fspath(output)
-    words, cache = optional_path(word_scores), optional_path(cache)
+    words, cache = optional_path(word_scores), optional_path(settings.cache)
     specs = column_specs(columns)
     if any(column.kind == "scores" for column in specs):
         raise ArgumentError("scores of a file are there already: nothing is to be scored")
     check_of_networks(specs, word_scores=words, cache=cache)
     check_files(
-        (source, target, *column_files(specs), optional_path(backoff_lm)), (output, words, cache)
+        (source, target, *column_files(specs), optional_path(settings.backoff_lm)),
+        (output, words, cache),
     )
     with (
         ListRescorer(
-            specs,
-            ensemble=ensemble,
-            words=words is not None,
-            cache=cache,
-            cache_size=cache_size,
-            backoff_lm=backoff_lm,
-            unnormalized=unnormalized,
-            precision=precision,
-            device=device,
-            threads=threads,
-            engine=engine,
+            specs, Rescoring(**vars(settings)), compute, words=words is not None
         ) as rescorer,
         open_output(output) as target_file,
         nullcontext() if words is None else open_output(words) as word_file,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from moses_integration.decoder.search_limits import ALGORITHMS, limit_values
 from moses_integration.decoder.search_limits import LIMITS as ALL_LIMITS
 from phrasescore.arguments import flag
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.features import check_feed_forward
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import KINDS, kind_names
 
@@ -122,19 +122,21 @@ def moses_limits(settings: SearchSettings) -> dict[str, str]:
     }
 
 
-def choose_engine(engine: EngineSettings | None, settings: SearchSettings) -> EngineSettings:
+def choose_engine(engine: Compute | None, settings: SearchSettings) -> Compute:
     """Return the engine of a search, whose default is processes; check the settings' numbers."""
-    engine = engine or EngineSettings("processes")
-    if engine.name == "here":
+    engine = engine or Compute(engine="processes")
+    if engine.engine == "here":
         if (engine.workers or 1) > 1:
             raise ArgumentError("--workers: the engine here translates one sentence at a time")
         engine = replace(engine, workers=1)
-    if engine.name == "ray" and settings.threads is not None:
+    if engine.engine == "ray" and settings.threads is not None:
         raise ArgumentError("--threads: a worker on Ray has one")
     if settings.processes is None:
         return engine
-    if engine.name != "processes":
-        raise ArgumentError(f"--processes is for the engine processes; {engine.name} has --workers")
+    if engine.engine != "processes":
+        raise ArgumentError(
+            f"--processes is for the engine processes; {engine.engine} has --workers"
+        )
     if engine.workers is not None:
         raise ArgumentError("--processes and --workers are one number with the engine processes")
     return replace(engine, workers=settings.processes)

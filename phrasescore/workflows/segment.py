@@ -10,15 +10,12 @@ from typing import get_args
 
 from phrasescore.arguments import (
     ConfidenceName,
-    PrecisionName,
     SegmentationName,
     StrPath,
     check_at_least,
     check_choice,
-    check_compute,
 )
 from phrasescore.devices import choose_device, torch_threads, usable_threads
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.generation.beam_search import BeamSettings, best_targets
@@ -38,6 +35,7 @@ from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.models.checkpoint import Checkpoint, direction_of, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList
+from phrasescore.settings.compute import Compute
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.text_checks import UnknownWordCheck
 
@@ -71,9 +69,7 @@ def segment(
     unknown: bool = True,
     segments: StrPath | None = None,
     seed: int = 1,
-    precision: PrecisionName = "float32",
-    device: str = "auto",
-    threads: int | None = None,
+    compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> SegmentSummary:
     """Translate sentences, each cut into the segments that networks are most confident of.
@@ -108,7 +104,7 @@ def segment(
     check_at_least(1, max_segment=max_segment, min_length=min_length)
     check_at_least(1, beam=beam, candidates=candidates)
     check_at_least(0, seed=seed)
-    check_compute(device, precision, threads)
+    compute.check_only("precision", "device", "threads")
     if (confidence == "forward") != (reverse_path is None):
         problem = "asks no" if confidence == "forward" else "needs a"
         raise ArgumentError(f"--confidence {confidence} {problem} --reverse-model")
@@ -129,18 +125,18 @@ def segment(
     elif like_path is not None:
         sizes = read_sizes(like_path, min_length=min_length, max_segment=max_segment)
         cut = fit_random_cuts(sizes, max_segment=max_segment, seed=seed)
-    place, num_threads = choose_device(device), usable_threads(threads)
+    place, num_threads = choose_device(compute.device), usable_threads(compute.threads)
     forward = _load_forward(os.fspath(model))
     scores = None
     if reverse_path is not None:
         reverse = _load_reverse(reverse_path, forward, swapped=swapped)
-        engine = EngineSettings(workers=num_threads)
-        scores = SentenceScores([reverse], place, precision=precision, engine=engine)
-    generator = Generator([forward], place, precision=precision)
+        engine = Compute(workers=num_threads)
+        scores = SentenceScores([reverse], place, precision=compute.precision, engine=engine)
+    generator = Generator([forward], place, precision=compute.precision)
     search = BeamSettings(width=beam, num_best=candidates or beam, unknown=unknown)
 
     def translate(spans: Sequence[tuple[str, ...]]) -> list[list[Generated]]:
-        return list(best_targets(generator, spans, search, EngineSettings(workers=num_threads)))
+        return list(best_targets(generator, spans, search, Compute(workers=num_threads)))
 
     def score_back(lists: Sequence[HypothesisList]) -> list[list[float]]:
         assert scores is not None

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from phrasescore.arguments import StrPath, check_at_least, check_at_most, check_positive, flag
 from phrasescore.devices import usable_threads
-from phrasescore.engines import EngineSettings, open_pool
+from phrasescore.engines import open_pool
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
 from phrasescore.io.output import check_files, open_output, optional_path
@@ -25,6 +25,7 @@ from phrasescore.language_models.selection import (
     draw,
 )
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)
@@ -201,7 +202,7 @@ def _score(
     """Return the difference of each line, the sum over its sides."""
     values, tokens, differing = [], 0, 0
     # One is this process.
-    engine = EngineSettings("here" if processes == 1 else "processes", processes)
+    engine = Compute(engine="here" if processes == 1 else "processes", workers=processes)
     with (
         open_pool(engine, _SideModels(models)) as pool,
         Meter("select", "lines", progress, lines_of=texts[0]) as meter,

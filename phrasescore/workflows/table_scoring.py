@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from moses_integration.phrase_table import TableBlock, group_blocks, join_phrases
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import GPU_THREADS, choose_device, torch_threads
-from phrasescore.engines import EngineSettings, open_pool
+from phrasescore.engines import open_pool
 from phrasescore.engines.pool import WorkerPool
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.features import BLOCK_SIZE, ColumnSpec, Feature, Tally
 from phrasescore.records import PhraseBlock
+from phrasescore.settings.compute import Compute
 from phrasescore.version import __version__
 from phrasescore.workflows.columns import fingerprint, make_feature
 
@@ -141,8 +142,8 @@ class TableScorer:
     settings: dict[str, str]
     tallies: list[Tally]
 
-    def __init__(self, scoring: TableScoring, engine: EngineSettings) -> None:
-        self._scoring = scoring.in_folders() if engine.name == "ray" else scoring
+    def __init__(self, scoring: TableScoring, engine: Compute) -> None:
+        self._scoring = scoring.in_folders() if engine.engine == "ray" else scoring
         self._engine = engine
 
     def __enter__(self) -> Self:
@@ -152,7 +153,7 @@ class TableScorer:
         """
         with ExitStack() as stack:
             engine = self._engine
-            if self._scoring.has_models and engine.name != "ray":
+            if self._scoring.has_models and engine.engine != "ray":
                 engine = self._prepare_torch(stack)
             self._pool: WorkerPool[PhraseBlock, BlockScores] = stack.enter_context(
                 open_pool(engine, self._scoring)
@@ -162,7 +163,7 @@ class TableScorer:
             self._stack = stack.pop_all()
         return self
 
-    def _prepare_torch(self, stack: ExitStack) -> EngineSettings:
+    def _prepare_torch(self, stack: ExitStack) -> Compute:
         """Let torch compute in this process, and as before at the end; return the engine for it."""
         from phrasescore.kernels.precision import Precision
 

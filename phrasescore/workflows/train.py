@@ -11,7 +11,7 @@ from typing import NamedTuple
 from moses_integration.affiliation import affiliate_sentence, parse_links
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
-from phrasescore.arguments import StrPath, check_at_least, check_compute, check_sequences
+from phrasescore.arguments import StrPath, check_at_least, check_sequences
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError, shown_path
 from phrasescore.io.corpora import check_no_marks, read_monolingual_text, read_parallel_text
@@ -20,6 +20,7 @@ from phrasescore.io.text import read_lines, same_file
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord
 from phrasescore.progress import Meter, ProgressCallback, format_duration
 from phrasescore.records import PhrasePair
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import layer_settings
 from phrasescore.settings.kinds import (
     NetworkKind,
@@ -71,8 +72,7 @@ def train(
     work_dir: StrPath | None = None,
     keep_work: bool = False,
     seed: int | None = None,
-    device: str = "auto",
-    threads: int | None = None,
+    compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> TrainSummary:
     """Train a network and write its model folder, whole or not at all.
@@ -110,7 +110,8 @@ def train(
     :param work_dir: for the state of the run; by default ``output`` with ``.work`` at its end.
     :param keep_work: keep that folder at the end, so that ``resume`` can train further.
     :param seed: of the start weights, the held-out pairs and the order of the others.
-    :param threads: of the CPU; by default all usable ones, divided among the processes.
+    :param compute: the device, and the threads; by default all usable ones, divided among the
+        processes.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
     :raises PhrasescoreError: if a folder is in the way, or the run to resume is another one.
     """
@@ -121,7 +122,7 @@ def train(
     target = _Side("target", optional_path(target_corpus), optional_path(target_vocabulary))
     check_sequences(settings=settings)
     check_at_least(1, updates=updates, subwords=subwords)
-    check_compute(device, None, threads)
+    compute.check_only("device", "threads")
     network = _kind_of(kind)
     _check_arguments(
         network, paths, aligned, source, target, reverse=reverse, right_to_left=right_to_left
@@ -145,13 +146,13 @@ def train(
         model=model,
         work=work,
         config=layered,
-        device=device_of_rank(device),
+        device=device_of_rank(compute.device),
         reverse=reverse,
         right_to_left=right_to_left,
         shortlists=lambda: (read_side.shortlist(network), predicted_side.shortlist(network)),
         keep_work=keep_work,
     )
-    return run_training(run, resume=resume, threads=threads, progress=progress)
+    return run_training(run, resume=resume, threads=compute.threads, progress=progress)
 
 
 def run_training(

@@ -11,15 +11,15 @@ import os
 import sys
 from pathlib import Path
 
-from phrasescore.engines import EngineSettings
 from phrasescore.features import ColumnSpec
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.table_scoring import TableScorer, TableScoring
 from tests.benchmarks.scoring import annotate_file
 
 
 def main(table: str, model: str, output: str, engine: str, workers: str) -> None:
     """Annotate, and print."""
-    settings = EngineSettings(engine, int(workers))  # type: ignore[arg-type]
+    settings = Compute(engine=engine, workers=int(workers))  # type: ignore[arg-type]
     with TableScorer(TableScoring((ColumnSpec("model", model),)), settings) as scorer:
         annotate_file(Path(table), Path(output), scorer)
         peaks = {"the driver": _peak(os.getpid())}

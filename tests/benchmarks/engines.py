@@ -15,10 +15,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasescore.engines import ENGINES, EngineName, EngineSettings
 from phrasescore.features import ColumnSpec
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import save_checkpoint
+from phrasescore.settings.compute import ENGINES, Compute, EngineName
 from phrasescore.settings.config import Config
 from phrasescore.workflows.table_scoring import TableScorer, TableScoring
 from tests.benchmarks import engine_memory
@@ -73,7 +73,7 @@ def _speeds(options: EngineOptions, folder: Path) -> list[Row]:
         # Processes first: they are forks of a process that should have no threads.
         scorers = {
             name: stack.enter_context(
-                TableScorer(scoring, EngineSettings(name, workers=options.workers))
+                TableScorer(scoring, Compute(engine=name, workers=options.workers))
             )
             for name in sorted(options.engines, key=["processes", "here", "ray"].index)
         }

@@ -11,11 +11,11 @@ from pathlib import Path
 import ctranslate2
 import numpy as np
 
-from phrasescore.engines import EngineSettings
 from phrasescore.features.foreign import ForeignScore
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignModel
 from phrasescore.records import HypothesisList, PhrasePair
+from phrasescore.settings.compute import Compute
 from tests.benchmarks.rescoring import read_lists
 from tests.benchmarks.results import Report, Row, quotients
 from tests.tiny_translator import TinyTranslator
@@ -74,7 +74,7 @@ def _measure(options: ForeignOptions, folder: str, lists: Sequence[HypothesisLis
     def score_singly(pairs: Sequence[PhrasePair]) -> list[float]:
         return [score_batches([pair])[0] for pair in pairs]
 
-    engine = EngineSettings(workers=options.threads)
+    engine = Compute(workers=options.threads)
     ours, one_by_one, of_distinct, batches = [], [], [], []
     difference = 0.0
     with ForeignScore(folder, text).working(engine, "cpu", None) as feature:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from moses_integration.phrase_table import group_blocks, join_phrases, read_table_blocks
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import GPU_THREADS
-from phrasescore.engines import EngineSettings
 from phrasescore.engines.threads import LoadedWork, ThreadPool
 from phrasescore.features import BLOCK_SIZE
 from phrasescore.features.neural import NeuralScore
@@ -26,6 +25,7 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock
 from phrasescore.scoring.tree_scorer import PairWork
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
 from tests.benchmarks.arithmetic import plan_operations
 from tests.benchmarks.material import (
@@ -178,7 +178,7 @@ def _values(
     feature: NeuralScore, blocks: list[PhraseBlock], threads: int = GPU_THREADS
 ) -> tuple[NDArray[np.float64], PairWork]:
     work = LoadedWork(feature.score_block)
-    with feature.precision.active(), ThreadPool(work, EngineSettings(workers=threads)) as pool:
+    with feature.precision.active(), ThreadPool(work, Compute(workers=threads)) as pool:
         found = list(pool.map(blocks))
     values, works = zip(*found, strict=True)
     return np.concatenate(values), sum(works, PairWork())

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 
 from moses_integration.nbest import read_nbest
-from phrasescore.engines import EngineSettings
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.io.text import read_lines
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord
 from phrasescore.models.lstm import LstmNetwork
 from phrasescore.records import HypothesisList, PhrasePair
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
 from tests.benchmarks.machine import torch_threads
 from tests.benchmarks.material import padded_vocabularies
@@ -137,7 +137,7 @@ def _measure(
     network = checkpoint.model
     plain = plain_lstm(network) if isinstance(network, LstmNetwork) else _attention(network)
     with torch_threads(1):
-        engine = EngineSettings(workers=options.threads)
+        engine = Compute(workers=options.threads)
         ours = SentenceScores([checkpoint], torch.device("cpu"), engine=engine)
     ids = _ids(checkpoint, distinct)
     sample = _ids(checkpoint, lists)[::LINE_STEP]

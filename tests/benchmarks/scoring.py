@@ -19,7 +19,6 @@ import torch
 
 from moses_integration.phrase_table import read_table_blocks
 from phrasescore.arguments import PrecisionName
-from phrasescore.engines import EngineSettings
 from phrasescore.features import ColumnSpec
 from phrasescore.features.neural import NeuralScore
 from phrasescore.io.resumable import ResumableOutput
@@ -28,6 +27,7 @@ from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.scoring.tree_scorer import PairWork
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
 from phrasescore.settings.networks import EncoderDecoderConfig
 from phrasescore.workflows.table_scoring import BlockScores, TableScorer, TableScoring
@@ -90,7 +90,7 @@ class LoadedScoring(TableScoring):
         """Return what scores a table with the network."""
         columns = (ColumnSpec("model", ""),)
         scoring = cls(columns, feature.precision.name, device, feature)
-        return TableScorer(scoring, EngineSettings(workers=threads))
+        return TableScorer(scoring, Compute(workers=threads))
 
     def load(self) -> Callable[[PhraseBlock], BlockScores]:
         """Return what scores a block."""

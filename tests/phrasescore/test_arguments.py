@@ -9,7 +9,6 @@ from phrasescore.arguments import (
     check_at_least,
     check_at_most,
     check_choice,
-    check_compute,
     check_positive,
     check_sequences,
 )
@@ -30,9 +29,6 @@ NAN = float("nan")
         (lambda: check_positive(scale=NAN), "--scale: expected a number above 0, got nan"),
         (lambda: check_sequences(texts="a"), "texts: expected a sequence, got the string 'a'"),
         (lambda: check_sequences(texts=Path("a")), "texts: expected a sequence, got the string"),
-        (lambda: check_compute("tpu", None, None), "--device: expected auto, cpu, cuda or cuda:N"),
-        (lambda: check_compute("cpu", "half", 1), "--precision: expected one of float32, tf32"),
-        (lambda: check_compute("cpu", "int8", 0), "--threads: expected at least 1, got 0"),
     ],
 )
 def test_a_refused_value_is_shown_with_its_parameter(
@@ -49,5 +45,3 @@ def test_values_at_a_bound_and_none_pass() -> None:
     check_at_most(1, one=1.0, other=None)
     check_positive(one=1e-9, other=None)
     check_sequences(one=["a"], other=(), last=None)
-    for device in ("auto", "cpu", "cuda", "cuda:1"):
-        check_compute(device, "bfloat16", None)

@@ -13,7 +13,6 @@ from moses_integration.ini_text import files_of
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
 from phrasescore.arguments import check_at_least, check_sequences
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.evaluation.plugin_metric import metric_packages
 from phrasescore.evaluation.sentences import find_references
@@ -31,6 +30,8 @@ from phrasescore.io.text import MARKUP, decode, is_stream, read_lines
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import WeightPair
 from phrasescore.report.tuning import TuneReport
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.scoring import Rescoring
 from phrasescore.signals import EndedBySignal
 from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.search_settings import SearchSettings
@@ -82,7 +83,7 @@ def tune_with_decoder(
     seed: int = 1,
     device: str = "auto",
     threads: int | None = None,
-    engine: EngineSettings | None = None,
+    engine: Compute | None = None,
     progress: ProgressCallback | None = None,
 ) -> LoopOutcome:
     """Find feature weights in rounds: decode, pool the n-best lists, optimise, as mert-moses.pl.
@@ -160,12 +161,12 @@ def tune_with_decoder(
 
         return ListRescorer(
             specs,
-            cache=work / CACHE,
-            device=device,
-            threads=threads if engine is None or engine.name == "here" else None,
-            engine=engine,
-            backoff_lm=backoff,
-            unnormalized=unnormalized,
+            Rescoring(cache=work / CACHE, backoff_lm=backoff, unnormalized=unnormalized),
+            replace(
+                engine or Compute(),
+                device=device,
+                threads=threads if engine is None or engine.engine == "here" else None,
+            ),
         )
 
     digests = FileDigests({}, {})

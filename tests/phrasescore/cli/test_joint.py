@@ -10,6 +10,7 @@ from moses_integration.nbest import read_nbest
 from phrasescore.cli import main
 from phrasescore.errors import ModelError
 from phrasescore.records import HypothesisList, PhrasePair
+from phrasescore.settings.compute import Compute
 from tests.doubles import RandomCslm, RandomJoint
 
 TINY = [
@@ -216,7 +217,7 @@ def test_ensembles_and_phrase_tables_are_refused() -> None:
 
 
 def test_the_library_scores_lists_with_affiliations(joint: RandomJoint) -> None:
-    model = phrasescore.load_model("joint", device="cpu", threads=1)
+    model = phrasescore.load_model("joint", compute=Compute(device="cpu", threads=1))
     source, words = ("la", "maison"), ("the", "home")
     lists = [HypothesisList(source, [words, words], [(0, 1), (2, 2)])]
     expected = [joint.log_prob(source, words, places) for places in ((0, 1), (2, 2))]

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from phrasescore.engines import EngineSettings, actors, open_pool
+from phrasescore.engines import actors, open_pool
 from phrasescore.engines.likeness import describe
 from phrasescore.errors import PhrasescoreError
+from phrasescore.settings.compute import Compute
 
 
 class DeathError(Exception):
@@ -86,7 +87,7 @@ def test_loading_may_take_longer_than_the_start_of_a_worker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(actors, "_START_TIMEOUT", 0.1)
-    with open_pool(EngineSettings("ray"), Negate(load_seconds=0.5)) as pool:
+    with open_pool(Compute(engine="ray"), Negate(load_seconds=0.5)) as pool:
         assert list(pool.map([1, 2])) == [-1, -2]
 
 
@@ -95,7 +96,7 @@ def test_a_worker_that_never_starts_ends_the_run(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(actors._Actor, "begin", lambda _self: time.sleep(0.5))
     with (
         pytest.raises(PhrasescoreError, match="no worker has started within 0 seconds"),
-        open_pool(EngineSettings("ray"), Negate()),
+        open_pool(Compute(engine="ray"), Negate()),
     ):
         pass
 
@@ -104,7 +105,7 @@ def test_a_worker_that_never_starts_ends_the_run(monkeypatch: pytest.MonkeyPatch
 def test_workers_that_die_as_they_load_cost_no_run(
     deaths: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with open_pool(EngineSettings("ray"), Negate(0.1, deaths)) as pool:
+    with open_pool(Compute(engine="ray"), Negate(0.1, deaths)) as pool:
         assert list(pool.map(range(9))) == [-number for number in range(9)]
     said = [record.message for record in caplog.records if record.levelno == logging.WARNING]
     again = "a Ray worker died while loading; starting another one"
@@ -116,7 +117,7 @@ def test_workers_that_die_as_they_load_cost_no_run(
 def test_a_work_that_ends_all_workers_ends_the_run() -> None:
     with (
         pytest.raises(PhrasescoreError, match=r"too little memory\? \(the node is gone\)$"),
-        open_pool(EngineSettings("ray"), Negate(deaths=9)),
+        open_pool(Compute(engine="ray"), Negate(deaths=9)),
     ):
         pass
 
@@ -125,7 +126,7 @@ def test_a_work_that_ends_all_workers_ends_the_run() -> None:
 def test_a_ray_without_gpus_is_refused_at_once(workers: int | None) -> None:
     with (
         pytest.raises(PhrasescoreError, match=r"^Ray has no GPU for a worker$"),
-        open_pool(EngineSettings("ray", workers), Negate(device="cuda")),
+        open_pool(Compute(engine="ray", workers=workers), Negate(device="cuda")),
     ):
         pass
 

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.engines import EngineName, EngineSettings, device_on, engine_or_here, open_pool
+from phrasescore.engines import open_pool
 from phrasescore.engines.processes import ProcessPool
-from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
+from phrasescore.errors import DataError, ModelError, PhrasescoreError
+from phrasescore.settings.compute import Compute, EngineName
 from tests.children import leashed
 
 ENGINES: list[EngineName] = ["here", "processes", "ray"]
@@ -80,30 +81,30 @@ def _need_ray() -> None:
 
 
 @pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> EngineSettings:
+def engine(request: pytest.FixtureRequest) -> Compute:
     if request.param == "ray":
         _need_ray()
-    return EngineSettings(request.param, workers=2)
+    return Compute(engine=request.param, workers=2)
 
 
 @pytest.fixture
-def forked(engine: EngineSettings) -> EngineSettings:
-    if engine.name == "here":
+def forked(engine: Compute) -> Compute:
+    if engine.engine == "here":
         pytest.skip("a thread cannot die alone")
     return engine
 
 
-def test_results_come_in_the_order_of_the_items(engine: EngineSettings, tmp_path: Path) -> None:
+def test_results_come_in_the_order_of_the_items(engine: Compute, tmp_path: Path) -> None:
     numbers = list(range(10, 70))
     with open_pool(engine, Double(tmp_path)) as pool:
         assert list(pool.map(numbers)) == [2 * number for number in numbers]
         assert list(pool.map([1, 2])) == [2, 4]
         assert list(pool.map([])) == []
     loads = len(list(tmp_path.glob("loaded.*")))
-    assert loads == (2 if engine.name == "ray" else 1)
+    assert loads == (2 if engine.engine == "ray" else 1)
 
 
-def test_an_error_of_the_work_is_that_of_the_whole(engine: EngineSettings, tmp_path: Path) -> None:
+def test_an_error_of_the_work_is_that_of_the_whole(engine: Compute, tmp_path: Path) -> None:
     with open_pool(engine, Double(tmp_path)) as pool:
         results = pool.map([1, 2, 7, 3])
         assert [next(results), next(results)] == [2, 4]
@@ -111,22 +112,20 @@ def test_an_error_of_the_work_is_that_of_the_whole(engine: EngineSettings, tmp_p
             next(results)
         with pytest.raises(KeyError) as bug:
             list(pool.map([5]))
-        with pytest.raises(PhrasescoreError if engine.name == "ray" else OSError) as full_disk:
+        with pytest.raises(PhrasescoreError if engine.engine == "ray" else OSError) as full_disk:
             list(pool.map([6]))
     assert (caught.value.path, caught.value.line) == ("table", 7)
     assert type(bug.value) is KeyError
     said = "".join(traceback.format_exception(bug.value))
     assert "in _double" in said
     assert "\033" not in said  # nothing is coloured
-    if engine.name == "ray":  # of several machines, it is that of one
+    if engine.engine == "ray":  # of several machines, it is that of one
         assert str(full_disk.value) == f"on node {socket.gethostname()}: No space left"
 
 
-def test_a_work_that_cannot_be_loaded_is_told_on_entering(
-    engine: EngineSettings, tmp_path: Path
-) -> None:
+def test_a_work_that_cannot_be_loaded_is_told_on_entering(engine: Compute, tmp_path: Path) -> None:
     # Of a cluster, it is that of a node.
-    node = f"on node {socket.gethostname()}: " if engine.name == "ray" else ""
+    node = f"on node {socket.gethostname()}: " if engine.engine == "ray" else ""
     with (
         pytest.raises(PhrasescoreError, match=f"^{node}m: no such model$"),
         open_pool(engine, Double(tmp_path, load_error="m: no such model")),
@@ -134,7 +133,7 @@ def test_a_work_that_cannot_be_loaded_is_told_on_entering(
         pass
 
 
-def test_a_worker_that_dies_costs_its_piece_alone(forked: EngineSettings, tmp_path: Path) -> None:
+def test_a_worker_that_dies_costs_its_piece_alone(forked: Compute, tmp_path: Path) -> None:
     with open_pool(forked, Double(tmp_path)) as pool:
         assert list(pool.map([1, 2, 9, *range(10, 40)])) == [
             *(2, 4, 18),
@@ -142,9 +141,7 @@ def test_a_worker_that_dies_costs_its_piece_alone(forked: EngineSettings, tmp_pa
         ]
 
 
-def test_an_item_that_ends_every_worker_ends_the_run(
-    forked: EngineSettings, tmp_path: Path
-) -> None:
+def test_an_item_that_ends_every_worker_ends_the_run(forked: Compute, tmp_path: Path) -> None:
     with (
         open_pool(forked, Double(tmp_path)) as pool,
         pytest.raises(PhrasescoreError, match="was there too little memory"),
@@ -154,7 +151,7 @@ def test_an_item_that_ends_every_worker_ends_the_run(
 
 def test_processes_close_what_they_are_told_to(tmp_path: Path) -> None:
     with (tmp_path / "lock").open("w") as lock:
-        engine = EngineSettings("processes", workers=2)
+        engine = Compute(engine="processes", workers=2)
         for closed, kept in ((), True), ((lock.fileno(),), False):
             with ProcessPool(HasOpen(lock.fileno()), engine, closed) as pool:
                 assert list(pool.map([None] * 4)) == [kept] * 4
@@ -165,14 +162,15 @@ def test_processes_end_with_the_one_that_started_them(name: signal.Signals, tmp_
     code = f"""
 import os, time
 from pathlib import Path
-from phrasescore.engines import EngineSettings, open_pool
+from phrasescore.engines import open_pool
+from phrasescore.settings.compute import Compute
 class Noted:
     def load(self):
         return self.note
     def note(self, number):
         Path({str(tmp_path)!r}, str(os.getpid())).touch()
         time.sleep(0.01)
-with open_pool(EngineSettings("processes", 2), Noted()) as pool:
+with open_pool(Compute(engine="processes", workers=2), Noted()) as pool:
     for _ in pool.map(range(100_000)):
         pass
 """
@@ -207,7 +205,7 @@ def _is_alive(process: int) -> bool:
     return status.rpartition(")")[2].split()[0] != "Z"
 
 
-def test_items_are_read_as_they_are_needed(engine: EngineSettings, tmp_path: Path) -> None:
+def test_items_are_read_as_they_are_needed(engine: Compute, tmp_path: Path) -> None:
     read = []
 
     def numbers() -> Iterator[int]:
@@ -227,7 +225,7 @@ def test_items_are_read_as_they_are_needed(engine: EngineSettings, tmp_path: Pat
 def test_an_address_without_ray_is_told_at_once(address: str, tmp_path: Path) -> None:
     _need_ray()
     begin = time.monotonic()
-    engine = EngineSettings("ray", ray_address=address)
+    engine = Compute(engine="ray", ray_address=address)
     with (
         pytest.raises(PhrasescoreError, match="expected HOST:PORT of a running Ray"),
         open_pool(engine, Double(tmp_path)),
@@ -236,46 +234,9 @@ def test_an_address_without_ray_is_told_at_once(address: str, tmp_path: Path) ->
     assert time.monotonic() - begin < 30
 
 
-def test_threads_are_the_workers_of_the_engine_here() -> None:
-    two = EngineSettings(workers=2)
-    assert engine_or_here(None, None) == EngineSettings()
-    assert engine_or_here(None, 2) == engine_or_here(EngineSettings(), 2) == two
-    assert engine_or_here(two, None) is two
-
-
-@pytest.mark.parametrize(
-    ("engine", "message"),
-    [
-        (
-            EngineSettings(workers=2),
-            "--threads and --workers are the same setting of the engine here",
-        ),
-        (
-            EngineSettings("ray"),
-            "--threads is for the engine here; use --workers for ray",
-        ),
-    ],
-)
-def test_threads_beside_workers_are_refused(engine: EngineSettings, message: str) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        engine_or_here(engine, 2)
-    assert str(caught.value) == message
-
-
-def test_auto_is_a_gpu_here_alone() -> None:
-    assert device_on(EngineSettings(), "auto") == "auto"
-    assert device_on(EngineSettings("processes"), "auto") == "cpu"
-    assert device_on(EngineSettings("ray"), "auto") == "cpu"
-    assert device_on(EngineSettings("ray"), "cuda") == "cuda"
-    with pytest.raises(ArgumentError, match="forked processes cannot use a GPU"):
-        device_on(EngineSettings("processes"), "cuda:0")
-    with pytest.raises(ArgumentError, match=r"^--device cuda:1: Ray gives each worker a GPU; say"):
-        device_on(EngineSettings("ray"), "cuda:1")
-
-
 def test_an_error_that_cannot_be_read_is_no_death(tmp_path: Path) -> None:
     with (
-        open_pool(EngineSettings("processes", workers=2), Double(tmp_path)) as pool,
+        open_pool(Compute(engine="processes", workers=2), Double(tmp_path)) as pool,
         pytest.raises(RuntimeError, match="UnreadableError: two arguments"),
     ):
         list(pool.map([4]))

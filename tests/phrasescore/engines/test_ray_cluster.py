@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from phrasescore.engines import EngineSettings, open_pool
+from phrasescore.engines import open_pool
+from phrasescore.settings.compute import Compute
 
 if importlib.util.find_spec("ray") is None:
     pytest.skip("Ray is not installed", allow_module_level=True)
@@ -46,7 +47,7 @@ def cluster() -> Iterator[Any]:
 
 def test_a_node_that_is_killed_costs_its_pieces_alone(cluster: Any, tmp_path: Path) -> None:
     nodes = [cluster.add_node(num_cpus=1) for _ in range(3)]
-    engine = EngineSettings("ray", ray_address=cluster.address)
+    engine = Compute(engine="ray", ray_address=cluster.address)
     with open_pool(engine, Slow(tmp_path)) as pool:
         results = pool.map(range(90))
         found = [next(results) for _ in range(20)]
@@ -61,9 +62,10 @@ def test_what_we_start_is_bound_to_this_machine_and_asks_for_a_token(tmp_path: P
     code = f"""
 import os
 from pathlib import Path
-from phrasescore.engines import EngineSettings, open_pool
+from phrasescore.engines import open_pool
+from phrasescore.settings.compute import Compute
 from tests.phrasescore.engines.test_ray_cluster import Slow
-with open_pool(EngineSettings("ray", workers=1), Slow(Path({str(tmp_path)!r}))) as pool:
+with open_pool(Compute(engine="ray", workers=1), Slow(Path({str(tmp_path)!r}))) as pool:
     assert list(pool.map([1])) == [3]
     import ray
     print(ray.get_runtime_context().gcs_address, os.environ["RAY_AUTH_MODE"],

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from phrasescore.devices import usable_threads
-from phrasescore.engines import EngineSettings
 from phrasescore.engines.ray_connection import RayConnection
 from phrasescore.errors import PhrasescoreError
+from phrasescore.settings.compute import Compute
 
 
 class FakeRay(types.ModuleType):
@@ -54,7 +54,7 @@ def ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeRay:
 def test_a_ray_of_our_own_is_started_and_leaves_no_folder(ray: FakeRay) -> None:
     neighbour = ray.folder.with_name("session_0")
     neighbour.mkdir(parents=True)
-    connection = RayConnection(EngineSettings("ray"))
+    connection = RayConnection(Compute(engine="ray"))
     # By default Ray connects to one that runs, and counts cores that this process may not use.
     assert ray.arguments["address"] == "local"
     assert ray.arguments["num_cpus"] == usable_threads(None)
@@ -63,7 +63,7 @@ def test_a_ray_of_our_own_is_started_and_leaves_no_folder(ray: FakeRay) -> None:
 
 
 def test_the_link_to_the_latest_ray_stays_where_it_is_of_another(ray: FakeRay) -> None:
-    connection = RayConnection(EngineSettings("ray"))
+    connection = RayConnection(Compute(engine="ray"))
     latest = ray.folder.with_name("session_latest")
     latest.unlink()
     latest.symlink_to("session_2")
@@ -73,7 +73,7 @@ def test_the_link_to_the_latest_ray_stays_where_it_is_of_another(ray: FakeRay) -
 
 def test_a_ray_that_was_there_is_left_as_it_is(ray: FakeRay) -> None:
     ray.init(address="auto")
-    RayConnection(EngineSettings("ray")).close()
+    RayConnection(Compute(engine="ray")).close()
     assert ray.is_initialized()
     assert ray.folder.exists()
 
@@ -81,12 +81,12 @@ def test_a_ray_that_was_there_is_left_as_it_is(ray: FakeRay) -> None:
 def test_a_ray_that_cannot_be_started_is_told_in_a_line(ray: FakeRay) -> None:
     ray.error = OSError("AF_UNIX path is too long\nand more")
     with pytest.raises(PhrasescoreError) as caught:
-        RayConnection(EngineSettings("ray"))
+        RayConnection(Compute(engine="ray"))
     assert str(caught.value) == "Ray cannot be started: AF_UNIX path is too long"
 
 
 @pytest.mark.usefixtures("ray")
 def test_ray_does_not_replace_our_handlers_of_signals() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    with closing(RayConnection(EngineSettings("ray"))):
+    with closing(RayConnection(Compute(engine="ray"))):
         assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before

@@ -3,12 +3,12 @@
 import threading
 from collections.abc import Callable, Iterator
 
-from phrasescore.engines import EngineSettings
 from phrasescore.engines.threads import LoadedWork, ThreadPool
+from phrasescore.settings.compute import Compute
 
 
 def open_threads(count: int) -> "ThreadPool[Callable[[], object], object]":
-    return ThreadPool(LoadedWork(lambda item: item()), EngineSettings(workers=count))
+    return ThreadPool(LoadedWork(lambda item: item()), Compute(workers=count))
 
 
 def test_a_generator_may_be_closed_by_one_of_its_own_threads() -> None:

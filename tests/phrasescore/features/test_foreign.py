@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import PhrasescoreError
 from phrasescore.features import foreign
 from phrasescore.features.foreign import ForeignScore
@@ -12,6 +11,7 @@ from phrasescore.features.score_cache import ScoreCache
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignNetwork
 from phrasescore.records import PhrasePair
+from phrasescore.settings.compute import Compute
 from tests.tiny_translator import TinyTranslator, tiny_translator
 
 SOURCES = ("This is the house", "it 's Amy .", "no")
@@ -32,7 +32,7 @@ def test_every_engine_gives_the_same_bits(
 ) -> None:
     expected = list(ForeignScore(str(tiny.path)).values(PAIRS))
     monkeypatch.setattr(foreign, "GROUP_SIZE", 2)
-    for engine in (EngineSettings("here", 3), EngineSettings("processes", 2)):
+    for engine in (Compute(engine="here", workers=3), Compute(engine="processes", workers=2)):
         with ForeignScore(str(tiny.path)).working(engine, "cpu", None) as feature:
             assert list(feature.values(PAIRS)) == expected
             assert list(feature.values(PAIRS)) == expected
@@ -41,7 +41,7 @@ def test_every_engine_gives_the_same_bits(
 def test_the_cache_holds_the_bits_and_spares_the_network(
     tiny: TinyTranslator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = EngineSettings(workers=1)
+    here = Compute(workers=1)
     with ScoreCache(str(tmp_path / "cache")) as cache:
         with ForeignScore(str(tiny.path)).working(here, "cpu", cache) as feature:
             expected = list(feature.values(PAIRS[:9]))
@@ -62,7 +62,7 @@ def test_a_score_of_the_cache_that_cannot_be_one_is_refused(
 ) -> None:
     with (
         ScoreCache(str(tmp_path / "cache")) as cache,
-        ForeignScore(str(tiny.path)).working(EngineSettings(), "cpu", cache) as feature,
+        ForeignScore(str(tiny.path)).working(Compute(), "cpu", cache) as feature,
     ):
         cache.store(feature._keys(PAIRS[:1]), [0.5])
         with pytest.raises(PhrasescoreError, match=r"cache is damaged: found the score 0\.5"):

@@ -15,7 +15,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.features.list_scoring import ListScores
 from phrasescore.features.score_cache import ScoreCache
@@ -23,6 +22,7 @@ from phrasescore.features.sentences import SentenceScores
 from phrasescore.language_models.word_scorer import CslmOptions
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of
 from phrasescore.records import HypothesisList
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import KINDS
 from phrasescore.vocabulary import Vocabulary
@@ -96,9 +96,7 @@ def test_lists_keep_their_order_and_their_number_of_hypotheses(
 ) -> None:
     monkeypatch.setattr("phrasescore.features.sentences.GROUP_SIZE", {"cpu": 3})
     lists = [hypothesis_list("x", *("ab"[: n % 3] for n in range(size))) for size in range(9)]
-    found = list(
-        SentenceScores([checkpoint()], CPU, engine=EngineSettings(workers=2)).values(lists)
-    )
+    found = list(SentenceScores([checkpoint()], CPU, engine=Compute(workers=2)).values(lists))
     assert [len(scores.columns[0]) for scores in found] == list(range(9))
     wanted = [eighths(1), eighths(4, 2), eighths(4, 4, 4)] * 3
     assert found[8].columns[0] == pytest.approx(wanted[:8], abs=1e-6)

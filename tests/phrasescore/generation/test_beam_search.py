@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import PhrasescoreError
 from phrasescore.features.sentences import SentenceScores
 from phrasescore.generation.beam_search import (
@@ -24,6 +23,7 @@ from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_checkpoint
 from phrasescore.records import HypothesisList
 from phrasescore.settings import kinds
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import BigramDecoder, BigramNetwork, RandomModel
@@ -31,7 +31,7 @@ from tests.random_networks import RandomNetwork
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-THREADS = EngineSettings(workers=2)
+THREADS = Compute(workers=2)
 CPU = torch.device("cpu")
 KINDS = ("attention", "grconv", "lstm")
 SOURCES = [("u", "v"), ("w",), ("v", "v", "w", "u", "u"), ("nowhere", "u"), (), ("w",)]

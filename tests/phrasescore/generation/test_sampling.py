@@ -10,7 +10,6 @@ import pytest
 import torch
 from scipy.stats import chisquare, kstest
 
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.generation.sampling import (
@@ -22,6 +21,7 @@ from phrasescore.generation.sampling import (
     samples,
 )
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_checkpoint
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import KINDS
 from phrasescore.vocabulary import Vocabulary
@@ -200,7 +200,7 @@ def test_a_source_has_its_number_in_a_stream(
     monkeypatch.setitem(BATCH_SAMPLES, "cpu", 2)  # windows of 4 sources
     sources = [("u", "v"), (), *[("w", "u")] * 7]
     settings = SampleSettings(2, seed=3)
-    found = list(samples(random_generator, sources, settings, EngineSettings(workers=1)))
+    found = list(samples(random_generator, sources, settings, Compute(workers=1)))
     wanted = sample_targets(random_generator, sources, settings)
     assert found == [wanted[0], [], *wanted[2:]]
 

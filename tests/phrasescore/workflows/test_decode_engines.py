@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 import phrasescore
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.progress import Progress
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows import embedded_search
 from phrasescore.workflows.decode import DecodeSummary
 from phrasescore.workflows.search_settings import SearchSettings, choose_engine
@@ -19,8 +19,8 @@ from tests.log import warnings
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.ray_here import kill_worker, run_ray
 
-HERE, PROCESSES = EngineSettings("here"), EngineSettings("processes", workers=2)
-RAY = EngineSettings("ray", workers=2)
+HERE, PROCESSES = Compute(engine="here"), Compute(engine="processes", workers=2)
+RAY = Compute(engine="ray", workers=2)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def ray() -> Iterator[None]:
 @pytest.fixture(
     params=[PROCESSES, pytest.param(RAY, marks=pytest.mark.slow)], ids=["processes", "ray"]
 )
-def engine(request: pytest.FixtureRequest) -> EngineSettings:
+def engine(request: pytest.FixtureRequest) -> Compute:
     if request.param is RAY:
         request.getfixturevalue("ray")
     return request.param
@@ -48,7 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def decode(
-    name: str, engine: EngineSettings | None, progress: Callable[[Progress], None] | None = None
+    name: str, engine: Compute | None, progress: Callable[[Progress], None] | None = None
 ) -> DecodeSummary:
     return phrasescore.decode(
         *("source", "moses.ini", f"{name}.out"),
@@ -62,7 +62,7 @@ def decode(
 
 
 def test_an_engine_changes_nothing_even_if_a_worker_is_killed(
-    engine: EngineSettings, folder: Path, caplog: pytest.LogCaptureFixture
+    engine: Compute, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     beginnings = []
 
@@ -79,7 +79,7 @@ def test_an_engine_changes_nothing_even_if_a_worker_is_killed(
         assert (folder / f"killed.{end}").read_bytes() == (folder / f"here.{end}").read_bytes()
 
 
-def test_a_table_that_is_no_table_is_named(engine: EngineSettings, folder: Path) -> None:
+def test_a_table_that_is_no_table_is_named(engine: Compute, folder: Path) -> None:
     (folder / "table").write_text("la maison ||| the house\n")
     with pytest.raises(PhrasescoreError, match="table:1: expected at least 3 fields"):
         decode("out", engine)
@@ -96,15 +96,15 @@ def test_one_process_is_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("settings", "engine", "chosen"),
     [
-        ({}, None, EngineSettings("processes")),
-        ({"processes": 3}, None, EngineSettings("processes", 3)),
-        ({"processes": 3}, EngineSettings("processes"), EngineSettings("processes", 3)),
-        ({"threads": 2}, HERE, EngineSettings("here", 1)),
+        ({}, None, Compute(engine="processes")),
+        ({"processes": 3}, None, Compute(engine="processes", workers=3)),
+        ({"processes": 3}, Compute(engine="processes"), Compute(engine="processes", workers=3)),
+        ({"threads": 2}, HERE, Compute(engine="here", workers=1)),
         ({}, RAY, RAY),
     ],
 )
 def test_processes_are_the_workers_of_the_usual_engine(
-    settings: dict[str, int], engine: EngineSettings | None, chosen: EngineSettings
+    settings: dict[str, int], engine: Compute | None, chosen: Compute
 ) -> None:
     assert choose_engine(engine, SearchSettings(**settings)) == chosen  # type: ignore[arg-type]
 
@@ -116,11 +116,15 @@ def test_processes_are_the_workers_of_the_usual_engine(
         ({"processes": 2}, RAY, "--processes is for the engine processes; ray has --workers"),
         ({"processes": 1}, HERE, "--processes is for the engine processes; here has --workers"),
         ({"threads": 1}, RAY, "--threads: a worker on Ray has one"),
-        ({}, EngineSettings("here", 2), "--workers: the engine here translates one sentence at a"),
+        (
+            {},
+            Compute(engine="here", workers=2),
+            "--workers: the engine here translates one sentence at a",
+        ),
     ],
 )
 def test_numbers_that_do_not_go_together_are_refused(
-    settings: dict[str, int], engine: EngineSettings, problem: str
+    settings: dict[str, int], engine: Compute, problem: str
 ) -> None:
     with pytest.raises(ArgumentError, match=problem):
         phrasescore.decode(

@@ -15,6 +15,7 @@ from phrasescore.errors import ArgumentError, DataError, ModelError, Phrasescore
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.layers import PairNetwork
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import fine_tuning_settings
 from phrasescore.settings.networks import FINE_TUNING
 from phrasescore.training.draw import Permutation
@@ -38,7 +39,12 @@ SMALL = ["training.validation_updates=5", "training.batch_size=8", "training.lea
 def fine_tune(task: ListTask, name: str, output: str = "model", **given: object) -> TrainSummary:
     if name == "joint":
         given = {"alignments": task.alignments, **given}
-    options = {"updates": 20, "settings": SMALL, "threads": 1, "device": "cpu", **given}
+    options = {
+        "updates": 20,
+        "settings": SMALL,
+        "compute": Compute(threads=1, device="cpu"),
+        **given,
+    }
     return phrasescore.fine_tune(
         *(task.model, [task.lists], task.source, [task.references], task.weights),
         *(task.folder / output,),
@@ -290,7 +296,7 @@ def test_lists_of_several_files_follow_one_another(tmp_path: Path) -> None:
         feature="Network0",
         settings=SMALL,
         updates=2,
-        threads=1,
+        compute=Compute(threads=1),
     )
     assert [point.expected_bleu for point in done.record.curve] == [
         point.expected_bleu for point in whole.record.curve

@@ -6,6 +6,7 @@ import pytest
 
 import phrasescore
 from phrasescore.errors import ArgumentError
+from phrasescore.settings.compute import Compute
 from tests.doubles import RandomModel
 from tests.log import warnings
 
@@ -27,7 +28,9 @@ def text(tmp_path: Path) -> Path:
 def test_generate_returns_counts(
     model: Path, text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    done = phrasescore.generate(text, model, tmp_path / "out", max_length=1, threads=1)
+    done = phrasescore.generate(
+        text, model, tmp_path / "out", max_length=1, compute=Compute(threads=1)
+    )
     assert (done.lines, done.words, done.unknown_words) == (3, 5, 1)
     lines = (tmp_path / "out").read_text().split("\n")
     assert done.predicted_unknown_words == sum(line.split().count("<unk>") for line in lines)
@@ -56,7 +59,7 @@ def test_augment_returns_counts(
 ) -> None:
     table = tmp_path / "table"
     table.write_text("u ||| a ||| 0.5 1 1 1\nz ||| b ||| 1 1 1 1\n")
-    done = phrasescore.augment(table, model, tmp_path / "out", threads=1)
+    done = phrasescore.augment(table, model, tmp_path / "out", compute=Compute(threads=1))
     assert (done.sources, done.asked, done.unknown) == (2, 1, 1)
     new = (tmp_path / "out").read_text().count("{{Tree generated}}")
     assert done.new == new
@@ -68,7 +71,9 @@ def test_augment_returns_counts(
 
 def test_segment_returns_counts(model: Path, text: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    done = phrasescore.segment(text, model, out, confidence="forward", max_segment=2, threads=1)
+    done = phrasescore.segment(
+        text, model, out, confidence="forward", max_segment=2, compute=Compute(threads=1)
+    )
     assert (done.work.sentences, done.work.words, done.too_long) == (3, 5, 0)
     assert out.read_text().count("\n") == 3
     with pytest.raises(ArgumentError, match="--confidence penalized needs a --reverse-model"):

@@ -1,23 +1,24 @@
 """Promises of ``phrasescore.generate`` and ``augment`` on engines: the same files on each."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import phrasescore
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.generation.beam_search import BATCH_ROWS
 from phrasescore.generation.sampling import BATCH_SAMPLES
 from phrasescore.progress import Progress
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows import augment as augmenter
 from tests.doubles import RandomModel
 from tests.ray_here import kill_worker, run_ray
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-PROCESSES, RAY = EngineSettings("processes", workers=2), EngineSettings("ray", workers=2)
+PROCESSES, RAY = Compute(engine="processes", workers=2), Compute(engine="ray", workers=2)
 TEXT = "u v\n\nnowhere v w\nw w u\n" * 3
 
 
@@ -29,7 +30,7 @@ def ray() -> Iterator[None]:
 @pytest.fixture(
     params=[PROCESSES, pytest.param(RAY, marks=pytest.mark.slow)], ids=["processes", "ray"]
 )
-def engine(request: pytest.FixtureRequest) -> EngineSettings:
+def engine(request: pytest.FixtureRequest) -> Compute:
     if request.param is RAY:
         request.getfixturevalue("ray")
     return request.param
@@ -50,24 +51,24 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_text_has_the_same_translations_on_each_engine(
-    engine: EngineSettings, folder: Path
-) -> None:
-    here = phrasescore.generate("text", "model", "one", nbest=("one.nbest", 3), threads=1)
-    found = phrasescore.generate("text", "model", "two", nbest=("two.nbest", 3), engine=engine)
+def test_a_text_has_the_same_translations_on_each_engine(engine: Compute, folder: Path) -> None:
+    here = phrasescore.generate(
+        "text", "model", "one", nbest=("one.nbest", 3), compute=Compute(threads=1)
+    )
+    found = phrasescore.generate("text", "model", "two", nbest=("two.nbest", 3), compute=engine)
     assert found == here
     assert (folder / "one").read_bytes() == (folder / "two").read_bytes()
     assert (folder / "one.nbest").read_bytes() == (folder / "two.nbest").read_bytes()
 
 
 def test_samples_are_the_same_in_processes(folder: Path) -> None:
-    here = phrasescore.generate("text", "model", "one", sample=5, threads=2)
-    assert phrasescore.generate("text", "model", "two", sample=5, engine=PROCESSES) == here
+    here = phrasescore.generate("text", "model", "one", sample=5, compute=Compute(threads=2))
+    assert phrasescore.generate("text", "model", "two", sample=5, compute=PROCESSES) == here
     assert (folder / "one").read_bytes() == (folder / "two").read_bytes() != b""
 
 
 def test_a_table_gets_the_same_pairs_even_if_a_worker_is_killed(
-    engine: EngineSettings, folder: Path
+    engine: Compute, folder: Path
 ) -> None:
     beginnings = []
 
@@ -76,22 +77,22 @@ def test_a_table_gets_the_same_pairs_even_if_a_worker_is_killed(
             beginnings.append(now)
             kill_worker()
 
-    here = phrasescore.augment("table", "model", "one", threads=2)
+    here = phrasescore.augment("table", "model", "one", compute=Compute(threads=2))
     assert (here.asked, here.unknown) == (12, 12)
-    assert phrasescore.augment("table", "model", "two", engine=engine, progress=kill_first) == here
+    assert phrasescore.augment("table", "model", "two", compute=engine, progress=kill_first) == here
     assert (folder / "one").read_bytes() == (folder / "two").read_bytes()
     assert len(beginnings) == 1
 
 
 def test_what_a_worker_cannot_do_is_told(folder: Path) -> None:
     with pytest.raises(PhrasescoreError, match="<unk> cannot be replaced by a source word"):
-        phrasescore.generate("text", "model", "out", copy_unknown=True, engine=PROCESSES)
+        phrasescore.generate("text", "model", "out", copy_unknown=True, compute=PROCESSES)
     assert not (folder / "out").exists()
 
 
 def test_threads_are_of_the_engine_here(folder: Path) -> None:
     with pytest.raises(ArgumentError, match="--threads is for the engine here"):
-        phrasescore.generate("text", "model", "out", threads=2, engine=PROCESSES)
+        phrasescore.generate("text", "model", "out", compute=replace(PROCESSES, threads=2))
     with pytest.raises(ArgumentError, match="--threads and --workers are the same setting"):
-        phrasescore.augment("table", "model", "out", threads=2, engine=EngineSettings(workers=2))
+        phrasescore.augment("table", "model", "out", compute=Compute(threads=2, workers=2))
     assert not (folder / "out").exists()

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from phrasescore import ColumnSpec, ForeignText, annotate, generate_foreign, tune_with_decoder
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, DataError
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows import generate_foreign as module
 from tests.tiny_translator import TinyTranslator, tiny_translator
 
@@ -28,10 +28,10 @@ def test_every_engine_gives_the_same_bytes(
 ) -> None:
     monkeypatch.setattr(module, "_GROUP_SIZE", 2)
     found = []
-    engines = [EngineSettings(workers=2), EngineSettings("processes", 2), EngineSettings(workers=1)]
+    engines = [Compute(workers=2), Compute(engine="processes", workers=2), Compute(workers=1)]
     for number, engine in enumerate(engines):
         out, lists = tmp_path / f"out{number}", tmp_path / f"lists{number}"
-        done = generate_foreign(source, tiny.path, out, nbest=(lists, 3), beam=4, engine=engine)
+        done = generate_foreign(source, tiny.path, out, nbest=(lists, 3), beam=4, compute=engine)
         assert (done.lines, done.translations) == (8, len(lists.read_text().splitlines()))
         found.append((out.read_bytes(), lists.read_bytes()))
         monkeypatch.setattr(module, "_GROUP_SIZE", 128)

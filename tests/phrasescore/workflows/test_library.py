@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import phrasescore
 from phrasescore.arguments import flag
 from phrasescore.errors import ArgumentError
 from phrasescore.records import HypothesisList
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.declaration import Settings
 from tests.doubles import RandomCslm, RandomModel
 from tests.tiny_runs import write_table
 
@@ -52,6 +55,7 @@ REFUSED: dict[str, dict[str, object]] = {
 # Parameters whose options have other names.
 SHOWN = {
     "metrics": "--metric",
+    "names": "--name",
     "kind": "KIND",
     "num_targets": "--targets",
     "report_format": "--format",
@@ -67,10 +71,17 @@ CASES = [
     ("evaluate", "by_length", ["x"]),
     ("evaluate", "references", []),
     ("annotate", "columns", "model"),
-    *((name, "precision", "float16") for name in ON_NETWORKS),
-    *((name, "device", "tpu") for name in (*ON_NETWORKS, "train")),
-    *((name, "threads", 0) for name in (*ON_NETWORKS, "train")),
+    ("train", "threads", 0),
 ]
+
+
+def _placed(signature: inspect.Signature, name: str, value: object) -> dict[str, object]:
+    """Return the argument that has a value: the parameter itself, or the settings with it."""
+    for parameter in signature.parameters.values():
+        settings = parameter.default
+        if isinstance(settings, Settings) and hasattr(settings, name):
+            return {parameter.name: replace(settings, **{name: value})}  # type: ignore[type-var]
+    return {name: value}
 
 
 @pytest.mark.parametrize(("name", "parameter", "value"), CASES)
@@ -79,10 +90,11 @@ def test_a_value_that_means_nothing_is_refused_by_its_parameter_before_a_file_is
 ) -> None:
     monkeypatch.chdir(tmp_path)
     function = getattr(phrasescore, name)
-    arguments = inspect.signature(function).bind(*CALLS[name]).arguments | {parameter: value}
+    signature = inspect.signature(function)
+    arguments = signature.bind(*CALLS[name]).arguments
     shown = SHOWN.get(parameter, flag(parameter))
     with pytest.raises(ArgumentError, match=f"^({parameter}|{shown}): "):
-        function(**arguments)
+        function(**arguments | _placed(signature, parameter, value))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -118,7 +130,7 @@ def calls(tmp_path: Path, tiny_table: Path) -> Iterator[dict[str, Callable[[], o
 
 
 def score_pairs_twice(path: str) -> None:
-    model = phrasescore.load_model(path, threads=1)
+    model = phrasescore.load_model(path, compute=Compute(threads=1))
     pairs = [phrasescore.PhrasePair(("u",), ("a",)), phrasescore.PhrasePair(("v",), ("b",))]
     lists = [HypothesisList(pair.source, [pair.target]) for pair in pairs]
     for score, scores in zip(model.score_pairs(pairs), model.score_lists(lists), strict=True):

@@ -8,6 +8,7 @@ import pytest
 import phrasescore
 from phrasescore.models.checkpoint import save_checkpoint
 from phrasescore.records import HypothesisList
+from phrasescore.settings.compute import Compute
 from tests import reference_attention, reference_grconv, reference_lstm
 from tests.doubles import RandomModel
 from tests.random_networks import RandomNetwork
@@ -26,7 +27,7 @@ def test_pairs_and_lists_have_the_reference_s_scores_in_their_order(
 ) -> None:
     words = ["la", "maison"], ["the", "house"]
     random = RandomModel(tmp_path / "model", *words, reverse=reverse, right_to_left=right_to_left)
-    model = phrasescore.load_model(random.path, device="cpu", threads=1)
+    model = phrasescore.load_model(random.path, compute=Compute(device="cpu", threads=1))
     assert (model.kind, model.reverse) == ("encoder-decoder", reverse)
     assert model.right_to_left == right_to_left
     expected = [random.log_prob(pair.source, pair.target) for pair in PAIRS]
@@ -54,7 +55,7 @@ def test_a_right_to_left_network_gives_a_sentence_what_the_reference_gives_it_tu
     sides = words[::-1] if reverse else words
     network = RandomNetwork(kind, *sides, reverse=reverse, right_to_left=True)
     save_checkpoint(tmp_path / "model", network.checkpoint)
-    model = phrasescore.load_model(tmp_path / "model", device="cpu", threads=1)
+    model = phrasescore.load_model(tmp_path / "model", compute=Compute(device="cpu", threads=1))
     source = ("la", "rue", "rare", "maison")
     hypotheses = [("the", "house"), ("a", "street", "house"), (), ("house", "the"), ("the",)]
     found = next(model.score_lists([HypothesisList(source, hypotheses)]))
@@ -70,7 +71,7 @@ def test_a_right_to_left_network_gives_a_sentence_what_the_reference_gives_it_tu
 
 def test_strings_and_lists_score_as_tuples_of_words_do(tmp_path: Path) -> None:
     random = RandomModel(tmp_path / "model", ["la", "maison"], ["the", "house"])
-    model = phrasescore.load_model(random.path, device="cpu", threads=1)
+    model = phrasescore.load_model(random.path, compute=Compute(device="cpu", threads=1))
     expected = random.log_prob(("la", "maison"), ("the", "house"))
     pairs = [("la maison", "the house"), (["la", "maison"], ["the", "house"])]
     assert list(model.score_pairs(pairs)) == pytest.approx([expected, expected], abs=1e-4)
@@ -94,7 +95,7 @@ def test_a_model_warns_once_of_words_that_it_does_not_know(
         save_checkpoint(tmp_path / "model", RandomNetwork(kind, *words).checkpoint)
     else:
         RandomModel(tmp_path / "model", *words)
-    model = phrasescore.load_model(tmp_path / "model", device="cpu", threads=1)
+    model = phrasescore.load_model(tmp_path / "model", compute=Compute(device="cpu", threads=1))
     list(model.score_pairs([("la maison rare", "the house")]))
     assert not caplog.messages
     for _ in range(2):

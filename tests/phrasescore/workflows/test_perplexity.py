@@ -4,6 +4,7 @@ from pathlib import Path
 
 import phrasescore
 from phrasescore.progress import Progress
+from phrasescore.settings.compute import Compute
 from tests.doubles import RandomCslm
 
 
@@ -16,7 +17,7 @@ def test_results_are_in_the_order_of_the_texts_and_each_model_s_sentences_are_co
     seen: list[Progress] = []
     paths = [tmp_path / "one", tmp_path / "two"]
     done = phrasescore.perplexity(
-        paths, model=tmp_path / "cslm", log_z=True, threads=1, progress=seen.append
+        paths, model=tmp_path / "cslm", log_z=True, compute=Compute(threads=1), progress=seen.append
     )
     assert [(text.text, text.sentences) for text in done.texts] == [
         (str(tmp_path / "one"), 2),

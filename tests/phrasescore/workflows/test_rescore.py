@@ -7,6 +7,7 @@ import pytest
 import phrasescore
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
+from phrasescore.settings.scoring import Rescoring
 from phrasescore.workflows.list_rescorer import ListRescorer
 from tests.doubles import RandomModel
 from tests.log import warnings
@@ -46,7 +47,7 @@ def test_one_rescorer_writes_what_each_call_alone_writes(
     for folder in folders:
         folder.mkdir()
     files = [Lists(folder, seed=seed) for seed, folder in enumerate(folders)]
-    with ListRescorer([str(model.path)], cache=tmp_path / "cache") as rescorer:
+    with ListRescorer([str(model.path)], settings=Rescoring(cache=tmp_path / "cache")) as rescorer:
         for again in (False, True):
             for lists in files:
                 done = rescorer.rescore(lists.path, lists.source, tmp_path / "many")
@@ -61,7 +62,9 @@ def test_one_rescorer_writes_what_each_call_alone_writes(
 def test_arguments_that_do_not_go_together_are_named(tmp_path: Path, model: RandomModel) -> None:
     lists = Lists(tmp_path)
     with pytest.raises(ArgumentError, match=r"^--ensemble averages at least two models$"):
-        phrasescore.rescore(lists.path, lists.source, [str(model.path)], "out", ensemble=True)
+        phrasescore.rescore(
+            lists.path, lists.source, [str(model.path)], "out", settings=Rescoring(ensemble=True)
+        )
     with pytest.raises(ArgumentError, match=r"^nothing to add: "):
         phrasescore.rescore(lists.path, lists.source, [], tmp_path / "out")
     assert not (tmp_path / "out").exists()

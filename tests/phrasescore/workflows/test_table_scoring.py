@@ -6,7 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 import phrasescore
 from moses_integration.phrase_table import TableBlock
 from phrasescore.arguments import PrecisionName
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, ModelError, PhrasescoreError
 from phrasescore.features import BLOCK_SIZE, ColumnSpec
 from phrasescore.records import PhraseBlock
+from phrasescore.settings.compute import Compute, EngineName
 from phrasescore.workflows import annotate as annotate_module
 from phrasescore.workflows import table_scoring
 from phrasescore.workflows.table_scoring import BlockScores, TableScoring
@@ -49,7 +49,9 @@ def table(tmp_path: Path) -> Path:
 @pytest.fixture
 def whole(tmp_path: Path, model: str, table: Path) -> tuple[bytes, tuple[str, ...]]:
     """What a run by one thread writes and says."""
-    done = phrasescore.annotate(table, [model, UNKNOWN], tmp_path / "whole", threads=1)
+    done = phrasescore.annotate(
+        table, [model, UNKNOWN], tmp_path / "whole", compute=Compute(threads=1)
+    )
     assert done.lines == LINES
     return (tmp_path / "whole").read_bytes(), done.columns
 
@@ -95,22 +97,26 @@ class OtherScoring(TableScoring):
 
 @pytest.mark.parametrize(
     "engine",
-    [EngineSettings(workers=3), EngineSettings("processes", 1), EngineSettings("processes", 3)],
+    [
+        Compute(workers=3),
+        Compute(engine="processes", workers=1),
+        Compute(engine="processes", workers=3),
+    ],
 )
 def test_bytes_and_counts_are_the_same_on_each_engine(
-    engine: EngineSettings,
+    engine: Compute,
     tmp_path: Path,
     model: str,
     table: Path,
     whole: tuple[bytes, tuple[str, ...]],
 ) -> None:
-    done = phrasescore.annotate(table, [model, UNKNOWN], tmp_path / "out", engine=engine)
+    done = phrasescore.annotate(table, [model, UNKNOWN], tmp_path / "out", compute=engine)
     assert ((tmp_path / "out").read_bytes(), done.columns) == whole
 
 
 @pytest.mark.parametrize("name", ["processes", pytest.param("ray", marks=pytest.mark.slow)])
 def test_a_worker_that_dies_changes_no_byte(
-    name: str,
+    name: EngineName,
     tmp_path: Path,
     model: str,
     table: Path,
@@ -122,8 +128,8 @@ def test_a_worker_that_dies_changes_no_byte(
     marker = str(tmp_path / "died")
     dying = functools.partial(DyingScoring, marker=marker)
     monkeypatch.setattr(annotate_module, "TableScoring", dying)
-    engine = replace(EngineSettings(workers=2), name=name)  # type: ignore[arg-type]
-    done = phrasescore.annotate(table, [model, UNKNOWN], tmp_path / "out", engine=engine)
+    engine = Compute(engine=name, workers=2)
+    done = phrasescore.annotate(table, [model, UNKNOWN], tmp_path / "out", compute=engine)
     assert os.path.exists(marker)
     assert ((tmp_path / "out").read_bytes(), done.columns) == whole
 
@@ -131,13 +137,13 @@ def test_a_worker_that_dies_changes_no_byte(
 @pytest.mark.parametrize(
     ("first", "then"),
     [
-        (EngineSettings(workers=1), EngineSettings("processes", 2)),
-        (EngineSettings("processes", 2), EngineSettings(workers=2)),
+        (Compute(workers=1), Compute(engine="processes", workers=2)),
+        (Compute(engine="processes", workers=2), Compute(workers=2)),
     ],
 )
 def test_a_run_is_gone_on_with_on_another_engine(
-    first: EngineSettings,
-    then: EngineSettings,
+    first: Compute,
+    then: Compute,
     tmp_path: Path,
     model: str,
     table: Path,
@@ -156,8 +162,8 @@ def test_a_run_is_gone_on_with_on_another_engine(
     with monkeypatch.context() as patch:
         patch.setattr(TableBlock, "with_scores", stop)
         with pytest.raises(KeyboardInterrupt):
-            annotate(engine=first)
-    done = annotate(engine=then, resume=True)
+            annotate(compute=first)
+    done = annotate(compute=then, resume=True)
     assert 0 < done.lines < LINES
     assert (tmp_path / "out").read_bytes() == whole[0]
 
@@ -167,7 +173,7 @@ def test_workers_with_another_model_end_the_run(
 ) -> None:
     monkeypatch.setattr(annotate_module, "TableScoring", OtherScoring)
     with pytest.raises(PhrasescoreError, match="workers have not loaded the same: column 1: "):
-        phrasescore.annotate(table, [model], tmp_path / "out", threads=1)
+        phrasescore.annotate(table, [model], tmp_path / "out", compute=Compute(threads=1))
     assert not (tmp_path / "out").exists()
 
 
@@ -206,7 +212,7 @@ def test_what_forked_processes_cannot_do_is_refused(
 ) -> None:
     with pytest.raises(ArgumentError, match=problem):
         phrasescore.annotate(
-            table, [UNKNOWN], tmp_path / "out", engine=EngineSettings("processes"), **options
+            table, [UNKNOWN], tmp_path / "out", compute=Compute(engine="processes", **options)
         )
 
 
@@ -214,11 +220,13 @@ def test_what_forked_processes_cannot_do_is_refused(
 def test_a_table_that_is_cut_and_annotated_in_pieces_has_the_same_bytes(
     precision: PrecisionName, tmp_path: Path, model: str, table: Path
 ) -> None:
-    phrasescore.annotate(table, [model], tmp_path / "whole", precision=precision)
+    phrasescore.annotate(table, [model], tmp_path / "whole", compute=Compute(precision=precision))
     lines = table.read_bytes().splitlines(keepends=True)
     parts = []
     for first in range(0, LINES, 137):
         (tmp_path / "piece").write_bytes(b"".join(lines[first : first + 137]))
-        phrasescore.annotate(tmp_path / "piece", [model], tmp_path / "out", precision=precision)
+        phrasescore.annotate(
+            tmp_path / "piece", [model], tmp_path / "out", compute=Compute(precision=precision)
+        )
         parts.append((tmp_path / "out").read_bytes())
     assert b"".join(parts) == (tmp_path / "whole").read_bytes()

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 import phrasescore
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from phrasescore.cli import main
-from phrasescore.engines import EngineSettings
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.features import BLOCK_SIZE, ColumnSpec
 from phrasescore.progress import Progress
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.table_scoring import TableScorer, TableScoring
 from tests.log import warnings
 from tests.random_tables import make_model, make_table
@@ -91,8 +91,11 @@ def test_engines_and_streams_give_the_same_bytes(
 ) -> None:
     model = [str(make_model(folder / "model").path)]
     options = {"columns": model, "keep_others": keep_others}
-    one = annotate(folder, f"one{end}", **options, threads=1)
-    assert annotate(folder, f"two{end}", **options, engine=EngineSettings("processes", 2)) == one
+    one = annotate(folder, f"one{end}", **options, compute=Compute(threads=1))
+    assert (
+        annotate(folder, f"two{end}", **options, compute=Compute(engine="processes", workers=2))
+        == one
+    )
     arguments = ["-", "--model", model[0], "--for", str(folder / "text"), "--threads", "1"]
     arguments += [] if keep_others is None else ["--keep-others", "1"]
     data = (folder / "table").read_bytes()
@@ -159,7 +162,7 @@ def test_a_long_stretch_without_pairs_is_not_held_in_memory(folder: Path) -> Non
             wanted = np.full(block.num_lines, read == 1)
             yield block._replace(before=(read - 1) * block.num_lines, wanted=wanted)
 
-    with TableScorer(TableScoring(tuple(COLUMNS)), EngineSettings("here", 2)) as scorer:
+    with TableScorer(TableScoring(tuple(COLUMNS)), Compute(engine="here", workers=2)) as scorer:
         stream = scorer.score(endless())
         first, values = next(stream)
         assert first.before == 0

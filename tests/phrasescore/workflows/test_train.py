@@ -11,8 +11,11 @@ import phrasescore
 from phrasescore.errors import ArgumentError, ConfigError, PhrasescoreError
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Progress
+from phrasescore.settings.compute import Compute
 from tests.log import warnings
 from tests.tiny_runs import write_table
+
+CPU = Compute(device="cpu", threads=1)
 
 TINY = (
     "model.hidden_size=6",
@@ -40,8 +43,7 @@ def test_a_table_becomes_a_model_whose_record_is_returned(
         settings=TINY,
         updates=20,
         seed=3,
-        device="cpu",
-        threads=1,
+        compute=CPU,
         progress=seen.append,
     )
     record = done.record
@@ -76,7 +78,7 @@ def test_a_run_that_a_signal_stops_raises_and_goes_on_to_the_same_bits(
     def train(name: str, **arguments: object) -> None:
         phrasescore.train(
             *("encoder-decoder", [str(table)], tmp_path / name),
-            **{"updates": 20, "device": "cpu", "threads": 1, **arguments},  # type: ignore[arg-type]
+            **{"updates": 20, "compute": CPU, **arguments},  # type: ignore[arg-type]
         )
 
     train("whole", settings=TINY)

@@ -18,6 +18,7 @@ from phrasescore.progress import Progress
 from phrasescore.records import HypothesisList
 from phrasescore.report.model_summary import model_report
 from phrasescore.report.sentences import attention_weights
+from phrasescore.settings.compute import Compute
 from phrasescore.training.pair_store import PairStore
 from phrasescore.workflows.fine_tune import fine_tune
 from tests.reference_subwords import COUNTS
@@ -25,6 +26,8 @@ from tests.tiny_arpa import TINY_ARPA
 from tests.tiny_runs import write_table
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+
+CPU = Compute(device="cpu", threads=1)
 
 WORDS = sorted(COUNTS)
 SIZES = {
@@ -53,7 +56,7 @@ def written_texts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]
 def train(kind: str, texts: tuple[Path, Path], output: Path, **options: object) -> None:
     settings = [f"model.{size}" for size in SIZES[kind]]
     settings += ["training.batch_size=8", "training.validation_share=0.1"]
-    defaults = {"updates": 12, "subwords": 40, "device": "cpu", "threads": 1}
+    defaults = {"updates": 12, "subwords": 40, "compute": CPU}
     inputs = texts[1:] if kind == "cslm" else texts
     phrasescore.train(kind, inputs, output, settings=settings, **(defaults | options))  # type: ignore[arg-type]
 
@@ -106,8 +109,7 @@ def test_pairs_of_too_many_pieces_are_left_out(texts: tuple[Path, Path], tmp_pat
         settings=settings,
         subwords=40,
         updates=1,
-        device="cpu",
-        threads=1,
+        compute=CPU,
     )
     assert whole.too_long == 0
     assert done.record.too_long > 0
@@ -163,11 +165,11 @@ def test_the_table_of_an_encoder_decoder_has_pieces(tmp_path: Path) -> None:
         settings=[f"model.{size}" for size in SIZES["encoder-decoder"]],
         subwords=30,
         updates=3,
-        device="cpu",
-        threads=1,
+        compute=CPU,
     )
     done = phrasescore.annotate(
-        *(table, [str(tmp_path / "model")], tmp_path / "annotated"), device="cpu", threads=1
+        *(table, [str(tmp_path / "model")], tmp_path / "annotated"),
+        compute=CPU,
     )
     assert done.lines == 60
 
@@ -195,8 +197,7 @@ def test_generate_writes_words_with_the_scores_of_rescore(
         *(source, models[name], tmp_path / "out"),
         beam=4,
         nbest=(tmp_path / "nbest", 4),
-        device="cpu",
-        threads=1,
+        compute=CPU,
     )
     sentences = [tuple(line.split()) for line in source.read_text().splitlines()]
     scores = SentenceScores([load_checkpoint(models[name])], torch.device("cpu"))
@@ -222,8 +223,7 @@ def test_samples_are_words_with_the_scores_of_rescore(
     phrasescore.generate(
         *(tmp_path / "source", models["attention"], tmp_path / "out"),
         sample=30,
-        device="cpu",
-        threads=1,
+        compute=CPU,
     )
     rows = [line.split(" ||| ") for line in (tmp_path / "out").read_text().splitlines()]
     words = [tuple(row[1].split()) for row in rows]
@@ -240,9 +240,11 @@ def test_what_makes_no_sense_with_subwords_is_refused(
     with pytest.raises(ModelError, match="predicts words, and this network pieces of them"):
         phrasescore.export(models["cslm"], out)
     with pytest.raises(PhrasescoreError, match="needs an attention model of whole words"):
-        phrasescore.generate(source, attention, out, copy_unknown=True, threads=1)
+        phrasescore.generate(source, attention, out, copy_unknown=True, compute=Compute(threads=1))
     with pytest.raises(ModelError, match="is of models with the same subwords; rescore takes any"):
-        phrasescore.generate(source, attention, out, ensemble=[models["other"]], threads=1)
+        phrasescore.generate(
+            source, attention, out, ensemble=[models["other"]], compute=Compute(threads=1)
+        )
     links = tmp_path / "links"
     links.write_text("0-0\n" * 80)
     with pytest.raises(ArgumentError, match="--subwords: joint predicts aligned words"):
@@ -263,8 +265,7 @@ def test_perplexities_stand_beside_those_of_an_n_gram_model(
         lm=tmp_path / "lm",
         mix_on=texts[1],
         log_z=True,
-        device="cpu",
-        threads=1,
+        compute=CPU,
     ).texts
     of_ngrams, of_network, mixed = found.models
     assert of_network.model == "network, subwords"
@@ -328,8 +329,7 @@ def test_a_network_of_pieces_learns_from_lists(
         references=[texts[1]],
         weights=tmp_path / "weights",
         updates=3,
-        device="cpu",
-        threads=1,
+        compute=CPU,
     )
     assert done.record.updates == 3
     tuned, before = (load_checkpoint(path) for path in (tmp_path / "tuned", models["attention"]))

@@ -1,0 +1,117 @@
+"""Where and how networks compute."""
+
+import re
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, get_args
+
+from phrasescore.arguments import PrecisionName
+from phrasescore.errors import ArgumentError
+from phrasescore.settings.declaration import Settings, option, settings_of
+
+EngineName = Literal["here", "processes", "ray"]
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+
+_DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compute(Settings, heading="Speed"):
+    """Where and how networks compute; except precision and device, it changes no value."""
+
+    precision: Annotated[
+        PrecisionName,
+        option(
+            "Of the matrix products; less is faster where the processor has instructions for it "
+            "(int8: CPUs with VNNI or AMX). docs/performance.md has the errors."
+        ),
+    ] = "float32"
+    # `phrasescore.devices.choose_device` checks whether the device exists.
+    device: Annotated[
+        str,
+        option(
+            "Where the network runs; auto takes a CUDA device where there is one.",
+            metavar="auto|cpu|cuda[:N]",
+        ),
+    ] = "auto"
+    # Of the engine here; another name for its workers.
+    threads: Annotated[
+        int | None,
+        option("CPU threads that the network may use.", ge=1, shown="all cores"),
+    ] = None
+    engine: Annotated[
+        EngineName,
+        option(
+            "Where the work runs: in threads here, in processes, or on Ray. The result is the same."
+        ),
+    ] = "here"
+    workers: Annotated[
+        int | None,
+        option("Of the engine; one thread each.", ge=1, shown="one per core, or GPU"),
+    ] = None
+    ray_address: Annotated[
+        str | None,
+        option(
+            "A running Ray to use; without it a Ray is started on this machine for this run.",
+            metavar="HOST:PORT|auto",
+        ),
+    ] = None
+    allow_unlike: Annotated[
+        bool,
+        option(
+            "Let Ray's workers differ in processor or torch, and so in the last bits of values."
+        ),
+    ] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if _DEVICE.fullmatch(self.device) is None:
+            raise ArgumentError(
+                f"--device: expected auto, cpu, cuda or cuda:N, got {self.device!r}"
+            )
+        if self.engine != "ray" and (self.ray_address is not None or self.allow_unlike):
+            raise ArgumentError("--ray-address and --allow-unlike are for the engine ray")
+
+    def check_only(self, *names: str) -> None:
+        """Refuse settings that a function does not use.
+
+        :param names: of the settings that it uses.
+        """
+        for setting in settings_of(type(self)):
+            if setting.name not in names and getattr(self, setting.name) != setting.default:
+                raise ArgumentError(f"{setting.flag}: has no effect here")
+
+    def on_workers(self) -> "Compute":
+        """Return the settings of the engine's workers.
+
+        Threads become workers of the engine here. The device ``auto`` is the CPU in other engines.
+        """
+        if self.threads is None:
+            return replace(self, device=self._device_on_workers())
+        if self.engine != "here":
+            raise ArgumentError(
+                f"--threads is for the engine here; use --workers for {self.engine}"
+            )
+        if self.workers is not None:
+            raise ArgumentError("--threads and --workers are the same setting of the engine here")
+        return replace(self, threads=None, workers=self.threads)
+
+    def _device_on_workers(self) -> str:
+        if self.engine == "here":
+            return self.device
+        if self.engine == "ray" and self.device.startswith("cuda:"):
+            raise ArgumentError(f"--device {self.device}: Ray gives each worker a GPU; say cuda")
+        if self.engine == "processes" and self.device.startswith("cuda"):
+            raise ArgumentError(
+                "--device cuda: forked processes cannot use a GPU; here and ray can"
+            )
+        return "cpu" if self.device == "auto" else self.device
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchCompute(Compute):
+    """Where and how the embedded search computes."""
+
+    engine: Annotated[
+        EngineName,
+        option("Where the search runs: here, in processes, or on Ray. The result is the same."),
+    ] = "processes"

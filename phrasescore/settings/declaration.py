@@ -1,0 +1,179 @@
+"""Declare each setting once, for Python, TOML files and the command line.
+
+A class of settings is a frozen dataclass. The annotation of a field has its type, its range and
+its description; values are checked when an object is made::
+
+    @dataclass(frozen=True, kw_only=True)
+    class Search(Settings, heading="Search"):
+        stack: Annotated[int, option("Hypotheses per stack.", ge=1)] = 200
+
+`phrasescore.cli.options.of` makes options of a class, and `TomlTable.read` reads one from a file.
+"""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+
+from msgspec import Meta
+
+from phrasescore.arguments import flag
+from phrasescore.errors import ArgumentError
+
+_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
+
+
+def option(
+    description: str,
+    *,
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+    **extra: str,
+) -> Meta:
+    """Return what an annotation says about a setting.
+
+    :param description: for the help of the command line.
+    :param extra: ``flags``: option names, separated by spaces; by default made of the field's name.
+        ``heading``: of the option in the help. ``metavar``: the value in the help. ``shown``: the
+        default in the help, if it is not the field's.
+    """
+    limits: dict[str, Any] = {"ge": ge, "gt": gt, "le": le}
+    made: Meta = Meta(description=description, extra=extra, **limits)
+    return made
+
+
+class Settings:
+    """The base of a class of settings.
+
+    :cvar heading: of its options in the help.
+    :raises ArgumentError: at the first field whose value is of a wrong type or out of range.
+    """
+
+    heading: ClassVar[str] = ""
+
+    def __init_subclass__(cls, heading: str = "") -> None:
+        if heading:
+            cls.heading = heading
+
+    def __post_init__(self) -> None:
+        for setting in settings_of(type(self)):
+            problem = setting.problem(getattr(self, setting.name))
+            if problem is not None:
+                raise ArgumentError(f"{setting.flag}: {problem}")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The declaration of a field."""
+
+    name: str
+    # bool, int, float or str; os.PathLike for the name of a file.
+    kind: Any
+    # Allowed values; empty for any.
+    choices: tuple[Any, ...]
+    is_sequence: bool
+    is_optional: bool
+    ge: float | None
+    gt: float | None
+    le: float | None
+    default: Any
+    description: str
+    heading: str
+    extra: dict[str, str]
+
+    @property
+    def flags(self) -> list[str]:
+        """The names of the option, long ones and short ones."""
+        names = self.extra.get("flags", "").split()
+        return [name for name in names if name.startswith("-")] or [flag(self.name)]
+
+    @property
+    def flag(self) -> str:
+        """The name of the setting in messages."""
+        return next(name for name in self.flags if name.startswith("--"))
+
+    def problem(self, value: Any) -> str | None:
+        """Return what is wrong with a value, or None."""
+        if value is None:
+            return None if self.is_optional else "expected a value, got None"
+        if not self.is_sequence:
+            return self._problem(value)
+        if isinstance(value, str | os.PathLike):
+            return f"expected a sequence, got the string {str(value)!r}"
+        return next((found for item in value if (found := self._problem(item))), None)
+
+    def _problem(self, value: Any) -> str | None:
+        kinds = {int: Integral, float: Real}
+        if self.choices and value not in self.choices:
+            return f"expected one of {', '.join(self.choices)}, got {value!r}"
+        if self.kind in kinds and not isinstance(value, kinds[self.kind]):
+            return f"expected {_NAMES[self.kind]}, got {value!r}"
+        wanted = range_problem(self, value)
+        return None if wanted is None else f"{wanted}, got {value!r}"
+
+
+def range_problem(limits: Setting | Meta, value: Any) -> str | None:
+    """Return what is expected of a number outside its range; None if it is inside.
+
+    >>> range_problem(Meta(ge=1), 0)
+    'expected at least 1'
+    """
+    if limits.ge is not None and not value >= limits.ge:
+        return f"expected at least {limits.ge:g}"
+    if limits.gt is not None and not value > limits.gt:
+        return f"expected a number above {limits.gt:g}"
+    if limits.le is not None and not value <= limits.le:
+        return f"expected at most {limits.le:g}"
+    return None
+
+
+def settings_of(kind: type[Any]) -> tuple[Setting, ...]:
+    """Return the declarations of the fields of a class of settings, in order."""
+    if kind not in _DECLARED:
+        hints = get_type_hints(kind, include_extras=True)
+        _DECLARED[kind] = tuple(
+            _declared(field, hints[field.name], kind.heading) for field in dataclasses.fields(kind)
+        )
+    return _DECLARED[kind]
+
+
+_DECLARED: dict[type[Any], tuple[Setting, ...]] = {}
+
+
+def _declared(field: "dataclasses.Field[Any]", hint: Any, heading: str) -> Setting:
+    """Return the declaration of a field; of several `Meta`, each says something else."""
+    metas: list[Meta] = []
+    kinds = [hint]
+    is_optional = is_sequence = False
+    while len(kinds) == 1 and get_origin(kinds[0]) not in (None, Literal):
+        inner = get_args(kinds[0])
+        if get_origin(kinds[0]) is Annotated:
+            metas += inner[1:]
+            inner = inner[:1]
+        elif get_origin(kinds[0]) in (Sequence, tuple):
+            is_sequence, inner = True, inner[:1]
+        is_optional = is_optional or type(None) in inner
+        kinds = [each for each in inner if each is not type(None)]
+    said = {
+        name: next((value for meta in metas if (value := getattr(meta, name)) is not None), None)
+        for name in ("ge", "gt", "le", "description", "extra")
+    }
+    extra = said["extra"] or {}
+    has_default = field.default is not dataclasses.MISSING
+    return Setting(
+        name=field.name,
+        kind=os.PathLike if len(kinds) > 1 else kinds[0],
+        choices=get_args(kinds[0]) if get_origin(kinds[0]) is Literal else (),
+        is_sequence=is_sequence,
+        is_optional=is_optional,
+        ge=said["ge"],
+        gt=said["gt"],
+        le=said["le"],
+        default=field.default if has_default else None,
+        description=said["description"] or "",
+        heading=extra.get("heading", heading),
+        extra=extra,
+    )
