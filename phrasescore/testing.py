@@ -108,7 +108,8 @@ def _endless(title: str, pairs: Sequence[PhrasePair], most: int) -> Iterator[Phr
     """Yield the pairs repeatedly, and raise a PluginError if more than ``most`` are read."""
     for number, pair in enumerate(itertools.cycle(pairs)):
         if number >= most:
-            raise PluginError(title, f"reads {most:,} pairs before their values are asked for")
+            problem = f"it reads {most:,} pairs and more before their values are asked for"
+            raise PluginError(title, problem)
         yield pair
 
 

@@ -42,7 +42,7 @@ from phrasescore.workflows.text_checks import KnownWords, UnknownWordCheck, unkn
 
 _logger = logging.getLogger(__name__)
 
-# Sentences queued per worker, enough to keep all busy while one of them takes long.
+# Sentences queued per worker: all stay busy while one sentence takes long.
 _AHEAD = 8
 
 Sentence = tuple[str, ...]
@@ -56,7 +56,6 @@ class EmbeddedSearch:
 
     :param ini_path: the moses.ini; its relative paths start at the working folder.
     :param engine: where it runs; None for the engine processes.
-    :raises ConfigError: if this search lacks something that the moses.ini has.
     """
 
     def __init__(
@@ -250,11 +249,7 @@ class SentenceTask(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchWork:
-    """Translation by a moses.ini: the work of an engine's workers.
-
-    Each worker loads tables, language model and networks; processes share the first two, which are
-    loaded before the fork.
-    """
+    """Translation by a moses.ini; processes share its tables, which are loaded before the fork."""
 
     ini_path: str
     # The relative paths in moses.ini start here.

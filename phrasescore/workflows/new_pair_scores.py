@@ -72,7 +72,7 @@ def plan_columns(
         ]
         if floor in columns:
             _logger.warning(
-                "no --reverse-model: all new pairs have %g in the columns of p(source | target)",
+                "no --reverse-model: new pairs have %g in the columns of p(source | target)",
                 FLOOR,
             )
     if len(columns) != num_scores:

@@ -2,25 +2,27 @@
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasescore.arguments import StrPath, check_at_least, check_choice, check_sequences
+from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.folders import writing_folder
+from phrasescore.io.output import optional_path
 from phrasescore.progress import ProgressCallback
-from phrasescore.report import SECTIONS
 from phrasescore.report.blocks import DATA, ENCODE_ERRORS, Report, Section, write_data
 from phrasescore.report.page import render_page
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.evaluation import SECTIONS, Reporting, SectionName
 from phrasescore.version import __version__
 from phrasescore.workflows.report.inputs import (
     PHRASE_KINDS,
     NamedModel,
+    ReportFiles,
     ReportInputs,
-    ReportSettings,
     read_inputs,
 )
 from phrasescore.workflows.report.sections import SECTION_PLANS, SENTENCE_KINDS, missing_inputs
@@ -64,16 +66,8 @@ def make_report(
     translations: Sequence[tuple[str, StrPath]] = (),
     tuning_report: StrPath | None = None,
     experiment: StrPath | None = None,
-    only: Sequence[str] = (),
-    sentences: int | None = None,
-    lines: Sequence[int] | None = None,
-    points: int = 5000,
-    map_points: int = 2000,
-    long: int = 4,
-    table_score: int | None = None,
-    seed: int = 1,
-    device: str = "auto",
-    threads: int | None = None,
+    settings: Reporting = Reporting(),
+    compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> ReportSummary:
     """Make a page of all sections that the inputs allow, and its data as JSON and TSV files.
@@ -92,50 +86,26 @@ def make_report(
         with the first system; systems of n-best lists come first.
     :param tuning_report: JSON that `phrasescore.tune` wrote.
     :param experiment: folder of an experiment, with its ``table.toml``.
-    :param only: keys of the only sections to make, of `phrasescore.report.SECTIONS`; they must not
-        lack an input.
-    :param sentences: number of sentences drawn for attention and soft parses; None for 5.
-    :param lines: lines of the source, from 1, that are shown instead of drawn ones.
-    :param points: number of phrase pairs in the plot of scores.
-    :param map_points: largest number of words, phrases or sentences in a map.
-    :param long: smallest number of words of a source phrase that is listed or mapped.
-    :param table_score: number, from 1, of the table's score of the models' probability; None for 3,
-        p(target | source), and for reverse models 1.
-    :param seed: seed of all random choices, at least 1.
-    :param device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
-    :param threads: number of CPU threads; None for all cores.
-    :raises ModelError: if `inputs`, `sentences`, `lines` or `only` need a model of another kind.
+    :raises ModelError: if the inputs or settings need a model of another kind.
     :raises PhrasescoreError: if a file is not as expected, ``folder`` holds anything else, or no
         section can be made.
     """
-    check_sequences(inputs=inputs, models=models, references=references, only=only)
-    check_at_least(1, points=points, map_points=map_points, long=long, seed=seed)
-    check_at_least(1, sentences=sentences, table_score=table_score, lines=min(lines or (1,)))
-    check_choice(SECTIONS, only=only)
-    if sentences is not None and lines is not None:
+    check_sequences(inputs=inputs, models=models, references=references)
+    compute.check_only("device", "threads")
+    if settings.sentences is not None and settings.lines is not None:
         raise ArgumentError("--sentences draws lines, and --lines names them: not both")
-    settings = ReportSettings(
+    files = ReportFiles(
         inputs=[os.fspath(path) for path in inputs],
         models=[os.fspath(path) for path in models],
-        source=None if source is None else os.fspath(source),
+        source=optional_path(source),
         references=find_references(references),
         translations=[(name, os.fspath(path)) for name, path in translations],
-        tuning_report=None if tuning_report is None else os.fspath(tuning_report),
+        tuning_report=optional_path(tuning_report),
         experiment=None if experiment is None else os.path.join(experiment, "table.toml"),
-        only=only,
-        sentences=sentences,
-        lines=None if lines is None else list(dict.fromkeys(lines)),
-        points=points,
-        map_points=map_points,
-        long=long,
-        table_score=table_score,
-        seed=seed,
-        device=choose_device(device),
-        threads=threads,
-        progress=progress,
     )
-    _check_folder(os.fspath(folder), settings.paths())
-    report, left_out = _make_sections(read_inputs(settings))
+    choose_device(compute.device)  # refuse a missing device before the long work
+    _check_folder(os.fspath(folder), files.paths())
+    report, left_out = _make_sections(read_inputs(files, settings, compute, progress))
     size = _write(report, folder)
     return ReportSummary(
         str(Path(folder) / PAGE),
@@ -194,7 +164,7 @@ def _check_kinds(inputs: ReportInputs) -> None:
         raise DataError(source.path, None, f"{problem}, got {beyond[0]}")
 
 
-def _refuse_missing(missing: dict[str, list[str]], inputs: ReportInputs) -> None:
+def _refuse_missing(missing: Mapping[SectionName, list[str]], inputs: ReportInputs) -> None:
     """Refuse a section that was asked for and lacks an input."""
     for key, names in missing.items():
         kinds = SECTION_PLANS[key].kinds
@@ -232,10 +202,10 @@ def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
         yield "references", f"{references.path}: {len(references.texts):,} sentences"
     for system in inputs.systems:
         yield "translations", f"{system.name}: {system.text.path}"
-    if inputs.settings.tuning_report is not None:
-        yield "tuning report", inputs.settings.tuning_report
-    if inputs.settings.experiment is not None:
-        yield "experiment", inputs.settings.experiment
+    if inputs.files.tuning_report is not None:
+        yield "tuning report", inputs.files.tuning_report
+    if inputs.files.experiment is not None:
+        yield "experiment", inputs.files.experiment
     yield "seed", str(inputs.settings.seed)
     yield "made by", f"phrasescore {__version__}"
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import torch
-
 from moses_integration.nbest import read_nbest
 from moses_integration.nbest_lines import split_feature
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
@@ -20,6 +18,8 @@ from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.report.phrases import TableChoice, TablePair, choose_from_table
 from phrasescore.report.tuning import TuneReport, read_tune_report
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.evaluation import Reporting
 from phrasescore.settings.kinds import kind_names
 from phrasescore.settings.toml_file import read_toml
 from phrasescore.workflows.text_checks import warn_of_lengths
@@ -46,29 +46,19 @@ class NamedModel(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportSettings:
-    """The arguments of `make_report`."""
+class ReportFiles:
+    """The paths of a report's inputs."""
 
     # Phrase tables and n-best lists.
     inputs: Sequence[str]
     models: Sequence[str]
     source: str | None
     references: Sequence[str]
+    # With the names of their systems.
     translations: Sequence[tuple[str, str]]
     tuning_report: str | None
     # The file table.toml of an experiment.
     experiment: str | None
-    only: Sequence[str]
-    sentences: int | None
-    lines: Sequence[int] | None
-    points: int
-    map_points: int
-    long: int
-    table_score: int | None
-    seed: int
-    device: torch.device
-    threads: int | None
-    progress: ProgressCallback | None
 
     def texts(self) -> list[str]:
         """Return the paths of all files of lines."""
@@ -94,7 +84,10 @@ class ReportInputs:
     tuning: TuneReport | None
     # The content of table.toml.
     experiment: dict[str, Any] | None
-    settings: ReportSettings
+    files: ReportFiles
+    settings: Reporting
+    compute: Compute
+    progress: ProgressCallback | None
 
     def of_kind(self, *kinds: str) -> list[NamedModel]:
         """Return the models of some kinds, in their order."""
@@ -115,9 +108,7 @@ class ReportInputs:
         assert self.table is not None
         columns = [self.table_column(model) for model in self.of_kind(*PHRASE_KINDS)]
         settings = self.settings
-        with Meter(
-            "report: phrase table", "lines", settings.progress, lines_of=self.table
-        ) as meter:
+        with Meter("report: phrase table", "lines", self.progress, lines_of=self.table) as meter:
             lines = meter.track(read_phrase_table(self.table))
             pairs = _table_pairs(self.table, lines, max(columns, default=0) + 1)
             return choose_from_table(
@@ -135,25 +126,27 @@ class ReportInputs:
         return Comparison(self.systems, self.references, self.source)
 
 
-def read_inputs(settings: ReportSettings) -> ReportInputs:
+def read_inputs(
+    files: ReportFiles, settings: Reporting, compute: Compute, progress: ProgressCallback | None
+) -> ReportInputs:
     """Read all inputs except the table, and check that they fit together."""
-    for path in settings.texts():
+    for path in files.texts():
         if is_stream(path):
             raise ArgumentError(f"a report is made from files: {path!r} is not one")
-    lists = [path for path in settings.inputs if _is_nbest(path)]
-    tables = [path for path in settings.inputs if path not in lists]
+    lists = [path for path in files.inputs if _is_nbest(path)]
+    tables = [path for path in files.inputs if path not in lists]
     if len(tables) > 1:
         raise ArgumentError(f"expected one phrase table, got {' and '.join(tables)}")
-    names = [*map(os.path.basename, lists), *(name for name, _ in settings.translations)]
+    names = [*map(os.path.basename, lists), *(name for name, _ in files.translations)]
     if len(set(names)) < len(names):
         raise ArgumentError(f"two systems have one name: {', '.join(names)}")
-    tuning = None if settings.tuning_report is None else read_tune_report(settings.tuning_report)
-    experiment = None if settings.experiment is None else read_toml(settings.experiment)
-    models = _load_models(settings.models)
-    references = [read_sentences(path) for path in settings.references]
-    source = None if settings.source is None else read_sentences(settings.source, is_source=True)
-    translations = [read_sentences(path) for _, path in settings.translations]
-    translations = [*(_read_first_best(path, settings.progress) for path in lists), *translations]
+    tuning = None if files.tuning_report is None else read_tune_report(files.tuning_report)
+    experiment = None if files.experiment is None else read_toml(files.experiment)
+    models = _load_models(files.models)
+    references = [read_sentences(path) for path in files.references]
+    source = None if files.source is None else read_sentences(files.source, is_source=True)
+    translations = [read_sentences(path) for _, path in files.translations]
+    translations = [*(_read_first_best(path, progress) for path in lists), *translations]
     texts = [*references, *translations, *([] if source is None else [source])]
     if texts:
         check_aligned(texts)
@@ -167,7 +160,10 @@ def read_inputs(settings: ReportSettings) -> ReportInputs:
         models,
         tuning,
         experiment,
+        files,
         settings,
+        compute,
+        progress,
     )
 
 

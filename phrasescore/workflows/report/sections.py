@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from phrasescore.devices import usable_threads
+from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import DataError
 from phrasescore.evaluation.comparison import shortlists_by_side
 from phrasescore.features.neural import NeuralScore
@@ -112,7 +112,7 @@ def _show_tuning(inputs: ReportInputs) -> MadeSection:
 
 
 def _show_experiment(inputs: ReportInputs) -> MadeSection:
-    path, table = inputs.settings.experiment, inputs.experiment
+    path, table = inputs.files.experiment, inputs.experiment
     assert path is not None
     assert table is not None
     try:
@@ -159,11 +159,10 @@ def _make_scores(inputs: ReportInputs) -> MadeSection:
 
 def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair]) -> list[float]:
     """Return a network's log-probability of each pair."""
-    settings = inputs.settings
-    torch.set_num_threads(1)  # the scorer has threads of its own
-    threads = usable_threads(settings.threads)
-    scorer = NeuralScore(model.checkpoint, settings.device, threads=threads)
-    with Meter(f"report: {model.name}", "pairs", settings.progress, total=len(pairs)) as meter:
+    torch.set_num_threads(1)  # the scorer has its own threads
+    threads = usable_threads(inputs.compute.threads)
+    scorer = NeuralScore(model.checkpoint, choose_device(inputs.compute.device), threads=threads)
+    with Meter(f"report: {model.name}", "pairs", inputs.progress, total=len(pairs)) as meter:
         return list(meter.track(scorer.values(pairs)))
 
 
@@ -171,10 +170,10 @@ def _draw(
     inputs: ReportInputs, model: NamedModel, sources: Sequence[Words]
 ) -> list[list[CountedSample]]:
     """Return the distinct finished samples of each source, the most probable first."""
-    settings = inputs.settings
-    torch.set_num_threads(usable_threads(settings.threads))
-    generator = Generator([model.checkpoint], settings.device)
-    drawn = sample_targets(generator, sources, SampleSettings(SAMPLES, seed=settings.seed))
+    torch.set_num_threads(usable_threads(inputs.compute.threads))
+    generator = Generator([model.checkpoint], choose_device(inputs.compute.device))
+    drawing = SampleSettings(SAMPLES, seed=inputs.settings.seed)
+    drawn = sample_targets(generator, sources, drawing)
     return [count_samples([sample for sample in samples if sample.finished]) for samples in drawn]
 
 
@@ -262,10 +261,11 @@ def _choose_sentences(inputs: ReportInputs) -> tuple[list[SentencePair], list[st
         if not numbers:
             reasons = ["each sentence is empty, or its translation is"]
     else:
-        numbers = [line - 1 for line in settings.lines if all(side[line - 1] for side in sides)]
+        wanted = list(dict.fromkeys(settings.lines))
+        numbers = [line - 1 for line in wanted if all(side[line - 1] for side in sides)]
         reasons = [
             f"line {line:,}: the sentence is empty, or its translation is"
-            for line in settings.lines
+            for line in wanted
             if line - 1 not in numbers
         ]
     target = sides[1] if given else [()] * len(source)

@@ -264,7 +264,7 @@ def test_command_lines_that_make_no_sense_are_refused(arguments: str, message: s
         (f"{BOTH} --swapped", "--reverse-model reverse: trained with --reverse, so that it is not"),
         (
             "--model forward --reverse-model forward --swapped",
-            "found one that has 6 of the words that --model reads and 2 of those that it writes",
+            "of its words, --model reads 6 and writes 2",
         ),
         (f"{ALONE} -o text", "text: would overwrite another file"),
         (f"{ALONE} -o out --segments ./out", "./out: would overwrite another file"),
