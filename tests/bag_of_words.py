@@ -7,14 +7,14 @@ preset is ``tests/data/bag_of_words/bag-small.toml``.
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from phrasescore.models.batches import BatchSide, PairBatch
+from phrasescore.io.ragged import RaggedArray
+from phrasescore.models.batches import BatchSide, PairBatch, batch_rows
 from phrasescore.models.layers import PairNetwork, draw_uniformly, previous_words
-from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
+from phrasescore.scoring.prefix_tree import TreeStep
 from phrasescore.scoring.products import Products
 from phrasescore.settings.kinds import NetworkKind
 from phrasescore.settings.networks import Dropout, Size
@@ -74,11 +74,9 @@ class BagDecoder:
         self._zeros = products.place(torch.zeros(network.config.embedding_size))
         self.output = products.place(network.output.weight), products.place(network.output.bias)
 
-    def encode(self, sources: Sequences) -> Tensor:
+    def encode(self, sources: RaggedArray) -> Tensor:
         """Return the mean of each source."""
-        ends = np.cumsum(sources.lengths)
-        ids = on_device(np.insert(sources.ids, ends, 0), self._products.device)
-        return self._network.encode(BatchSide(ids, torch.from_numpy(sources.lengths)))
+        return self._network.encode(batch_rows(sources))
 
     def start(self, encoded: Tensor, sources: Tensor) -> tuple[Tensor, Tensor]:
         """Return the means, and the rows that predict the first words."""

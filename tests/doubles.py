@@ -7,16 +7,15 @@ import numpy as np
 import torch
 from torch import nn
 
+from phrasescore.io.ragged import RaggedArray
 from phrasescore.models.checkpoint import (
     Checkpoint,
     TrainingRecord,
     direction_of,
     save_checkpoint,
 )
-from phrasescore.models.cslm import CslmNetwork
 from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.models.joint import JointNetwork
-from phrasescore.scoring.prefix_tree import Sequences as TokenSequences
+from phrasescore.models.feed_forward import CslmNetwork, JointNetwork
 from phrasescore.scoring.prefix_tree import TreeStep
 from phrasescore.scoring.products import Products
 from phrasescore.settings.config import Config
@@ -203,9 +202,9 @@ class BigramDecoder:
         self.output = logits.t(), torch.zeros(len(logits))
         assert products.device.type == "cpu"
 
-    def encode(self, sources: TokenSequences) -> int:
+    def encode(self, sources: RaggedArray) -> int:
         """Return the number of sources: no more is needed."""
-        return len(sources.lengths)
+        return len(sources)
 
     def start(self, encoded: int, sources: torch.Tensor) -> tuple[int, torch.Tensor]:
         """Return the number of roots as the state, and the rows after ``</s>``."""

@@ -21,8 +21,6 @@ from tests.benchmarks.search_engines import (
     compare,
     compare_runs,
     cut,
-    parse_nbest,
-    parse_scored,
     score_bleu,
 )
 from tests.benchmarks.search_variants import (
@@ -31,7 +29,6 @@ from tests.benchmarks.search_variants import (
     Model,
     Variant,
     check_same,
-    measure_cubes,
     measure_kinds,
     measure_network,
     take_turns,
@@ -77,13 +74,6 @@ def test_outputs_are_compared_sentence_by_sentence() -> None:
     assert found.worst == 1.0
     with pytest.raises(ValueError, match="zip"):
         compare([], [Output(("a",), -1.0)])
-
-
-def test_what_the_engines_print_is_read() -> None:
-    assert parse_scored("-6.54135 un terrier . ") == Output(("un", "terrier", "."), -6.54135)
-    line = "0 ||| un homme  ||| LM0= -20.4 ||| -2.848764"
-    assert parse_nbest(line) == Output(("un", "homme"), -2.848764)
-    assert parse_nbest("7 |||   ||| LM0= 0 ||| 0") == Output((), 0.0)
 
 
 def test_bleu_of_the_references_is_100() -> None:
@@ -187,14 +177,6 @@ def test_what_a_network_is_asked_is_counted_with_ends() -> None:
     offsets, ends = np.array([0, 2, 3]), np.array([False, True])
     counted.scores(histories, np.array([3, 4, 4], np.int32), offsets, ends)
     assert counted.ngrams == 4
-
-
-def test_cubes_stand_beside_the_normal_search(task: Task) -> None:
-    shown = values(measure_cubes(Model.read(task), task))
-    assert [label for label in shown if "processor" in label] == [
-        "normal search: search, processor",
-        *(f"cube pruning, {limit} pops: search, processor" for limit in (200, 500, 1000)),
-    ]
 
 
 def test_empty_lines_are_left_out_with_their_references(tmp_path: Path) -> None:

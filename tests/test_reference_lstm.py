@@ -23,10 +23,6 @@ def zeros(*, target_size: int = 4) -> dict[str, Array]:
     return {name: np.zeros_like(array) for name, array in made.items()}
 
 
-def test_without_weights_every_word_is_as_likely() -> None:
-    assert log_prob(zeros(), [2, 3], [3, 1]) == pytest.approx(-3 * math.log(4), abs=1e-12)
-
-
 def test_one_step_by_hand() -> None:
     # Gates from their biases alone: i = f = o = sigma(ln 3) = 3/4, and g = tanh(ln(3) / 2) = 1/2.
     # The decoder's first step: c = 3/8, h = 3/4 tanh(3/8). Only word 3 has a weight, 8.

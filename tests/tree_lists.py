@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 from phrasescore.arguments import PrecisionName
+from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.batches import batch_pairs
-from phrasescore.scoring.prefix_tree import Sequences, build_prefix_tree
+from phrasescore.scoring.prefix_tree import build_prefix_tree
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeScorer
 
@@ -39,17 +40,12 @@ def make_lists(seed: int, count: int = 12, longest: int = 12) -> Lists:
     return lists
 
 
-def sequences(rows: list[list[int]]) -> Sequences:
-    ids = np.array([word for row in rows for word in row], np.int64)
-    return Sequences(ids, np.array([len(row) for row in rows], np.int64))
-
-
 def score(scorer: TreeScorer, lists: Lists) -> list[list[np.ndarray]]:
     """Return the log-probabilities of all words of each list's targets."""
     targets = [target for _, row in lists for target in row]
     roots = np.array([place for place, (_, row) in enumerate(lists) for _ in row])
-    tree = build_prefix_tree(sequences(targets), roots, len(lists))
-    sources = sequences([source for source, _ in lists])
+    tree = build_prefix_tree(RaggedArray.from_rows(targets), roots, len(lists))
+    sources = RaggedArray.from_rows([source for source, _ in lists])
     words = iter(scorer.score(sources, tree).words())
     return [[next(words) for _ in row] for _, row in lists]
 

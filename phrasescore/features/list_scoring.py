@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import choose_device, torch_threads
 from phrasescore.io.digests import digest_content
+from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.word_scorer import (
     CslmOptions,
@@ -24,13 +25,15 @@ from phrasescore.language_models.word_scorer import (
 )
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder
 from phrasescore.records import HypothesisList
-from phrasescore.scoring.prefix_tree import HypothesisTexts, PrefixTree, Sequences
+from phrasescore.scoring.prefix_tree import HypothesisTexts, PrefixTree
 from phrasescore.scoring.products import Products
-from phrasescore.scoring.tree_scorer import TreeLogProbs, TreeScorer, log_mean_exp
-from phrasescore.scoring.word_pieces import (
+from phrasescore.scoring.tree_scorer import (
     PieceTree,
+    TreeLogProbs,
+    TreeScorer,
     count_words_with,
     join_pieces,
+    log_mean_exp,
     split_words,
 )
 from phrasescore.vocabulary import Vocabulary
@@ -204,8 +207,8 @@ class NetworkScores:
         )
         return log_probs, SentenceWork(
             steps=steps,
-            read=len(sources.ids),
-            unknown_read=count_words_with(Vocabulary.UNKNOWN, read, [sources.ids]),
+            read=len(sources.values),
+            unknown_read=count_words_with(Vocabulary.UNKNOWN, read, [sources.values]),
             unknown_words=_count_unknown(predicted, plan),
         )
 
@@ -338,22 +341,22 @@ def fingerprint(checkpoint: Checkpoint, cslm: CslmOptions) -> str:
 
 
 def _score_pieces(
-    plan: PrefixTree, pieces: Sequences, score: Callable[[PrefixTree], Floats]
+    plan: PrefixTree, pieces: RaggedArray, score: Callable[[PrefixTree], Floats]
 ) -> tuple[TreeLogProbs, int]:
     """Return log p of the words of a tree, and the steps of the decoder.
 
     :param pieces: of each word, in the order of prediction.
     :param score: returns log p of the pieces of a tree, as :class:`TreeLogProbs` has them.
     """
-    if len(pieces.ids) == len(pieces.lengths):  # each word is its own
-        tree = plan.renumber(pieces.ids)
+    if len(pieces.values) == len(pieces):  # each word is its own
+        tree = plan.renumber(pieces.values)
         return TreeLogProbs(tree, score(tree)), tree.num_nodes + tree.num_roots
     split = PieceTree.of(plan, pieces)
     steps = split.pieces.num_nodes + split.pieces.num_roots
     return split.sum_words(score(split.pieces)), steps
 
 
-def _count_unknown(pieces: Sequences, plan: PrefixTree) -> int:
+def _count_unknown(pieces: RaggedArray, plan: PrefixTree) -> int:
     """Return how many words of a tree have an unknown piece."""
     words = (level.words for level in plan.levels)
     return count_words_with(Vocabulary.UNKNOWN, pieces, words)

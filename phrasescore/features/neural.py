@@ -18,13 +18,12 @@ from phrasescore.engines.threads import LoadedWork, ThreadPool
 from phrasescore.errors import ModelError
 from phrasescore.features import BLOCK_SIZE
 from phrasescore.io.kernel_cache import kept_njit
+from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import PhraseBlock, PhrasePair
-from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.products import Products
-from phrasescore.scoring.tree_scorer import PairWork, TreeScorer
-from phrasescore.scoring.word_pieces import split_words
+from phrasescore.scoring.tree_scorer import PairWork, TreeScorer, split_words
 from phrasescore.settings.compute import Compute
 from phrasescore.vocabulary import Vocabulary
 
@@ -71,7 +70,7 @@ class NeuralScore:
         )
         # Compiles the kernels, and lets the math libraries choose theirs, before several threads
         # do so at once: one that comes too early computes with other kernels, and other last bits.
-        one_word = Sequences(np.array([Vocabulary.UNKNOWN]), np.array([1]))
+        one_word = RaggedArray.from_lengths(np.array([Vocabulary.UNKNOWN]), np.array([1]))
         self._scorer.score_pairs(one_word, one_word)
         # Of the side that is read, and of the one that is predicted: its words, and where it
         # begins and ends in a row of a block's places.
@@ -160,7 +159,7 @@ class _WordTable:
         *,
         first: int = 0,
         unknown: int = _FREE,
-    ) -> Sequences:
+    ) -> RaggedArray:
         """Return the places of the words of some phrases; see :meth:`WordNumbers.number`.
 
         :param first: is added to each.
@@ -173,7 +172,7 @@ class _WordTable:
             *(self._words, self._word_ends, self._slots),
             *(first, unknown),
         )
-        return Sequences(*found)
+        return RaggedArray.from_lengths(*found)
 
 
 class WordNumbers:
@@ -185,7 +184,9 @@ class WordNumbers:
             [vocabulary.word(number) for number in range(self._first, len(vocabulary))]
         )
 
-    def number(self, text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Sequences:
+    def number(
+        self, text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> RaggedArray:
         """Return the ids of the words of some phrases, 1 (``<unk>``) outside the shortlist.
 
         :param begins: where each phrase begins in ``text``; ``ends``: where it ends. One space or
@@ -204,19 +205,19 @@ class PieceNumbers:
         self._vocabulary = vocabulary
         self._lock = threading.Lock()
         # The words so far, the same as a table, and the pieces of each.
-        self._known: tuple[list[str], _WordTable, Sequences] = (
+        self._known: tuple[list[str], _WordTable, RaggedArray] = (
             *([], _WordTable([])),
             split_words(vocabulary, []),
         )
 
-    def number(self, text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Sequences:
+    def number(
+        self, text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> RaggedArray:
         """Return the ids of the pieces of some phrases; see :meth:`WordNumbers.number`."""
         _, table, pieces = self._known
         found = table.find(text, begins, ends)
-        if len(found.ids) and found.ids.min() == _FREE:
-            phrases = np.unique(
-                np.repeat(np.arange(len(begins)), found.lengths)[found.ids == _FREE]
-            )
+        if len(found.values) and found.values.min() == _FREE:
+            phrases = np.unique(found.owners()[found.values == _FREE])
             bounds = zip(begins[phrases].tolist(), ends[phrases].tolist(), strict=True)
             self._learn(b" ".join(text[begin:end] for begin, end in bounds).decode())
             _, table, pieces = self._known

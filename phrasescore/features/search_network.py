@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.io.kernel_cache import kept_njit
+from phrasescore.io.ragged import RaggedArray
 from phrasescore.language_models.context_scorer import ContextScorer, Floats, Numbering, WordIds
 from phrasescore.language_models.word_scorer import BOUNDARY
-from phrasescore.scoring.prefix_tree import Sequences
-from phrasescore.scoring.word_pieces import join_pieces
+from phrasescore.scoring.tree_scorer import join_pieces
 
 Scorer = TypeVar("Scorer", bound=ContextScorer)
 
@@ -36,7 +36,7 @@ class SearchNetwork(Generic[Scorer]):
         if scorer.vocabulary.is_subwords:
             self._pieces = {"<unk>": 0, "<s>": self.START}
         # The pieces of each of the search's words.
-        self._split = Sequences(np.empty(0, np.int64), np.empty(0, np.int64))
+        self._split = RaggedArray(np.empty(0, np.int64), np.zeros(1, np.int64))
         # The same contexts come in stack after stack.
         self._memo = scorer.new_memo()
 
@@ -58,12 +58,13 @@ class SearchNetwork(Generic[Scorer]):
 
     def _take_pieces(self, words: Sequence[str], numbers: dict[str, int]) -> list[str]:
         """Take the pieces of the new words; return all pieces by their numbers."""
-        ids, lengths = self._split
-        split = self._scorer.vocabulary.split(words[len(lengths) :])
+        known = self._split
+        split = self._scorer.vocabulary.split(words[len(known) :])
         new = [numbers.setdefault(piece, len(numbers)) for piece in chain.from_iterable(split)]
         pieces = join_pieces(new, split)
-        self._split = Sequences(
-            np.concatenate([ids, pieces.ids]), np.concatenate([lengths, pieces.lengths])
+        self._split = RaggedArray.from_lengths(
+            np.concatenate([known.values, pieces.values]),
+            np.concatenate([known.lengths, pieces.lengths]),
         )
         return list(numbers)
 
@@ -74,13 +75,11 @@ class SearchNetwork(Generic[Scorer]):
         if self._pieces is None:
             return histories, phrases, offsets
         before = np.where(histories == self.START, BOUNDARY, histories)
-        starts = np.append(self._split.starts, len(self._split.ids))
         last = np.empty_like(before)
-        _last_pieces(before, starts, self._split.ids, last)
+        _last_pieces(before, self._split.starts, self._split.values, last)
         words = phrases[offsets[0] : offsets[-1]].astype(np.int64)
-        pieces = Sequences(words, np.diff(offsets)).expand(self._split)
-        ends = np.concatenate([[0], np.cumsum(pieces.lengths)])
-        return last, pieces.ids.astype(np.int32), ends
+        pieces = RaggedArray(words, offsets - offsets[0]).expand(self._split)
+        return last, pieces.values.astype(np.int32), pieces.starts
 
     def list_ngrams(
         self,

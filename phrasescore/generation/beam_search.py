@@ -1,10 +1,9 @@
 """Beam search for the best targets that networks can generate.
 
-At each step every hypothesis of the beam is extended by every word, and the best extensions of a
-source are kept, up to the width of the beam. A hypothesis that ends is complete, and the beam is
-narrower by one from then on (Cho et al., 2014b, section 4.2.1). A search is over when the width is
-0, or when no hypothesis in the beam can become better than the complete ones: a log-probability
-never rises.
+At each step every hypothesis is extended by every word, and the best extensions of a source are
+kept, up to the width of the beam. A hypothesis that ends is complete and narrows the beam by one
+(Cho et al., 2014b, section 4.2.1). A search is over when the width is 0, or when no hypothesis in
+the beam can become better than the complete ones: a log-probability never rises.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,8 +16,14 @@ import numpy as np
 import torch
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.generation.generator import Generated, Generator, SearchWalk, Source
-from phrasescore.generation.target_work import NetworkFolders, TargetWork
+from phrasescore.generation.generator import (
+    Generated,
+    Generator,
+    NetworkFolders,
+    SearchWalk,
+    Source,
+    TargetWork,
+)
 from phrasescore.generation.word_choice import Floats, Ids, best_words, length_limits
 from phrasescore.records import to_words
 from phrasescore.settings.compute import Compute
@@ -32,8 +37,7 @@ BATCH_ROWS = {"cpu": 768, "cuda": 16384}
 class BeamSettings:
     """Width and limits of a beam search."""
 
-    # Hypotheses kept per source: 1 takes the best word each time; Sutskever et al. (2014) use up to
-    # 12.
+    # Hypotheses kept per source.
     width: int = 10
     # Number of complete targets per source; at most the width.
     num_best: int = 1
@@ -67,7 +71,7 @@ class Candidates(NamedTuple):
     roots: Ids  # index of its source
 
     def select(self, chosen: Ids) -> "Candidates":
-        """Return the chosen candidates, in that order."""
+        """Return the candidates with these indices."""
         return Candidates(
             self.nodes[chosen], self.words[chosen], self.log_probs[chosen], self.roots[chosen]
         )
@@ -79,11 +83,11 @@ def best_targets(
     settings: BeamSettings,
     engine: Compute,
 ) -> Iterator[list[Generated]]:
-    """Yield the best targets of each source, in order; a few hundred sources are read ahead.
+    """Yield the best targets of each source, in order; see `beam_search`.
 
     An empty source has one empty target with the score 0.
 
-    :param generator: for the workers; on Ray, give the folders.
+    :param generator: for the workers; Ray needs the folders.
     """
     return beam_work(generator, settings).targets(map(to_words, sources), engine)
 
@@ -112,8 +116,7 @@ def beam_search(
 
     Ties are in the order of completion. With subwords, targets whose words are split into unusual
     pieces are omitted, unless there is no other. If no target ends within the maximum length, the
-    best prefix of that length is returned, with ``finished`` False. A source's targets have the
-    same bits whatever the other sources are.
+    best prefix of that length is returned, with ``finished`` False.
 
     :raises PhrasescoreError: if ``<unk>`` is to be replaced and no network aligns words.
     """
@@ -168,8 +171,8 @@ class _SentenceBeam:
         self._settings = settings
         self._limits = length_limits(generator.lengths(sources), settings.max_length)
         self._widths = np.full(len(sources), settings.width)
-        # For each source, the complete targets in the order of completion, and the score of the
-        # last of the best `num_best`, -inf if there are fewer.
+        # For each source, the complete targets in the order of completion, and the score of number
+        # `num_best` of them, -inf if there are fewer.
         self._complete: list[list[_Complete]] = [[] for _ in sources]
         self._to_beat = np.full(len(sources), -np.inf)
         self._levels: list[_BeamLevel] = []
@@ -205,7 +208,7 @@ class _SentenceBeam:
         return results
 
     def _extend(self, walk: SearchWalk, log_probs: Floats, roots: Ids) -> Candidates:
-        """Return the best extensions of each hypothesis, as many as the widest beam can keep."""
+        """Return the best extensions of each hypothesis, as many as a beam can keep."""
         best = []
         for _, distributions in walk.log_distributions():
             if not (self._settings.unknown and self._generator.has_unknown):
@@ -218,7 +221,7 @@ class _SentenceBeam:
         return Candidates(nodes, chosen, totals, roots[nodes])
 
     def _best_of_each_source(self, candidates: Candidates) -> Candidates:
-        """Return the candidates that the beams keep, by source and falling score."""
+        """Return the candidates that the beams keep, sorted by source and score."""
         order = np.lexsort((candidates.words, candidates.nodes, -candidates.log_probs))
         order = order[np.argsort(candidates.roots[order], kind="stable")]
         roots = candidates.roots[order]
@@ -241,7 +244,7 @@ class _SentenceBeam:
                 self._to_beat[root] = scores[self._settings.num_best - 1]
 
     def _open(self, candidates: Candidates) -> Candidates:
-        """Return the extensions that the search continues with, by node."""
+        """Return the extensions that the search continues with, sorted by node."""
         # A target's final log-probability is at most its present one.
         bounds = candidates.log_probs
         if self._settings.normalize:

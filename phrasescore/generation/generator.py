@@ -1,12 +1,14 @@
 """Networks that give, step by step, the distribution of the next word of some targets.
 
-A search or a sampler makes prefixes of targets, level by level; the networks run over them as over
-the tree of an n-best list: a prefix that several targets share is computed once, and its values
-depend on its source and its words alone, to the last bit.
+A search or a sampler makes prefixes of targets, level by level. As in scoring, a prefix that
+several targets share is computed once, and its values depend only on its source and its words, to
+the last bit. An engine's workers generate the targets of a window of sources at a time.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,54 +16,62 @@ import torch
 from torch import Tensor
 
 from phrasescore.arguments import PrecisionName
+from phrasescore.devices import choose_device, torch_threads
+from phrasescore.engines import open_pool
+from phrasescore.engines.pool import WorkerPool
 from phrasescore.errors import ModelError
 from phrasescore.generation.word_choice import Floats, Ids
+from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
-from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
+from phrasescore.models.checkpoint import Checkpoint, ModelFolder
+from phrasescore.scoring.prefix_tree import TreeStep, on_device
 from phrasescore.scoring.products import FIXED_ROWS, Products
-from phrasescore.scoring.tree_scorer import build_decoder, log_mean_exp
-from phrasescore.scoring.word_pieces import split_words
+from phrasescore.scoring.tree_scorer import build_decoder, log_mean_exp, split_words
 from phrasescore.scoring.word_probabilities import WordProbabilities
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.kinds import kind_names
 from phrasescore.vocabulary import Vocabulary
 
+_logger = logging.getLogger(__name__)
+
 Source = tuple[str, ...]
+
+# A window has this many batches; its sources are sorted by length, so that a batch's are similar.
+WINDOW_BATCHES = 4
+
+# The number of the first source of a window, and its sources.
+SourceWindow = tuple[int, list[Source]]
 
 
 class Generated(NamedTuple):
     """A target that networks generated."""
 
-    # An unknown word is ``<unk>``, unless a word of the source was put in its place.
+    # An unknown word is ``<unk>``, unless it was replaced by a word of the source.
     words: tuple[str, ...]
-    # Natural logarithm, of the words and the end symbol, not divided by length, as ``rescore``
-    # gives it. Without an end, of the words alone.
+    # Natural logarithm, of the words and the end symbol, if any; not divided by length.
     log_prob: float
-    # Whether the end symbol came within the length that was allowed.
+    # Whether the end symbol came within the maximum length.
     finished: bool = True
-    # Predicted ``<unk>``.
+    # Number of predicted ``<unk>``.
     unknown_words: int = 0
-    # Pieces of words that were predicted; None for as many as there are words.
+    # Number of predicted pieces of words; None for the number of words.
     num_pieces: int | None = None
 
     @property
     def length(self) -> int:
-        """How many words, or pieces of words, were predicted before the end."""
+        """The number of predicted words, or pieces of words, before the end."""
         return len(self.words) if self.num_pieces is None else self.num_pieces
 
 
 class Generator:
     """Trained networks that read a source and predict a target; several are an ensemble.
 
-    An ensemble averages the networks' probabilities at each word, as ``rescore --ensemble`` does:
-    its words are those of all shortlists, and one that a network does not know is ``<unk>`` to it.
-    (With shortlists that differ the probabilities of all words add up to more than 1.) Of subwords,
-    "words" are pieces here, ``<unk>`` is none of them, and an ensemble has one vocabulary. Several
+    An ensemble averages the networks' probabilities at each word, as ``rescore --ensemble`` does.
+    It has the words of all shortlists, and a word that a network does not know is ``<unk>`` to it.
+    (With different shortlists the probabilities of all words add up to more than 1.) With subwords,
+    "words" are pieces here, there is no ``<unk>``, and an ensemble has one vocabulary. Several
     threads may use one instance at once.
 
-    :param checkpoints: of one direction, that begin at the same end of a target, and of kinds that
-        have a source.
-    :param precision: of the matrix products.
     :raises ModelError: if the models predict no target, cannot be an ensemble, or have a weight
         that is not finite.
     """
@@ -76,63 +86,57 @@ class Generator:
         check_kinds(checkpoints)
         self.device = device
         self.precision = Precision(precision, device)
-        # Whether sources are of the side that Moses calls the target.
+        # Whether sources are on the side that Moses calls the target.
         self.reverse = checkpoints[0].reverse
-        # Whether the last word of a target comes first.
+        # Whether the last word of a target is predicted first.
         self.right_to_left = checkpoints[0].right_to_left
         self._networks = [_Network(model, device, self.precision) for model in checkpoints]
         vocabularies = [model.target_vocabulary for model in checkpoints]
-        # The words by their numbers; those of </s> and <unk> are Vocabulary's.
+        # The words by their numbers; </s> and <unk> have the same numbers as in a Vocabulary.
         self.words = list(dict.fromkeys(chain.from_iterable(map(_words, vocabularies))))
         self._vocabulary = vocabularies[0]
         if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
             if any(vocabulary.is_subwords for vocabulary in vocabularies):
-                problem = "that writes piece by piece is of models with the same subwords"
-                raise ModelError(f"an ensemble {problem}; rescore takes any")
+                raise ModelError(
+                    "an ensemble that writes piece by piece is of models with the same subwords; "
+                    "rescore takes any"
+                )
             for network in self._networks:
                 network.set_columns(self.words)
-        # Compiles the kernels before several threads do so at once.
+        # Compile the kernels before several threads would do so at once.
         with torch.inference_mode():
             list(self.walk([("a",)]).log_distributions())
 
     @property
     def can_align(self) -> bool:
-        """Whether one of the networks aligns target words, whole ones, with source words."""
+        """Whether one of the networks aligns whole target words with source words."""
         return any(network.can_align for network in self._networks)
 
     @property
     def has_unknown(self) -> bool:
-        """Whether a target may have ``<unk>``, which no target of subwords had in training."""
+        """Whether a target may have ``<unk>``, which subwords do not have in training."""
         return not self._vocabulary.is_subwords
 
     def lengths(self, sources: Sequence[Source]) -> Ids:
-        """Return how many words, or pieces, the first network reads of each source."""
+        """Return the number of words, or pieces, of each source for the first network."""
         return self._networks[0].read(sources).lengths
 
     def in_order(self, words: Sequence[str]) -> tuple[tuple[str, ...], bool]:
-        """Return the target of words, or pieces, that were predicted one after another.
+        """Return the target of predicted words or pieces, and whether its pieces are usual.
 
-        The second value is whether these are the pieces of its words, with which `rescore` scores
-        it: a network may put a word together from others.
+        A network may put a word together from other pieces than those that `rescore` scores.
         """
         pieces = words[::-1] if self.right_to_left else words
         target = self._vocabulary.join(pieces)
         return target, list(chain.from_iterable(self._vocabulary.split(target))) == list(pieces)
 
     def walk(self, sources: Sequence[Source]) -> "SearchWalk":
-        """Return a walk that stands before the first word of the targets of some sources.
-
-        To be used in torch's inference mode.
-        """
+        """Return a walk at the empty targets of some sources, for torch's inference mode."""
         return SearchWalk(self, self._networks, sources)
 
 
 def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
-    """Check that models can generate, together.
-
-    :raises ModelError: if one has no source, they are of two directions, or only some predict from
-        right to left.
-    """
+    """Raise a ModelError if models cannot generate a target, together."""
     for checkpoint in checkpoints:
         if checkpoint.config.network.decoder is None:
             kinds = ", ".join(kind_names(is_feed_forward=False))
@@ -143,8 +147,10 @@ def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
     if len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
         raise ModelError("an ensemble is of models of one direction, not with some reverse")
     if len({checkpoint.right_to_left for checkpoint in checkpoints}) > 1:
-        problem = "is of models of one order, not with some trained with --right-to-left"
-        raise ModelError(f"an ensemble that writes word by word {problem}; rescore takes both")
+        raise ModelError(
+            "an ensemble that writes word by word is of models of one order, not with some trained "
+            "with --right-to-left; rescore takes both"
+        )
 
 
 class _Network:
@@ -166,20 +172,20 @@ class _Network:
         )
 
     def set_columns(self, words: Sequence[str]) -> None:
-        """Note how the words of an ensemble are numbered here."""
+        """Set the network's ids of the words of an ensemble."""
         ids = self._target_vocabulary.ids(words)
         ids[Vocabulary.END] = Vocabulary.END
         self.columns = np.array(ids, np.int64)
 
-    def read(self, sources: Sequence[Source]) -> Sequences:
+    def read(self, sources: Sequence[Source]) -> RaggedArray:
         """Return the ids that the network reads of some sources."""
         words = list(chain.from_iterable(sources))
         lengths = np.fromiter(map(len, sources), np.int64, len(sources))
-        running = Sequences(np.arange(len(words)), lengths)
+        running = RaggedArray.from_lengths(np.arange(len(words)), lengths)
         return running.expand(split_words(self._source_vocabulary, words))
 
     def start(self, sources: Sequence[Source]) -> tuple[Any, Tensor]:
-        """Return the state before the first word of the targets of some sources, and its rows."""
+        """Return the state of the empty targets of some sources, and the softmax's inputs."""
         encoded = self.decoder.encode(self.read(sources))
         numbers = on_device(np.arange(len(sources)), self.products.device)
         return self.decoder.start(encoded, numbers)
@@ -190,10 +196,9 @@ class _Network:
 
 
 class SearchWalk:
-    """The prefixes of a level, and each network's states of them.
+    """The prefixes of a level, at first the empty targets, and each network's states of them.
 
-    At the start these are the empty targets of all sources. Before :meth:`log_probs`, and once at
-    each level, :meth:`log_distributions` has to be run to its end.
+    At each level, :meth:`log_distributions` must be exhausted before :meth:`log_probs` is called.
     """
 
     def __init__(
@@ -212,9 +217,9 @@ class SearchWalk:
         return list(states), list(rows)
 
     def log_distributions(self) -> Iterator[tuple[int, Tensor]]:
-        """Yield log p of every word after some nodes, ``(nodes, words)`` float32, and the first.
+        """Yield the first of some nodes, and log p of every word after them, ``(nodes, words)``.
 
-        Each is valid, and may be changed, until the next is asked for.
+        The float32 tensor is valid, and may be changed, until the next one is computed.
         """
         parts: list[list[Tensor]] = [[] for _ in self._networks]
         size = FIXED_ROWS[self._device.type]
@@ -241,7 +246,7 @@ class SearchWalk:
         return total.div_(len(found)).log_()
 
     def log_probs(self, places: Ids, words: Ids) -> Floats:
-        """Return log p of ``words[i]`` after the node ``places[i]``, to the last bit.
+        """Return the exact log p of ``words[i]`` after the node ``places[i]``.
 
         :raises ModelError: if a value is not a finite log-probability.
         """
@@ -256,11 +261,11 @@ class SearchWalk:
         return found[0] if len(found) == 1 else log_mean_exp(found)
 
     def advance(self, parents: Ids, words: Ids, roots: Ids) -> None:
-        """Go on to nodes of the next level.
+        """Advance to nodes of the next level.
 
-        :param parents: ``(nodes,)`` nodes of this level, not falling.
-        :param words: the last word of each.
-        :param roots: the number of the source of each.
+        :param parents: ``(nodes,)`` nodes of this level, in ascending order.
+        :param words: the last word of each node.
+        :param roots: the index of each node's source.
         """
         self._states, self._rows = self._split(
             network.decoder.advance(
@@ -272,9 +277,9 @@ class SearchWalk:
         self._roots = roots
 
     def attended(self) -> Ids:
-        """Return the word of its source that each node's next word is aligned with most.
+        """Return the index of the source word that each node's next word is aligned with most.
 
-        That is its place, 0 if the source has no words; the networks that align are added up.
+        It is 0 if the source has no words; the weights of all networks that align are added.
         """
         weights: Tensor | None = None
         for network, state in zip(self._networks, self._states, strict=True):
@@ -282,7 +287,7 @@ class SearchWalk:
                 of_network = network.decoder.attention(state)  # type: ignore[attr-defined]
                 weights = of_network if weights is None else weights + of_network
         assert weights is not None
-        # The last place of a source, behind its words, is its </s>.
+        # The position after a source's words is its </s>.
         behind = on_device(self._lengths[self._roots], self._device).unsqueeze(1)
         places: Ids = weights.scatter(1, behind, 0.0).argmax(1).cpu().numpy()
         return places
@@ -290,3 +295,72 @@ class SearchWalk:
 
 def _words(vocabulary: Vocabulary) -> Iterator[str]:
     return (vocabulary.word(number) for number in range(len(vocabulary)))
+
+
+# Work on an engine
+
+
+TargetPool = WorkerPool[SourceWindow, list[list[Generated]]]
+
+
+class NetworkFolders(NamedTuple):
+    """The networks of a generator, for workers on other machines."""
+
+    models: tuple[ModelFolder, ...]
+    device: str
+    precision: PrecisionName
+
+    def load(self) -> Generator:
+        """Read the networks."""
+        checkpoints = [model.load() for model in self.models]
+        with torch_threads(1):
+            return Generator(checkpoints, choose_device(self.device), precision=self.precision)
+
+
+@dataclass(frozen=True)
+class TargetWork:
+    """Generates the targets of windows of sources in an engine's workers."""
+
+    networks: Generator | NetworkFolders
+    # Called with the generator, the number of the window's first source, and the window.
+    find: Callable[[Generator, int, Sequence[Source]], list[list[Generated]]]
+    # Number of sources that the networks compute together.
+    batch_size: int
+
+    @property
+    def device(self) -> str:
+        """Where the networks run."""
+        return str(self.networks.device)
+
+    def load(self) -> Callable[[SourceWindow], list[list[Generated]]]:
+        """Return a function from a window to its targets."""
+        networks = self.networks
+        generator = networks.load() if isinstance(networks, NetworkFolders) else networks
+
+        def find(window: SourceWindow) -> list[list[Generated]]:
+            # Windows run in parallel, so each uses one thread.
+            torch.set_num_threads(1)
+            return self.find(generator, *window)
+
+        return find
+
+    def open_pool(self, engine: Compute) -> TargetPool:
+        """Return the workers of an engine, as a context manager; a local GPU gets one worker."""
+        if engine.engine == "here" and self.device != "cpu":
+            engine = replace(engine, workers=1)
+        return open_pool(engine, self)
+
+    def windows(self, sources: Iterable[Source]) -> Iterator[SourceWindow]:
+        """Yield the sources in windows of several batches."""
+        size = self.batch_size * WINDOW_BATCHES
+        iterator = iter(sources)
+        parts = iter(lambda: list(islice(iterator, size)), [])
+        return zip(count(step=size), parts, strict=False)
+
+    def targets(self, sources: Iterable[Source], engine: Compute) -> Iterator[list[Generated]]:
+        """Yield the targets of each source, in order; some windows are read ahead."""
+        with self.open_pool(engine) as pool:
+            for targets in pool.map(self.windows(sources)):
+                yield from targets
+        for note in pool.notes:
+            _logger.warning("%s", note)

@@ -2,12 +2,9 @@
 
 Pouget-Abadie et al. (2014), section 5.1, cut sentences at random so that "the distribution of the
 lengths of random segments has its mean and variance identical to those of the segments produced by
-our algorithm", and do not say how. Here the distribution is the one of maximum entropy over all
-segmentations of the sentences that has these two moments:
+our algorithm". Here it is the distribution of maximum entropy with these two moments:
 
     p(segmentation) ~ exp(a * number of segments + b * sum of squared lengths)
-
-a and b are fitted once, to the lengths of the algorithm's segments.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,17 +16,15 @@ from scipy.special import logsumexp
 
 Floats = NDArray[np.float64]
 
-# Bounds of a and b. No finite weights give extreme moments (all sentences whole) exactly; these
-# leave any other segmentation a chance of at most e^-50.
+# Bounds of a and b; extreme moments (all sentences whole) need infinite ones.
 _BOUND = 1000.0
 
 
 class RandomCuts:
-    """Draws segmentations of sentences.
+    """Draws segmentations, which depend only on the seed and on the sentence's number.
 
     :param per_segment: a in the formula of the module.
     :param per_square: b times the square of ``max_segment``.
-    :param seed: a sentence's segments depend only on it and on the sentence's number.
     """
 
     def __init__(
@@ -63,12 +58,7 @@ class RandomCuts:
 def fit_random_cuts(
     segmentations: Iterable[Sequence[int]], *, max_segment: int, seed: int
 ) -> RandomCuts:
-    """Fit cuts to the mean and variance of the lengths of given segments.
-
-    The moments are expectations over all sentences together.
-
-    :param segmentations: the sizes of the segments of each sentence, at most ``max_segment``.
-    """
+    """Fit cuts to the mean and variance of the lengths of all segments of some sentences."""
     counts: dict[int, int] = {}
     segments = squares = 0
     for sizes in segmentations:

@@ -1,9 +1,8 @@
 """Random targets, drawn word by word from networks' distributions (Cho et al., 2014, table 3).
 
-Every random number is a function of the seed, the number of the source, the number of the sample
-and the position of the word: numpy's Philox generator with the key (seed, source) and the counter
-(0, 0, 0, sample) yields one per word (Salmon et al., 2011, "Parallel random numbers: as easy as 1,
-2, 3"). A sample is therefore the same whatever else is drawn.
+The random numbers of a sample depend on the seed, the number of the source and the number of the
+sample only: numpy's Philox generator with the key (seed, source) and the counter (0, 0, 0, sample)
+yields one per word (Salmon et al., 2011, "Parallel random numbers: as easy as 1, 2, 3").
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,14 +14,20 @@ import numpy as np
 import torch
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.generation.generator import Generated, Generator, SearchWalk, Source
-from phrasescore.generation.target_work import NetworkFolders, TargetWork
+from phrasescore.generation.generator import (
+    Generated,
+    Generator,
+    NetworkFolders,
+    SearchWalk,
+    Source,
+    TargetWork,
+)
 from phrasescore.generation.word_choice import Floats, Ids, draw_words, length_limits
 from phrasescore.records import to_words
 from phrasescore.settings.compute import Compute
 from phrasescore.vocabulary import Vocabulary
 
-# Maximum number of samples drawn together: their distinct prefixes are the rows of a step.
+# Maximum number of samples drawn together.
 BATCH_SAMPLES = {"cpu": 2048, "cuda": 65536}
 
 
@@ -31,8 +36,7 @@ class SampleSettings:
     """The number of samples per source, and how they are drawn."""
 
     count: int
-    # A word is drawn with a probability proportional to p^(1 / temperature): 1 is the network's
-    # distribution, and lower values favour the best word.
+    # A word is drawn in proportion to p^(1 / temperature); lower values favour the best word.
     temperature: float = 1.0
     # From 0 to 2^64 - 1.
     seed: int = 1
@@ -56,11 +60,11 @@ def samples(
     settings: SampleSettings,
     engine: Compute,
 ) -> Iterator[list[Generated]]:
-    """Yield random targets of each source, in order; sources are numbered from 0.
+    """Yield random targets of each source, in order; see `sample_targets`.
 
     An empty source has no target.
 
-    :param generator: for the workers; on Ray, give the folders.
+    :param generator: for the workers; Ray needs the folders.
     """
     find = partial(_draw_window, settings)
     work = TargetWork(generator, find, _batch_size(generator, settings))
@@ -90,11 +94,9 @@ def sample_targets(
 
     ``log_prob`` is the networks' log-probability, whatever the temperature. ``finished`` is False
     for a target that does not end within the maximum length, and for subwords that split a word
-    into unusual pieces. If the shortlists of an ensemble differ, words are drawn in proportion to
-    their scores.
+    into unusual pieces.
 
-    :param numbers: the number of each source, 0, 1, ... by default. Sources with different
-        numbers get different samples.
+    :param numbers: the number of each source, 0, 1, ... by default, on which its samples depend.
     """
     texts = list(map(to_words, sources))
     if numbers is None:
@@ -121,7 +123,7 @@ def random_numbers(seed: int, numbers: Sequence[int], count: int, length: int) -
 
 
 class _Sampler:
-    """Draws the samples of some sources together; samples with a common prefix share its node."""
+    """Draws the samples of some sources together, with a node per distinct prefix."""
 
     def __init__(
         self,
@@ -161,7 +163,7 @@ class _Sampler:
             finished[active[ends]] = True
             log_probs[active[ends]] = node_log_probs[inverse[ends]]
             continues = ~ends & (depth < self._limits[active])
-            # A word beyond the maximum length is dropped, and its probability does not count.
+            # A word beyond the maximum length is dropped without its probability.
             for sample, word in zip(active[continues], words[continues], strict=True):
                 texts[sample].append(word)
             log_probs[active[continues]] = node_log_probs[inverse[continues]]
@@ -209,10 +211,7 @@ class CountedSample(NamedTuple):
 
 
 def count_samples(samples: Sequence[Generated]) -> list[CountedSample]:
-    """Return the distinct targets with their counts, by falling log-probability.
-
-    This is the order of table 3 of Cho et al. (2014). Ties keep the order of the samples.
-    """
+    """Return the distinct targets with their counts, by falling log-probability."""
     equal: dict[tuple[tuple[str, ...], bool], list[Generated]] = {}
     for sample in samples:
         equal.setdefault((sample.words, sample.finished), []).append(sample)

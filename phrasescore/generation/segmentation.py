@@ -1,30 +1,32 @@
 """Translate sentences in segments (Pouget-Abadie et al., 2014).
 
-Networks that read a sentence into one vector translate long ones badly. Here a sentence is cut into
-segments that can be translated with confidence, and their translations are joined in order. The
-confidence of a span depends on the candidate translations of a forward model, and on how well a
-reverse model translates them back (eq. 2-3). The segmentation has the highest sum of confidences
-(eq. 4), found by dynamic programming (eq. 5-6).
+A sentence is cut into segments that can be translated with confidence, and their translations are
+joined in order. The confidence of a span depends on the candidate translations of a forward model,
+and on how well a reverse model translates them back (eq. 2-3). The segmentation has the highest sum
+of confidences (eq. 4), found by dynamic programming (eq. 5-6).
 """
 
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasescore.errors import DataError
 from phrasescore.generation.generator import Generated
+from phrasescore.io.text import decode, read_lines, shorten
 from phrasescore.records import HypothesisList, to_words
 from phrasescore.vocabulary import Vocabulary
 
 Words = tuple[str, ...]
 Floats = NDArray[np.float64]
 
-# Spans that are translated together, and spans that are remembered between blocks of sentences.
-# Neither changes a result.
+# Spans that are translated together, and spans that are kept between blocks of sentences.
 BLOCK_SPANS = 4096
 KEPT_SPANS = 100_000
 
@@ -56,10 +58,9 @@ class Confidence(NamedTuple):
         return total / divisor if divisor else -math.inf
 
 
-# The three definitions of section 5.2, and one more. penalized is eq. 2: its log(j - i + 1), the
-# logarithm of a span's length, is 0 for one word, whose confidence is then minus infinity; yet
-# table 3 of the paper has a segment of one word. The authors' program (GroundHog) divides by
-# log(n + 2), which avoids this: penalized-released.
+# The three definitions of section 5.2, and that of the authors' program (GroundHog), which divides
+# by log(n + 2). penalized is eq. 2: the logarithm of the length of a span of one word is 0, so that
+# its confidence is minus infinity; yet table 3 of the paper has a segment of one word.
 CONFIDENCES = {
     "forward": Confidence(both=False, divisor=lambda _: 1.0),
     "both": Confidence(both=True, divisor=lambda _: 2.0),
@@ -76,7 +77,6 @@ class Segment(NamedTuple):
     target: Words
     # Minus infinity for a single word under eq. 2, and for an unfinished translation.
     confidence: float
-    # Whether the translation ends, or was cut at the maximum length.
     finished: bool = True
 
 
@@ -97,10 +97,10 @@ def best_cuts(confidences: Floats) -> list[int]:
 
     The number of segments with a confidence of minus infinity is minimized first; then the sum of
     the others is maximized. Among ties, the last segment is as long as possible, then the one
-    before it, and so on: the first index in eq. 6.
+    before it, and so on.
 
     :param confidences: ``(words, longest)``: entry ``[i, n - 1]`` belongs to the span of n words
-        from word i, counted from 0. Spans that reach beyond the sentence are ignored.
+        from word i. Spans that reach beyond the sentence are ignored.
 
     >>> best_cuts(np.array([[-3.0, -1.0], [-3.0, -2.5], [-1.0, np.nan]]))
     [2, 1]
@@ -115,10 +115,8 @@ def best_cuts(confidences: Floats) -> list[int]:
         for start in range(max(0, end - longest), end):
             confidence = values[start][end - start - 1]
             infinite, total = scores[start]
-            if confidence == -math.inf:
-                candidate = (infinite - 1, total)
-            else:
-                candidate = (infinite, total + confidence)
+            is_infinite = confidence == -math.inf
+            candidate = infinite - is_infinite, total + (0.0 if is_infinite else confidence)
             if candidate > best:
                 best, best_size = candidate, end - start
         scores.append(best)
@@ -134,8 +132,7 @@ def best_cuts(confidences: Floats) -> list[int]:
 def cut_by_random_confidence(seed: int, max_segment: int) -> Cut:
     """Return the control that maximizes the sum of random confidences (section 5.1).
 
-    They are uniform between -1 and 0. The paper gives no range, but its confidences are negative,
-    too, which favours longer segments. They depend only on the seed and the sentence's number.
+    They are uniform between -1 and 0, and depend only on the seed and the sentence's number.
     """
 
     def cut(number: int, length: int) -> list[int]:
@@ -151,7 +148,7 @@ def cut_nothing(_number: int, length: int) -> list[int]:
 
 
 class _Translated(NamedTuple):
-    """The best translation of a span, by eq. 3."""
+    """The best translation of a span (eq. 3)."""
 
     target: Words
     confidence: float
@@ -163,19 +160,14 @@ class SegmentationWork:
     """Counts of the work so far."""
 
     sentences: int = 0
-    # Number of sentences that stayed in one piece.
-    whole: int = 0
+    whole: int = 0  # sentences that stayed in one piece
     segments: int = 0
     words: int = 0
-    # Sum of the squares of the segments' lengths.
-    squares: int = 0
-    # Number of segments whose translation does not end.
-    unfinished: int = 0
-    # Number of ``<unk>`` in the translations.
-    unknown_words: int = 0
-    # Number of spans wanted, repetitions included, and of spans translated.
-    wanted: int = 0
-    spans: int = 0
+    squares: int = 0  # sum of the squares of the segments' lengths
+    unfinished: int = 0  # segments whose translation does not end
+    unknown_words: int = 0  # ``<unk>`` in the translations
+    wanted: int = 0  # spans wanted, including repetitions
+    spans: int = 0  # spans translated
 
     def summary(self) -> str:
         """Return the counts as one line, with mean and variance of the segments' lengths."""
@@ -197,9 +189,6 @@ class SegmentationWork:
 
 class Segmenter:
     """Cuts sentences into segments, and translates these.
-
-    A sentence's segments do not depend on the other sentences, if ``translate`` and ``score_back``
-    do not; with a random control they depend on its number.
 
     :param score_back: scores spans given their candidates with the reverse model; None if the
         confidence does not need it.
@@ -226,10 +215,7 @@ class Segmenter:
         self.work = SegmentationWork()
 
     def segment(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[SegmentedSentence]:
-        """Yield each sentence in segments, in order; an empty sentence has no segments.
-
-        Sentences are read and translated in blocks, to bound the memory.
-        """
+        """Yield each sentence in segments, in order; sentences are read in blocks."""
         block: list[_Planned] = []
         spans = 0
         for number, words in enumerate(map(to_words, sentences)):
@@ -334,3 +320,75 @@ class _Planned(NamedTuple):
 
 def _bounds(sizes: Sequence[int]) -> list[tuple[int, int]]:
     return list(pairwise(np.cumsum([0, *sizes]).tolist()))
+
+
+# The file of --segments: JSON, one line per sentence. (A word may contain anything except a space,
+# so no separator between segments would be safe.)
+
+
+class _Bounds(msgspec.Struct):
+    start: int
+    end: int
+
+
+class _SegmentLine(msgspec.Struct):
+    words: int
+    segments: list[_Bounds]
+
+
+def format_segments(number: int, sentence: SegmentedSentence) -> bytes:
+    """Return the line of a sentence, whose number is counted from 0, with its newline."""
+    segments = [
+        {
+            "start": segment.start,
+            "end": segment.end,
+            "source": " ".join(sentence.words[segment.start : segment.end]),
+            "target": " ".join(segment.target),
+            # JSON has no infinity.
+            "confidence": segment.confidence if math.isfinite(segment.confidence) else None,
+            "finished": segment.finished,
+        }
+        for segment in sentence.segments
+    ]
+    line = {"sentence": number, "words": len(sentence.words), "segments": segments}
+    return (json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def read_sizes(path: str, *, min_length: int, max_segment: int) -> Iterator[list[int]]:
+    """Yield the sizes of the segments of each sentence of at least ``min_length`` words.
+
+    :raises DataError: on reading, if a line is malformed, a segment is longer, or there is no such
+        sentence.
+    """
+    is_empty = True
+    for number, raw in enumerate(read_lines(path), start=1):
+        sizes = _sizes(path, number, decode(path, number, raw))
+        if sum(sizes) < max(min_length, 1):
+            continue
+        if max(sizes) > max_segment:
+            problem = f"expected segments of at most --max-segment {max_segment} words, found one"
+            raise DataError(path, number, f"{problem} of {max(sizes)}")
+        is_empty = False
+        yield sizes
+    if is_empty:
+        least = max(min_length, 1)
+        problem = f"expected segments of sentences of at least {least} words, found none"
+        raise DataError(path, None, problem)
+
+
+def _sizes(path: str, number: int, text: str) -> list[int]:
+    try:
+        line = msgspec.json.decode(text, type=_SegmentLine)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise DataError(
+            path, number, f"expected a line that --segments wrote, found {shorten(text)}"
+        ) from error
+    bounds = [(segment.start, segment.end) for segment in line.segments]
+    expected_start = 0
+    for start, end in bounds:
+        if start != expected_start or end <= start:
+            raise DataError(path, number, f"expected segments side by side, found {bounds}")
+        expected_start = end
+    if line.words != expected_start:
+        raise DataError(path, number, f"expected segments of {line.words} words, got {bounds}")
+    return [end - start for start, end in bounds]

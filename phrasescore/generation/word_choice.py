@@ -1,7 +1,6 @@
 """Choose words from distributions over a shortlist, and limit the length of a target.
 
-On a CPU a compiled loop looks at each probability once, and a row's words do not depend on the
-other rows. On other devices torch does the same.
+On a CPU, compiled loops read each probability once. On other devices torch does the same.
 """
 
 import numpy as np
@@ -9,10 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from phrasescore.kernels.precision import is_fused
 from phrasescore.kernels.vector_math import ELEMENTWISE, exp, use_widest_registers
-
-# Devices whose memory numba can reach.
-FUSED_DEVICES: tuple[str, ...] = ("cpu",)
 
 _LOWEST = np.float32(-87)
 
@@ -49,13 +46,13 @@ def _draw_words(log_probs, sharpness, starts, numbers, sums, out):  # type: igno
         last = 0
         for word in range(len(sums)):
             value = np.float32((log_probs[row, word] - highest) * sharpness)
-            # exp() is limited: a word less than e^-87 times as probable as the best is not drawn.
+            # A word less than e^-87 times as probable as the best is not drawn: exp() is limited.
             if value > _LOWEST:
                 total += exp(value)
                 last = word
             sums[word] = total
         for draw in range(starts[row], starts[row + 1]):
-            # The first word whose running sum is larger; after the last word only rounding is left.
+            # The first word with a larger running sum; after the last word there is only rounding.
             index = np.searchsorted(sums, numbers[draw] * total, side="right")
             out[draw] = min(index, last)
 
@@ -68,7 +65,7 @@ def best_words(log_probs: Tensor, count: int) -> Ids:
 
     :param log_probs: ``(rows, words)`` float32.
     """
-    if log_probs.device.type in FUSED_DEVICES:
+    if is_fused(log_probs):
         out = np.empty((len(log_probs), count), np.int64)
         _best_words(log_probs.numpy(), out)
         return out
@@ -89,7 +86,7 @@ def draw_words(log_probs: Tensor, temperature: float, starts: Ids, numbers: Floa
     # Keep it finite, since the best word's 0 times infinity would be NaN.
     sharpness = np.float32(min(1 / temperature, float(np.finfo(np.float32).max)))
     out = np.empty(len(numbers), np.int64)
-    if log_probs.device.type in FUSED_DEVICES:
+    if is_fused(log_probs):
         sums = np.empty(log_probs.shape[1])
         _draw_words(log_probs.numpy(), sharpness, starts, numbers, sums, out)
         return out
@@ -108,6 +105,6 @@ def draw_words(log_probs: Tensor, temperature: float, starts: Ids, numbers: Floa
 def length_limits(lengths: Ids, max_length: int | None) -> Ids:
     """Return the maximum number of words of each source's targets, without ``</s>``.
 
-    :param max_length: the limit for all; None for twice the source's words plus 10.
+    By default it is twice the number of source words plus 10.
     """
     return np.full_like(lengths, max_length) if max_length is not None else 2 * lengths + 10

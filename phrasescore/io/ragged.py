@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -34,22 +35,47 @@ class RaggedArray:
         np.cumsum(lengths, out=starts[1:])
         return cls(values, starts)
 
+    @classmethod
+    def from_rows(cls, rows: Sequence[Sequence[int]]) -> "RaggedArray":
+        """Return rows of whole numbers, of 64 bits."""
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        values = np.fromiter(chain.from_iterable(rows), np.int64, lengths.sum())
+        return cls.from_lengths(values, lengths)
+
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self.starts) - 1
 
-    def lengths(self, rows: Indices) -> Indices:
+    @property
+    def lengths(self) -> Indices:
+        """The length of each row."""
+        return np.diff(self.starts)
+
+    def lengths_of(self, rows: Indices) -> Indices:
         """Return the lengths of some rows."""
         lengths: Indices = self.starts[rows + 1] - self.starts[rows]
         return lengths
 
     def take(self, rows: Indices) -> "RaggedArray":
         """Return a copy of some rows, in the order of their indices; a row may be repeated."""
-        lengths = self.lengths(rows)
+        lengths = self.lengths_of(rows)
         starts = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=starts[1:])
         positions = np.repeat(self.starts[rows] - starts[:-1], lengths) + np.arange(starts[-1])
         return RaggedArray(self.values[positions], starts)
+
+    def reversed(self) -> "RaggedArray":
+        """Return the rows with the last value of each first."""
+        # Position p of a row from s to e has the value of position s + e - p.
+        mirrors = np.repeat(self.starts[:-1] + self.starts[1:] - 1, self.lengths)
+        return RaggedArray(self.values[mirrors - np.arange(len(mirrors))], self.starts)
+
+    def expand(self, pieces: "RaggedArray") -> "RaggedArray":
+        """Return the rows with each value v replaced by row v of ``pieces``, which is not empty."""
+        if len(pieces.values) == len(pieces):  # each value is replaced by one
+            return RaggedArray(pieces.values[self.values], self.starts)
+        split = pieces.take(self.values)
+        return RaggedArray(split.values, split.starts[self.starts])
 
     def owners(self) -> Indices:
         """Return the row of each value."""

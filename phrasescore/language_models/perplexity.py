@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from phrasescore.language_models.kenlm_model import LN_10, plain_word, score_words
 from phrasescore.language_models.word_scorer import BOUNDARY, WordScorer
 from phrasescore.records import to_words
-from phrasescore.scoring.word_pieces import sum_parts
+from phrasescore.scoring.tree_scorer import sum_parts
 
 if TYPE_CHECKING:
     import kenlm

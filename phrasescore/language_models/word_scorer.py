@@ -26,8 +26,7 @@ from phrasescore.language_models.context_scorer import (
 from phrasescore.language_models.kenlm_model import BackoffModel
 from phrasescore.models.batches import batch_sequences
 from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.models.cslm import CslmNetwork
-from phrasescore.models.joint import JointNetwork
+from phrasescore.models.feed_forward import CslmNetwork, JointNetwork
 from phrasescore.scoring.prefix_tree import HypothesisTexts, PrefixTree
 from phrasescore.scoring.tree_scorer import TreeLogProbs
 from phrasescore.vocabulary import Vocabulary

@@ -3,10 +3,9 @@
     e_ij = v_a . tanh(W_a s_{i-1} + U_a h_j),  alpha_ij = softmax over j,  sum_j alpha_ij x_j
 
 W_a s_{i-1} is the *query*; U_a h_j are the *keys* and x_j the *values* of a source's positions.
-Most of the work is the tanh over (pairs, positions, units). On a CPU a compiled loop computes it
-while it sums, so that it is never written to memory, and the backward pass computes it again. The
-positions of all sources are concatenated without padding. On other devices torch computes the same
-on padded sources.
+On a CPU, a compiled loop computes the tanh over (pairs, positions, units) while it sums, so that it
+is never written to memory; the backward pass computes it again. The positions of all sources are
+concatenated without padding. On other devices torch computes the same on padded sources.
 """
 
 from dataclasses import dataclass, replace
@@ -16,22 +15,20 @@ import torch
 from torch import Tensor
 
 from phrasescore.devices import move
+from phrasescore.kernels import precision
 from phrasescore.kernels.precision import arrays
 from phrasescore.kernels.vector_math import ELEMENTWISE, SUMMING, exp, tanh, use_widest_registers
 from phrasescore.models.batches import Steps
 
-# Devices whose memory numba can reach.
-FUSED_DEVICES: tuple[str, ...] = ("cpu",)
-
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Which positions belong to the source of each pair, with all sources concatenated."""
+    """The positions of each pair's source among the concatenated sources."""
 
     starts: Tensor  # (pairs,) int64: the first position
     lengths: Tensor  # (pairs,) int64: number of positions, at least 1
-    longest: int  # at least the largest length
-    count: int  # number of positions of all sources
+    longest: int  # at least the maximum length
+    count: int  # total number of positions
 
     @staticmethod
     def of(lengths: Tensor) -> "Places":
@@ -46,7 +43,7 @@ class Places:
         return replace(self, starts=starts, lengths=lengths)
 
     def of_pairs(self, pairs: Tensor) -> "Places":
-        """Select the sources of some pairs."""
+        """Return the positions of some pairs' sources."""
         return replace(
             self,
             starts=self.starts.index_select(0, pairs),
@@ -54,18 +51,14 @@ class Places:
         )
 
     def padded(self, pairs: int, longest: int) -> tuple[Tensor, Tensor]:
-        """Return the positions of the first pairs and a mask of the real ones.
-
-        Both are ``(pairs, longest)``; the mask is True where a position is real.
-        """
+        """Return positions of the first pairs, and whether each is real: ``(pairs, longest)``."""
         lengths = self.lengths[:pairs].unsqueeze(1)
         time = torch.arange(longest, device=lengths.device).unsqueeze(0)
         return self.starts[:pairs].unsqueeze(1) + torch.minimum(time, lengths - 1), time < lengths
 
 
-def is_fused(tensor: Tensor) -> bool:
-    """Return whether the compiled loops support this tensor."""
-    return tensor.device.type in FUSED_DEVICES and tensor.dtype == torch.float32
+def _is_fused(tensor: Tensor) -> bool:
+    return precision.is_fused(tensor) and tensor.dtype == torch.float32
 
 
 @SUMMING
@@ -168,15 +161,14 @@ def attend(
 
     The compiled loop gives a row the same bits whatever the other rows are.
 
-    :param queries: ``(rows, units)``.
-    :param keys: ``(positions, units)``.
+    :param queries: ``(rows, units)``; ``keys``: ``(positions, units)``.
     :param energy: v_a, ``(units,)``.
     :param values: ``(positions, width)``.
     :param places: the source of each row; only the first ``rows`` entries are used.
     :param weights: ``(rows, longest source)``, written; 0 after the end of a source.
     :param out: ``(rows, width)``, written.
     """
-    if is_fused(queries):
+    if _is_fused(queries):
         starts, lengths = places.starts, places.lengths
         _attend(*arrays(queries, keys, energy, values, starts, lengths, weights, out))
         return
@@ -201,12 +193,9 @@ def attend_backward(
     """Compute the gradients of :func:`attend` except the values' (see :func:`spread`).
 
     :param gradients: of the weighted sums, ``(rows, width)``.
-    :param weights: as :func:`attend` wrote them.
-    :param to_queries: overwritten with the gradient.
-    :param to_keys: the gradient is added to it.
-    :param to_energy: the gradient is added to it.
+    :param to_queries: overwritten; the gradients are added to ``to_keys`` and ``to_energy``.
     """
-    if is_fused(queries):
+    if _is_fused(queries):
         starts, lengths = places.starts, places.lengths
         inputs = (gradients, queries, keys, energy, values, starts, lengths, weights)
         scratch = weights.new_empty(weights.shape[1])
@@ -219,7 +208,7 @@ def attend_backward(
     to_energy += torch.einsum("ij,ijk->k", upper, units)
     lower = upper.unsqueeze(2) * energy * (1 - units * units)
     torch.sum(lower, 1, out=to_queries)
-    # Behind a source's end the weights are 0, and so is what is added to its last position.
+    # The weights after a source's end are 0, so nothing is added to its last position.
     to_keys.index_add_(0, at.flatten(), lower.flatten(0, 1))
 
 
@@ -227,12 +216,10 @@ def spread(gradients: Tensor, weights: Tensor, steps: Steps, places: Places) -> 
     """Return the gradient of the values, summed over all rows, ``(positions, width)``.
 
     :param gradients: of the weighted sums, ``(rows, width)``.
-    :param weights: ``(rows, longest source)``.
-    :param steps: the pair and the step of each row.
     """
-    if is_fused(gradients):
+    if _is_fused(gradients):
         to_values = gradients.new_zeros(places.count, gradients.shape[1])
-        # Pair by pair: the rows that are added to stay in the cache.
+        # Pair by pair, so that the sums stay in the cache.
         order = torch.argsort(steps.pairs, stable=True)
         starts, lengths = places.starts, places.lengths
         _spread(*arrays(gradients, weights, order, steps.pairs, starts, lengths, to_values))
@@ -243,7 +230,7 @@ def spread(gradients: Tensor, weights: Tensor, steps: Steps, places: Places) -> 
     padded_weights[steps.pairs, steps.times] = weights
     padded_gradients = gradients.new_zeros(*shape, gradients.shape[1])
     padded_gradients[steps.pairs, steps.times] = gradients
-    # Padding goes to a row that is not read: selecting the real positions would stall the CPU.
+    # Padding goes to an additional row: selecting the real positions would stall the CPU.
     to_values = gradients.new_empty(places.count + 1, gradients.shape[1])
     to_values[at.masked_fill(~real, places.count)] = torch.bmm(
         padded_weights.transpose(1, 2), padded_gradients

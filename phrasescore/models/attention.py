@@ -32,9 +32,9 @@ from phrasescore.settings.networks import AttentionConfig
 class AttentiveRecurrence(Function):
     """Alignment, gates and state of every step, appendix A.2.
 
-    C h_j and C_o h_j are computed once per source position (the *values*), and averaged instead of
-    the annotations: C c_i = sum over j of alpha_ij C h_j. The result is the same, but it needs a
-    product per source word rather than one per target word.
+    C h_j and C_o h_j are computed once per source position (the *values*) and averaged in place of
+    the annotations: C c_i = sum over j of alpha_ij C h_j. This needs a product per source word and
+    not one per target word.
     """
 
     @staticmethod
@@ -145,7 +145,7 @@ class AttentiveRecurrence(Function):
 
 
 class Alignment(nn.Module):
-    """The matrices of the alignment model: W_a, U_a and v_a."""
+    """W_a, U_a and v_a of the alignment model."""
 
     def __init__(self, hidden_size: int, alignment_size: int) -> None:
         super().__init__()
@@ -181,9 +181,8 @@ class AttentionNetwork(PairNetwork):
     def initialize(self, generator: torch.Generator) -> None:
         """Initialize the weights as in appendix B.1.
 
-        Recurrent matrices are orthogonal; W_a and U_a come from a Gaussian of standard
-        deviation 0.001 (``alignment_init_std``); v_a and biases are 0; the rest comes from a
-        Gaussian of standard deviation 0.01 (``init_std``).
+        Recurrent matrices are orthogonal; v_a and biases are 0. W_a and U_a come from a Gaussian
+        with the standard deviation ``alignment_init_std``, and the rest with ``init_std``.
         """
         for name, parameter in self.named_parameters():
             if name.endswith("bias") or name == "alignment.energy":
@@ -209,9 +208,8 @@ class AttentionNetwork(PairNetwork):
     def alignments(self, batch: PairBatch) -> Tensor:
         """Return alpha_ij, ``(batch, target_time + 1, source_time + 1)``.
 
-        Row i predicts target word i, and the last row its ``</s>``. Column j is source word j, and
-        the last column its ``</s>``. Indices start at 0. A row sums to 1, or is 0 after the end of
-        the target.
+        Row i predicts target word i, the last row ``</s>``; column j is source word j, the last
+        column ``</s>``. A row sums to 1, or is 0 after the end of the target.
         """
         source, target = batch
         steps = target.words_and_ends().to(target.ids.device)
@@ -223,10 +221,9 @@ class AttentionNetwork(PairNetwork):
         return alpha
 
     def encode(self, source: BatchSide) -> tuple[Tensor, Places]:
-        """Return the annotations of all words and ends, and which belong to each source.
+        """Return the annotations of all words and ends, and the positions of each source.
 
-        :return: ``(positions, 2 * hidden)``, in the order of the ids: forward states in the first
-            half of the columns, backward states in the second.
+        Annotations are ``(positions, 2 * hidden)``, forward states before backward states.
         """
         device = source.ids.device
         steps = source.words_and_ends().to(device)
@@ -249,7 +246,7 @@ class AttentionNetwork(PairNetwork):
     def _decode(
         self, source: BatchSide, steps: Steps, previous: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return s_i, C_o c_i and the weights of each row; see :class:`AttentiveRecurrence`."""
+        """See :class:`AttentiveRecurrence`."""
         annotations, places = self.encode(source)
         annotations = self.drop(annotations)
         places = places.of_pairs(steps.order)

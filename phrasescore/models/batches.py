@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from phrasescore.devices import move
+from phrasescore.io.ragged import Indices, RaggedArray
 from phrasescore.vocabulary import Vocabulary
 
 
@@ -21,8 +21,8 @@ class BatchSide(NamedTuple):
 
     ids: Tensor  # (words + batch,) int64
     lengths: Tensor  # (batch,) int64: words of each sequence, ``</s>`` not counted; on the CPU
-    # Only the target of word-aligned text has this: (words + batch,) int64, the index among the
-    # source ids of the word that each target word is affiliated with.
+    # Of word-aligned targets only: (words + batch,) int64, the index among the source ids of the
+    # word that each target word is affiliated with.
     affiliations: Tensor | None = None
 
     def placed(self, move_ids: Callable[[Tensor], Tensor]) -> "BatchSide":
@@ -44,10 +44,7 @@ class BatchSide(NamedTuple):
         return pack_steps(self.lengths + 1, self.starts)
 
     def previous_ids(self, steps: "Steps") -> Tensor:
-        """Return the id before each row, without the first step, ``(rows - batch,)``.
-
-        :param steps: from `words_and_ends`: the first step has the whole batch, in the first rows.
-        """
+        """Return the id before each row of `words_and_ends`, except the first step's rows."""
         return self.ids[steps.positions[len(self.lengths) :] - 1]
 
 
@@ -68,51 +65,60 @@ class PairBatch(NamedTuple):
         )
 
 
+class Pairs:
+    """Pairs of word ids. The network reads the source and predicts the target.
+
+    :param affiliations: of a joint model, the index of each target word's source word.
+    """
+
+    def __init__(
+        self, sources: RaggedArray, targets: RaggedArray, affiliations: RaggedArray | None = None
+    ) -> None:
+        self.sources, self.targets, self.affiliations = sources, targets, affiliations
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return len(self.targets)
+
+    def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
+        """Return the numbers of source words and of target words."""
+        return self.sources.lengths_of(rows), self.targets.lengths_of(rows)
+
+    def batch(self, rows: Indices) -> PairBatch:
+        """Return the pairs of these indices, in their order."""
+        sources, targets = self.sources.take(rows), self.targets.take(rows)
+        source, target = batch_rows(sources), batch_rows(targets)
+        if self.affiliations is None:
+            return PairBatch(source, target)
+        # The target's </s> is affiliated with the source's </s>.
+        relative = self.affiliations.take(rows).values.astype(np.int64)
+        relative = np.insert(relative, targets.starts[1:], sources.lengths)
+        absolute = relative + np.repeat(source.starts.numpy(), targets.lengths + 1)
+        return PairBatch(source, target._replace(affiliations=torch.from_numpy(absolute)))
+
+
+def batch_rows(rows: RaggedArray) -> BatchSide:
+    """Return one side of a batch of sequences, which have no ``</s>``."""
+    ids = np.insert(rows.values.astype(np.int64), rows.starts[1:], Vocabulary.END)
+    return BatchSide(torch.from_numpy(ids), torch.from_numpy(rows.lengths))
+
+
 def batch_sequences(sequences: Sequence[Sequence[int]]) -> BatchSide:
     """Return one side of a batch, in the order of the sequences, which have no ``</s>``."""
-    ids = [number for words in sequences for number in (*words, Vocabulary.END)]
-    lengths = [len(words) for words in sequences]
-    return BatchSide(torch.tensor(ids, dtype=torch.int64), torch.tensor(lengths, dtype=torch.int64))
+    return batch_rows(RaggedArray.from_rows(sequences))
 
 
 def batch_pairs(
     pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
     affiliations: Sequence[Sequence[int]] | None = None,
 ) -> PairBatch:
-    """Return a batch of (source ids, target ids) pairs, in their order.
-
-    :param affiliations: for each pair, the index in its source of each target word's affiliation.
-        The target's ``</s>`` is affiliated with the source's ``</s>``.
-    """
-    sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
-    source, target = batch_sequences(sources), batch_sequences(targets)
-    if affiliations is None:
-        return PairBatch(source, target)
-    indices = torch.tensor([index for pair in affiliations for index in pair], dtype=torch.int64)
-    absolute = absolute_affiliations(
-        indices.numpy(), source.lengths.numpy(), target.lengths.numpy()
-    )
-    return PairBatch(source, target._replace(affiliations=torch.from_numpy(absolute)))
+    """Return a batch of (source ids, target ids) pairs, in their order; see `Pairs`."""
+    sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+    rows = [sources, targets, *([] if affiliations is None else [affiliations])]
+    return Pairs(*map(RaggedArray.from_rows, rows)).batch(np.arange(len(pairs)))
 
 
-def absolute_affiliations(
-    indices: NDArray[np.int64],
-    source_lengths: NDArray[np.int64],
-    target_lengths: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return the `affiliations` of a batch's targets, ``(words + batch,)``.
-
-    :param indices: ``(words,)``: each relative to the source of its pair, in the order of the
-        pairs.
-    """
-    ends = np.cumsum(target_lengths)
-    starts = np.cumsum(source_lengths + 1) - (source_lengths + 1)
-    relative: NDArray[np.int64] = np.insert(indices, ends, source_lengths)
-    return relative + np.repeat(starts, target_lengths + 1)
-
-
-# Not a named tuple: torch's autocast takes apart a named tuple among the arguments of an autograd
-# function, and fails to rebuild it.
+# Not a named tuple, which torch's autocast fails to rebuild as an argument of an autograd function.
 @dataclass(frozen=True, slots=True)
 class Steps:
     """The words of a batch, packed step by step; see :mod:`phrasescore.models.layers`."""
@@ -126,12 +132,11 @@ class Steps:
 
     def to(self, device: torch.device) -> "Steps":
         """Return a copy on ``device``."""
-        parts = (self.order, self.pairs, self.times, self.left, self.positions)
-        order, pairs, times, left, positions = move(device, *parts)
-        return Steps(order, self.sizes, pairs, times, left, positions)
+        order, *parts = move(device, self.order, self.pairs, self.times, self.left, self.positions)
+        return Steps(order, self.sizes, *parts)
 
     def backward_positions(self) -> Tensor:
-        """Return the `positions` for an encoder that reads each sequence backwards."""
+        """Return the `positions` of an encoder that reads each sequence backwards."""
         return self.positions - self.times + self.left
 
 
@@ -139,8 +144,7 @@ def pack_steps(lengths: Tensor, starts: Tensor | None = None) -> Steps:
     """Return the packed steps of sequences, on the CPU.
 
     :param lengths: steps of each sequence, ``(batch,)``.
-    :param starts: index at which each sequence begins, ``(batch,)``; by default the sequences are
-        contiguous.
+    :param starts: index of the start of each sequence, by default concatenated without gaps.
     """
     if starts is None:
         starts = torch.cumsum(lengths, 0) - lengths

@@ -10,6 +10,7 @@ training.json         format and library version, fingerprints, direction, and h
 ===================== ==========================================================================
 """
 
+import errno
 import json
 import os
 import pkgutil
@@ -19,15 +20,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import safetensors
+import safetensors.torch
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from phrasescore.errors import ModelError
 from phrasescore.io.digests import digest_file, digest_text
 from phrasescore.io.folders import writing_folder
 from phrasescore.io.plain_file import MAX_ARRAYS, MAX_JSON, MAX_WORDS, check_plain, read_plain
 from phrasescore.models.layers import PairNetwork
-from phrasescore.models.weights import load_weights, save_tensors
 from phrasescore.settings.config import Config
 from phrasescore.subwords import load_vocabulary, model_path
 from phrasescore.version import __version__
@@ -43,14 +45,14 @@ _DIRECTIONS = tuple(side + end for end in ("", RIGHT_TO_LEFT) for side in (FORWA
 
 _WEIGHTS, _CONFIG, _RECORD = "model.safetensors", "config.toml", "training.json"
 _SOURCE, _TARGET = "source.vocab", "target.vocab"
-# The files whose fingerprint is in the record, and what they contain, for messages.
+# The files with a fingerprint in the record, and their content for messages.
 _FINGERPRINTED = {
     _WEIGHTS: "weights",
     _CONFIG: "settings",
     _SOURCE: "vocabulary",
     _TARGET: "vocabulary",
 }
-# Likewise, for the sides whose words are split into pieces.
+# Likewise, of sides whose words are split into pieces.
 _SUBWORDS = {str(model_path(name)): "model of sentencepiece" for name in (_SOURCE, _TARGET)}
 
 
@@ -70,7 +72,7 @@ class CurvePoint:
     expected_bleu: float | None = None
 
     def quality(self) -> str:
-        """Return the measure on the held-out data with its name, or "" without held-out data."""
+        """Return the measure on the held-out data with its name, or ""."""
         if self.expected_bleu is not None:
             return f"expected BLEU {self.expected_bleu:.2f}"
         if self.validation_perplexity is not None:
@@ -130,7 +132,7 @@ class TrainingRecord:
 
     @property
     def reverse(self) -> bool:
-        """Whether the source side of the phrase table is predicted."""
+        """Whether the network predicts the source side of the phrase table."""
         return self.direction.startswith(REVERSE)
 
     @property
@@ -154,9 +156,8 @@ class TrainingRecord:
 class Checkpoint:
     """A trained model: the network and all that belongs to it.
 
-    The network reads the source and predicts the target. In a reverse model, the network's source
-    is the target side of the phrase table; the ``table_*`` properties follow the table's sides. A
-    right-to-left model takes and gives its target with the last word first.
+    The source of a reverse model is the target side of the phrase table; the ``table_*`` properties
+    follow the table's sides. The target of a right-to-left model has its last word first.
     """
 
     model: nn.Module
@@ -164,12 +165,11 @@ class Checkpoint:
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
     record: TrainingRecord
-    # blake2b of all that scores depend on: weights, vocabularies and direction. Equal fingerprints
-    # mean equal scores.
+    # blake2b of all that scores depend on: weights, vocabularies and direction.
     fingerprint: str = ""
     # The release that wrote the folder.
     library_version: str = __version__
-    # Absolute path of the folder that it was read from; empty for a model made in memory.
+    # Absolute path of its folder; empty for a model made in memory.
     folder: str = ""
 
     @property
@@ -205,7 +205,7 @@ class ModelFolder(NamedTuple):
     fingerprint: str
 
     def load(self) -> Checkpoint:
-        """Read the model."""
+        """Read the model, and check that it is the expected one."""
         checkpoint = load_checkpoint(self.path)
         if checkpoint.fingerprint != self.fingerprint:
             raise ModelError(
@@ -225,11 +225,7 @@ def direction_of(*, reverse: bool, right_to_left: bool) -> str:
 
 
 def empty_network(config: Config, source_size: int, target_size: int) -> PairNetwork:
-    """Return a network of the configured kind on the meta device, without values.
-
-    :param source_size: number of ids of the source vocabulary, symbols included.
-    :param target_size: likewise of the target vocabulary.
-    """
+    """Return a network of the configured kind on the meta device, without values."""
     network_class = pkgutil.resolve_name(config.network.network)
     # Drawing weights that are then overwritten takes seconds for large recurrent matrices.
     with torch.device("meta"):
@@ -238,10 +234,7 @@ def empty_network(config: Config, source_size: int, target_size: int) -> PairNet
 
 
 def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
-    """Write a model folder, whole or not at all; an older one at ``path`` is replaced.
-
-    The fingerprint and the version are computed here; those in ``checkpoint`` are ignored.
-    """
+    """Write a model folder, whole or not at all; an older one at ``path`` is replaced."""
     with writing_folder(path) as folder:
         (folder / _CONFIG).write_text(checkpoint.config.to_toml(), encoding="utf-8")
         save_tensors(folder / _WEIGHTS, checkpoint.model.state_dict())
@@ -267,9 +260,8 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
 def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkpoint:
     """Read a model folder, and return its network in evaluation mode.
 
-    :raises ModelError: if a file is missing, of a newer format, or changed.
-    :raises PhrasescoreError: if ``config.toml`` or a vocabulary is malformed, or a file is a pipe,
-        a device, or too large.
+    :raises PhrasescoreError: if a file is missing, malformed, changed, of a newer format, or too
+        large.
     """
     folder = Path(path)
     record, values = read_record(folder)
@@ -299,19 +291,14 @@ def load_table_vocabularies(path: str | os.PathLike[str]) -> tuple[Vocabulary, V
 
 
 def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
-    """Return ``training.json`` of a model folder, parsed and as a plain dictionary.
-
-    :raises ModelError: if it is missing, malformed, or of a newer format.
-    :raises DataError: if it is a pipe or a device, or larger than 256 MiB.
-    """
+    """Return ``training.json`` of a model folder, parsed and as a plain dictionary."""
+    found = ""
     if not folder.is_dir():
         found = "a file" if folder.exists() else "nothing of this name"
+    elif not any((folder / name).exists() for name in (_RECORD, *_FINGERPRINTED)):
+        found = "another folder: it has none of a model's files"
+    if found:
         raise ModelError(f"{folder}: expected the folder of a trained model, found {found}")
-    if not any((folder / name).exists() for name in (_RECORD, *_FINGERPRINTED)):
-        raise ModelError(
-            f"{folder}: expected the folder of a trained model, found another folder: "
-            "it has none of a model's files"
-        )
     path = folder / _RECORD
     try:
         values = msgspec.json.decode(read_plain(path, MAX_JSON))
@@ -370,3 +357,41 @@ def _combined(fingerprints: Mapping[str, str], direction: str) -> str:
     parts = [fingerprints[name] for name in (_WEIGHTS, _SOURCE, _TARGET)]
     parts += [fingerprints[name] for name in _SUBWORDS if name in fingerprints]
     return digest_text(" ".join([*parts, direction]))
+
+
+# Weights
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors as safetensors; a failure is an OSError."""
+    on_cpu = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
+    try:
+        safetensors.torch.save_file(on_cpu, path)
+    except safetensors.SafetensorError as error:
+        raise OSError(errno.EIO, str(error)) from error
+
+
+def load_weights(network: nn.Module, path: Path, device: str) -> None:
+    """Read the weights of a network made by :func:`empty_network`.
+
+    :raises ModelError: if their names, types or shapes differ, or not all are finite.
+    """
+    try:
+        weights = safetensors.torch.load_file(path, device=device)
+    except safetensors.SafetensorError as error:
+        raise ModelError(f"{path}: expected safetensors: {error}") from error
+    empty = network.state_dict()
+    for name in [*empty, *weights]:
+        expected, actual = _describe(empty.get(name)), _describe(weights.get(name))
+        if actual != expected:
+            raise ModelError(
+                f"{path}: {name}: expected {expected} from config.toml and the vocabularies, "
+                f"got {actual}"
+            )
+        if not bool(weights[name].isfinite().all()):
+            raise ModelError(f"{path}: the weights {name!r} are not all finite numbers")
+    network.load_state_dict(weights, assign=True)
+
+
+def _describe(tensor: Tensor | None) -> str:
+    return "no weights" if tensor is None else f"{tensor.dtype} of shape {tuple(tensor.shape)}"

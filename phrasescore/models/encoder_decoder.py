@@ -1,11 +1,10 @@
 """The RNN Encoder-Decoder of Cho et al. (2014), to the letter of the paper's appendix A.
 
 The paper uses it for phrase pairs; Cho et al. (2014b) and Bahdanau et al. (2014) use it for
-sentences, as RNNenc. The network is p(target | source) = p(target | c), where its encoder turns the
-source into a vector c of fixed size; networks with other encoders share the gated decoder
-(`GatedDecoderNetwork`). The paper omits biases "to make the equations uncluttered"; here each
-affine map has one. O_y, like every matrix between a word and a hidden layer (section 4.1.1), is of
-low rank through the word's embedding, as in the authors' released code: O_y y = readout_word e(y).
+sentences, as RNNenc. Its encoder turns the source into a vector c of fixed size; networks with
+other encoders share the gated decoder (`GatedDecoderNetwork`). The paper omits biases "to make the
+equations uncluttered"; here each affine map has one. O_y, like every matrix between a word and a
+hidden layer (section 4.1.1), is of low rank, as in the authors' code: O_y y = readout_word e(y).
 """
 
 import torch
@@ -49,7 +48,7 @@ class GatedUnit(nn.Module):
         return _stack(self.input_update, self.input_reset, self.input_candidate)
 
     def input_bias(self) -> Tensor:
-        """Return the biases of :meth:`input_weight`, ``(3 * hidden,)``."""
+        """Return the biases of :meth:`input_weight`."""
         return torch.cat([self.input_update.bias, self.input_reset.bias, self.input_candidate.bias])
 
     def read(self, words: Tensor) -> Tensor:
@@ -80,8 +79,8 @@ class Readout(nn.Module):
 class GatedDecoderNetwork(PairNetwork):
     """A network with the gated decoder; a subclass adds the encoder.
 
-    The subclass creates its encoder's layers before it calls :meth:`build_decoder`, because weights
-    are drawn and stored in the order of creation.
+    It creates the encoder's layers and then calls :meth:`build_decoder`, because weights are drawn
+    and stored in the order of creation.
     """
 
     config: EncoderDecoderConfig | GrconvConfig
@@ -92,7 +91,7 @@ class GatedDecoderNetwork(PairNetwork):
         self.source_embedding = nn.Parameter(torch.empty(source_size, config.embedding_size))
 
     def build_decoder(self, context_size: int, target_size: int) -> None:
-        """Create the decoder's layers; ``context_size`` is the size of c."""
+        """Create the decoder's layers for a c of this size."""
         config = self.config
         hidden, embedding = config.hidden_size, config.embedding_size
         pooled = MAXOUT_POOL * config.maxout_size
@@ -110,8 +109,7 @@ class GatedDecoderNetwork(PairNetwork):
     def initialize(self, generator: torch.Generator) -> None:
         """Initialize the weights as in section 4.1.1.
 
-        Recurrent matrices are orthogonal, biases are 0, and all else is drawn from a Gaussian with
-        standard deviation 0.01 (``init_std``).
+        Recurrent matrices are orthogonal, biases are 0, and all else is drawn from a Gaussian.
         """
         for name, parameter in self.named_parameters():
             radius = self.spectral_radius(name)

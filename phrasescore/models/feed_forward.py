@@ -1,9 +1,10 @@
-"""Networks that predict a word from a context of a fixed number of words.
+"""Networks that predict a word from a fixed number of others: language models and joint models.
 
 The embeddings of the context are concatenated and go through one or two layers of units to a
-softmax over the shortlist (Schwenk, 2007; Devlin et al., 2014). A subclass defines the context.
+softmax over the shortlist.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -13,17 +14,17 @@ from torch.nn.functional import embedding
 
 from phrasescore.devices import move
 from phrasescore.models.batches import BatchSide, PairBatch
-from phrasescore.models.layers import PairNetwork, WordLogProb
+from phrasescore.models.layers import PairNetwork, WordLogProb, draw_uniformly
 from phrasescore.settings.networks import CslmConfig, JointConfig
 from phrasescore.vocabulary import Vocabulary
 
-# Fills a context before the first word of a sentence. It is the id of </s>, which otherwise never
-# occurs in a context.
+# Fills a context before the first word of a sentence: the id of </s>, which otherwise never occurs
+# in a context.
 BOUNDARY = Vocabulary.END
 
 
 class NgramBatch(NamedTuple):
-    """All n-grams of the sentences of a batch; the last one of a sentence predicts ``</s>``."""
+    """The n-grams of the sentences of a batch; the last one of a sentence predicts ``</s>``."""
 
     contexts: Tensor  # (ngrams, order - 1) the words before, oldest first
     words: Tensor  # (ngrams,) the words to predict
@@ -47,15 +48,14 @@ def all_ngrams(side: BatchSide, order: int) -> NgramBatch:
 class FeedForwardNetwork(PairNetwork):
     """p(word | a context of ``width`` words).
 
-    :ivar activate: the units' activation function; it may change its argument in place.
-    :ivar upper: the second layer, or None if the softmax reads the first one.
-
     :param input_size: number of ids that can occur in a context.
-    :param upper_size: size of the second layer; 0 for none.
     """
 
     config: CslmConfig | JointConfig
+    # The units' activation function, which may change its argument.
     activate: Callable[[Tensor], Tensor]
+    # The second layer, or None if the softmax reads the first one.
+    upper: nn.Linear | None
 
     def __init__(
         self, config: CslmConfig | JointConfig, width: int, input_size: int, target_size: int
@@ -78,10 +78,10 @@ class FeedForwardNetwork(PairNetwork):
         raise NotImplementedError
 
     def forward(self, batch: PairBatch) -> Tensor:
-        """Return log p(target ``</s>``) of each pair, ``(batch,)``; see :class:`PairNetwork`.
+        """See :class:`PairNetwork`.
 
-        In training, the penalty of ``self_normalization`` is subtracted: the objective is
-        log p - alpha (log Z)^2 (Devlin et al., 2014, equation 2).
+        In training with ``self_normalization``, return log p - alpha (log Z)^2 (Devlin et al.,
+        2014, equation 2).
         """
         ngrams = all_ngrams(batch.target, self.config.order)
         contexts, words, indices = self.contexts(batch, ngrams), ngrams.words, None
@@ -105,6 +105,104 @@ class FeedForwardNetwork(PairNetwork):
         rows = self.drop(embedding(contexts, self.embedding).flatten(1))
         rows = self.drop(self.activate(self.lower(rows)))  # (rows, hidden)
         return rows if self.upper is None else self.drop(self.activate(self.upper(rows)))
+
+
+class CslmNetwork(FeedForwardNetwork):
+    """p(word | the order - 1 words before it), a language model that ignores the source.
+
+    The model of Schwenk (2007) with the layers of Cho et al. (2014), 4.1.2.
+    """
+
+    config: CslmConfig
+    activate = staticmethod(torch.relu_)
+
+    def __init__(self, config: CslmConfig, _source_size: int, target_size: int) -> None:
+        super().__init__(config, config.order - 1, target_size, target_size)
+
+    def initialize(self, generator: torch.Generator) -> None:
+        """Draw all weights uniformly between minus and plus ``init_range``, section 4.1.2."""
+        draw_uniformly(self, self.config.init_range, generator)
+
+    def input_ranges(self) -> list[range]:
+        """See :class:`FeedForwardNetwork`."""
+        return [range(len(self.embedding))] * (self.config.order - 1)
+
+    def contexts(self, _batch: PairBatch, ngrams: NgramBatch) -> Tensor:
+        """Return the words before each word, oldest first."""
+        return ngrams.contexts
+
+
+class JointNetwork(FeedForwardNetwork):
+    """p(word | the words before it, the source words around its affiliation).
+
+    The joint model of Devlin et al. (2014); :mod:`moses_integration.affiliation` says with which
+    source word a target word is affiliated. As in Moses' BilingualNPLM, a context has the source
+    window from left to right, then the target words, oldest first. With vocabularies of T target
+    and S source words, the ids of a context are
+
+        0 .. T - 1          the target words; id 0, ``</s>``, stands for ``<s>``
+        T .. T + S - 1      the source words; T + 0, ``</s>``, fills the window after the sentence
+        T + S               ``<s>`` of the source; it fills the window before the sentence
+    """
+
+    config: JointConfig
+    activate = staticmethod(torch.tanh_)
+
+    def __init__(self, config: JointConfig, source_size: int, target_size: int) -> None:
+        width = 2 * config.source_window + config.order
+        super().__init__(config, width, target_size + source_size + 1, target_size)
+
+    def initialize(self, generator: torch.Generator) -> None:
+        """Draw the weights uniformly (``init_range``), section 2.2.
+
+        The bias of the softmax starts at log(1 / words) instead, so that log Z is near 0 from the
+        start (section 2.4).
+        """
+        draw_uniformly(self, self.config.init_range, generator)
+        nn.init.constant_(self.output.bias, -math.log(len(self.output.bias)))
+
+    def input_ranges(self) -> list[range]:
+        """See :class:`FeedForwardNetwork`."""
+        targets, all_ids = len(self.output.bias), len(self.embedding)
+        sources = 2 * self.config.source_window + 1
+        previous = [range(targets)] * (self.config.order - 1)
+        return [range(targets, all_ids)] * sources + previous
+
+    def contexts(self, batch: PairBatch, ngrams: NgramBatch) -> Tensor:
+        """Return the source window and the words before each target word."""
+        affiliations = batch.target.affiliations
+        if affiliations is None:
+            raise ValueError("a joint model needs the affiliations of the target words")
+        return torch.cat([self.source_windows(batch.source)[affiliations], ngrams.contexts], dim=1)
+
+    def source_windows(self, side: BatchSide) -> Tensor:
+        """Return the window around each word and each ``</s>`` of sentences.
+
+        :return: ``(words + batch, 2 * source_window + 1)``, in the order of ``side.ids``.
+        """
+        width = self.config.source_window
+        first, count = len(self.output.bias), len(side.ids)
+        # Indices into `table`, computed on the CPU; its last two entries are for the outside.
+        starts = torch.repeat_interleave(side.starts, side.lengths + 1).unsqueeze(1)
+        ends = starts + torch.repeat_interleave(side.lengths, side.lengths + 1).unsqueeze(1)
+        indices = torch.arange(count).unsqueeze(1) + torch.arange(-width, width + 1)
+        indices = torch.where(
+            indices < starts, count, torch.where(indices > ends, count + 1, indices)
+        )
+        ids = side.ids
+        before, behind = ids.new_full((1,), len(self.embedding) - 1), ids.new_full((1,), first)
+        table = torch.cat([ids + first, before, behind + Vocabulary.END])
+        return table[move(ids.device, indices.flatten())[0]].reshape(indices.shape)
+
+    @property
+    def target_embedding(self) -> Tensor:
+        """The embedding of each target word in a context."""
+        return self.embedding[: len(self.output.bias)]
+
+    @property
+    def source_embedding(self) -> Tensor:
+        """The embedding of each source word, without ``<s>``."""
+        return self.embedding[len(self.output.bias) : -1]
 
 
 def _distinct(contexts: Tensor, words: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:

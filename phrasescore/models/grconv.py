@@ -4,13 +4,11 @@ Its encoder reduces a sentence to one vector by merging neighbours, level by lev
 cell's two children and a new activation; they can be read as a soft parse of the sentence. The
 decoder is the one of the RNN Encoder-Decoder.
 
-A *cell* represents adjacent words. Cells of level 0 are words, and a cell of level t merges two
-adjacent cells of level t - 1, up to a single cell for the whole sentence. A cell's index j is its
-last word, as in the paper. Level 0 is packed as in :mod:`phrasescore.models.layers`: sentences are
-sorted by falling length, and the first words of all sentences come before the second words. The
-cells of level t have the order that level 0 has from word t on: their right children are the level
-below without its first ``sizes[t - 1]`` rows. There is no padding, and one matrix product per level
-computes the cells of all sentences.
+Cells of level 0 are words, and a cell of level t merges two adjacent cells of level t - 1, up to a
+single cell for the whole sentence. A cell's index j is its last word, as in the paper. Level 0 is
+packed as in :mod:`phrasescore.models.layers`. The cells of level t have the order that level 0 has
+from word t on: their right children are the level below without its first ``sizes[t - 1]`` rows.
+There is no padding, and one matrix product per level computes the cells of all sentences.
 """
 
 import itertools
@@ -38,7 +36,7 @@ class CellPyramid:
     """The rows of the cells of each level; see the module's docstring."""
 
     sizes: list[int]  # number of sentences that have each word; never increases
-    starts: list[int]  # row of level 0 at which each word begins; the last entry is the total
+    starts: list[int]  # the first row of each word at level 0, and the total
     left: Tensor  # row of the left neighbour of each cell of level 0, without the first words
 
     def to(self, device: torch.device) -> "CellPyramid":
@@ -50,9 +48,9 @@ class CellPyramid:
         return self.left[self.starts[level] - self.starts[1] :] - self.starts[level - 1]
 
     def endings(self) -> list[slice]:
-        """Return, for each level, the rows of the cells that cover a whole sentence.
+        """Return the rows of each level's cells that cover a whole sentence.
 
-        The same rows index these sentences in the batch sorted by length.
+        They are also the rows of these sentences in the batch sorted by length.
         """
         return [slice(after, size) for size, after in itertools.pairwise([*self.sizes, 0])]
 
@@ -89,10 +87,8 @@ class RecursiveConvolution(Function):
         The omegas, ``(cells above level 0, 3)``, have no gradient; they are for inspection.
 
         :param words: cells of level 0, ``(rows, size)``.
-        :param weight: ``(2 * size, size)``: W_l above W_r.
-        :param bias: ``(2 * size,)``: b is the sum of its halves.
-        :param gate_weight: ``(6, size)``: G_l above G_r.
-        :param gate_bias: ``(6,)``: b' is the sum of its halves.
+        :param weight: ``(2 * size, size)``: W_l above W_r. The halves of ``bias`` are added to b.
+        :param gate_weight: ``(6, size)``: G_l above G_r, and ``gate_bias`` likewise.
         """
         size, sizes = words.shape[1], pyramid.sizes
         levels = [words]  # the cells of each level
@@ -171,13 +167,8 @@ class SoftParse:
     """The gates of a sentence of N words.
 
     ``levels[t - 1]`` is ``(N - t, 3)``, for t from 1 to N - 1. Row i belongs to the cell over the
-    words i to i + t, counted from 0, and holds three shares that sum to 1:
-
-    - omega_c: a new activation of both children;
-    - omega_l: the left child, the cell over the words i to i + t - 1;
-    - omega_r: the right child, the cell over the words i + 1 to i + t.
-
-    Shares near 0 and 1 describe a tree. A sentence of at most one word has no levels.
+    words i to i + t, counted from 0: the shares of the new activation, of the left child (words i
+    to i + t - 1) and of the right child, which sum to 1.
     """
 
     levels: tuple[Tensor, ...]
@@ -199,20 +190,13 @@ class GrconvNetwork(GatedDecoderNetwork):
         self.build_decoder(size, target_size)
 
     def spectral_radius(self, name: str) -> float | None:
-        """Return the spectral radius of a matrix with orthogonal initialization, or None.
-
-        Section 3.2 uses 0.4 for this network's transition matrices; the decoder uses 1, as in the
-        RNN Encoder-Decoder.
-        """
+        """See :class:`GatedDecoderNetwork`; section 3.2 uses 0.4 for the transition matrices."""
         if name in ("left.weight", "right.weight"):
             return self.config.spectral_radius
         return super().spectral_radius(name)
 
     def encode(self, source: BatchSide) -> Tensor:
-        """Return c of each source: its last cell, ``(batch, encoder)``.
-
-        The c of a source of one word is that word's cell of level 0; an empty source has c = 0.
-        """
+        """Return c of each source, its last cell, ``(batch, encoder)``; 0 for an empty source."""
         tops, _, order = self._join(source)
         empty = len(source.lengths) - len(tops)
         if empty:
@@ -221,10 +205,7 @@ class GrconvNetwork(GatedDecoderNetwork):
 
     @torch.no_grad()
     def soft_parse(self, ids: Sequence[int]) -> SoftParse:
-        """Return the gates of one source, given as word ids without ``</s>``.
-
-        The paper's figure of a parse draws the edges with a share of more than 0.1.
-        """
+        """Return the gates of one source, given as word ids without ``</s>``."""
         source = batch_sequences([ids])
         _, gates, _ = self._join(source._replace(ids=source.ids.to(self.source_embedding.device)))
         return SoftParse(gates.cpu().split([len(ids) - t for t in range(1, len(ids))]))
@@ -240,8 +221,7 @@ class GrconvNetwork(GatedDecoderNetwork):
     def _join(self, source: BatchSide) -> tuple[Tensor, Tensor, Tensor]:
         """Return the last cells of the non-empty sentences, all gates, and the sentences' order.
 
-        :return: ``(sentences, encoder)``, by falling length; ``(cells above level 0, 3)``; and the
-            indices of all sentences by falling length, ``(batch,)``.
+        The cells are ``(sentences, encoder)``, by falling length, as is the order ``(batch,)``.
         """
         steps, device = source.words(), source.ids.device
         pyramid, steps = build_pyramid(steps).to(device), steps.to(device)

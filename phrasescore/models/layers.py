@@ -1,10 +1,9 @@
 """Differentiable functions that torch lacks, and the base class of all networks.
 
-Each function has its own backward pass. The recurrences run over *packed* steps: the pairs of a
-batch are sorted by falling length, step t has the ``sizes[t]`` pairs that are at least t + 1 words
-long, and the rows of all steps are concatenated. There is no padding. The gradient of a recurrent
-matrix is one matrix product over the rows of all steps, where autograd would add up a small product
-per step.
+The recurrences run over *packed* steps: the pairs of a batch are sorted by falling length, step t
+has the ``sizes[t]`` pairs that are at least t + 1 words long, and the rows of all steps are
+concatenated without padding. Each function has its own backward pass, where the gradient of a
+recurrent matrix is one product over the rows of all steps and not a sum of small ones.
 """
 
 from collections.abc import Sequence
@@ -19,8 +18,8 @@ from torch.nn.functional import dropout, embedding
 
 from phrasescore.models.batches import BatchSide, PairBatch, Steps
 
-# A sum of exp() outside of this range means that a logit was too large or all were too small.
-# Compiled code cuts exp() off at 5e-38: below the range, a large shortlist would give a false sum.
+# Outside of this range of a sum of exp(), a logit was too large or all were too small. (Compiled
+# code cuts exp() off at 5e-38, so a large shortlist would give a wrong sum below the range.)
 SMALLEST_SUM, LARGEST_SUM = 1e-25, 1e37
 
 
@@ -40,7 +39,7 @@ def blend_backward(
 ) -> None:
     """Write the gradients of the inputs of z and the candidate into column blocks 1 and 3.
 
-    :param z_keeps: whether z is the share of the old state, or the share of the candidate.
+    :param z_keeps: whether z is the share of the old state and not of the candidate.
     """
     to_update, _, to_candidate = to_gates.split(old.shape[1], dim=1)
     if z_keeps:
@@ -80,12 +79,12 @@ class ResetBeforeRecurrence(Function):
     ) -> tuple[Tensor, Tensor]:
         """Return the state after each step, ``(rows, hidden)``, and each pair's last state.
 
-        The state before the first step is 0. Only one of the two results may get a gradient.
+        The first state is 0. Only one of the results may get a gradient; both omit pairs without a
+        step.
 
         :param inputs: ``(rows, 3 * hidden)``: W_z e, W_r e and W e with their biases.
         :param gates_weight: ``(2 * hidden, hidden)``: U_z above U_r.
         :param candidate_weight: ``(hidden, hidden)``: U.
-        :param sizes: pairs of each step, never increasing; both results omit pairs without a step.
         """
         size = candidate_weight.shape[0]
         last = inputs.new_zeros(sizes[0] if sizes else 0, size)
@@ -138,10 +137,7 @@ class ResetBeforeRecurrence(Function):
 
 
 class ResetAfterRecurrence(Function):
-    """The decoder's gated unit: the candidate is tanh(W' e + r' * (U' h' + C c)).
-
-    Cho et al. (2014), appendix A.1.1.
-    """
+    """The gated unit of Cho et al.'s decoder: the candidate is tanh(W' e + r' * (U' h' + C c))."""
 
     @staticmethod
     @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
@@ -159,7 +155,6 @@ class ResetAfterRecurrence(Function):
         :param context: ``(batch, 3 * hidden)``: C_z c, C_r c and C c.
         :param initial: ``(batch, hidden)``: h'_0.
         :param weight: ``(3 * hidden, hidden)``: U'_z, U'_r and U' stacked.
-        :param sizes: pairs of each step, never increasing.
         """
         size = initial.shape[1]
         states = inputs.new_empty(len(inputs), size)
@@ -205,8 +200,8 @@ class ResetAfterRecurrence(Function):
 class WordLogProb(Function):
     """log softmax(G s + b) of one word per row, in blocks that fit into a cache.
 
-    The logits of all words are never stored: the backward pass computes them again, which costs
-    less than writing and reading them if the rank is low.
+    The backward pass computes the logits again, which costs less than storing them if the rank is
+    low.
     """
 
     @staticmethod
@@ -216,15 +211,10 @@ class WordLogProb(Function):
 
         :param factors: ``(rows, rank)``: G_r s.
         :param weight: ``(words, rank)``: G_l.
-        :param bias: ``(words,)``.
-        :param words: ``(rows,)`` id of the word of each row.
+        :param words: the id of each row's word.
         """
-        log_normalizers = torch.cat(
-            [
-                _log_sum_exp(rows, weight, bias)
-                for rows in factors.split(_block_sizes(factors.device)[0])
-            ]
-        )
+        parts = factors.split(_block_sizes(factors.device)[0])
+        log_normalizers = torch.cat([_log_sum_exp(rows, weight, bias) for rows in parts])
         ctx.save_for_backward(factors, weight, bias, words, log_normalizers)
         return (factors * weight[words]).sum(1) + bias[words] - log_normalizers
 
@@ -233,8 +223,8 @@ class WordLogProb(Function):
     @torch.amp.custom_bwd(device_type="cuda")
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         factors, weight, bias, words, log_normalizers = ctx.saved_tensors
-        # d log p(w) / d logits = onehot(w) - p. First the part with p, block by block; the products
-        # with 1 and log Z are columns of the matrix product, and so is the gradient of the bias.
+        # d log p(w) / d logits = onehot(w) - p. First the part with p, block by block; the bias,
+        # log Z and the gradient of the bias are columns of the matrix products.
         ones = torch.ones_like(log_normalizers).unsqueeze(1)
         left = torch.cat([factors, ones, -log_normalizers.unsqueeze(1)], dim=1)
         right = torch.cat([weight, bias.unsqueeze(1), torch.ones_like(bias).unsqueeze(1)], dim=1)
@@ -256,25 +246,26 @@ class WordLogProb(Function):
 
 
 def _block_sizes(device: torch.device) -> tuple[int, int]:
-    """Return the rows and words of a block: 2 MB on a CPU, and more on a GPU to save calls."""
+    """Return the rows and words of a block: 2 MB on a CPU, more on a GPU to save calls."""
     return (1024, 512) if device.type == "cpu" else (4096, 16384)
 
 
 def _log_sum_exp(factors: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Return the logarithms of the softmaxes' denominators, ``(rows,)``."""
+    step = _block_sizes(factors.device)[1]
+    logits = (
+        torch.addmm(biases, factors, words.t())
+        for words, biases in zip(weight.split(step), bias.split(step), strict=True)
+    )
     if factors.device.type != "cpu":
         # Checking the sums would stall the CPU, and the safe way costs the GPU little.
         result = factors.new_full((len(factors),), -torch.inf)
-        step = _block_sizes(factors.device)[1]
-        for words, biases in zip(weight.split(step), bias.split(step), strict=True):
-            logits = torch.addmm(biases, factors, words.t())
-            result = torch.logaddexp(result, torch.logsumexp(logits, 1))
+        for block in logits:
+            result = torch.logaddexp(result, torch.logsumexp(block, 1))
         return result
     total = factors.new_zeros(len(factors))
-    word_step = _block_sizes(factors.device)[1]
-    for word in range(0, len(weight), word_step):
-        block = slice(word, word + word_step)
-        total += torch.addmm(bias[block], factors, weight[block].t()).exp_().sum(1)
+    for block in logits:
+        total += block.exp_().sum(1)
     # Subtracting the maximum is needless: if the sum is far from overflow and underflow, its
     # largest terms have full precision.
     unsafe = ~((total > SMALLEST_SUM) & (total < LARGEST_SUM))
@@ -285,11 +276,11 @@ def _log_sum_exp(factors: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class PairNetwork(nn.Module):
-    """p(target | source) of phrase or sentence pairs; a language model's is p(target).
+    """p(target | source) of phrase or sentence pairs; of a language model, p(target).
 
     A network is built from its sizes (``config``) and from the sizes of the source and the target
-    vocabulary, ``</s>`` and ``<unk>`` included. Its weights are undefined until `initialize` draws
-    them or a checkpoint provides them.
+    vocabulary, including ``</s>`` and ``<unk>``. Its weights are undefined until `initialize` draws
+    them or a checkpoint provides them. Reports show ``source_embedding`` and ``target_embedding``.
     """
 
     # The sizes of its kind.
@@ -303,9 +294,8 @@ class PairNetwork(nn.Module):
     def forward(self, batch: PairBatch) -> Tensor:
         """Return log p(target ``</s>`` | source) of each pair, ``(batch,)``.
 
-        The log-probabilities are natural logarithms, summed over the target's words and its
-        ``</s>``, and not divided by length. Either side may be empty: for an empty target only
-        ``</s>`` is scored, and an encoder that reads no ``</s>`` stays at its initial state 0.
+        Natural logarithms, not divided by length. Either side may be empty: an empty target has
+        only ``</s>``, and an encoder that reads no ``</s>`` stays at its initial state 0.
         """
         raise NotImplementedError
 
@@ -314,7 +304,7 @@ class PairNetwork(nn.Module):
         return dropout(units, self.config.dropout, self.training)
 
     def sum_log_probs(self, rows: Tensor, target: BatchSide, steps: Steps) -> Tensor:
-        """Return the log-probabilities of each target, summed with its ``</s>``, ``(batch,)``.
+        """Return the log-probability of each target and its ``</s>``, ``(batch,)``.
 
         :param rows: inputs of the softmax at each step, ``(rows, width)``.
         :param steps: the target's `words_and_ends`.
@@ -327,10 +317,7 @@ class PairNetwork(nn.Module):
 
 
 def previous_words(table: Tensor, target: BatchSide, steps: Steps) -> Tensor:
-    """Return the embedding of the word before each row, ``(rows, embedding)``.
-
-    Step t reads y_{t-1} and predicts y_t. The embedding of y_0 is the zero vector.
-    """
+    """Return the embedding of the word before each row; that of y_0 is the zero vector."""
     words = embedding(target.previous_ids(steps), table)
     return torch.cat([words.new_zeros(len(target.lengths), words.shape[1]), words])
 

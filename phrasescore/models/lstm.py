@@ -1,7 +1,6 @@
 """The deep LSTM of Sutskever et al. (2014): one LSTM reads the source, another predicts the target.
 
-The paper takes its layers from Graves (2013). Here they have no peepholes, as in Zaremba et al.
-(2014), and that paper's dropout.
+Layers have no peepholes, unlike in Graves (2013), and the dropout of Zaremba et al. (2014).
 """
 
 from typing import Any
@@ -21,8 +20,7 @@ from phrasescore.vocabulary import Vocabulary
 class LstmRecurrence(Function):
     """c = f * c + i * tanh(g), h = o * tanh(c); i, f, o and g come from the input and the last h.
 
-    Zaremba et al. (2014), equation 3, without peepholes. On one CPU thread it takes about three
-    quarters of the time of ``torch.nn.LSTM`` on a packed sequence.
+    Zaremba et al. (2014), equation 3. It is faster than ``torch.nn.LSTM`` on a packed sequence.
     """
 
     @staticmethod
@@ -33,10 +31,9 @@ class LstmRecurrence(Function):
         """Return h after each step, ``(rows, hidden)``, and each pair's last h and c.
 
         :param inputs: ``(rows, 4 * hidden)``: input of i, f, o and g from below, bias included.
-        :param hidden: ``(batch, hidden)``: h before the first step; a pair without a step keeps it.
-        :param cell: ``(batch, hidden)``: c likewise.
+        :param hidden: ``(batch, hidden)``: h before the first step, which a pair without a step
+            keeps; ``cell`` likewise.
         :param weight: ``(4 * hidden, hidden)``: from the last h to i, f, o and g.
-        :param sizes: pairs of each step, never increasing; ``sizes[0]`` may be less than the batch.
         """
         size = hidden.shape[1]
         hidden, cell = hidden.clone(), cell.clone()
@@ -86,7 +83,7 @@ class LstmRecurrence(Function):
 
 
 class LstmLayer(nn.Module):
-    """The weights of one layer; the rows of both maps are i, f, o and g, one after the other."""
+    """The weights of one layer; the rows of both maps are i, f, o and g, stacked."""
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
         super().__init__()
@@ -96,7 +93,7 @@ class LstmLayer(nn.Module):
     def forward(
         self, rows: Tensor, hidden: Tensor, cell: Tensor, sizes: list[int]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the states and the last h and c; see :class:`LstmRecurrence`."""
+        """See :class:`LstmRecurrence`."""
         states: tuple[Tensor, Tensor, Tensor] = LstmRecurrence.apply(
             self.input(rows), hidden, cell, self.recurrent.weight, sizes
         )
@@ -116,12 +113,11 @@ class LstmStack(nn.Module):
     def forward(
         self, rows: Tensor, hidden: Tensor, cell: Tensor, steps: Steps
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the upper layer's states, ``(rows, hidden)``, and the last h and c of each layer.
+        """Return the top layer's states, ``(rows, hidden)``, and the last h and c of each layer.
 
-        :param rows: embeddings of the words, packed, ``(rows, embedding)``.
+        :param rows: packed embeddings, ``(rows, embedding)``.
         :param hidden: h of each layer before the first step, ``(layers, batch, hidden)``, in the
-            order of ``steps``, as are the returned states.
-        :param cell: c likewise.
+            order of ``steps``; ``cell`` likewise.
         """
         last_hidden, last_cell = [], []
         for number, layer in enumerate(self.layers):
@@ -148,7 +144,7 @@ class LstmNetwork(PairNetwork):
         self.output = nn.Linear(config.hidden_size, target_size)
 
     def initialize(self, generator: torch.Generator) -> None:
-        """Draw all weights uniformly between -0.08 and 0.08 (``init_range``), section 3.4."""
+        """Draw all weights uniformly between minus and plus ``init_range``, section 3.4."""
         draw_uniformly(self, self.config.init_range, generator)
 
     def forward(self, batch: PairBatch) -> Tensor:

@@ -1,13 +1,12 @@
-"""Products of states with a network's matrices, whose bits do not depend on one another.
+"""Products of states with a network's matrices, where the bits of a row depend on the row only.
 
-The score of a pair must not depend on the pairs that are scored beside it, nor a cached score
-differ from one that is computed again. A library for matrix products may choose its kernel by the
-number of rows, and another kernel adds up in another order. So each shape is tried once, when its
-matrix is prepared: where a row has the same bits beside any number of other rows, all rows are
-multiplied in one call; elsewhere a fixed number of rows is multiplied at a time.
+The score of a pair must not depend on the pairs that are scored with it. A library for matrix
+products may choose its kernel by the number of rows, and kernels add in different orders. So each
+shape is tried once, when its matrix is prepared: if a row has the same bits in any number of rows,
+all rows are multiplied in one call; otherwise, a fixed number of rows is multiplied at a time.
 
-A step of a decoder (:mod:`phrasescore.scoring.decoders`) is: :meth:`Products.round` the rows, and
-multiply them with several matrices.
+A step of a decoder (:mod:`phrasescore.scoring.decoders`) rounds its rows once by
+:meth:`Products.round`, and multiplies them with several matrices.
 """
 
 import functools
@@ -21,34 +20,35 @@ from phrasescore.arguments import PrecisionName
 from phrasescore.kernels import gates
 from phrasescore.kernels.precision import Factor, Precision, Product, Workspace
 
-# Rows of a level that are computed together, at most; it bounds memory.
+# Maximum number of rows of a level that are computed together, which bounds memory.
 LEVEL_ROWS = {"cpu": 2048, "cuda": 16384}
-# Of these, rows whose logits are held at once; on a GPU the caches are larger, and calls cost more.
+# Rows whose logits are computed together; a GPU has larger caches and more expensive calls.
 SOFTMAX_ROWS = {"cpu": 1024, "cuda": 8192}
-# Rows of a product where bits depend on their number: as few as run at a CPU's full speed.
+# Rows of a product whose bits depend on their number: the fewest that run at a CPU's full speed.
 FIXED_ROWS = {"cpu": 64, "cuda": 1024}
 # Numbers of rows that are tried; a product never has more rows than the last one.
 _TRIED_ROWS = {"cpu": (16, 17, 31, 64, 65, 127, 300, 1024), "cuda": (16, 17, 128, 300, 1024, 8192)}
-# Columns of a fixed product at least: those of a vector register. MKL's kernels of narrower ones
-# depend on a row's place.
+# Minimum number of columns of a fixed product, the size of a vector register. In MKL's kernels for
+# narrower ones, the bits depend on the position of a row.
 _COLUMNS = 16
-# Bytes of a cache line, where operands begin, as kernels depend on it; torch's own memory does.
+# Operands begin at a multiple of this, a cache line, because kernels depend on it; torch's own
+# memory does.
 _ALIGNMENT = 64
 
 
 class Rows(NamedTuple):
-    """The first factor of a product, as :meth:`Products.round` returns it."""
+    """The first factor of a product, made by :meth:`Products.round`."""
 
-    factor: Factor  # maybe with padding behind the rows
-    size: int  # rows without the padding
+    factor: Factor  # may have padding after the rows
+    size: int  # number of rows without padding
 
 
 class Products:
     """Products of rows with prepared matrices. Several threads may use one instance at once.
 
-    A result is in a buffer: valid until the same thread asks for one of the same name.
+    A result is in a buffer, valid until the same thread asks for a result of the same name.
 
-    :param level_rows: rows of a level that are computed together, at most; `LEVEL_ROWS` if None.
+    :param level_rows: by default `LEVEL_ROWS`.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class Products:
         return weight.detach().to(self.device, torch.float32).contiguous()
 
     def prepare(self, matrix: Tensor) -> Factor:
-        """Return an ``(in, out)`` matrix as :meth:`product` takes it, on the device."""
-        # A view of a part of another tensor may begin anywhere.
+        """Return an ``(in, out)`` matrix for :meth:`product`, on the device."""
+        # A view of another tensor may begin anywhere.
         prepared = self.precision.prepare(
             _aligned(matrix.detach().to(self.device, torch.float32).contiguous())
         )
@@ -73,7 +73,7 @@ class Products:
         return prepared
 
     def round(self, name: str, rows: Tensor) -> Rows:
-        """Return float32 rows as a product's first factor, for several products."""
+        """Return float32 rows as the first factor of several products."""
         padded_count = self.precision.padded_count(len(rows))
         is_factor = self.precision.factor_type == rows.dtype and padded_count == len(rows)
         if is_factor and rows.data_ptr() % _ALIGNMENT == 0 and rows.is_contiguous():
@@ -83,10 +83,7 @@ class Products:
         return Rows(padded, len(rows))
 
     def select(self, name: str, rows: Rows, chosen: Tensor) -> Rows:
-        """Return some of the rows.
-
-        :param chosen: their numbers, rising; not copied where these are all.
-        """
+        """Return the rows of these indices, which are distinct and ascending."""
         count = len(chosen)
         if count == rows.size:
             return rows
@@ -95,7 +92,7 @@ class Products:
         return Rows(rows.factor.select(padded, out), count)
 
     def product(self, name: str, rows: Rows | Tensor, matrix: Factor) -> Product:
-        """Return ``rows @ matrix`` as it lies in memory; it may have padding behind the rows.
+        """Return ``rows @ matrix``, maybe unscaled and with padding after the rows.
 
         :param matrix: from :meth:`prepare`.
         """
@@ -129,7 +126,7 @@ class Products:
     def tanh_with_bias(self, product: Tensor, bias: Tensor) -> Tensor:
         """Return tanh(product + bias), ``(rows, columns)`` float32.
 
-        The last bits of torch's own tanh depend on a row's place in memory.
+        The last bits of torch's tanh depend on the position of a row.
         """
         return gates.tanh_of_sums(product, bias)
 
@@ -137,7 +134,6 @@ class Products:
         return _has_free_rows(*matrix.values.shape, self.precision.name, self.device)
 
     def _multiply_fixed_rows(self, rows: Tensor, matrix: Factor, out: Tensor) -> None:
-        """Write the product of rows into ``out``, the same number of them at a time."""
         count, columns = FIXED_ROWS[self.device.type], out.shape[1]
         if columns < _COLUMNS:
             matrix = Factor(functional.pad(matrix.values, (0, _COLUMNS - columns)))
@@ -158,10 +154,10 @@ class Products:
 
 @functools.cache
 def _has_free_rows(size: int, columns: int, name: PrecisionName, device: torch.device) -> bool:
-    """Return whether a row's product has the same bits whatever number of rows is beside it.
+    """Return whether a row's product has the same bits whatever the number of rows is.
 
-    Integers add up exactly in any order. Other products are tried with numbers of rows up to the
-    largest one in use, at the beginning and at the end of the rows.
+    Sums of integers are exact. Other products are tried with several numbers of rows, at the
+    beginning and at the end of the rows.
     """
     if name == "int8":
         return True
@@ -185,5 +181,5 @@ def _has_free_rows(size: int, columns: int, name: PrecisionName, device: torch.d
 
 
 def _aligned(values: Tensor) -> Tensor:
-    """Return a tensor that begins at a cache line, the same one where it does."""
+    """Return the tensor, or a copy that begins at a cache line."""
     return values.clone() if values.data_ptr() % _ALIGNMENT else values

@@ -1,14 +1,14 @@
 """The one scorer: log-probabilities of many targets of some sources, over trees of prefixes.
 
-Many targets begin alike. Each distinct prefix of a source's targets is a node; a network's decoder
-runs level by level over the nodes of several sources, and every node's distribution gives the
-log-probabilities of the words that follow it. Nothing is padded, and nothing is computed twice.
-Phrase pairs (:meth:`TreeScorer.score_pairs`) and hypotheses (:meth:`TreeScorer.score`) differ in
-their :mod:`.products` alone, on which the last bits depend.
+A network's decoder runs level by level over the distinct prefixes of the targets of several
+sources; the distribution after a prefix gives the log-probabilities of all words that follow it.
+Nothing is padded or computed twice.
 """
 
 import pkgutil
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from phrasescore.errors import ModelError
+from phrasescore.io.ragged import RaggedArray
 from phrasescore.scoring.prefix_tree import (
     Ids,
     PrefixTree,
-    Sequences,
     TreeStep,
+    build_prefix_tree,
     on_device,
     plan_pairs,
 )
@@ -36,37 +37,35 @@ Floats = NDArray[np.float64]
 class TreeDecoder(Protocol):
     """A network that predicts a target word by word, with its weights laid out for scoring.
 
-    It computes row by row: with :class:`.products.Products` a node's result depends on its
-    source and its prefix alone, to the last bit. Results are in buffers, valid until the next call
-    of the same method by this thread.
+    A kind of network names its decoder (:mod:`phrasescore.settings.kinds`), which is made from the
+    network and `Products`. All matrix products have to be made by these: then a node's result
+    depends only on its source and its prefix, to the last bit. Results may be in buffers, valid
+    until this thread calls the same method again.
     """
 
     # Weight (words, width) and bias (words,) of the softmax over the shortlist.
     output: tuple[Tensor, Tensor]
 
-    def encode(self, sources: Sequences) -> Any:
+    def encode(self, sources: RaggedArray) -> Any:
         """Return the encodings of some sources, given as word ids without ``</s>``."""
 
     def start(self, encoded: Any, sources: Tensor) -> tuple[Any, Tensor]:
-        """Return the state of the empty prefix of some sources, and the softmax' rows.
+        """Return the state of the empty prefixes, and the softmax's inputs ``(roots, width)``.
 
         :param encoded: from :meth:`encode`.
-        :param sources: the number there of each root's source, ``(roots,)``.
-        :return: the state, and the rows that predict the first word, ``(roots, width)``.
+        :param sources: the index of each root's source, ``(roots,)``.
         """
 
     def advance(self, state: Any, step: TreeStep) -> tuple[Any, Tensor]:
-        """Return the state of a level's nodes, and the rows that predict the next word.
+        """Return the state of a level's nodes, and the softmax's inputs ``(nodes, width)``.
 
-        :param state: of the level above, which is not needed any more.
-        :return: the state, and ``(nodes, width)``.
+        :param state: of the level above, which is not used again.
         """
 
 
 def build_decoder(kind: str, network: nn.Module, products: Products) -> TreeDecoder:
     """Return the decoder of a network of this kind, on the device of ``products``.
 
-    :param products: fixed ones; an encoder-decoder takes those of levels, too.
     :raises ModelError: if a weight is not finite.
     """
     check_weights(network)
@@ -87,8 +86,8 @@ class TreeLogProbs(NamedTuple):
     """The log-probability of every word of a tree, natural logarithms."""
 
     tree: PrefixTree
-    # One after another: ``</s>`` after each empty sequence, the last words of the first level's
-    # nodes, ``</s>`` after the sequences that end there, the second level's words, and so on.
+    # Concatenated: ``</s>`` after each empty sequence, the last words of the first level's nodes,
+    # ``</s>`` after the sequences that end there, the second level's words, and so on.
     values: Floats
 
     def totals(self) -> Floats:
@@ -103,7 +102,7 @@ class TreeLogProbs(NamedTuple):
     def words(self) -> list[Floats]:
         """Return log p of each word of each sequence, its ``</s>`` last."""
         nodes, ends = self.split()
-        found = [ends[place : place + 1] for place in range(len(ends))]
+        found = np.split(ends, len(ends)) if len(ends) else []
         paths = np.zeros((self.tree.num_roots, 0))
         for level, log_probs in zip(self.tree.levels, nodes, strict=True):
             paths = np.concatenate([paths[level.parents], log_probs[:, None]], axis=1)
@@ -112,7 +111,7 @@ class TreeLogProbs(NamedTuple):
         return found
 
     def split(self) -> tuple[list[Floats], Floats]:
-        """Return the values of the nodes of each level, and those of the sequences' ends."""
+        """Return the values of the nodes of each level, and of the end of each sequence."""
         sizes = [len(self.tree.empty)]
         for level in self.tree.levels:
             sizes += [len(level.words), len(level.ends)]
@@ -127,7 +126,7 @@ class TreeLogProbs(NamedTuple):
 def log_mean_exp(parts: list[Floats]) -> Floats:
     """Return the log of the mean of e^x over arrays of one shape, summed in their order.
 
-    Of models' log-probabilities, as an ensemble decoder averages (Sutskever et al., 2014).
+    An ensemble averages its models' probabilities in this way (Sutskever et al., 2014).
     """
     stacked = np.stack(parts)
     highest = stacked.max(axis=0)
@@ -140,20 +139,19 @@ def log_mean_exp(parts: list[Floats]) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class PairWork:
-    """The work of scoring phrase pairs, to be set against the time that it took."""
+    """The amount of work of scoring phrase pairs."""
 
     pairs: int = 0
     source_nodes: int = 0  # encoder steps
     sources: int = 0  # distinct sources: their summaries, and the products with these
     target_nodes: int = 0  # distributions over the shortlist
-    products: int = 0  # decoder states that go on: recurrent products
+    products: int = 0  # recurrent products: decoder states with children
     unknown_words: int = 0  # on both sides
 
     def __add__(self, other: "PairWork") -> "PairWork":
         return PairWork(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def __str__(self) -> str:
-        """Return how much was computed, and how many words the network did not know."""
         return (
             f"{self.pairs:,} pairs scored in {self.source_nodes:,} encoder and "
             f"{self.target_nodes:,} decoder steps; {self.unknown_words:,} unknown words on both "
@@ -164,9 +162,8 @@ class PairWork:
 class TreeScorer:
     """Scores targets with one network. Several threads may use one instance at once.
 
-    :param kind: of the network, as its configuration names it.
-    :param network: copied to the products' device, in the layout of scoring.
-    :param products: see :func:`build_decoder`.
+    :param kind: of the network.
+    :param network: copied to the device of the products.
     :param folder: of the model, for errors.
     """
 
@@ -176,27 +173,26 @@ class TreeScorer:
             self._decoder = build_decoder(kind, network, products)
             self._probabilities = WordProbabilities(*self._decoder.output, products, folder)
 
-    def score(self, sources: Sequences, tree: PrefixTree) -> TreeLogProbs:
-        """Return the log-probability of every word of the tree.
+    def score(self, sources: RaggedArray, tree: PrefixTree) -> TreeLogProbs:
+        """Return the log-probability of every word of a tree of targets.
 
         :param sources: the word ids, without ``</s>``, of the source of each root.
-        :param tree: of the targets' word ids.
         :raises ModelError: if a value is not a finite log-probability.
         """
         with torch.inference_mode():
             encoded = self._decoder.encode(sources)
             return self._score_tree(encoded, np.arange(tree.num_roots), tree)
 
-    def score_pairs(self, sources: Sequences, targets: Sequences) -> tuple[Floats, PairWork]:
+    def score_pairs(self, sources: RaggedArray, targets: RaggedArray) -> tuple[Floats, PairWork]:
         """Return log p(target ``</s>`` | source) of each pair, ``(pairs,)``, and the work done.
 
-        Natural logarithms, summed over the target's words and its ``</s>``, not divided by length.
+        Natural logarithms, not divided by length.
 
         :param sources: word ids without ``</s>``, a source per pair; ``targets`` alike.
         :raises ModelError: if a value is not a finite log-probability.
         """
         plan = plan_pairs(sources, targets, self._products.level_rows)
-        values = np.zeros(len(sources.lengths))
+        values = np.zeros(len(sources))
         with torch.inference_mode():
             encoded = self._decoder.encode(plan.sources)
             for piece in plan.pieces:
@@ -204,7 +200,7 @@ class TreeScorer:
                 values[piece.pairs] = scored.totals()
         trees = [piece.targets for piece in plan.pieces]
         roots = sum(tree.num_roots for tree in trees)
-        unknown = (int(np.sum(side.ids == Vocabulary.UNKNOWN)) for side in (sources, targets))
+        unknown = (int(np.sum(side.values == Vocabulary.UNKNOWN)) for side in (sources, targets))
         return values, PairWork(
             pairs=len(values),
             source_nodes=plan.num_source_nodes,
@@ -215,9 +211,8 @@ class TreeScorer:
         )
 
     def _score_tree(self, encoded: Any, sources: Ids, tree: PrefixTree) -> TreeLogProbs:
-        """Return the log-probabilities of a tree whose roots have these of the encoded sources."""
-        # On a GPU all levels are under way before the first is done. Few networks have sums that
-        # have to be checked and computed anew before.
+        # On a GPU all levels are submitted before the first is done; the sums are checked
+        # afterwards, and few networks have some that must be computed again.
         is_cpu = self._products.device.type == "cpu"
         values = self._walk(encoded, sources, tree, check_range=is_cpu)
         if not is_cpu and np.isnan(values).any():
@@ -225,11 +220,7 @@ class TreeScorer:
         return TreeLogProbs(tree, self._probabilities.check(values))
 
     def _walk(self, encoded: Any, sources: Ids, tree: PrefixTree, *, check_range: bool) -> Floats:
-        """Return the values of :class:`TreeLogProbs`.
-
-        :param check_range: see :meth:`WordProbabilities.log_normalizers`; without, some values may
-            be NaN.
-        """
+        """Return the values of :class:`TreeLogProbs`; they may be NaN without ``check_range``."""
         decoder, probabilities, device = self._decoder, self._probabilities, self._products.device
         state, rows = decoder.start(encoded, on_device(sources, device))
         found: list[Tensor] = []
@@ -247,3 +238,75 @@ class TreeScorer:
                 state, rows = decoder.advance(state, step)
         values: Floats = torch.cat(found).cpu().numpy()
         return values
+
+
+# Words in pieces
+
+
+def split_words(vocabulary: Vocabulary, words: Sequence[str]) -> RaggedArray:
+    """Return the ids of the pieces of each word, at least one; a shortlist has whole words."""
+    split = vocabulary.split(words)
+    return join_pieces(vocabulary.ids_of_pieces(list(chain.from_iterable(split))), split)
+
+
+def join_pieces(ids: Sequence[int], split: Sequence[Sequence[str]]) -> RaggedArray:
+    """Return the ids of the pieces of each word, given the ids of all pieces."""
+    lengths = np.fromiter(map(len, split), np.int64, len(split))
+    return RaggedArray.from_lengths(np.array(ids, np.int64), lengths)
+
+
+def count_words_with(number: int, pieces: RaggedArray, words: Iterable[Ids]) -> int:
+    """Return how many words have a piece with this number.
+
+    :param pieces: of each distinct word.
+    :param words: indices of distinct words.
+    """
+    has = np.zeros(len(pieces), bool)
+    has[pieces.owners()[pieces.values == number]] = True
+    return sum(int(has[some].sum()) for some in words)
+
+
+def sum_parts(values: NDArray[Any], lengths: Ids) -> Floats:
+    """Return the sums of consecutive parts of an array, which have these lengths."""
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    # Values are added one by one: a sum has the same bits whatever the other parts are.
+    return np.asarray(np.bincount(owners, values, len(lengths)), np.float64)
+
+
+class PieceTree(NamedTuple):
+    """The tree of the pieces of a tree's words; both have the same sequences and roots."""
+
+    words: PrefixTree
+    pieces: PrefixTree
+    # The nodes of the pieces of each node of the words' tree, both counted level by level.
+    nodes: RaggedArray
+
+    @classmethod
+    def of(cls, words: PrefixTree, pieces: RaggedArray) -> "PieceTree":
+        """Return the tree for the pieces of each word's number, in the order of prediction."""
+        paths, roots = words.paths()
+        numbers = np.concatenate([np.empty(0, np.int64), *(level.words for level in words.levels)])
+        running = RaggedArray(numbers[paths.values], paths.starts)
+        tree = build_prefix_tree(running.expand(pieces), roots, words.num_roots)
+        # All sequences through a node have the same pieces there.
+        through = np.empty(words.num_nodes, np.int64)
+        through[paths.values] = np.arange(len(paths.values))
+        nodes = RaggedArray.from_lengths(
+            tree.paths()[0].values, pieces.lengths_of(running.values)
+        ).take(through)
+        return cls(words, tree, nodes)
+
+    def sum_words(self, values: Floats) -> TreeLogProbs:
+        """Return log p of each word: the sum over its pieces.
+
+        :param values: of the pieces' tree, as in :class:`TreeLogProbs`.
+        """
+        of_nodes, of_ends = TreeLogProbs(self.pieces, values).split()
+        values = np.concatenate([np.empty(0), *of_nodes])
+        sums = sum_parts(values[self.nodes.values], self.nodes.lengths)
+        parts, first = [of_ends[self.words.empty]], 0
+        for level in self.words.levels:
+            last = first + len(level.words)
+            parts += [sums[first:last], of_ends[level.ends]]
+            first = last
+        return TreeLogProbs(self.words, np.concatenate(parts))

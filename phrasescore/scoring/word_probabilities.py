@@ -1,7 +1,7 @@
-"""Log-probabilities of words under a softmax over a shortlist, never holding all of its logits.
+"""Log-probabilities of words under a softmax over a shortlist, without storing all logits.
 
-A row has the same bits whatever rows are beside it; sums are float64. Logits that are rounded to
-bfloat16, or made of integers, are summed as powers of 2. Weights are scaled for that before they
+A row has the same bits whatever the other rows are; sums are float64. Logits that are rounded to
+bfloat16, or made of integers, are summed as powers of 2, for which weights are scaled before they
 are rounded to bfloat16.
 """
 
@@ -23,15 +23,14 @@ from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
 from phrasescore.scoring.prefix_tree import Ids, on_device
 from phrasescore.scoring.products import SOFTMAX_ROWS, Products
 
-# Words whose logits are held at once: with the rows of these 1 MB in bfloat16, which stays in a
-# core's cache between the product that writes it and the sum that reads it. Integers are multiplied
-# in so little time that the cost of a call counts for more.
+# Words whose logits are computed together: with `SOFTMAX_ROWS` 1 MB in bfloat16, which stays in a
+# core's cache between the product and the sum. Integer products are so fast that the cost of a call
+# matters more.
 SOFTMAX_WORDS = {"float32": 512, "tf32": 512, "bfloat16": 512, "int8": 1024}
-# On a GPU.
 _GPU_WORDS = 32768
-# Rows whose logits are all kept, where exp() alone would not do.
+# Rows whose logits are computed together where sums of exp() are out of range.
 UNSAFE_ROWS = 64
-# Rounding may lift the log-probability of a certain event above 0 by this much.
+# Rounding may raise a log-probability above 0 by this much.
 _ROUNDING = 1e-3
 
 # Matrices of words, ``(width, words)``, and their biases.
@@ -39,13 +38,11 @@ _Blocks = list[tuple[Factor, Tensor]]
 
 
 class WordProbabilities:
-    """log softmax(rows W^T + b), for the words wanted of each row.
-
-    Several threads may use one instance at once.
+    """log softmax(rows W^T + b), for some words of each row. Several threads may use it at once.
 
     :param weight: W, ``(words, rank)``.
     :param bias: b, ``(words,)``.
-    :param folder: of the model, for errors; empty if it has none.
+    :param folder: of the model, for errors.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor, products: Products, folder: str = "") -> None:
@@ -58,28 +55,28 @@ class WordProbabilities:
         self._base = 1.0 if precision.product_type == torch.float32 else math.log2(math.e)
         self._scale = self._base if precision.product_type == torch.bfloat16 else 1.0
         self._words = self._weight * self._scale  # (words, rank)
-        # As products see them: a word's own logit has the rounding of the one that is in the sum
-        # over all words, so that where a word is probable their errors cancel out.
+        # Rounded as in products: a word's own logit has the same rounding as in the sum over all
+        # words, so that errors cancel out where a word is probable.
         self._rounded_words = precision.rounded_values(self._words)
-        # Made when first needed: unnormalised logits do without them.
+        # Made at the first use: unnormalised logits do not need them.
         self._lock = threading.Lock()
         self._made_summands: PackedWords | _Blocks | None = None
 
     def check(self, values: NDArray[np.float64], highest: float = 0.0) -> NDArray[np.float64]:
-        """Return log-probabilities, none above ``highest`` by rounding.
+        """Return log-probabilities, cut at ``highest``.
 
         :raises ModelError: if one is not finite, or above ``highest`` by more than rounding.
         """
         wrong = np.flatnonzero(~(np.isfinite(values) & (values <= highest + _ROUNDING)))
         if len(wrong):
             where = f"{self._folder}: " if self._folder else ""
-            problem = f"a word scores {values[wrong[0]]}, which is no log-probability"
-            raise ModelError(f"{where}{problem}")
+            value = values[wrong[0]]
+            raise ModelError(f"{where}a word scores {value}, which is no log-probability")
         return np.minimum(values, highest)
 
     @property
     def _summands(self) -> PackedWords | _Blocks:
-        """Return all words as this processor sums up their powers."""
+        """All words in the layout that is fastest on this processor."""
         with self._lock, torch.inference_mode():
             if self._made_summands is None:
                 self._made_summands = self._make_summands()
@@ -93,23 +90,20 @@ class WordProbabilities:
             return PackedWords(self._words, self._bias * self._scale, to_base_2, precision)
         is_cpu = products.device.type == "cpu"
         size = SOFTMAX_WORDS[precision.name] if is_cpu else _GPU_WORDS
-        return [
-            (self._to_base(products.prepare(words.t())), part)
-            for words, part in zip(self._words.split(size), bias.split(size), strict=True)
-        ]
-
-    def _to_base(self, matrix: Factor) -> Factor:
-        """Return words whose products are logarithms to the base of the summands."""
-        if matrix.scales is None:
-            return matrix
-        return Factor(matrix.values, matrix.scales * self._base)
+        blocks = []
+        for words, part in zip(self._words.split(size), bias.split(size), strict=True):
+            matrix = products.prepare(words.t())
+            if matrix.scales is not None:
+                matrix = Factor(matrix.values, matrix.scales * self._base)
+            blocks.append((matrix, part))
+        return blocks
 
     def log_normalizers(self, rows: Tensor, *, check_range: bool = True) -> Tensor:
         """Return the log-sum-exp of all logits of each row, ``(rows,)`` float64.
 
         :param rows: ``(rows, rank)`` float32.
-        :param check_range: whether to look for rows whose sums are out of range, for which the CPU
-            waits for a GPU, and to compute them otherwise. Without, they are NaN.
+        :param check_range: whether to compute sums that are out of range in another way, for which
+            the CPU waits for a GPU; otherwise, they are NaN.
         """
         total = rows.new_zeros(len(rows), dtype=torch.float64)
         summands = self._summands
@@ -121,7 +115,7 @@ class WordProbabilities:
 
     def _add_sums_of_blocks(self, rows: Tensor, blocks: _Blocks, total: Tensor) -> None:
         products = self._products
-        # Some rows at a time: their logits are summed up while they are near.
+        # A few rows at a time, whose logits stay in the cache.
         step = SOFTMAX_ROWS[products.device.type]
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
@@ -132,10 +126,9 @@ class WordProbabilities:
     def log_distributions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return log p of every word after each of a few rows, and their log-normalisers.
 
-        The first is rounded to float32 and good for a choice of words; :meth:`log_probs` has the
-        value of each to the last bit. It is valid until the next call by this thread.
+        The first is rounded to float32 for a choice of words; :meth:`log_probs` is exact. It is
+        valid until the next call by this thread.
 
-        :param rows: a few.
         :return: ``(rows, words)`` float32, and ``(rows,)`` as :meth:`log_normalizers` returns them.
         """
         out = self._products.workspace.take("log distributions", len(rows), len(self._words))
@@ -159,8 +152,6 @@ class WordProbabilities:
     def log_probs(self, rows: Tensor, normalizers: Tensor, places: Ids, words: Ids) -> Tensor:
         """Return log p of ``words[i]`` after row ``places[i]``, float64, on the device.
 
-        Rounding alone lifts no value above 0.
-
         :param normalizers: of all rows, from :meth:`log_normalizers`.
         """
         at, wanted = on_device(places, rows.device), on_device(words, rows.device)
@@ -181,18 +172,18 @@ class WordProbabilities:
                     found[above], rounded[at_used[above]], wanted[above]
                 )
             return found.double()
-        # A GPU would be waited for.
+        # Selecting values would wait for a GPU.
         return self._at_most_certain(found, rounded.index_select(0, at_used), wanted).double()
 
     def logits(self, rows: Tensor, places: Ids, words: Ids) -> Tensor:
         """Return the logit of ``words[i]`` after row ``places[i]``, float64, on the device."""
         at, wanted = on_device(places, rows.device), on_device(words, rows.device)
-        # There is no sum over all words whose rounding they could share.
+        # No rounding: there is no sum over all words whose rounding they would share.
         products = softmax_sums.chosen_products(rows, at, self._weight, wanted)
         return (products + self._bias.index_select(0, wanted)).double()
 
     def _at_most_certain(self, log_probs: Tensor, rows: Tensor, words: Tensor) -> Tensor:
-        """See :meth:`Precision.at_most_certain`; a bias is one more column of a word's weights."""
+        """See :meth:`Precision.at_most_certain`; the bias is an additional column."""
         weights = self._rounded_words.index_select(0, words)
         rows = functional.pad(rows, (0, 1), value=1.0)
         biases = self._bias.index_select(0, words)
@@ -200,10 +191,10 @@ class WordProbabilities:
         return self._products.precision.at_most_certain(log_probs, rows, weights)
 
     def _log(self, total: Tensor, rows: Tensor, *, check_range: bool = True) -> Tensor:
-        """Return the log of the sums of exp over all words, computed anew where out of range."""
+        """Return the log of the sums of exp over all words, computed again where out of range."""
         result = total.log()
-        # exp() needs no maximum subtracted as long as the sum stays far from overflow and
-        # underflow: its largest terms, which make it, then have their full precision.
+        # Subtracting the maximum is needless: if the sum is far from overflow and underflow, its
+        # largest terms have full precision.
         unsafe = ~((total > SMALLEST_SUM) & (total < LARGEST_SUM))
         if not check_range:
             return result.masked_fill_(unsafe, math.nan)
@@ -214,8 +205,8 @@ class WordProbabilities:
     def _log_sums_of_unsafe(self, rows: Tensor) -> Tensor:
         """Return the log-sum-exp of rows whose logits are too large or too small for :func:`exp`.
 
-        The logits have the same rounding as elsewhere, for the words' own ones to cancel out. A
-        fixed number of rows at a time: a row has the same bits whatever rows are beside it.
+        The logits are rounded as elsewhere. A fixed number of rows is computed at a time, so that
+        a row has the same bits whatever the other rows are.
         """
         count = len(rows)
         rounded = self._products.precision.rounded_values(rows)
@@ -230,7 +221,7 @@ class WordProbabilities:
 
 
 def _add_sums(logits: Product, bias: Tensor, total: Tensor) -> None:
-    """Add the sum of e^logit, or of 2^logit where the weights are made for it, over each row."""
+    """Add the sum of e^logit, or of 2^logit where weights are scaled for it, over each row."""
     logits = logits.first(len(total))
     if logits.columns is not None:
         softmax_sums.add_sums_of_scaled_powers(logits, bias, total)

@@ -78,7 +78,7 @@ KINDS = {
         NetworkKind(
             name="cslm",
             config=CslmConfig,
-            network="phrasescore.models.cslm:CslmNetwork",
+            network="phrasescore.models.feed_forward:CslmNetwork",
             feature="CSLM",
             reads_source=False,
             is_feed_forward=True,
@@ -103,7 +103,7 @@ KINDS = {
         NetworkKind(
             name="joint",
             config=JointConfig,
-            network="phrasescore.models.joint:JointNetwork",
+            network="phrasescore.models.feed_forward:JointNetwork",
             feature="Joint",
             is_aligned=True,
             is_feed_forward=True,

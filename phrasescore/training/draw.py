@@ -1,19 +1,17 @@
 """The random order in which the items of a store are drawn.
 
-An epoch is a pseudo-random permutation of the items, computed position by position. A run is
-therefore resumed in the middle of an epoch by the numbers of the epoch and the batch, and 100
-million pairs need no list of 100 million numbers.
+An epoch is a pseudo-random permutation of the items, computed position by position. The numbers of
+the epoch and the batch are therefore enough to resume a run, and 100 million pairs need no list.
 """
 
 import numpy as np
 import numpy.typing as npt
 
 from phrasescore.io.ragged import Indices
+from phrasescore.models.batches import Pairs
 from phrasescore.settings.networks import TrainingConfig
-from phrasescore.training.list_store import ListStore
-from phrasescore.training.pair_store import Pairs
+from phrasescore.training.stores import ListStore
 
-# Items that a network learns from.
 Store = Pairs | ListStore
 
 # Rounds of a permutation's Feistel network.
@@ -29,7 +27,7 @@ def mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def stream_key(seed: int, stream: int) -> npt.NDArray[np.uint64]:
-    """Return a 64-bit key for one of several random streams of a seed, ``(1,)``."""
+    """Return a 64-bit key of one of the random streams of a seed, ``(1,)``."""
     numbers: npt.NDArray[np.uint64] = np.array([seed, stream], np.uint64)
     return mix(numbers[:1]) ^ numbers[1:]
 
@@ -39,9 +37,6 @@ class Permutation:
 
     A Feistel network (Luby and Rackoff, 1988) over the next power of 4, applied until the number
     is in the range again (Black and Rogaway, 2002), which takes fewer than 4 steps on average.
-
-    :param seed: at least 0; with ``stream`` it is the key.
-    :param stream: at least 0, such as the number of an epoch.
 
     >>> sorted(Permutation(10, seed=3, stream=0)(np.arange(10)).tolist()) == list(range(10))
     True
@@ -81,10 +76,7 @@ class Draw:
     1, that many batches are drawn together, sorted by length, cut, and taken in random order, as
     in the released code of Cho et al. and Bahdanau et al. Pairs are sorted by their longer side
     and then by the difference of the sides, alternately ascending and descending, so that
-    neighbours are alike on both sides: in windows of 64 batches of 64 sentences, padding would be
-    5 %, and 8 % in the order by target and then by source.
-
-    :param num_held_out: items held out, fewer than there are.
+    neighbours are alike on both sides.
     """
 
     def __init__(self, store: Store, config: TrainingConfig, num_held_out: int) -> None:
@@ -97,7 +89,7 @@ class Draw:
         self._split = Permutation(len(store), seed=config.seed, stream=0)
         self.num_drawn = len(store) - num_held_out
         self.batches_per_epoch = -(-self.num_drawn // config.batch_size)
-        # A draw has a fixed cost, so unsorted batches are drawn many at a time, too.
+        # A draw has a fixed cost, so many unsorted batches are drawn together, too.
         self._window_size = config.window_batches if config.window_batches > 1 else 64
         self._window: tuple[tuple[int, int], list[Indices]] | None = None
 

@@ -1,8 +1,8 @@
 """Training for expected BLEU: the loss of an n-best list is minus its expected BLEU.
 
-The network is one feature of a log-linear model whose other features and weights stay as they are.
-The likelihood of some pairs is a regulariser. If a validation does not raise the expected BLEU of
-the held-out lists, the best weights are restored and the learning rate is halved.
+The network is one feature of a log-linear model with fixed weights and other features. The
+likelihood of some pairs is a regulariser. If a validation does not raise the expected BLEU of the
+held-out lists, the best weights are restored and the learning rate is halved.
 
 Gao et al. (2014), Learning Continuous Phrase Representations for Translation Modeling, section 4;
 Auli and Gao (2014), Decoder Integration and Expected BLEU Training for Recurrent Neural Network
@@ -10,22 +10,28 @@ Language Models, section 4.
 """
 
 import math
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
+from phrasescore.errors import PhrasescoreError
+from phrasescore.io.digests import digest_text
+from phrasescore.models.checkpoint import Checkpoint, FineTuning
 from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.networks import TrainingConfig
-from phrasescore.training.list_store import KnownScores, ListBatch, ListStore
+from phrasescore.training.draw import held_out_size
 from phrasescore.training.loop import TrainingLoop, TrainingProgress
 from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.ranks import Ranks
+from phrasescore.training.run import Task, TrainingRun
 from phrasescore.training.run_folder import RunFolder
+from phrasescore.training.stores import KnownScores, ListBatch, ListStore
 
-# The standard deviation of scaled totals in the held-out lists at the start: see
-# tuning/expected_bleu.py, whose scales go from 1 to 16.
+# The standard deviation of scaled totals in the held-out lists at the start. (The scales in
+# tuning/expected_bleu.py go from 1 to 16.)
 _SPREAD = 2.0
 
 
@@ -42,13 +48,11 @@ def expected_gains(scores: KnownScores, values: Tensor, *, weight: float, scale:
     """Return the expected gain of each list, ``(lists,)``, differentiable by the values.
 
     A hypothesis has the probability softmax(scale * total) in its list, where its total is the
-    model score plus ``weight`` times its value. The derivative by a value is therefore
-    p (BLEU - E) scale weight (Auli and Gao, equation 7).
+    model score plus ``weight`` times its value.
 
     :param values: ``(hypotheses,)`` float64: the network's log-probability of each.
     :param weight: of the network's feature.
-    :param scale: gamma of the papers, above 0. A larger scale gives more probability to the
-        hypothesis with the highest total.
+    :param scale: gamma of the papers, above 0.
     """
     lists, size = scores.lists, scores.num_lists
     totals = scale * (scores.model_scores + weight * values)
@@ -113,7 +117,6 @@ class ExpectedBleuLoop(TrainingLoop):
         return detached
 
     def _expected(self, batch: ListBatch, values: Tensor) -> Tensor:
-        """Return the expected BLEU of each list, 0 to 1."""
         weight, scale = self._objective.weight, self.state.scale
         return expected_gains(batch.scores, values, weight=weight, scale=scale)
 
@@ -150,3 +153,66 @@ class ExpectedBleuLoop(TrainingLoop):
 
     def _learning_rate(self) -> float:
         return math.ldexp(super()._learning_rate(), -self.state.halvings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListRun(TrainingRun):
+    """A run on n-best lists, which are not stored: a run that is resumed reads them again.
+
+    :param start: the network to train further, on the CPU.
+    :param feature: the name of the network's feature in the log-linear model, for the record.
+    :param read: opens the inputs and returns the lists; called once.
+    """
+
+    joins_ranks: ClassVar = False
+
+    start: Checkpoint
+    feature: str
+    objective: ExpectedBleu
+    read: Callable[[], ListStore]
+
+    def prepare(self, folder: RunFolder, _ranks: Ranks, *, is_resumed: bool) -> Task:  # noqa: ARG002
+        """See :class:`TrainingRun`."""
+        store, training, objective = self.read(), self.config.training, self.objective
+        inputs = {**store.inputs, "likelihood": repr(objective.likelihood)}
+        folder.set_inputs(inputs)
+        num_held_out = held_out_size(training, len(store))
+        if not num_held_out:
+            raise PhrasescoreError(
+                f"no list is held out of {len(store)} lists, of which validation_share "
+                f"{training.validation_share} is none: give more lists, or change "
+                "training.validation_share or validation_pairs"
+            )
+        tuning = FineTuning(
+            objective="xbleu",
+            start_fingerprint=self.start.fingerprint,
+            lists=len(store) - num_held_out,
+            held_out_lists=num_held_out,
+            feature=self.feature,
+            weight=objective.weight,
+            scale=0.0,
+            likelihood=objective.likelihood,
+        )
+        network = self.start.model
+        assert isinstance(network, PairNetwork)
+        network = network.requires_grad_().train().to(self.device)
+        record = replace(
+            self.start.record, data_fingerprint=_fingerprint(inputs), fine_tuning=tuning
+        )
+        return Task(
+            replace(self.start, model=network, config=self.config, record=record),
+            [
+                f"{len(store):,} lists, {len(store.gains):,} hypotheses",
+                f"{num_held_out:,} lists held out",
+                f"{self.feature} with the weight {objective.weight:g}",
+            ],
+            lambda report: ExpectedBleuLoop(network, store, training, folder, report, objective),
+        )
+
+    def has_made(self, model: Checkpoint, folder: RunFolder) -> bool:
+        """See :class:`TrainingRun`."""
+        return model.record.data_fingerprint == _fingerprint(folder.inputs or {})
+
+
+def _fingerprint(inputs: Mapping[str, str]) -> str:
+    return digest_text(repr(sorted(inputs.items())))

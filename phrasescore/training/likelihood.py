@@ -1,12 +1,31 @@
-"""Training for likelihood: the loss is -log p of pairs, and validation measures perplexity."""
+"""Training for the likelihood of pairs: the loss is -log p, and validation measures perplexity."""
 
+import logging
 import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from phrasescore.arguments import flag
+from phrasescore.errors import ConfigError, ModelError, PhrasescoreError, shown_path
 from phrasescore.models.batches import PairBatch
+from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of, empty_network
+from phrasescore.training.draw import held_out_size
 from phrasescore.training.loop import TrainingLoop
+from phrasescore.training.pair_store_writer import (
+    CountedPair,
+    Shortlist,
+    fingerprint_input,
+    write_pair_store,
+)
+from phrasescore.training.ranks import Ranks
+from phrasescore.training.run import NETWORK_PROBLEM, Task, TrainingRun, enough_memory
+from phrasescore.training.run_folder import RunFolder
+from phrasescore.training.stores import PairStore
+
+_logger = logging.getLogger(__name__)
 
 # Pairs of a batch in validation.
 _VALIDATION_BATCH = 256
@@ -31,7 +50,7 @@ class LikelihoodLoop(TrainingLoop):
         return loss_sum.detach()
 
     def _measure(self) -> float:
-        """Return minus the perplexity: exp(-log p per predicted word, ``</s>`` included)."""
+        """Return minus the perplexity, exp(-log p per predicted word, including ``</s>``)."""
         total, words = 0.0, 0.0
         for batch in self._held_out_batches(_VALIDATION_BATCH):
             words += self._count(batch)[1]
@@ -42,3 +61,135 @@ class LikelihoodLoop(TrainingLoop):
 
     def _shown(self, quality: float) -> tuple[float | None, float | None]:
         return -quality, None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairRun(TrainingRun):
+    """A run on pairs. The sentences of a language model's text are targets without a source.
+
+    :param read: opens the inputs and yields their pairs; called at most once.
+    :param shortlists: returns the shortlists of the sides that the network reads and predicts. It
+        may read a corpus, so it is called only when the pairs are read.
+    """
+
+    read: Callable[[], Iterable[CountedPair]]
+    reverse: bool = False
+    right_to_left: bool = False
+    shortlists: Callable[[], tuple[Shortlist, Shortlist]] = lambda: (Shortlist(), Shortlist())
+
+    def prepare(self, folder: RunFolder, ranks: Ranks, *, is_resumed: bool) -> Task:
+        """See :class:`TrainingRun`; the network has random weights."""
+        store = self._open_pairs(folder, ranks, is_resumed=is_resumed)
+        config, training, pairs = self.config, self.config.training, store.record
+        vocabularies = (store.source_vocabulary, store.target_vocabulary)
+        with enough_memory(self.device, NETWORK_PROBLEM):
+            network = empty_network(config, *map(len, vocabularies)).to_empty(device="cpu").train()
+            # On the CPU, so that a seed gives the same start on every device.
+            network.initialize(torch.Generator().manual_seed(training.seed))
+            network = network.to(self.device)
+        num_held_out = held_out_size(training, len(store))
+        record = TrainingRecord(
+            direction=direction_of(reverse=self.reverse, right_to_left=self.right_to_left),
+            data_fingerprint=pairs.fingerprint,
+            training_pairs=pairs.pairs - num_held_out,
+            validation_pairs=num_held_out,
+            duplicates=pairs.duplicates,
+            too_long=pairs.too_long,
+            source_coverage=pairs.source_coverage,
+            target_coverage=pairs.target_coverage,
+            source_shortlist_from=pairs.source_shortlist_from,
+            target_shortlist_from=pairs.target_shortlist_from,
+        )
+        unit = "sentences" if config.network.is_feed_forward else "distinct pairs"
+        reads = f"reads {pairs.source_coverage:.2%}, " if config.network.reads_source else ""
+        description = [
+            f"{pairs.lines:,} lines, {pairs.pairs:,} {unit}",
+            f"{pairs.duplicates:,} duplicates left out" if pairs.duplicates else "",
+            f"{pairs.too_long:,} with more than {pairs.max_length} words left out"
+            if pairs.too_long
+            else "",
+            f"{num_held_out:,} held out",
+            f"coverage: {reads}predicts {pairs.target_coverage:.2%}",
+        ]
+        return Task(
+            Checkpoint(network, config, *vocabularies, record),
+            list(filter(None, description)),
+            lambda report: LikelihoodLoop(network, store, training, folder, report, ranks),
+        )
+
+    def _open_pairs(self, folder: RunFolder, ranks: Ranks, *, is_resumed: bool) -> PairStore:
+        """Store the pairs, or open the stored ones; the other ranks wait for the first one."""
+        if not ranks.is_first:
+            ranks.wait()
+            return PairStore(folder.pairs)
+        # If pairs are missing beside a state, somebody removed them: opening them says so.
+        if is_resumed and (folder.pairs.exists() or folder.state is not None):
+            store = PairStore(folder.pairs)
+            self._check(store)
+        else:
+            if is_resumed:
+                _logger.info(
+                    "%s: the run was stopped before its pairs were stored; they are read again, "
+                    "with --reverse, --right-to-left and shortlists as given now",
+                    self.work,
+                )
+            store = write_pair_store(
+                folder.pairs,
+                self.read(),
+                self.config.vocabulary,
+                max_length=self.config.training.max_length,
+                reverse=self.reverse,
+                right_to_left=self.right_to_left,
+                shortlists=self.shortlists(),
+                distinct=not self.config.network.is_feed_forward,
+            )
+        ranks.wait()
+        return store
+
+    def _check(self, store: PairStore) -> None:
+        """Check that a stored run has the inputs and options of this one."""
+        store.check()
+        if (store.affiliations is not None) != self.config.network.is_aligned:
+            raise ModelError(f"{store.folder}: these pairs are not of a model of this kind")
+        for name in ("reverse", "right_to_left"):
+            was_given = getattr(store.record, name)
+            if was_given != getattr(self, name):
+                had = "with" if was_given else "without"
+                raise ConfigError("--resume", flag(name), f"the run to resume was started {had} it")
+        if fingerprint_input(self.inputs) != store.record.fingerprint:
+            names = ", ".join(map(shown_path, self.inputs))
+            is_table = len(self.inputs) == 1 and self.config.network.reads_source
+            found = "table" if is_table else "text"
+            raise PhrasescoreError(
+                f"{names}: not the {found} that the run in {self.work} was started with; resume it "
+                f"with that {found}, or train into another folder"
+            )
+        self._check_shortlists(store)
+
+    def _check_shortlists(self, store: PairStore) -> None:
+        """Check that corpora and vocabularies, if given, yield the words of the run to resume."""
+        sizes = self.config.vocabulary
+        for shortlist, size, vocabulary in zip(
+            self.shortlists(),
+            (sizes.source_size, sizes.target_size),
+            (store.source_vocabulary, store.target_vocabulary),
+            strict=True,
+        ):
+            if shortlist.is_table:
+                continue
+            if shortlist.build({}, size, sizes.subwords)[0] != vocabulary:
+                raise PhrasescoreError(
+                    f"{shortlist.origin}: gives other words than the shortlist that the run in "
+                    f"{self.work} was started with; leave it out, or train into another folder"
+                )
+
+    def has_made(self, model: Checkpoint, folder: RunFolder) -> bool:
+        """See :class:`TrainingRun`."""
+        store = PairStore(folder.pairs)
+        return (
+            model.record.data_fingerprint == store.record.fingerprint
+            and model.reverse == store.record.reverse
+            and model.right_to_left == store.record.right_to_left
+            and model.source_vocabulary == store.source_vocabulary
+            and model.target_vocabulary == store.target_vocabulary
+        )

@@ -1,10 +1,9 @@
 """The training loop: from batches to weights, with validation, limits and checkpoints.
 
-A run is deterministic: the order of the items depends on the seed and the number of the epoch, and
-dropout on the seed and the number of the update. On a CPU, a run that was killed and resumed ends
-in the same bits as a run that was not, if the number of threads is the same. (On a GPU, torch adds
-some gradients in a varying order.) The exception is a learning rate that falls with the clock
-(``schedule = "linear"`` under a limit in minutes): then no two runs are the same.
+The order of the items depends on the seed and the number of the epoch, and dropout on the seed and
+the number of the update. On a CPU with the same number of threads, a resumed run therefore ends in
+the same bits as an uninterrupted one, unless the learning rate falls with the clock (``schedule =
+"linear"`` under a limit in minutes). On a GPU, torch adds some gradients in a varying order.
 """
 
 import contextlib
@@ -12,9 +11,7 @@ import math
 import os
 import signal
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,9 +19,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from phrasescore.engines.threads import LoadedWork, ThreadPool
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.models.layers import PairNetwork
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.networks import TrainingConfig
 from phrasescore.signals import catching_signals
 from phrasescore.training.draw import Draw, Store, held_out_size, mix, stream_key
@@ -34,7 +33,7 @@ from phrasescore.training.run_folder import RunFolder
 
 # Batches that are read ahead.
 _LOOKAHEAD = 4
-# Updates after which a GPU's losses are read: each reading waits for the GPU.
+# Updates between two readings of a GPU's losses, each of which waits for the GPU.
 _GPU_UPDATES = 16
 
 INTERRUPTED = "interrupted"
@@ -47,14 +46,14 @@ class TrainingProgress:
     update: int
     # Epochs done, with their fraction.
     epochs: float
-    # -log p per predicted word, </s> included, since the last validation.
+    # -log p per predicted word, including </s>, since the last validation.
     loss: float
     # Source and target words per second, without </s>, since this process began to train.
     words_per_second: float
     seconds: float
     # None if the run has no limit.
     seconds_left: float | None
-    # The latest point of the curve, once there is one.
+    # The latest point of the curve, if any.
     latest: CurvePoint | None
 
 
@@ -70,15 +69,12 @@ class _PendingUpdate(NamedTuple):
 
 
 class TrainingLoop:
-    """Train a network from where its work folder says it is; a subclass has the loss.
+    """Train a network from the state in its work folder; a subclass has the loss.
 
-    :param network: on its device, with its start weights. If it has dropout, torch's global
-        generators start each update from a state that depends on the seed and the update's number.
-    :param folder: where the states are kept.
+    :param network: on its device, with its start weights.
     :param report: called after each update.
     :param ranks: the processes of the run; each has a loop, and the first one writes the states.
-    :raises PhrasescoreError: if the state in ``folder`` is not of this network, or of another
-        number of ranks.
+    :raises PhrasescoreError: if the state is of another network or another number of ranks.
     """
 
     def __init__(
@@ -98,7 +94,7 @@ class TrainingLoop:
         self._ranks = ranks
         self._device = next(network.parameters()).device
         # On a GPU, the products of the recurrences (phrasescore.models.layers) stay in float32
-        # under autocast, as TF32. A CPU rounds the factors of float32 products by itself.
+        # under autocast, as TF32. A CPU rounds the factors of float32 products itself.
         is_mixed = self._device.type == "cuda" and config.precision == "bfloat16"
         self._autocast = torch.autocast("cuda", torch.bfloat16, is_mixed)
         self.num_held_out = held_out_size(config, len(store))
@@ -106,11 +102,15 @@ class TrainingLoop:
         self._optimizer = build_optimizer(network, config)
         self.state = folder.load_state(network, self._optimizer)
         if self.state.update and self.state.world_size != ranks.size:
-            problem = f"the run was begun by {self.state.world_size} processes, not {ranks.size}"
-            raise PhrasescoreError(f"{folder.path}: {problem}: resume it with as many")
+            raise PhrasescoreError(
+                f"{folder.path}: the run was begun by {self.state.world_size} processes, not "
+                f"{ranks.size}: resume it with as many"
+            )
         if self.state.batch >= self._draw.batches_per_epoch:
-            problem = f"an epoch of these pairs has no batch {self.state.batch}"
-            raise ModelError(f"{folder.path}: cannot go on from this state: {problem}")
+            raise ModelError(
+                f"{folder.path}: cannot go on from this state: an epoch of these pairs has no "
+                f"batch {self.state.batch}"
+            )
         self.state.world_size = ranks.size
         self._saved_update = self.state.update
         self._pending: list[_PendingUpdate] = []
@@ -128,8 +128,8 @@ class TrainingLoop:
     def run(self) -> str:
         """Train until a limit, or until the validation stops improving; return which it was.
 
-        The state is saved at the end, also after Ctrl-C, which ends the run between two updates
-        and gives ``interrupted``; a second Ctrl-C ends it at once.
+        Ctrl-C ends the run after the update, with the state saved and the result ``interrupted``; a
+        second Ctrl-C ends it at once.
 
         :raises ModelError: if a loss or gradient is not finite; the last saved state is good.
         """
@@ -159,19 +159,18 @@ class TrainingLoop:
         """Prepare for the first update of this process."""
 
     def _count(self, batch: Any) -> tuple[int, int]:
-        """Return the number of words in a batch, without ``</s>``, and of losses in its sum."""
+        """Return the numbers of words in a batch, without ``</s>``, and of losses in its sum."""
         raise NotImplementedError
 
     def _make_gradient(self, batch: Any, count: int) -> Tensor:
-        """Give the parameters the gradient of a batch's loss, and return the sum of its losses.
+        """Compute the gradients of a batch's loss, and return the sum of its losses.
 
-        :param batch: this rank's share.
-        :param count: items of the whole batch.
+        :param batch: this rank's share of a batch of ``count`` items.
         """
         raise NotImplementedError
 
     def _measure(self) -> float:
-        """Return the quality of the network on the held-out items; higher is better."""
+        """Return the quality on the held-out items; higher is better."""
         raise NotImplementedError
 
     def _shown(self, quality: float) -> tuple[float | None, float | None]:
@@ -185,21 +184,18 @@ class TrainingLoop:
 
     def _batches(self) -> Generator[tuple[Any, int], None, None]:
         """Yield this rank's share of each batch on its device, and the size of the whole batch."""
-        position = (self.state.epoch, self.state.batch)
-        waiting: deque[Future[tuple[Any, int]]] = deque()
-        with ThreadPoolExecutor(1) as pool:
-            try:
-                while True:
-                    while len(waiting) < _LOOKAHEAD:
-                        waiting.append(pool.submit(self._read, *position))
-                        position = self._next(*position)
-                    batch, count = waiting.popleft().result()
-                    yield batch.to(self._device), count
-            finally:
-                pool.shutdown(cancel_futures=True)
+        with ThreadPool(LoadedWork(self._read), Compute(workers=1)) as pool:
+            for batch, count in pool.map(self._positions(), _LOOKAHEAD):
+                yield batch.to(self._device), count
 
-    def _read(self, epoch: int, number: int) -> tuple[Any, int]:
-        rows = self._draw.batch(epoch, number)
+    def _positions(self) -> Iterator[tuple[int, int]]:
+        position = (self.state.epoch, self.state.batch)
+        while True:
+            yield position
+            position = self._next(*position)
+
+    def _read(self, position: tuple[int, int]) -> tuple[Any, int]:
+        rows = self._draw.batch(*position)
         batch = self._store.batch(self._ranks.share(rows))
         return batch.pin_memory() if self._device.type == "cuda" else batch, len(rows)
 
@@ -208,16 +204,12 @@ class TrainingLoop:
         return (epoch + 1, 0) if last else (epoch, number + 1)
 
     def _update(self, batch: Any, count: int) -> None:
-        """Make one update: the gradient of a batch, and a step of the optimizer.
-
-        :param batch: this rank's share.
-        :param count: items of the whole batch.
-        """
+        """Compute the gradients of a batch, and make a step of the optimizer."""
         state, config = self.state, self._config
         loss_sum = self._make_gradient(batch, count)
         words, losses = self._count(batch)
         if self._ranks.size > 1:
-            # All ranks have to decide alike, so they use the first one's clock.
+            # All ranks use the first one's clock, so that they take the same decisions.
             clock = self._seconds() if self._ranks.is_first else 0.0
             loss, words_sum, losses_sum, state.seconds, caught = self._ranks.sum_gradients(
                 self._network.parameters(),
@@ -226,7 +218,7 @@ class TrainingLoop:
             loss_sum, words, losses = torch.tensor(loss), int(words_sum), int(losses_sum)
             if caught and not self.caught:
                 self.caught.append(signal.SIGTERM)
-        # On a CPU no step is made from a gradient that is not finite.
+        # On a CPU, no step is made if a gradient is not finite.
         norm = self._optimizer.step(self._learning_rate(), config.clip_norm)
         state.update += 1
         state.epoch, state.batch = self._next(state.epoch, state.batch)
@@ -238,12 +230,12 @@ class TrainingLoop:
         self._report(self._progress())
 
     def _seed_update(self) -> None:
-        """Set torch's generators as the seed, the update and the rank say."""
+        """Seed torch's generators with the seed, the update and the rank."""
         key = stream_key(self._config.seed, self.state.update)
         torch.manual_seed(int(mix(key)[0] >> np.uint64(1)) + self._ranks.rank)
 
     def _seconds(self) -> float:
-        """Return the seconds of training, all resumptions included, by this rank's clock."""
+        """Return the seconds of training, including earlier processes, by this rank's clock."""
         return self._seconds_before + time.monotonic() - self._start
 
     def _read_clock(self) -> None:
@@ -264,9 +256,10 @@ class TrainingLoop:
         if not math.isfinite(value):
             saved = self._saved_update
             kept = f"The state after update {saved} is kept" if saved else "No state was saved yet"
-            problem = f"update {update}: the {quantity} is {value}"
-            cure = f"try a smaller learning rate or clip_norm. {kept}"
-            raise ModelError(f"{self._folder.path}: {problem}; {cure}")
+            raise ModelError(
+                f"{self._folder.path}: update {update}: the {quantity} is {value}; try a smaller "
+                f"learning rate or clip_norm. {kept}"
+            )
 
     # Validation
 
@@ -291,10 +284,7 @@ class TrainingLoop:
             self._reject()
 
     def _held_out_batches(self, size: int) -> Iterator[Any]:
-        """Yield this rank's share of the held-out items, while the network is not in training.
-
-        :param size: items per batch.
-        """
+        """Yield this rank's share of the held-out items in batches, in evaluation mode."""
         rows = self._draw.held_out()
         batches = np.split(rows, range(size, len(rows), size))
         self._network.eval()
@@ -315,7 +305,7 @@ class TrainingLoop:
     # Limits
 
     def _used_limits(self) -> dict[str, float]:
-        """Return how much of each limit is used up, from 0 to 1 and above."""
+        """Return the used share of each limit, 1 or more if it is reached."""
         state, config = self.state, self._config
         used = {
             "updates": (state.update, config.updates),
@@ -380,8 +370,8 @@ def _precision(config: TrainingConfig, device: torch.device) -> Iterator[None]:
     reduced = "tf32" if device.type == "cuda" else "bf16"
     before = backend.fp32_precision
     if config.precision != "float32":
-        # oneDNN compiles a rounded product for each number of rows, and packed steps have many:
-        # 1,024 of them, which it keeps by default, are gigabytes. Read at its first use.
+        # oneDNN compiles a rounded product for each number of rows, and packed steps have many
+        # numbers: the 1,024 products that it keeps by default are gigabytes. Read at its first use.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     backend.fp32_precision = "ieee" if config.precision == "float32" else reduced
     try:

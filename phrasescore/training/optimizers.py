@@ -1,9 +1,8 @@
 """Steps from gradients to weights: Adadelta in one pass over memory, and torch's optimizers.
 
-Adadelta (Zeiler, 2012) keeps two running averages per weight. Torch computes a step as about ten
-operations on whole tensors, each of which reads and writes memory; for a network whose gradients
-are cheap, that costs as much as the gradients. Here a step, including the clipping of the gradient,
-reads weight, gradient and averages once and writes weight and averages once.
+Torch computes a step of Adadelta (Zeiler, 2012) as about ten operations on whole tensors, which can
+cost as much as the gradients. Here a step, including clipping, reads weight, gradient and averages
+once and writes weight and averages once.
 """
 
 import math
@@ -20,7 +19,7 @@ from phrasescore.errors import ModelError
 from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.settings.networks import TrainingConfig
 
-# Weights that are changed together. The norm is summed by such pieces for any number of threads.
+# Weights that are changed together; for any number of threads, the norm is summed by these pieces.
 _PIECE = 1 << 17
 
 _Floats = npt.NDArray[np.float32]
@@ -30,15 +29,15 @@ class Optimizer(Protocol):
     """Changes the parameters by their gradients."""
 
     def step(self, learning_rate: float, clip_norm: float) -> float | Tensor:
-        """Make one step, forget the gradients and return their norm before clipping.
+        """Make one step, clear the gradients and return their norm before clipping.
 
         :param clip_norm: gradients of a larger Euclidean norm are scaled down to it; 0 for none.
         :return: on a CPU a number, and no step is made if it is not finite; elsewhere a tensor on
-            the device, without waiting for its value.
+            the device.
         """
 
     def state(self) -> dict[str, Tensor]:
-        """Return all that a step depends on besides weights and gradients, for a file."""
+        """Return everything that a step depends on besides weights and gradients."""
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Continue from a state that :meth:`state` returned.
@@ -67,11 +66,11 @@ def build_optimizer(network: nn.Module, config: TrainingConfig) -> Optimizer:
     )
 
 
-# Torch's names of the averages; besides them it counts steps.
-_AVERAGES: dict[type[torch.optim.Optimizer], tuple[str, ...]] = {
-    torch.optim.Adadelta: ("square_avg", "acc_delta"),
-    torch.optim.Adam: ("exp_avg", "exp_avg_sq"),
-    torch.optim.SGD: (),
+# Torch's names of the state of a parameter.
+_STATES: dict[type[torch.optim.Optimizer], set[str]] = {
+    torch.optim.Adadelta: {"step", "square_avg", "acc_delta"},
+    torch.optim.Adam: {"step", "exp_avg", "exp_avg_sq"},
+    torch.optim.SGD: set(),
 }
 
 
@@ -87,8 +86,7 @@ class TorchOptimizer:
     ) -> None:
         self._parameters = dict(parameters)
         self._optimizer = optimizer
-        averages = _AVERAGES[type(optimizer)]
-        self._keys = {"step", *averages} if averages else set()
+        self._keys = _STATES[type(optimizer)]
 
     def step(self, learning_rate: float, clip_norm: float) -> float | Tensor:
         """See :class:`Optimizer`."""
@@ -129,16 +127,14 @@ class TorchOptimizer:
         self._optimizer.load_state_dict({"state": saved, "param_groups": groups})
 
 
-class FusedAdadelta:
+class FusedAdadelta(TorchOptimizer):
     """Adadelta on a CPU, with the same steps as ``torch.optim.Adadelta``.
 
-    Parameters are changed in place by as many threads as torch has when this is made; the result
-    does not depend on their number. A parameter without a gradient does not change.
+    It has as many threads as torch; the result does not depend on their number. A parameter without
+    a gradient does not change.
 
     :param parameters: float32, contiguous, on the CPU.
     """
-
-    _AVERAGES = _AVERAGES[torch.optim.Adadelta]
 
     def __init__(
         self, parameters: Mapping[str, nn.Parameter], *, rho: float, epsilon: float
@@ -146,13 +142,9 @@ class FusedAdadelta:
         for name, parameter in parameters.items():
             if parameter.dtype != torch.float32 or not parameter.is_contiguous():
                 raise ValueError(f"{name}: expected contiguous float32 weights on the CPU")
+        # Torch's optimizer holds the averages, and makes no step.
+        super().__init__(parameters, torch.optim.Adadelta(parameters.values()))
         self._rho, self._epsilon = rho, epsilon
-        self._parameters = dict(parameters)
-        self._averages = {
-            name: [torch.zeros_like(parameter, requires_grad=False) for _ in self._AVERAGES]
-            for name, parameter in parameters.items()
-        }
-        self._steps = 0
         self._threads = torch.get_num_threads()
         self._pool = ThreadPoolExecutor(self._threads)
 
@@ -168,18 +160,23 @@ class FusedAdadelta:
                 for number in (scale, self._rho, 1 - self._rho, self._epsilon, learning_rate)
             ]
             self._each(lambda piece: _adadelta(*piece, *numbers), pieces)
-            self._steps += 1
-        for parameter in self._parameters.values():
-            parameter.grad = None
+            for state in self._optimizer.state.values():
+                state["step"] += 1
+        self._optimizer.zero_grad(set_to_none=True)
         return norm
 
     def _pieces(self) -> list[tuple[_Floats, ...]]:
         """Return pieces of the weights with their gradients and both averages."""
         pieces = []
-        for name, parameter in self._parameters.items():
+        for parameter in self._parameters.values():
             if parameter.grad is None:
                 continue
-            tensors = (parameter.detach(), parameter.grad, *self._averages[name])
+            state = self._optimizer.state[parameter]
+            if not state:
+                state["step"] = torch.zeros(())
+                state["square_avg"] = torch.zeros(parameter.shape)
+                state["acc_delta"] = torch.zeros(parameter.shape)
+            tensors = (parameter.detach(), parameter.grad, state["square_avg"], state["acc_delta"])
             flat = [tensor.contiguous().view(-1).numpy() for tensor in tensors]
             pieces += [
                 tuple(array[start : start + _PIECE] for array in flat)
@@ -190,34 +187,16 @@ class FusedAdadelta:
     def _each(
         self, work: Callable[[tuple[_Floats, ...]], Any], pieces: list[tuple[_Floats, ...]]
     ) -> list[Any]:
-        """Return the result of ``work`` for each piece, in order, computed by all threads."""
+        """Return the result of ``work`` for each piece, in order, using all threads."""
         size = -(-len(pieces) // self._threads) or 1
         shares = [pieces[start : start + size] for start in range(0, len(pieces), size)]
         done = self._pool.map(lambda share: [work(piece) for piece in share], shares)
         return [result for results in done for result in results]
 
-    def state(self) -> dict[str, Tensor]:
-        """See :class:`Optimizer`; the names are the same as for torch's Adadelta."""
-        state = {f"{name}/step": torch.tensor(float(self._steps)) for name in self._parameters}
-        for name, averages in self._averages.items():
-            for key, average in zip(self._AVERAGES, averages, strict=True):
-                state[f"{name}/{key}"] = average
-        return state
 
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """See :class:`Optimizer`."""
-        if state.keys() != self.state().keys():
-            raise _wrong_network_error(sorted(state.keys() ^ self.state().keys())[0])
-        for name, averages in self._averages.items():
-            self._steps = int(state[f"{name}/step"].item())
-            for key, average in zip(self._AVERAGES, averages, strict=True):
-                average.copy_(state[f"{name}/{key}"])
-
-
-# The sum may be in any order, but NaN and infinity have to survive.
+# The sum may be in any order, but must keep NaN and infinity.
 @kept_njit(fastmath={"reassoc", "contract"})
 def _square_sum(gradient):  # type: ignore[no-untyped-def]
-    """Return the sum of squares, in double precision."""
     total = 0.0
     for i in range(gradient.size):
         value = np.float64(gradient[i])
@@ -230,9 +209,8 @@ def _square_sum(gradient):  # type: ignore[no-untyped-def]
 def _adadelta(  # type: ignore[no-untyped-def]
     weight, gradient, square, change, scale, rho, one_minus_rho, epsilon, learning_rate
 ):
-    """Change weights and averages; Zeiler (2012), algorithm 1."""
-    # The averages of words that never occur become subnormal, which may take a CPU a hundred times
-    # as long. Compared with epsilon they are 0 long before.
+    # Zeiler (2012), algorithm 1. The averages of words that do not occur would become subnormal,
+    # which is slow on a CPU. Compared with epsilon they are 0 long before.
     tiny = np.float32(1e-36)
     zero = np.float32(0)
     for i in range(weight.size):

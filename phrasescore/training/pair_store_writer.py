@@ -1,14 +1,13 @@
 """Make a pair store from a phrase table or parallel text that is read once, as a stream.
 
-The first pass gives words provisional ids in the order of their appearance, because the shortlists
-are known only at the end. The second pass, over arrays on disk, drops the duplicates and renumbers
-the rest. Only the table's distinct words and a byte per pair are in memory.
+The first pass gives words provisional ids, because the shortlists are known only at the end. The
+second pass, over arrays on disk, drops duplicates and long pairs and renumbers the rest. Only the
+table's distinct words and a byte per pair are in memory.
 """
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
@@ -25,7 +24,7 @@ from phrasescore.io.text import read_blocks, read_lines
 from phrasescore.records import PhrasePair
 from phrasescore.settings.networks import VocabularyConfig
 from phrasescore.subwords import SubwordVocabulary
-from phrasescore.training.pair_store import (
+from phrasescore.training.stores import (
     AFFILIATIONS,
     RECORD,
     SIDES,
@@ -38,11 +37,11 @@ from phrasescore.training.pair_store import (
 )
 from phrasescore.vocabulary import Vocabulary
 
-# Lines that become arrays together; more of them do not fit into the processor's cache.
+# Lines that become arrays together; more do not fit into the processor's cache.
 _CHUNK = 1 << 11
 # Lines that are read back together.
 _CHUNK_BACK = 1 << 15
-# Hashes that are compared with one another at a time.
+# Hashes that are compared at a time.
 _HASHES = 1 << 23
 
 
@@ -75,13 +74,10 @@ class Shortlist:
     def build(
         self, table: Mapping[str, float], size: int, subwords: int = 0
     ) -> tuple[Vocabulary, float]:
-        """Return the vocabulary, and its coverage of the text that it was made from.
-
-        The coverage of a model's vocabulary is measured on the table.
+        """Return the vocabulary, and its coverage of the corpus or the table.
 
         :param size: number of words in a shortlist.
-        :param subwords: number of subwords to learn instead, unless the side has no words; 0 for a
-            shortlist.
+        :param subwords: number of subwords to learn instead; 0 for a shortlist.
         """
         counts = table if self.counts is None else self.counts
         vocabulary = self.vocabulary
@@ -108,27 +104,25 @@ def write_pair_store(
 ) -> PairStore:
     """Make a pair store in ``folder``, which appears whole or not at all, and open it.
 
-    Two lines are the same pair if their words are, judged by a hash of 64 bits: in a table of 100
-    million distinct pairs, the probability that one is lost is below 0.0003.
+    Equal pairs are found by a hash of 64 bits: in a table of 100 million distinct pairs, the
+    probability that one is lost is below 0.0003.
 
-    :param lines: read once; whatever reading them raises is passed on.
+    :param lines: read once.
     :param max_length: pairs with more words, or pieces of words, on either side are counted and not
         stored.
     :param reverse: read the table's target side and predict its source side.
     :param right_to_left: store the words of the predicted side with the last one first.
     :param shortlists: of the side that the network reads and of the one that it predicts.
-    :param distinct: leave out repeated pairs. Language models and joint models learn how often a
-        sentence occurs.
+    :param distinct: leave out repeated pairs.
     :raises PhrasescoreError: if no pair is left, or the folder cannot be written.
     """
     with writing_folder(folder) as new:
-        table = TableSpool(new, max_length=max_length, reverse=reverse, right_to_left=right_to_left)
+        table = TableSpool(new, reverse=reverse, right_to_left=right_to_left)
         reader = iter(lines)
         while chunk := list(islice(reader, _CHUNK)):
             table.add(chunk)
         is_kept = table.find_distinct() if distinct else np.ones(table.lines, bool)
         duplicates = int(table.lines - is_kept.sum())
-        is_kept &= table.fits()
         _check_pairs(is_kept, max_length)
         built = [
             shortlist.build(side.counts(), size, sizes.subwords)
@@ -160,10 +154,7 @@ def write_pair_store(
 
 
 def _check_pairs(is_kept: Array, max_length: int) -> int:
-    """Return the number of pairs that are kept, at least 1.
-
-    :raises PhrasescoreError: if there is none.
-    """
+    """Return the number of pairs that are kept, or raise a PhrasescoreError if it is 0."""
     if not is_kept.any():
         raise PhrasescoreError(
             f"no pair to train on: {len(is_kept)} lines, none with at most {max_length} words per "
@@ -173,12 +164,9 @@ def _check_pairs(is_kept: Array, max_length: int) -> int:
 
 
 def fingerprint_input(paths: Sequence[str]) -> str:
-    """Return the fingerprint that a pair store of these files has in its record.
-
-    The files are not parsed, so this is about 20 times faster than making the store.
+    """Return the fingerprint in the record of a pair store of these files, without parsing them.
 
     :param paths: a phrase table, or the files of a parallel text and of its alignments.
-    :raises DataError: as :func:`phrasescore.io.text.read_blocks`.
     """
     digest = new_digest()
     if len(paths) == 1:
@@ -205,50 +193,33 @@ def _write_arrays(
 ) -> int:
     """Write the arrays of the pairs to keep, and the vocabularies; return their running words.
 
-    :param is_kept: ``(lines,)``; set to False for pairs with too many pieces of words.
+    :param is_kept: ``(lines,)``; set to False for pairs that are too long.
     """
     for vocabulary, name in zip(vocabularies, SIDES, strict=True):
         vocabulary.save(folder / f"{name}{VOCABULARY}")
-    pieces = [
-        side.split_words(vocabulary)
-        for side, vocabulary in zip(table.sides, vocabularies, strict=True)
-    ]
+    spools = list(zip(table.sides, vocabularies, strict=True))
+    pieces = [side.split_words(vocabulary) for side, vocabulary in spools]
+    words = [side.words() for side in table.sides]
+    affiliations = table.affiliations()
     ends = [0, 0]
-    with ExitStack() as stack:
-        files = [
-            tuple(
-                stack.enter_context((folder / f"{name}{end}").open("wb")) for end in (WORDS, STARTS)
-            )
-            for name in SIDES
-        ]
-        for _, starts_file in files:
-            starts_file.write(bytes(8))
-        for chosen, sides, affiliations in table.chunks():
-            sides = [_split(side, split) for side, split in zip(sides, pieces, strict=True)]
-            for side in sides:
-                is_kept[chosen] &= np.diff(side.starts) <= max_length
-            rows = np.flatnonzero(is_kept[chosen])
-            for number, side in enumerate(sides):
-                kept = side.take(rows)
-                words_file, starts_file = files[number]
-                words_file.write(kept.values.astype(word_type(len(vocabularies[number]))).tobytes())
-                starts_file.write((kept.starts[1:] + ends[number]).tobytes())
-                ends[number] += int(kept.starts[-1])
-            if affiliations is not None:  # these are never of words in pieces
-                with (folder / f"target{AFFILIATIONS}").open("ab") as file:
-                    file.write(affiliations.take(rows).values.astype(np.uint16).tobytes())
+    for name in SIDES:
+        _append(folder / f"{name}{STARTS}", np.zeros(1, np.int64))
+    for first in range(0, table.lines, _CHUNK_BACK):
+        lines = np.arange(first, min(first + _CHUNK_BACK, table.lines))
+        sides = [side.take(lines).expand(split) for side, split in zip(words, pieces, strict=True)]
+        for side in sides:
+            is_kept[lines] &= side.lengths <= max_length
+        rows = np.flatnonzero(is_kept[lines])
+        for number, (name, side) in enumerate(zip(SIDES, sides, strict=True)):
+            kept = side.take(rows)
+            kind = word_type(len(vocabularies[number]))
+            _append(folder / f"{name}{WORDS}", kept.values.astype(kind))
+            _append(folder / f"{name}{STARTS}", kept.starts[1:] + ends[number])
+            ends[number] += int(kept.starts[-1])
+        if affiliations is not None:  # words are not split into pieces
+            kept = affiliations.take(lines[rows])
+            _append(folder / f"target{AFFILIATIONS}", kept.values.astype(np.uint16))
     return sum(ends)
-
-
-def _split(words: RaggedArray, pieces: RaggedArray) -> RaggedArray:
-    """Return rows of pieces for rows of words.
-
-    :param pieces: the pieces of each word.
-    """
-    if len(pieces.values) == len(pieces):  # each word is its only piece
-        return RaggedArray(pieces.values[words.values], words.starts)
-    found = pieces.take(words.values)
-    return RaggedArray(found.values, found.starts[words.starts])
 
 
 class SideSpool:
@@ -263,19 +234,25 @@ class SideSpool:
         ids.default_factory = ids.__len__
         self._ids, self._step = ids, step
         self._counts: Array = np.zeros(0)
-        self.paths = [folder / f"{name}.{part}.part" for part in ("words", "lengths")]
+        self.paths = [folder / f"{name}.{part}.part" for part in ("words", "starts")]
+        self._end = 0
+        _append(self.paths[1], np.zeros(1, np.int64))
 
-    def add(self, phrases: Sequence[Sequence[str]], weights: Array) -> Array:
-        """Append phrases, whose words count ``weights``; return the phrases' lengths."""
+    def add(self, phrases: Sequence[Sequence[str]], weights: Array) -> None:
+        """Append phrases, whose words count ``weights``."""
         lengths = np.fromiter(map(len, phrases), np.int64, len(phrases))
         words = [word for phrase in phrases for word in phrase[:: self._step]]
         ids = np.fromiter(map(self._ids.__getitem__, words), np.int32, len(words))
         self._counts = np.pad(self._counts, (0, len(self._ids) - len(self._counts)))
         np.add.at(self._counts, ids, np.repeat(weights, lengths))
-        words_path, lengths_path = self.paths
+        words_path, starts_path = self.paths
         _append(words_path, ids)
-        _append(lengths_path, lengths)
-        return lengths
+        _append(starts_path, self._end + np.cumsum(lengths))
+        self._end += len(ids)
+
+    def words(self) -> RaggedArray:
+        """Return the provisional ids of all phrases."""
+        return RaggedArray(map_array(self.paths[0], np.int32), map_array(self.paths[1], np.int64))
 
     def counts(self) -> dict[str, float]:
         """Return the count of each word."""
@@ -292,13 +269,9 @@ class SideSpool:
 class TableSpool:
     """The first pass: both sides of the table, and a hash of each line."""
 
-    def __init__(
-        self, folder: Path, *, max_length: int, reverse: bool, right_to_left: bool
-    ) -> None:
+    def __init__(self, folder: Path, *, reverse: bool, right_to_left: bool) -> None:
         self.lines = 0
         self.fingerprint = new_digest()
-        self._max_length = max_length
-        self._fits = bytearray()
         self._order = (1, 0) if reverse else (0, 1)
         steps = (1, -1 if right_to_left else 1)
         self.sides = [SideSpool(folder, *each) for each in zip(SIDES, steps, strict=True)]
@@ -311,20 +284,19 @@ class TableSpool:
         self.lines += len(chunk)
         self.fingerprint.update(b"".join([b"%b\n" % line.raw for line in chunk]))
         weights = np.array([line.weight for line in chunk])
-        lengths = [
+        for side, number in zip(self.sides, self._order, strict=True):
             side.add([line.pair[number] for line in chunk], weights)
-            for side, number in zip(self.sides, self._order, strict=True)
-        ]
-        self._fits += (np.maximum(*lengths) <= self._max_length).tobytes()
         # Python's hash of text is a keyed one of 64 bits (SipHash).
         _append(self._hashes, np.fromiter((hash(line.pair) for line in chunk), np.int64))
         aligned = [line.affiliations for line in chunk if line.affiliations is not None]
         if aligned:  # all lines have affiliations, or none
             _append(self._affiliations, np.fromiter(chain.from_iterable(aligned), np.int32))
 
-    def fits(self) -> Array:
-        """Return whether both sides of each line are short enough, ``(lines,)``."""
-        return np.frombuffer(self._fits, bool)
+    def affiliations(self) -> RaggedArray | None:
+        """Return the affiliations of each line's target words, None if the text is not aligned."""
+        if not self._affiliations.exists():
+            return None
+        return RaggedArray(map_array(self._affiliations, np.int32), self.sides[1].words().starts)
 
     def find_distinct(self) -> Array:
         """Return whether each line is the first with its pair, ``(lines,)``."""
@@ -335,27 +307,6 @@ class TableSpool:
             chosen = np.arange(self.lines) if parts == 1 else _members(hashes, parts, part)
             is_first[chosen[np.unique(hashes[chosen], return_index=True)[1]]] = True
         return is_first
-
-    def chunks(self) -> Iterator[tuple[slice, list[RaggedArray], RaggedArray | None]]:
-        """Yield which lines, both sides' provisional ids, and the targets' affiliations."""
-        with ExitStack() as stack:
-            sides = [
-                [stack.enter_context(path.open("rb")) for path in side.paths] for side in self.sides
-            ]
-            aligned = None
-            if self._affiliations.exists():
-                aligned = stack.enter_context(self._affiliations.open("rb"))
-            for start in range(0, self.lines, _CHUNK_BACK):
-                rows = []
-                for words_file, lengths_file in sides:
-                    lengths = np.fromfile(lengths_file, np.int64, _CHUNK_BACK)
-                    words = np.fromfile(words_file, np.int32, lengths.sum())
-                    rows.append(RaggedArray.from_lengths(words, lengths))
-                affiliations = None
-                if aligned is not None:
-                    starts = rows[1].starts
-                    affiliations = RaggedArray(np.fromfile(aligned, np.int32, starts[-1]), starts)
-                yield slice(start, start + len(rows[0])), rows, affiliations
 
     def remove(self) -> None:
         """Remove the part files."""
@@ -369,10 +320,7 @@ def _append(path: Path, numbers: Array) -> None:
 
 
 def _members(hashes: Array, parts: int, part: int) -> Array:
-    """Return the positions of the hashes that leave the remainder ``part``, in order.
-
-    :param parts: the divisor.
-    """
+    """Return the positions of the hashes that are ``part`` modulo ``parts``, in order."""
     found = [
         start + np.flatnonzero(hashes[start : start + _HASHES] % np.uint64(parts) == part)
         for start in range(0, len(hashes), _HASHES)

@@ -1,9 +1,9 @@
 """Ranks: the processes of one training run, as torchrun starts them.
 
 Each rank has the whole network and its share of every batch. The gradients of an update become one
-flat vector, and one all-reduce sums it over the ranks, always in the same order: the same number of
-ranks gives the same bits in every run. (torch's DistributedDataParallel rearranges its buckets
-after the first step of a process, so a resumed run would add in another order.)
+flat vector, which one all-reduce sums over the ranks, always in the same order, so that the same
+number of ranks gives the same bits. (torch's DistributedDataParallel rearranges its buckets after
+the first step of a process, so a resumed run would add in another order.)
 """
 
 import contextlib
@@ -25,10 +25,9 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import PhrasescoreError
 
-# The first rank may read a large table while the others wait.
+# The longest wait while the first rank reads the input, and between two sums of gradients, where it
+# may save the state to a slow disk.
 _PREPARATION = timedelta(days=30)
-# Between two sums of gradients, the longest wait is for the first rank to save the state, which
-# takes minutes on a slow disk. A longer one means that a machine has vanished.
 _PATIENCE = timedelta(minutes=10)
 
 _logger = logging.getLogger(__name__)
@@ -39,10 +38,9 @@ class RankLostError(PhrasescoreError):
 
 
 class Ranks:
-    """The ranks of a run, seen from one of them. By default there is only this process.
+    """The ranks of a run, seen from one of them; by default there is only this process.
 
     :param rank: the number of this process, from 0.
-    :param size: the number of ranks.
     :param device: of the network.
     """
 
@@ -59,7 +57,7 @@ class Ranks:
         return self.rank == 0
 
     def share(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return this rank's part of a batch: every ``size``-th pair, as neighbours are alike."""
+        """Return this rank's part of a batch: every ``size``-th item, as neighbours are alike."""
         return indices[self.rank :: self.size]
 
     def sum_gradients(
@@ -67,7 +65,7 @@ class Ranks:
     ) -> list[float]:
         """Replace each gradient by its sum over the ranks, and return the sums of the numbers.
 
-        :param numbers: this rank's numbers, which are rounded to float32.
+        The numbers are rounded to float32.
         """
         if self.size == 1:
             return list(numbers)
@@ -99,7 +97,7 @@ class Ranks:
         return [float(number) for number in sums.tolist()]
 
     def wait(self) -> None:
-        """Wait until every rank is here, however long the first one takes."""
+        """Wait until every rank is here."""
         if self._patient is not None:
             with _translated_errors():
                 torch.distributed.barrier(self._patient)
@@ -121,8 +119,8 @@ def device_of_rank(name: str) -> torch.device:
 def start_ranks(count: int, command: Sequence[str]) -> int:
     """Start a command once per rank on this machine by torchrun's launcher; return the exit code.
 
-    If one of them ends with an error, or at a signal, the others get SIGTERM. The death of the
-    first rank by a signal is logged here, because no other rank reports it.
+    If one of them fails, the others get SIGTERM. The death of the first rank by a signal is logged
+    here, because no other rank reports it.
     """
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_threads(None) // count)))
     for module in ("agent.server.api", "multiprocessing.api"):  # each has its own level
@@ -157,7 +155,6 @@ def start_ranks(count: int, command: Sequence[str]) -> int:
 def joined_ranks(device: torch.device) -> Iterator[Ranks]:
     """Join the ranks that torchrun has started; without torchrun, this process is the only one.
 
-    :param device: of the network: gloo connects CPUs, nccl connects GPUs.
     :raises RankLostError: if the others cannot be reached.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
@@ -179,5 +176,7 @@ def _translated_errors() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError) as error:
-        problem = "another process of this run has ended, or cannot be reached"
-        raise RankLostError(f"{problem}; --resume goes on from the last state") from error
+        raise RankLostError(
+            "another process of this run has ended, or cannot be reached; --resume goes on from "
+            "the last state"
+        ) from error

@@ -1,7 +1,7 @@
 """A whole training run: from its input to a model folder, by way of a work folder.
 
-The work folder (:mod:`phrasescore.training.run_folder`) exists as long as the run is unfinished,
-so that a run that was killed can be resumed; the model folder appears whole at the end.
+The work folder (:mod:`phrasescore.training.run_folder`) exists while the run is unfinished, so that
+it can be resumed after a kill; the model folder appears whole at the end.
 """
 
 import contextlib
@@ -36,9 +36,9 @@ Report = Callable[[TrainingProgress], None]
 
 
 class Task(NamedTuple):
-    """What a run needs to train, once its inputs are read."""
+    """What a run trains, once its inputs are read."""
 
-    # The network with its start weights on the run's device, and what the record says of the items.
+    # The network with its start weights on the run's device, and the record of the items.
     start: Checkpoint
     # Phrases about the items, for the log.
     description: list[str]
@@ -51,8 +51,7 @@ class TrainingRun:
 
     :param inputs: the paths of all files that are read; ``-`` for stdin.
     :param model: the folder that will be written.
-    :param work: the folder of the unfinished run.
-    :param keep_work: keep that folder at the end, to train further.
+    :param work: the folder of the unfinished run, which ``keep_work`` keeps at the end.
     """
 
     # Whether the processes that torchrun has started share the run.
@@ -73,7 +72,7 @@ class TrainingRun:
         raise NotImplementedError
 
     def has_made(self, model: Checkpoint, folder: RunFolder) -> bool:
-        """Return whether a model may come from the unfinished run in ``folder``."""
+        """Return whether a model may be a result of the unfinished run in ``folder``."""
         raise NotImplementedError
 
 
@@ -86,18 +85,15 @@ def train_model(
 ) -> TrainingRecord:
     """Train a network and write its model folder; return its record.
 
-    The weights are those that were best on the held-out items, or the last ones if none is held
-    out.
+    The model has the weights that were best on the held-out items, or the last ones if no item is
+    held out.
 
-    :param resume: continue the unfinished run in the work folder, if there is one. Its inputs are
-        read again if it was killed before they were stored. Without it, a run that was stopped
-        before its first state starts from the beginning.
+    :param resume: continue the unfinished run in the work folder, if there is one.
     :param begin: called after the inputs are read, before the first update.
     :param report: called after each update.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
-    :raises PhrasescoreError: if the model exists already; if there is an unfinished run that is not
-        to be resumed, or one with other settings or inputs; if one of the two folders is or holds
-        the other; if memory is short; and if the inputs, the settings or the disk are at fault.
+    :raises PhrasescoreError: if a folder, the settings, the inputs or the memory do not allow the
+        run.
     """
     check_settings(run.config, run.device)
     folder = RunFolder(run.work)
@@ -125,8 +121,10 @@ def train_model(
             stopped_by = loop.run()
         state = loop.state
         if stopped_by == INTERRUPTED:
-            problem = f"stopped after update {state.update}; --resume continues from there"
-            raise StoppedError(loop.caught[0], problem)
+            raise StoppedError(
+                loop.caught[0],
+                f"stopped after update {state.update}; --resume continues from there",
+            )
         tuning = start.record.fine_tuning
         has_best = state.best_quality is not None
         record = replace(
@@ -151,10 +149,7 @@ def train_model(
 
 
 def check_settings(config: Config, device: torch.device) -> None:
-    """Check that the device has the precision of a run, and that the run would end.
-
-    :raises ConfigError: if not.
-    """
+    """Raise a ConfigError if the device lacks the precision of a run, or the run would not end."""
     training = config.training
     limits = any((training.updates, training.epochs, training.minutes))
     can_stop = training.patience and training.validation_pairs and training.validation_share
@@ -175,10 +170,7 @@ def check_settings(config: Config, device: torch.device) -> None:
 def _prepare(
     run: TrainingRun, folder: RunFolder, report: Report, ranks: Ranks, *, resume: bool
 ) -> tuple[Task, TrainingLoop]:
-    """Read the inputs and build the network and its loop.
-
-    If the first rank fails, nothing is left of a run that began here.
-    """
+    """Read the inputs and build the network and its loop; remove a new run if that fails."""
     is_resumed = resume and folder.is_begun
     try:
         if ranks.is_first and not is_resumed:
@@ -200,10 +192,7 @@ def _prepare(
 
 @contextlib.contextmanager
 def _held(run: TrainingRun, folder: RunFolder, *, resume: bool) -> Iterator[None]:
-    """Make the work folder if needed, and keep other processes out of it.
-
-    :raises PhrasescoreError: naming the folder or file that is in the way.
-    """
+    """Make the work folder if needed, and keep other processes out of it."""
     _check_folders(run, folder, resume=resume)
     for name in run.inputs:
         if name != "-" and _real(name).is_relative_to(_real(run.work)):
@@ -219,8 +208,7 @@ def _held(run: TrainingRun, folder: RunFolder, *, resume: bool) -> Iterator[None
 def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None:
     """Refuse to overwrite a model or an unfinished run, and to mix two runs.
 
-    A run that was stopped before its first state has only its pairs to lose: it may be resumed or
-    started from the beginning.
+    A run that was stopped before its first state may be resumed or started from the beginning.
     """
     work, model = run.work, run.model
     inside = _real(work)
@@ -282,10 +270,7 @@ def _real(path: str | os.PathLike[str]) -> Path:
 
 @contextlib.contextmanager
 def enough_memory(device: torch.device, problem: str) -> Iterator[None]:
-    """Turn the errors of torch and numpy about memory into one message for the user.
-
-    :param problem: what does not fit, and the cure.
-    """
+    """Turn the errors of torch and numpy about memory into a message with the cure."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:

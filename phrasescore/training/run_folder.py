@@ -3,7 +3,7 @@
 ============================ ==================================================================
 run.json                     the journal: settings, inputs and a `RunState`. It is written before
                              the input is read, and removed first at the end
-pairs/                       :mod:`phrasescore.training.pair_store`
+pairs/                       :mod:`phrasescore.training.stores`
 state-UPDATE.safetensors     weights and the optimizer's averages of the journal's state, from
                              which a killed run continues to the same weights
 best-UPDATE.safetensors      the best weights so far
@@ -28,8 +28,7 @@ from phrasescore.io.folders import LOCK, NEW, remove_folder
 from phrasescore.io.journal import Number, Seconds, check_settings, read_journal, write_journal
 from phrasescore.io.output import writing
 from phrasescore.io.plain_file import MAX_ARRAYS, check_plain
-from phrasescore.models.checkpoint import CurvePoint
-from phrasescore.models.weights import save_tensors
+from phrasescore.models.checkpoint import CurvePoint, save_tensors
 from phrasescore.settings.config import Config
 from phrasescore.training.optimizers import Optimizer
 

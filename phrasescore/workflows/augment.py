@@ -26,8 +26,7 @@ from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.engines.pool import Pending
 from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.generation.beam_search import BeamSettings, beam_work
-from phrasescore.generation.generator import Generated, Source
-from phrasescore.generation.target_work import TargetPool, TargetWork
+from phrasescore.generation.generator import Generated, Source, TargetPool, TargetWork
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.digests import digest_text
 from phrasescore.io.output import check_files, optional_path

@@ -25,9 +25,7 @@ from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.io.compression import compression_by_name
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
-from phrasescore.models.cslm import CslmNetwork
-from phrasescore.models.feed_forward import BOUNDARY, FeedForwardNetwork
-from phrasescore.models.joint import JointNetwork
+from phrasescore.models.feed_forward import BOUNDARY, CslmNetwork, FeedForwardNetwork, JointNetwork
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.annotate import check_moses_ini
 

@@ -14,9 +14,14 @@ from phrasescore.devices import choose_device, torch_threads
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.features import ENSEMBLE_NAME, NORMALIZED, network_name
 from phrasescore.generation.beam_search import BeamSettings, best_targets
-from phrasescore.generation.generator import Generated, Generator, Source, check_kinds
+from phrasescore.generation.generator import (
+    Generated,
+    Generator,
+    NetworkFolders,
+    Source,
+    check_kinds,
+)
 from phrasescore.generation.sampling import SampleSettings, count_samples, samples
-from phrasescore.generation.target_work import NetworkFolders
 from phrasescore.io.corpora import TextLine, read_monolingual_text
 from phrasescore.io.output import check_files, open_output
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder, load_checkpoint

@@ -14,7 +14,6 @@ from phrasescore.features.sentences import SentenceScores
 from phrasescore.generation.beam_search import BeamSettings, best_targets
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.generation.random_segmentation import fit_random_cuts
-from phrasescore.generation.segment_file import format_segments, read_sizes
 from phrasescore.generation.segmentation import (
     CONFIDENCES,
     Cut,
@@ -22,6 +21,8 @@ from phrasescore.generation.segmentation import (
     Segmenter,
     cut_by_random_confidence,
     cut_nothing,
+    format_segments,
+    read_sizes,
 )
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, open_output, optional_path

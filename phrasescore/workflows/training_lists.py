@@ -27,7 +27,7 @@ from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import FeatureLabel, Weights
-from phrasescore.training.list_store import ListStore, ListStoreBuilder
+from phrasescore.training.stores import ListStore, ListStoreBuilder
 from phrasescore.workflows.text_checks import (
     known_words,
     unknown_words_of,

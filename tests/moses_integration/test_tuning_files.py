@@ -155,10 +155,7 @@ def test_sparse_features_become_columns_of_their_own(files: Files, tmp_path: Pat
         ("0 ||| la ||| LM0= 1 ||| 1\n", ":1: expected 'FEATURES_TXT_BEGIN_0 sentence hypotheses"),
         (f"{DENSE.replace(' 2 ', ' 0 ')}{END}", ":1: sentence 0 has no hypotheses"),
         (f"{DENSE.replace('TXT', 'BIN')}1\n2\n{END}", ":1: this is a binary file; let the extract"),
-        (
-            f"{DENSE.replace(' 1 ', ' 99999999999 ')}1\n2\n{END}",
-            ":2: expected 99999999999 numbers, ",
-        ),
+        (f"{DENSE.replace(' 1 ', ' 99999999999 ')}1\n2\n{END}", ":2: expected 99999999999 numbers"),
         (f"{DENSE.replace(' 1 ', f' {NINES} ')}1\n2\n{END}", ":1: expected 'FEATURES_TXT_BEGIN_0 "),
         (f"{DENSE.replace(' LM0_0', '')}1\n2\n{END}", ":1: expected the names of 1 values in the "),
         (f"{DENSE.replace('_0', '_1', 2)}1\n2\n{END}", ":1: expected 'FEATURES_TXT_BEGIN_0 "),

@@ -55,22 +55,10 @@ def test_any_feature_of_a_list_of_joshua_is_0_where_it_is_not(lists: Lists) -> N
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
-        (
-            ["0 ||| a ||| LM0= 1 TM0= 1", "0 ||| a ||| LM0= 1"],
-            ":2: this hypothesis lacks the feature TM0, which earlier ones have",
-        ),
-        (
-            ["0 ||| a ||| LM0= 1", "0 ||| a ||| LM0= 1 TM0= 1"],
-            ":2: this hypothesis has the feature TM0, which earlier ones lack",
-        ),
-        (
-            ["0 ||| a ||| LM0= 1", "1 ||| a ||| TM0= 1"],
-            ":2: this hypothesis has the feature TM0, which earlier ones lack",
-        ),
-        (
-            ["0 ||| a ||| LM0= 1 TM0= 1", "1 ||| a ||| LM0= 1"],
-            ":2: this hypothesis lacks the feature TM0, which earlier ones have",
-        ),
+        (["0 ||| a ||| LM0= 1 TM0= 1", "0 ||| a ||| LM0= 1"], ":2: this hypothesis lacks the feat"),
+        (["0 ||| a ||| LM0= 1", "0 ||| a ||| LM0= 1 TM0= 1"], ":2: this hypothesis has the featur"),
+        (["0 ||| a ||| LM0= 1", "1 ||| a ||| TM0= 1"], ":2: this hypothesis has the feature TM0, "),
+        (["0 ||| a ||| LM0= 1 TM0= 1", "1 ||| a ||| LM0= 1"], ":2: this hypothesis lacks the feat"),
         (["0 ||| a ||| LM0= 1 2", "1 ||| a ||| LM0= 1"], ":2: expected 2 values of LM0 as before"),
         (["0 ||| a ||| W_a= 1 2"], ":1: the feature W_a has '_' in its name, so it is a sparse"),
         (["0 ||| a ||| A\tB= 1"], ":1: expected the name of a feature without blanks, found"),

@@ -1,31 +1,33 @@
 """RNNsearch's decoder over a tree of target prefixes.
 
 The context c_i depends on the state s_{i-1} and not on the word y_{i-1}: nodes with the same parent
-(a *family*) share it, and the products of the parent's state. Of a source, U_a h_j, C h_j and
-C_o h_j are made once, and weighed in place of h_j (:mod:`phrasescore.models.attention`).
-Every product between a target word and a matrix is a row of a table.
+(a *family*) share it, and the products of the parent's state. U_a h_j, C h_j and C_o h_j are
+computed once per source, and averaged in place of h_j (:mod:`phrasescore.models.attention`). The
+product of each target word with a matrix is a row of a table.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from phrasescore.devices import move
+from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels import gates, sentence_gates
 from phrasescore.kernels.precision import Product, Workspace
 from phrasescore.models.alignment import Places, attend
 from phrasescore.models.attention import AttentionNetwork
+from phrasescore.models.batches import batch_rows
 from phrasescore.models.encoder_decoder import GatedUnit
 from phrasescore.scoring.decoders.gated import split_pairs
-from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
+from phrasescore.scoring.prefix_tree import TreeStep
 from phrasescore.scoring.products import Products
-from phrasescore.vocabulary import Vocabulary
 
 
 class Annotated(NamedTuple):
-    """The products with the annotations of some sources, one source below another."""
+    """The products with the annotations of some sources, concatenated."""
 
     initial: Tensor  # (sources, hidden): s_0
     keys: Tensor  # (positions, units): U_a h with its bias
@@ -38,9 +40,9 @@ class AttentiveState(NamedTuple):
 
     annotated: Annotated
     states: Tensor  # (nodes, hidden)
-    buffer: int  # which of two buffers the states are in
+    buffer: int  # which of two buffers holds the states
     weights: Tensor  # (families, longest source): alpha; valid until the next call
-    families: Tensor  # (nodes,): the family of each node
+    families: Tensor  # (nodes,)
 
 
 class AttentionDecoder:
@@ -65,7 +67,7 @@ class AttentionDecoder:
         state_weight = torch.cat([align.state.weight, decoder.gates_weight()])
         self._state = products.prepare(state_weight.t())
         self._candidate = products.prepare(decoder.recurrent_candidate.weight.t())
-        # One more row than words: e(y_0) is the zero vector, which leaves the biases alone.
+        # The additional row is for y_0, whose embedding is the zero vector.
         self._start_word = len(network.target_embedding)
         words = functional.pad(network.target_embedding.detach(), (0, 0, 0, 1))
         self._words = products.place(words @ decoder.input_weight().t() + decoder.input_bias())
@@ -75,19 +77,20 @@ class AttentionDecoder:
         context_weight = [decoder.context_weight(), split_pairs(network.readout_context.weight)]
         self._values = products.prepare(torch.cat(context_weight).t())
 
-    def encode(self, sources: Sequences) -> Annotated:
+    def encode(self, sources: RaggedArray) -> Annotated:
         """Return the annotations of some sources, given as word ids without ``</s>``."""
         multiply = self._products.multiply
-        sources = _with_ends(sources)
-        words = self._source_embedding.index_select(
-            0, on_device(sources.ids, self._products.device)
-        )
+        side, device = batch_rows(sources), self._products.device
+        words = self._source_embedding.index_select(0, move(device, side.ids)[0])
+        steps = side.words_and_ends().to(device)
         forward, backward = (
-            direction(words, sources, reverse=reverse)
-            for direction, reverse in zip(self._encoders, (False, True), strict=True)
+            direction(words, positions.split(steps.sizes))
+            for direction, positions in zip(
+                self._encoders, (steps.positions, steps.backward_positions()), strict=True
+            )
         )
         annotations = torch.cat([forward, backward], dim=1)
-        places = Places.of(torch.from_numpy(sources.lengths)).to(self._products.device)
+        places = Places.of(side.lengths + 1).to(device)
         first = multiply("initial", backward.index_select(0, places.starts), self._initial)
         return Annotated(
             gates.tanh_of_sums(first, self._initial_bias),
@@ -110,7 +113,7 @@ class AttentionDecoder:
         families = step.families
         old = state.states.index_select(0, step.going_on)  # (families, hidden)
         products = multiply("state", old, self._state)  # (families, units + 2 * hidden)
-        # One node of each family, whichever: all have the same root.
+        # All nodes of a family have the same root.
         roots = torch.empty_like(step.going_on).scatter_(0, families, step.roots)
         sums, weights = self._contexts(state.annotated, products, roots)
         count, size, buffer = len(families), old.shape[1], 1 - state.buffer
@@ -128,11 +131,9 @@ class AttentionDecoder:
         return AttentiveState(state.annotated, new, buffer, weights, families), units
 
     def attention(self, state: AttentiveState) -> Tensor:
-        """Return how much the word after each node attends to each word of its source.
+        """Return alpha of the word after each node, before the next :meth:`advance`.
 
-        To be called before the next :meth:`advance`.
-
-        :return: ``(nodes, longest source)``: alpha, with ``</s>`` behind the words, then 0.
+        :return: ``(nodes, longest source)``: the source's words, its ``</s>``, then 0.
         """
         return state.weights.index_select(0, state.families)
 
@@ -165,19 +166,15 @@ class _Direction:
         self._gates = products.prepare((sign[: 2 * self._size] * unit.gates_weight()).t())
         self._candidate = products.prepare(unit.recurrent_candidate.weight.t())
 
-    def __call__(self, words: Tensor, sources: Sequences, *, reverse: bool) -> Tensor:
-        """Return the state at each position, ``(positions, hidden)``.
-
-        :param words: embeddings, ``(positions, embedding)``.
-        :param reverse: whether to read from the last word to the first.
-        """
+    def __call__(self, words: Tensor, steps: Sequence[Tensor]) -> Tensor:
+        """Return the state at each position, ``(positions, hidden)``, given the embeddings."""
         multiply, size = self._products.multiply, self._size
         inputs = multiply("inputs", words, self._input)
         inputs += self._bias
         states = words.new_empty(len(words), size)
-        old = words.new_zeros(len(sources.lengths), size)
-        for positions in sources.steps(reverse=reverse):
-            active, places = len(positions), on_device(positions, words.device)
+        old = words.new_zeros(len(steps[0]) if steps else 0, size)
+        for places in steps:
+            active = len(places)
             old, rows = old[:active], torch.arange(active, device=words.device)
             update, masked, new = words.new_empty(3, active, size).unbind()
             products = multiply("encoder gates", old, self._gates)
@@ -187,9 +184,3 @@ class _Direction:
             states[places] = new
             old = new
         return states
-
-
-def _with_ends(sources: Sequences) -> Sequences:
-    """Return the sources with ``</s>`` behind each."""
-    ends = np.cumsum(sources.lengths)
-    return Sequences(np.insert(sources.ids, ends, Vocabulary.END), sources.lengths + 1)

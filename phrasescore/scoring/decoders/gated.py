@@ -1,9 +1,9 @@
-"""The gated decoder over trees of target prefixes, behind either of its encoders.
+"""The gated decoder over trees of target prefixes, with either of its encoders.
 
-The equations are those of :mod:`phrasescore.models.encoder_decoder` and
-:mod:`phrasescore.models.grconv`; computed once are a source prefix, a source's summary, a target
-prefix under its source, the product of a state for all of its continuations. Every product between
-a target word and a matrix is a row of a table.
+The equations are in :mod:`phrasescore.models.encoder_decoder` and
+:mod:`phrasescore.models.grconv`. Each source prefix, each source's summary and the product of a
+state for all of its continuations are computed once, and the product of each target word with a
+matrix is a row of a table.
 """
 
 from typing import NamedTuple
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels import gates
 from phrasescore.kernels.sentence_gates import join_cells
 from phrasescore.models.batches import pack_steps
@@ -20,7 +21,6 @@ from phrasescore.models.encoder_decoder import MAXOUT_POOL, EncoderDecoder, Gate
 from phrasescore.models.grconv import GrconvNetwork, build_pyramid
 from phrasescore.scoring.prefix_tree import (
     Ids,
-    Sequences,
     TreeStep,
     build_prefix_tree,
     on_device,
@@ -29,7 +29,7 @@ from phrasescore.scoring.products import Products, Rows
 
 
 def split_pairs(weight: Tensor) -> Tensor:
-    """Return a maxout layer's weight with the two units of a pair half the width apart."""
+    """Return a maxout layer's weight with the first units of all pairs before the second ones."""
     return torch.cat([weight[unit::MAXOUT_POOL] for unit in range(MAXOUT_POOL)])
 
 
@@ -37,17 +37,14 @@ class GatedState(NamedTuple):
     """The states of a level's nodes, and the products with c of each root's source."""
 
     states: Tensor  # (nodes, hidden)
-    rounded: Rows  # the same, as products take them
-    buffer: int  # which of two buffers the states are in
+    rounded: Rows  # the same as a factor of products
+    buffer: int  # which of two buffers holds the states
     context: Tensor  # (roots, 3 * hidden): C_z c, C_r c and C c
     readout: Tensor  # (roots, 2 * maxout): O_c c with the bias
 
 
 class GatedDecoder:
-    """The decoder of an encoder-decoder or grConv, with its weights laid out for scoring.
-
-    Matrices are stored as ``(in, out)`` and multiplied from the right.
-    """
+    """The decoder of an RNN Encoder-Decoder or a grConv; see :class:`TreeDecoder`."""
 
     def __init__(self, network: GatedDecoderNetwork, products: Products) -> None:
         self._products = products
@@ -64,7 +61,7 @@ class GatedDecoder:
         self._initial_bias = products.place(network.initial.bias)
         self._context = products.prepare(decoder.context_weight().t())
         self._recurrent = products.prepare(decoder.recurrent_weight().t())
-        # One more row than words: e(y_0) is the zero vector, which leaves the biases alone.
+        # The additional row is for y_0, whose embedding is the zero vector.
         self._start_word = len(network.target_embedding)
         embedding = functional.pad(network.target_embedding.detach(), (0, 0, 0, 1))
         words = products.place(embedding @ decoder.input_weight().t() + decoder.input_bias())
@@ -77,8 +74,8 @@ class GatedDecoder:
         self._readout_bias = products.place(split_pairs(network.readout.bias))
         self._factor = products.prepare(network.output_factor.weight.t())
 
-    def encode(self, sources: Sequences) -> Tensor:
-        """Return a vector of each source, of which :meth:`start` makes c."""
+    def encode(self, sources: RaggedArray) -> Tensor:
+        """Return a vector of each source, from which :meth:`start` makes c."""
         return self._encoder.encode(sources)
 
     def start(self, encoded: Tensor, sources: Tensor) -> tuple[GatedState, Tensor]:
@@ -105,7 +102,6 @@ class GatedDecoder:
         """Return the states of a level's nodes, and G_r s of each, ``(nodes, rank)``."""
         products, take = self._products, self._products.workspace.take
         old, buffer = state.states, 1 - state.buffer
-        # A state's product serves all of its continuations.
         going_on = products.select("going on", state.rounded, step.going_on)
         recurrent = products.product("recurrent", going_on, self._recurrent)
         new = take(f"states {buffer}", len(step.words), old.shape[1])  # (nodes, hidden)
@@ -142,10 +138,10 @@ class _UnitEncoder:
         self._summary = products.prepare(network.summary.weight.t())
         self._summary_bias = products.place(network.summary.bias)
 
-    def encode(self, sources: Sequences) -> Tensor:
+    def encode(self, sources: RaggedArray) -> Tensor:
         """Return h_N of each source, ``(sources, hidden)``; 0 for an empty one."""
         take, size = self._products.workspace.take, len(self._summary_bias)
-        count, rows_at_once = len(sources.lengths), self._products.level_rows
+        count, rows_at_once = len(sources), self._products.level_rows
         tree = build_prefix_tree(sources, np.zeros(count, dtype=np.int64), num_roots=1)
         last = take("encoder summaries", count, size)
         last.index_fill_(0, self._index(tree.empty), 0)  # without waiting for a GPU
@@ -165,9 +161,8 @@ class _UnitEncoder:
         return self._products.tanh_with_bias(summary, self._summary_bias)
 
     def _step(self, above: Tensor, parents: Ids, words: Ids, out: Tensor) -> None:
-        """Write the states of some nodes into ``out``, ``(nodes, hidden)``."""
         products, take = self._products, self._products.workspace.take
-        # Nodes are in the order of their parents, so that the parents are neighbours, too.
+        # Nodes are in the order of their parents, so that the parents are adjacent, too.
         old = above[parents[0] : parents[-1] + 1]
         from_parents = self._index(parents - parents[0])
         table, rows = self._words, self._index(words)
@@ -194,13 +189,12 @@ class _ConvolutionEncoder:
         self._gates = products.prepare(network.gate_weight().t())
         self._gates_bias = products.place(network.gate_left.bias)
 
-    def encode(self, sources: Sequences) -> Tensor:
+    def encode(self, sources: RaggedArray) -> Tensor:
         """Return c of each source, ``(sources, encoder)``; 0 for an empty one."""
         multiply, device = self._products.multiply, self._products.device
         steps = pack_steps(torch.from_numpy(sources.lengths))
         pyramid, steps = build_pyramid(steps).to(device), steps.to(device)
-        starts = on_device(sources.starts, device)
-        words = on_device(sources.ids, device)[starts[steps.order[steps.pairs]] + steps.times]
+        words = on_device(sources.values, device).index_select(0, steps.positions)
         cells = multiply("cells", self._embedding.index_select(0, words), self._projection)
         cells = cells + self._projection_bias
         tops = cells.new_zeros(len(steps.order), cells.shape[1])

@@ -1,24 +1,24 @@
 """The deep LSTM's decoder over a tree of target prefixes.
 
-The embeddings' part of the first layer is a table, computed once per network, if it is not too
-large. A layer's product with its own last state is computed once per parent and not once per node:
-nodes that share all words but the last share it.
+The input of the first layer is a table with a row per word, if it is not too large. A layer's
+product with its last state is computed once per parent and shared by the nodes below it.
 """
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Factor
 from phrasescore.kernels.sentence_gates import lstm_cell
+from phrasescore.models.batches import pack_steps
 from phrasescore.models.lstm import LstmNetwork, LstmStack
-from phrasescore.scoring.prefix_tree import Sequences, TreeStep, on_device
+from phrasescore.scoring.prefix_tree import TreeStep, on_device
 from phrasescore.scoring.products import Products
 from phrasescore.vocabulary import Vocabulary
 
-# Numbers at most of a table of each target word's input to the first layer: 256 MB.
+# Maximum size of the table of each target word's input to the first layer: 256 MB.
 TABLE_SIZE = 1 << 26
 
 
@@ -27,7 +27,7 @@ class LstmState(NamedTuple):
 
     hidden: list[Tensor]
     cell: list[Tensor]
-    # Number of the level, whose parity says which of two sets of buffers it lies in.
+    # Number of the level; its parity selects one of two sets of buffers.
     depth: int = 0
 
 
@@ -43,25 +43,26 @@ class LstmDecoder:
         )
         self.output = (network.output.weight, network.output.bias)
 
-    def encode(self, sources: Sequences) -> LstmState:
-        """Return the encoder's last h and c; those of an empty source are 0."""
+    def encode(self, sources: RaggedArray) -> LstmState:
+        """Return the encoder's last h and c, which are 0 for an empty source."""
         stack, device = self._encoder, self._products.device
-        shape = len(sources.lengths), stack.size
+        shape = len(sources), stack.size
         hidden, cell = ([torch.zeros(shape, device=device) for _ in stack.layers] for _ in range(2))
-        for time, positions in enumerate(sources.steps(reverse=self._reverse_source)):
-            active, words = len(positions), on_device(sources.ids[positions], device)
+        steps = pack_steps(torch.from_numpy(sources.lengths)).to(device)
+        positions = steps.backward_positions() if self._reverse_source else steps.positions
+        ids = on_device(sources.values, device).index_select(0, positions)
+        for time, words in enumerate(ids.split(steps.sizes)):
+            active = len(words)
             upper = LstmState([h[:active] for h in hidden], [c[:active] for c in cell], time)
             rows = torch.arange(active, device=device)
             after = stack.advance(upper, TreeStep(rows, words, rows, rows, rows))
             for kept, new in zip([*hidden, *cell], [*after.hidden, *after.cell], strict=True):
                 kept[:active] = new
-        # From the longest source first to the order of the sources.
-        order = np.argsort(-sources.lengths, kind="stable")
-        back = on_device(np.argsort(order), device)
+        back = torch.argsort(steps.order)
         return LstmState([h[back] for h in hidden], [c[back] for c in cell])
 
     def start(self, encoded: LstmState, sources: Tensor) -> tuple[LstmState, Tensor]:
-        """Return the states after ``</s>``, which the decoder reads first, and the upper h."""
+        """Return the states after ``</s>``, which is read first, and the top layer's h."""
         hidden, cell = (
             [layer.index_select(0, sources) for layer in layers]
             for layers in (encoded.hidden, encoded.cell)
@@ -70,34 +71,28 @@ class LstmDecoder:
         return self.advance(LstmState(hidden, cell), step)
 
     def advance(self, state: LstmState, step: TreeStep) -> tuple[LstmState, Tensor]:
-        """Return the nodes' states, and the upper layer's h."""
+        """Return the nodes' states, and the top layer's h."""
         after = self._decoder.advance(state, step)
         return after, after.hidden[-1]
 
 
 class _Layer(NamedTuple):
-    """The weights of a layer as products take them; from below the first may have a table."""
+    """The prepared weights of a layer."""
 
     recurrent: Factor
     input: Factor | None
-    table: Tensor | None  # instead of ``input``: its product with each word, (words, 4 * hidden)
+    table: Tensor | None  # in place of ``input``: its product with each word, (words, 4 * hidden)
     bias: Tensor
 
 
 class _Stack:
-    """The layers of an encoder or of a decoder.
+    """The layers of an encoder or a decoder.
 
-    :param table_size: numbers that the table of all words' inputs may have; where it would have
-        more, the products are made node by node.
+    :param table_size: maximum size of the table of all words' inputs.
     """
 
     def __init__(
-        self,
-        stack: LstmStack,
-        embedding: Tensor,
-        products: Products,
-        *,
-        table_size: int,
+        self, stack: LstmStack, embedding: Tensor, products: Products, *, table_size: int
     ) -> None:
         self._products = products
         self._has_table = len(embedding) * 4 * stack.hidden_size <= table_size
@@ -119,7 +114,7 @@ class _Stack:
         self.size = stack.hidden_size
 
     def advance(self, state: LstmState, step: TreeStep) -> LstmState:
-        """Return the states after one more word, valid until the next call but one."""
+        """Return the states after one more word, valid until the second next call."""
         products, words = self._products, step.words
         nodes = torch.arange(len(words), device=words.device)
         after = LstmState([], [], state.depth + 1)

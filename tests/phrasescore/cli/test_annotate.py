@@ -1,10 +1,8 @@
 """``phrasescore annotate`` as a user runs it: what it writes, and what it refuses."""
 
 import gzip
-import json
 import math
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -73,18 +71,6 @@ def test_removing_the_new_columns_gives_back_odd_lines_byte_for_byte(
     assert run(ODD_TABLE, "--model", model.path, "--model", model.path, "-o", out).exit_code == 0
     lines = out.read_bytes().split(b"\n")
     assert b"\n".join([line and remove_scores(line, 2) for line in lines]) == ODD_TABLE.read_bytes()
-
-
-def test_plain_gzip_stdin_and_stdout_give_the_same_lines(
-    tmp_path: Path, model: RandomModel, tiny_table: Path
-) -> None:
-    plain, packed = tmp_path / "out", tmp_path / "out.gz"
-    assert run(tiny_table, "--model", model.path, "-o", plain).exit_code == 0
-    assert run(tiny_table, "--model", model.path, "-o", packed).exit_code == 0
-    assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
-    data = tiny_table.read_bytes()
-    piped = CliRunner().invoke(main, ["annotate", "-", "--model", str(model.path)], input=data)
-    assert piped.stdout_bytes == plain.read_bytes()
 
 
 def test_moses_ini_gets_the_columns_and_the_table(
@@ -184,90 +170,6 @@ def test_a_phrase_of_500_words_and_a_line_of_1_mb_are_scored(
 
 # What it refuses
 
-BAD_LINES = {
-    "too few fields": (b"a ||| b", "expected at least 3 fields"),
-    "empty source": (b" ||| b ||| 0.5 0.5", "expected a source phrase"),
-    "empty target": (b"a ||| ||| 0.5 0.5", "expected a target phrase"),
-    "not a number": (b"a ||| b ||| 0.5 x", "expected a number as score"),
-    "nan": (b"a ||| b ||| 0.5 nan", "expected a number as score"),
-    "negative": (b"a ||| b ||| 0.5 -1", "expected a score of at least 0"),
-    "infinite": (b"a ||| b ||| 0.5 1e39", "float32"),
-    "another number of scores": (b"a ||| b ||| 0.5", "expected 2 scores as in the first line"),
-    "not utf-8": (b"a ||| \xff ||| 0.5 0.5", "expected UTF-8"),
-    "a megabyte": (b"x" * 1_000_000, "expected at least 3 fields"),
-}
-
-
-@pytest.mark.parametrize(("line", "problem"), BAD_LINES.values(), ids=BAD_LINES)
-def test_a_bad_line_is_named_and_leaves_the_old_output_alone(
-    tmp_path: Path, model: RandomModel, tiny_table: Path, line: bytes, problem: str
-) -> None:
-    tiny_table.write_bytes(tiny_table.read_bytes() + line + b"\n")
-    out = tmp_path / "out.gz"
-    out.write_bytes(b"older")
-    before = sorted(os.listdir(tmp_path))
-    result = run(tiny_table, "--model", model.path, "-o", out)
-    assert result.exit_code == 1
-    assert result.stderr.count("\n") == 1
-    assert f"{tiny_table}:5: " in result.stderr
-    assert problem in result.stderr
-    assert len(result.stderr) < 400 + len(str(tiny_table))
-    assert out.read_bytes() == b"older"
-    assert sorted(os.listdir(tmp_path)) == before
-
-
-def _truncated(data: bytes) -> bytes:
-    return gzip.compress(data)[:-20]
-
-
-def _corrupt(data: bytes) -> bytes:
-    packed = bytearray(gzip.compress(data))
-    packed[-6] ^= 0xFF
-    return bytes(packed)
-
-
-@pytest.mark.parametrize("damage", [_truncated, _corrupt, lambda _: gzip.compress(b"")])
-def test_damaged_and_empty_files_are_refused(
-    tmp_path: Path, model: RandomModel, tiny_table: Path, damage: Callable[[bytes], bytes]
-) -> None:
-    table, out = tmp_path / "table.gz", tmp_path / "out.gz"
-    table.write_bytes(damage(tiny_table.read_bytes()))
-    before = sorted(os.listdir(tmp_path))
-    result = run(table, "--model", model.path, "-o", out)
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert str(table) in result.stderr
-    assert sorted(os.listdir(tmp_path)) == before
-
-
-@pytest.mark.parametrize(
-    "name", ["model.safetensors", "config.toml", "source.vocab", "target.vocab", "training.json"]
-)
-def test_a_model_that_lacks_a_file_is_refused(
-    tmp_path: Path, model: RandomModel, tiny_table: Path, name: str
-) -> None:
-    (model.path / name).unlink()
-    result = run(tiny_table, "--model", model.path, "-o", tmp_path / "out")
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert f"{name} is missing" in result.stderr
-    assert not (tmp_path / "out").exists()
-
-
-def test_changed_weights_and_newer_formats_are_refused(
-    tmp_path: Path, model: RandomModel, tiny_table: Path
-) -> None:
-    weights = model.path / "model.safetensors"
-    data = bytearray(weights.read_bytes())
-    data[-1] ^= 1
-    weights.write_bytes(data)
-    result = run(tiny_table, "--model", model.path, "-o", tmp_path / "out")
-    assert result.exit_code == 1
-    assert "the weights changed" in result.stderr
-    record = model.path / "training.json"
-    record.write_text(json.dumps({**json.loads(record.read_text()), "format": 99}))
-    result = run(tiny_table, "--model", model.path, "-o", tmp_path / "out")
-    assert result.exit_code == 1
-    assert "format 99" in result.stderr
-
 
 @pytest.mark.parametrize(
     ("features", "problem"),
@@ -288,42 +190,6 @@ def test_a_moses_ini_that_does_not_fit_is_refused_before_the_work(
     assert problem in result.stderr
     assert not out.exists()
     assert not (tmp_path / "new.ini").exists()
-
-
-def test_the_output_may_not_be_the_input(
-    tmp_path: Path, model: RandomModel, tiny_table: Path
-) -> None:
-    before = tiny_table.read_bytes()
-    link, hard_link = tmp_path / "link", tmp_path / "hard link"
-    link.symlink_to(tiny_table)
-    os.link(tiny_table, hard_link)
-    for out in (tiny_table, link, hard_link):
-        result = run(tiny_table, "--model", model.path, "-o", out)
-        assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-        assert "would overwrite another file" in result.stderr
-    assert tiny_table.read_bytes() == before
-    result = run(tiny_table, "--model", model.path, "-o", Path(model.path) / "config.toml")
-    assert result.exit_code == 1
-    assert "config.toml: would overwrite a part of a model; name another" in result.stderr
-
-
-@pytest.mark.parametrize("option", ["-o", "--moses-ini-out"])
-def test_an_output_without_a_name_is_refused_before_the_work(
-    tmp_path: Path, model: RandomModel, tiny_table: Path, option: str
-) -> None:
-    # As of a variable that the shell does not know.
-    (tmp_path / "moses.ini").write_text("")
-    ini = ["--moses-ini", tmp_path / "moses.ini", "--moses-ini-out", tmp_path / "new.ini"]
-    before = sorted(tmp_path.iterdir())
-    names = ["-o", tmp_path / "out", *ini, option, ""]
-    result = run(tiny_table, "--model", model.path, *names)
-    assert result.exit_code == 1
-    assert result.stderr == "Error: expected the name of a file to write, found ''\n"
-    assert sorted(tmp_path.iterdir()) == before
-
-
-def test_columns_without_any_model_are_a_usage_error(tiny_table: Path) -> None:
-    assert run(tiny_table, "--feature", "unknown_words").exit_code == 2
 
 
 def test_files_that_are_in_the_way_are_named_and_kept(
@@ -393,12 +259,3 @@ def test_a_moses_ini_that_cannot_be_written_costs_no_scores(
 def test_table_and_moses_ini_cannot_share_a_stream(model: RandomModel, tiny_table: Path) -> None:
     inis = ["--moses-ini", "moses.ini", "--moses-ini-out", "-"]
     assert run(tiny_table, "--model", model.path, *inis).exit_code == 2
-
-
-def test_an_output_that_is_replaced_keeps_its_permissions(
-    tmp_path: Path, model: RandomModel, tiny_table: Path
-) -> None:
-    out = tmp_path / "out"
-    out.touch(mode=0o600)
-    assert run(tiny_table, "--model", model.path, "-o", out).exit_code == 0
-    assert out.stat().st_mode & 0o777 == 0o600

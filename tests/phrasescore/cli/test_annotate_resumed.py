@@ -201,15 +201,6 @@ def test_a_closed_pipe_ends_quietly(model: RandomModel, long_table: Path) -> Non
     assert "Error" not in stderr
 
 
-def test_a_pipe_may_be_named_as_the_shell_names_it(
-    model: RandomModel, long_table: Path, whole: bytes
-) -> None:
-    process = start(long_table, "--model", model.path, "-o", "/dev/stdout")
-    code, stdout, stderr = finish(process)
-    assert code == 0, stderr
-    assert stdout == whole
-
-
 def test_two_runs_cannot_write_one_file(
     tmp_path: Path, model: RandomModel, long_table: Path
 ) -> None:

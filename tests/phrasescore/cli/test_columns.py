@@ -1,6 +1,5 @@
 """The columns of ``rescore`` and ``annotate`` that are no networks', as a user asks for them."""
 
-import gzip
 import math
 from pathlib import Path
 
@@ -108,14 +107,6 @@ def test_columns_stand_among_those_of_networks_in_the_order_of_the_options() -> 
     names = [word for name in ("A", "B", "C") for word in ("--name", name)]
     options = ["--feature", "target_length", "--model", one, "--lm", "lm", "--normalize"]
     assert list(added(rescore(*options, *names))[0]) == ["A", "B", "BNorm", "C"]
-
-
-def test_stdin_and_a_compressed_output_give_the_same_lines() -> None:
-    arguments = ["rescore", "-", "--source", "source", "--lm", "lm"]
-    piped = CliRunner().invoke(main, arguments, input=NBEST)
-    assert piped.stdout_bytes == rescore("--lm", "lm").stdout_bytes
-    assert rescore("--lm", "lm", "-o", "out.gz").exit_code == 0
-    assert gzip.decompress(Path("out.gz").read_bytes()) == piped.stdout_bytes
 
 
 def test_unknown_words_are_those_of_all_models_or_of_one_and_of_either_side() -> None:
@@ -251,9 +242,3 @@ def test_what_says_nothing_of_phrases_is_refused(arguments: list[str], message: 
     result = annotate(*arguments)
     assert result.exit_code == 2, result.output
     assert message in " ".join(result.stderr.split())
-
-
-def test_a_lexicon_is_not_overwritten() -> None:
-    result = annotate("--lexicon", "lex.f2e", "-o", "lex.f2e")
-    assert (result.exit_code, Path("lex.f2e").read_text()) == (1, LEX_F2E)
-    assert "lex.f2e: would overwrite another file" in result.stderr

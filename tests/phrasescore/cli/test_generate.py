@@ -270,33 +270,10 @@ def test_a_text_without_words_is_refused(model: Path, text: str, problem: str) -
     assert problem in result.stderr
 
 
-def test_a_wrong_byte_is_named_and_nothing_is_written(model: Path, tmp_path: Path) -> None:
-    (tmp_path / "text").write_bytes(b"u\nv\n\xff\n")
-    out, nbest = tmp_path / "out", tmp_path / "nbest"
-    result = run(model, tmp_path / "text", "-o", out, "--nbest", nbest, 2)
-    assert result.exit_code == 1
-    assert "text:3: expected UTF-8, found byte 0xff" in result.stderr
-    assert not out.exists()
-    assert not nbest.exists()
-    assert not list(tmp_path.glob("*.part"))
-
-
 def test_copying_without_attention_is_refused(model: Path) -> None:
     result = run(model, "--copy-unknown", stdin="u\n")
     assert result.exit_code == 1
     assert "needs an attention model" in result.stderr
-
-
-def test_a_file_is_in_no_other_one_s_way(model: Path, text: Path, tmp_path: Path) -> None:
-    result = run(model, text, "-o", text)
-    assert result.exit_code == 1
-    assert "would overwrite another file" in result.stderr
-    assert text.read_text() == TEXT
-    result = run(model, text, "--nbest", "-", 2)
-    assert result.exit_code == 2
-    result = run(model, text, "-o", tmp_path / "nowhere" / "out")
-    assert result.exit_code == 1
-    assert "there is no folder" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -311,9 +288,9 @@ def test_a_file_is_in_no_other_one_s_way(model: Path, text: Path, tmp_path: Path
         (["--sample", "3", "--nbest", "n", "2"], "--nbest: is not of --sample"),
         (["--sample", "3", "--normalize"], "--normalize: is not of --sample"),
         (["--sample", "3", "--temperature", "0"], "'--temperature'"),
-        (["--temperature", "2"], "--temperature: is of --sample alone"),
-        (["--top", "2"], "--top: is of --sample alone"),
-        (["--seed", "2"], "--seed: is of --sample alone"),
+        (["--temperature", "2"], "--temperature: is only for --sample"),
+        (["--top", "2"], "--top: is only for --sample"),
+        (["--seed", "2"], "--seed: is only for --sample"),
         (["--copy-unknown", "--no-unknown"], "--copy-unknown has nothing to copy for"),
         (["--targets", "2"], "--targets: only with --augment"),
         (["--resume"], "--resume: only with --augment"),

@@ -307,14 +307,6 @@ def test_a_source_that_is_no_phrase_is_named(
     assert result.stdout == ""
 
 
-def test_files_in_one_another_s_way_are_refused(model: RandomModel, table: Path) -> None:
-    before = table.read_bytes()
-    result = run(model.path, "--augment", table, "-o", table)
-    assert result.exit_code == 1
-    assert "would overwrite another file" in result.stderr
-    assert table.read_bytes() == before
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

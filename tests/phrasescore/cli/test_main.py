@@ -251,13 +251,6 @@ def test_show_measures_what_a_models_shortlists_cover(
     ]
 
 
-def test_show_names_the_file_that_a_model_lacks(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").touch()
-    result = CliRunner().invoke(main, ["show", str(tmp_path)])
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith(f"Error: {tmp_path}")
-
-
 def test_show_reads_stdin(tiny_table: Path) -> None:
     done = subprocess.run(
         [*COMMAND, "-q", "show", "-", "--format", "json"],
@@ -266,24 +259,6 @@ def test_show_reads_stdin(tiny_table: Path) -> None:
         check=True,
     )
     assert json.loads(done.stdout)["lines"] == 4
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", ": expected a phrase table, found no lines"),
-        (b"la ||| the ||| 1\nla ||| the\n", ":2: expected at least 3 fields"),
-    ],
-)
-def test_show_names_file_and_line_of_a_bad_table(
-    tmp_path: Path, content: bytes, message: str
-) -> None:
-    path = tmp_path / "bad"
-    path.write_bytes(content)
-    result = CliRunner().invoke(main, ["-q", "show", str(path)])
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith(f"Error: {path}{message}")
-    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from moses_integration.nbest_lines import parse_features, remove_features
-from phrasescore.cli import main
 from phrasescore.cli.rescore import rescore as command
 from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
 from tests.doubles import RandomModel
@@ -199,18 +197,6 @@ def test_removing_the_new_features_gives_back_odd_lines_byte_for_byte(
     assert parse_features(lines[2])["RNN0"] == pytest.approx((expected,), abs=1e-4)
 
 
-def test_plain_gzip_stdin_and_stdout_give_the_same_lines(
-    tmp_path: Path, lists: Lists, model: RandomModel
-) -> None:
-    plain, packed = tmp_path / "out", tmp_path / "out.gz"
-    assert run(lists, "--model", model.path, "-o", plain).exit_code == 0
-    assert run(lists, "--model", model.path, "-o", packed).exit_code == 0
-    assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
-    arguments = ["rescore", "-", "--source", lists.source, "--model", str(model.path)]
-    data = Path(lists.path).read_bytes()
-    assert CliRunner().invoke(main, arguments, input=data).stdout_bytes == plain.read_bytes()
-
-
 def test_a_value_does_not_depend_on_threads_or_on_what_is_beside_it(
     tmp_path: Path, lists: Lists, model: RandomModel
 ) -> None:
@@ -386,30 +372,6 @@ def test_features_that_are_there_are_refused_unless_they_are_to_be_replaced(
 
 
 @pytest.mark.parametrize(
-    ("lines", "sentences", "message"),
-    [
-        ("0 ||| la ||| LM0= 1 ||| 1\n0 ||| la\n", 1, "nbest:2: expected at least 4 fields"),
-        ("0 ||| la ||| LM0= 1 ||| 1\n1 ||| la ||| LM0= 1 ||| 1\n", 1, "nbest:2: id 1 is beyond"),
-        ("0 ||| la ||| LM0= 1 ||| 1\n2 ||| la ||| LM0= 1 ||| 1\n", 3, "nbest:2: expected id 1"),
-        ("0 ||| la ||| LM0= 1 ||| 1\n", 2, "source:2: the n-best list ends before this sentence"),
-        ("0 ||| la ||| LM0= 1 ||| 1\n", 0, "nbest:1: id 0 is beyond the source"),
-        ("", 1, "nbest: expected an n-best list, found no lines"),
-    ],
-)
-def test_bad_input_is_one_line_with_its_place_and_leaves_no_file(
-    tmp_path: Path, model: RandomModel, lines: str, sentences: int, message: str
-) -> None:
-    (tmp_path / "nbest").write_text(lines)
-    (tmp_path / "source").write_text("the house\n" * sentences)
-    options = ["--source", tmp_path / "source", "--model", model.path, "-o", tmp_path / "out"]
-    result = run(None, tmp_path / "nbest", *options, "--word-scores", tmp_path / "words")
-    assert result.exit_code == 1, result.output
-    (line,) = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
-    assert message in line
-    assert {path.name for path in tmp_path.iterdir()} == {"model", "nbest", "source"}
-
-
-@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--feature", "unknown_words"], "at least one model is needed"),
@@ -425,14 +387,6 @@ def test_a_wrong_command_line_is_refused(
     result = run(lists, *[str(model.path) if word == "MODEL" else word for word in arguments])
     assert result.exit_code == 2
     assert message in result.stderr
-
-
-def test_models_of_both_directions_are_no_ensemble(
-    lists: Lists, model: RandomModel, reverse: RandomModel
-) -> None:
-    result = run(lists, "--model", model.path, "--model", reverse.path, "--ensemble")
-    assert result.exit_code == 1
-    assert "an ensemble is of models of one direction" in result.stderr
 
 
 @pytest.mark.parametrize("option", ["-o", "--word-scores", "--cache"])

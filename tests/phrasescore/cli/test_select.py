@@ -131,10 +131,7 @@ def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
         ("en --in-domain in.en --lines 1", "--in-domain and --general go together"),
         (f"en {BOTH} --lines 1", "a model of the target text, which is not"),
         (f"en fr {MODELS} --lines 1", "and --target-output go together"),
-        (
-            f"en {MODELS} --lines 1 --target-output x",
-            "a target text and --target-output go together",
-        ),
+        (f"en {MODELS} --lines 1 --target-output x", "a target text and --target-output go togeth"),
         (f"en {MODELS} --random --lines 1", "--random takes no models"),
         ("en --random --threshold 1", "--random takes no models, --scores or --threshold"),
         ("en --random --lines 1 --scores s", "--random takes no models, --scores or --threshold"),

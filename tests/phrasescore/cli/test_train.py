@@ -1,11 +1,8 @@
 """Promises of ``phrasescore train``, as a user meets them."""
 
-import gzip
 import itertools
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -61,42 +58,6 @@ def test_a_table_becomes_a_model(table: Path, tmp_path: Path) -> None:
     assert checkpoint.record.updates == 20
     assert checkpoint.config.model.hidden_size == 6
     assert checkpoint.config.training.optimizer == "adam"  # the preset is small
-
-
-def test_a_killed_run_is_resumed_to_the_same_bits(table: Path, tmp_path: Path) -> None:
-    assert train(table, "-o", tmp_path / "whole", "--updates", "40", *TINY).exit_code == 0
-    # The process kills itself by the signal that nothing can catch, in the middle of an update.
-    program = """
-import os, signal, sys
-from phrasescore.cli import main
-from phrasescore.models.encoder_decoder import EncoderDecoder
-forward, calls = EncoderDecoder.forward, []
-def deadly(self, batch):
-    calls.append(1)
-    if len(calls) == 27:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return forward(self, batch)
-EncoderDecoder.forward = deadly
-main()
-"""
-    command = ["train", "encoder-decoder", str(table), "-o", str(tmp_path / "killed")]
-    killed = subprocess.run(
-        [sys.executable, "-c", program, *command, "--updates=40", *TINY],
-        capture_output=True,
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL
-    assert names(tmp_path) == ["killed.work", "table", "whole"]
-    again = train(table, "-o", tmp_path / "killed", "--updates", "40", *TINY)
-    assert again.exit_code == 1
-    assert "killed.work: an unfinished run; go on with it by --resume" in again.stderr
-    # Its settings are those of the unfinished run where none are named.
-    resumed = train(table, "-o", tmp_path / "killed", "--resume", "--threads=1", "--device=cpu")
-    assert resumed.exit_code == 0, resumed.stderr
-    assert "from update 21" in resumed.stderr
-    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "killed")]
-    assert weights[0] == weights[1]
-    assert names(tmp_path) == ["killed", "table", "whole"]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -214,26 +175,6 @@ def test_a_bad_table_is_said_with_its_line_and_leaves_nothing(
     assert names(tmp_path) == ["table"]
 
 
-@pytest.mark.parametrize("damage", ["truncated", "corrupt", "no gzip", "empty"])
-def test_a_damaged_or_empty_table_leaves_nothing(table: Path, tmp_path: Path, damage: str) -> None:
-    data = gzip.compress(table.read_bytes(), mtime=0)
-    packed = tmp_path / "table.gz"
-    match damage:
-        case "truncated":
-            packed.write_bytes(data[:-20])
-        case "corrupt":
-            packed.write_bytes(data[:-6] + bytes(6))
-        case "no gzip":
-            packed.write_bytes(table.read_bytes())
-        case "empty":
-            packed.write_bytes(gzip.compress(b""))
-    result = train(packed, "-q", "-o", tmp_path / "model", "--updates", "3", *TINY)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith(f"Error: {packed}")
-    assert result.stderr.count("\n") == 1
-    assert names(tmp_path) == ["table", "table.gz"]
-
-
 def test_a_run_that_cannot_begin_leaves_no_folder_above_its_own(
     table: Path, tmp_path: Path
 ) -> None:
@@ -248,15 +189,6 @@ def test_a_run_that_cannot_begin_leaves_no_folder_above_its_own(
     assert names(there) == ["model"]
 
 
-def test_an_existing_model_is_left_alone(table: Path, tmp_path: Path) -> None:
-    train(table, "-o", tmp_path / "model", "--updates", "3", *TINY)
-    before = (tmp_path / "model" / "training.json").read_bytes()
-    result = train(table, "-o", tmp_path / "model", "--updates", "3", *TINY)
-    assert result.exit_code == 1
-    assert "there is something already" in result.stderr
-    assert (tmp_path / "model" / "training.json").read_bytes() == before
-
-
 def test_resuming_a_run_that_has_ended_gives_one_message(table: Path, tmp_path: Path) -> None:
     train(table, "-o", tmp_path / "model", "--updates", "3", *TINY)
     before = (tmp_path / "model" / "training.json").read_bytes()
@@ -267,56 +199,6 @@ def test_resuming_a_run_that_has_ended_gives_one_message(table: Path, tmp_path: 
     assert f"{tmp_path / 'model.work'} holds no run to go on with" in line
     assert "--keep-work" in line
     assert (tmp_path / "model" / "training.json").read_bytes() == before
-
-
-@pytest.mark.parametrize("work", ["model", "model/work", "."])
-def test_a_work_folder_that_would_take_the_model_with_it_is_refused(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = train(table, "-o", "model", "--work-dir", work, "--updates", "3", *TINY)
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"Error: {work}: the work folder is removed at the end")
-    assert names(tmp_path) == ["table"]
-
-
-def test_a_run_that_failed_at_once_is_begun_anew_by_the_same_command(
-    table: Path, tmp_path: Path
-) -> None:
-    command = (table, "-o", tmp_path / "model", "--updates", "3", *TINY)
-    result = train(*command, "--set=training.learning_rate=1e30", "--set=training.clip_norm=0")
-    assert result.exit_code == 1
-    assert "No state was saved yet" in result.stderr
-    result = train(*command, "--set=training.learning_rate=1e-3")
-    assert result.exit_code == 0, result.stderr
-    assert names(tmp_path) == ["model", "table"]
-
-
-@pytest.mark.parametrize("option", ["--source-corpus", "--source-vocabulary"])
-def test_a_run_is_not_resumed_with_another_shortlist(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
-) -> None:
-    from phrasescore.models.encoder_decoder import EncoderDecoder
-
-    for name, words in (("mine", ["s1", "s2"]), ("other", ["s2", "s1"])):
-        if option == "--source-vocabulary":
-            Vocabulary(words).save(tmp_path / name)
-        else:
-            (tmp_path / name).write_text(f"{words[0]} {words[0]} {words[1]}\n")
-    forward = EncoderDecoder.forward
-
-    def interrupted(self: EncoderDecoder, batch: object) -> object:
-        os.kill(os.getpid(), signal.SIGINT)
-        return forward(self, batch)  # type: ignore[arg-type]
-
-    command = (table, "-o", tmp_path / "model", "--updates", "3", *TINY)
-    with monkeypatch.context() as patch:
-        patch.setattr(EncoderDecoder, "forward", interrupted)
-        assert train(*command, option, tmp_path / "mine").exit_code == 130
-    result = train(*command, "--resume", option, tmp_path / "other")
-    assert result.exit_code == 1
-    assert "other: gives other words than the shortlist that the run in" in result.stderr
-    assert train(*command, "--resume", option, tmp_path / "mine").exit_code == 0
 
 
 def test_counts_beyond_reason_leave_the_coverage_a_number(tmp_path: Path) -> None:
@@ -332,17 +214,6 @@ def test_settings_of_a_file_are_used(table: Path, tmp_path: Path) -> None:
     assert load_checkpoint(tmp_path / "model").record.seed == 7
     train(table, "-o", tmp_path / "other", "--config", tmp_path / "my.toml", *TINY, "--seed", "8")
     assert load_checkpoint(tmp_path / "other").record.seed == 8
-
-
-def test_help_imports_neither_torch_nor_numpy() -> None:
-    program = (
-        "import sys\nfrom phrasescore.cli import main\n"
-        "try:\n    main(['train', '--help'])\nexcept SystemExit:\n    pass\n"
-        "sys.exit(bool({'torch', 'numpy'} & set(sys.modules)))"
-    )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
-    assert result.returncode == 0
-    assert b"--preset" in result.stdout
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ from tests.phrasescore.language_models.test_selection import unigrams
 SOURCE, TARGET = ["the", "house", "is"], ["la", "maison", "est"]
 FACTORS = "la|DET maison|NOUN"
 TABLE = "the ||| la|DET ||| 0.5 0.5 0.5 0.5 ||| 0-0 ||| 1 1 1\n"
-OF_FACTORS = "such as 'la|DET', 'maison|NOUN': these are words with factors"
 
 
 @pytest.fixture(autouse=True)

@@ -25,11 +25,11 @@ def test_ids_are_those_of_the_vocabulary(
         ends.append(len(text))
         text += b" ||| 0.5 la\n"
     vocabulary = Vocabulary(known)
-    ids, lengths = WordNumbers(vocabulary).number(
+    numbers = WordNumbers(vocabulary).number(
         text, np.array(begins, dtype=np.int64), np.array(ends, dtype=np.int64)
     )
-    assert lengths.tolist() == [len(phrase) for phrase in found]
-    assert ids.tolist() == vocabulary.ids([word for phrase in found for word in phrase])
+    assert numbers.lengths.tolist() == [len(phrase) for phrase in found]
+    assert numbers.values.tolist() == vocabulary.ids([word for phrase in found for word in phrase])
 
 
 def test_a_large_shortlist_knows_all_of_its_words_and_no_others() -> None:
@@ -37,5 +37,5 @@ def test_a_large_shortlist_knows_all_of_its_words_and_no_others() -> None:
     both = [f"{number:x}" for number in range(60_000)]
     text = " ".join(both).encode()
     vocabulary = Vocabulary(known)
-    ids, _ = WordNumbers(vocabulary).number(text, np.array([0]), np.array([len(text)]))
-    assert ids.tolist() == vocabulary.ids(both)
+    numbers = WordNumbers(vocabulary).number(text, np.array([0]), np.array([len(text)]))
+    assert numbers.values.tolist() == vocabulary.ids(both)

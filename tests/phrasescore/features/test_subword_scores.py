@@ -187,8 +187,8 @@ def test_pieces_of_words_that_are_bytes_of_a_text() -> None:
         end = len(raw) - len(" la")
         found = numbers.number(raw, np.array([1, end]), np.array([end, end]))
         words = text.split()
-        assert found.ids.tolist() == reference_subwords.ids(READ, words)
-        assert found.lengths.tolist() == [len(found.ids), 0]
+        assert found.values.tolist() == reference_subwords.ids(READ, words)
+        assert found.lengths.tolist() == [len(found.values), 0]
 
 
 def test_a_language_model_scores_words_as_their_pieces() -> None:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.generation import word_choice
 from phrasescore.generation.word_choice import best_words, draw_words
+from phrasescore.kernels import precision
 
 INFINITE = -torch.inf
 
@@ -14,7 +14,7 @@ INFINITE = -torch.inf
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Choose in the way of each kind of device."""
     if request.param == "torch":
-        monkeypatch.setattr(word_choice, "FUSED_DEVICES", ())
+        monkeypatch.setattr(precision, "FUSED_DEVICES", ())
     return str(request.param)
 
 

@@ -16,7 +16,7 @@ def test_rows_come_back_in_the_order_of_their_indices_and_may_be_repeated() -> N
     array = builder.build()
     assert len(array) == 4
     chosen = np.array([3, 1, 0, 3])
-    assert array.lengths(chosen).tolist() == [2, 0, 3, 2]
+    assert array.lengths_of(chosen).tolist() == [2, 0, 3, 2]
     taken = array.take(chosen)
     assert taken.values.tolist() == [6, 4, 7, 8, 9, 6, 4]
     assert taken.starts.tolist() == [0, 2, 2, 5, 7]

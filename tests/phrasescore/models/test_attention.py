@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.models import alignment
+from phrasescore.kernels import precision
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import PairBatch, batch_pairs
 from phrasescore.settings.config import Config
@@ -74,7 +74,7 @@ def test_the_compiled_loops_have_the_gradients_of_plain_torch(
     network, _ = make_network(3, torch.float32)
     batch = batch_pairs(make_pairs(3))
     fused = score_gradients(network, batch)
-    monkeypatch.setattr(alignment, "FUSED_DEVICES", ())
+    monkeypatch.setattr(precision, "FUSED_DEVICES", ())
     plain = score_gradients(network, batch)
     assert not all(torch.equal(fused[name], plain[name]) for name in plain)  # two computations
     for name, expected in plain.items():

@@ -7,12 +7,11 @@ import pytest
 import torch
 
 from phrasescore.models.batches import batch_pairs, batch_sequences
-from phrasescore.models.cslm import CslmNetwork
-from phrasescore.models.feed_forward import all_ngrams
+from phrasescore.models.feed_forward import CslmNetwork, all_ngrams
 from phrasescore.records import PhrasePair
 from phrasescore.settings.config import Config
 from phrasescore.settings.networks import CslmConfig
-from phrasescore.training.pair_run import PairRun
+from phrasescore.training.likelihood import PairRun
 from phrasescore.training.pair_store_writer import CountedPair
 from phrasescore.training.run import train_model
 from tests.reference_cslm import logits, random_parameters, word_log_probs

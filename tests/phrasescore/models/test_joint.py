@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from phrasescore.models.batches import batch_pairs, batch_sequences
-from phrasescore.models.joint import JointNetwork
+from phrasescore.models.feed_forward import JointNetwork
 from phrasescore.settings.config import Config
 from phrasescore.settings.networks import JointConfig
 from tests.doubles import RandomJoint

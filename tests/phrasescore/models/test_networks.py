@@ -14,8 +14,8 @@ from torch import nn
 
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_pairs
-from phrasescore.models.cslm import CslmNetwork
 from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.models.feed_forward import CslmNetwork
 from phrasescore.models.grconv import GrconvNetwork
 from phrasescore.models.layers import PairNetwork
 from phrasescore.models.lstm import LstmNetwork

@@ -9,15 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phrasescore.scoring.prefix_tree import Level, Sequences, build_prefix_tree, plan_pairs
+from phrasescore.io.ragged import RaggedArray
+from phrasescore.scoring.prefix_tree import Level, build_prefix_tree, plan_pairs
 
 Words = tuple[int, ...]
 phrases = st.lists(st.integers(0, 3), max_size=5).map(tuple)
-
-
-def as_sequences(words: list[Words]) -> Sequences:
-    flat = np.array([word for phrase in words for word in phrase], dtype=np.int64)
-    return Sequences(flat, np.array([len(phrase) for phrase in words], dtype=np.int64))
 
 
 def spell(levels: list[Level], roots: Sequence[object]) -> list[list[tuple[object, Words]]]:
@@ -38,7 +34,7 @@ def test_a_tree_has_each_prefix_once_and_each_sequence_at_its_own_node(
     sequences: list[tuple[int, Words]],
 ) -> None:
     roots = np.array([root for root, _ in sequences], dtype=np.int64)
-    tree = build_prefix_tree(as_sequences([words for _, words in sequences]), roots, 3)
+    tree = build_prefix_tree(RaggedArray.from_rows([words for _, words in sequences]), roots, 3)
     spelled = spell(tree.levels, [0, 1, 2])
     nodes = [node for level in spelled for node in level]
     expected = {
@@ -63,7 +59,7 @@ def test_nodes_come_in_the_order_of_parents_and_words_and_ends_in_that_of_sequen
 ) -> None:
     roots = np.array([root for root, _ in sequences], dtype=np.int64)
     words = [tuple(word * gap for word in words) for _, words in sequences]
-    levels = build_prefix_tree(as_sequences(words), roots, 3).levels
+    levels = build_prefix_tree(RaggedArray.from_rows(words), roots, 3).levels
     above = {(root,): root for root in range(3)}
     for depth, level in enumerate(levels, start=1):
         prefixes = [(root, *phrase) for root, phrase in zip(roots.tolist(), words, strict=True)]
@@ -82,7 +78,7 @@ def test_a_tree_of_many_sequences_that_differ_late() -> None:
     begin = tuple(generator.randrange(20_000) for _ in range(12))
     phrases = [(*begin, *(generator.randrange(3) for _ in range(6))) for _ in range(2_000)]
     roots = np.zeros(len(phrases), dtype=np.int64)
-    tree = build_prefix_tree(as_sequences(phrases), roots, 1)
+    tree = build_prefix_tree(RaggedArray.from_rows(phrases), roots, 1)
     assert tree.num_nodes == len({phrase[:end] for phrase in phrases for end in range(1, 19)})
     (names,) = spell(tree.levels, [None])[-1:]
     for sequence, node in zip(tree.levels[-1].ends, tree.levels[-1].end_nodes, strict=True):
@@ -99,11 +95,11 @@ def test_a_plan_has_every_pair_once_with_its_own_source(seed: int, piece_size: i
 
     pairs = [(phrase(), phrase()) for _ in range(60)]
     plan = plan_pairs(
-        as_sequences([source for source, _ in pairs]),
-        as_sequences([target for _, target in pairs]),
+        RaggedArray.from_rows([source for source, _ in pairs]),
+        RaggedArray.from_rows([target for _, target in pairs]),
         piece_size,
     )
-    words = iter(plan.sources.ids.tolist())
+    words = iter(plan.sources.values.tolist())
     sources = [tuple(islice(words, length)) for length in plan.sources.lengths.tolist()]
     assert sorted(sources) == sorted({source for source, _ in pairs})
     found = {}
@@ -125,7 +121,7 @@ def test_a_plan_has_every_pair_once_with_its_own_source(seed: int, piece_size: i
 
 def test_equal_sources_are_one_wherever_they_stand() -> None:
     sources = [(1, 2), (1,), (1, 2), (), (1, 2, 3), ()]
-    plan = plan_pairs(as_sequences(sources), as_sequences([(5,)] * 6), 100)
+    plan = plan_pairs(RaggedArray.from_rows(sources), RaggedArray.from_rows([(5,)] * 6), 100)
     # Prefixes: 1, 1 2, 1 2 3; distinct sources: 4; under each, the one target prefix 5.
     assert plan.num_source_nodes == 3
     assert [len(piece.sources) for piece in plan.pieces] == [4]

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ModelError, PhrasescoreError
+from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels import precision as precisions
 from phrasescore.kernels.precision import Factor, Precision, Product
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring import products
 from phrasescore.scoring.decoders.gated import GatedDecoder
-from phrasescore.scoring.prefix_tree import Sequences
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeScorer
 from phrasescore.settings.networks import EncoderDecoderConfig
@@ -60,7 +60,7 @@ def make_pairs(count: int = 120) -> Pairs:
 
 def score(scorer: TreeScorer, pairs: Pairs) -> list[float]:
     sides = [
-        Sequences(
+        RaggedArray.from_lengths(
             np.array([word for pair in pairs for word in pair[side]], dtype=np.int64),
             np.array([len(pair[side]) for pair in pairs], dtype=np.int64),
         )
@@ -114,7 +114,9 @@ def test_each_shared_step_is_done_once() -> None:
     model, _ = make_model()
     pairs = [([2, 3], [4, 5]), ([2, 3], [4, 6]), ([2, 3], [4]), ([2], [4])]
     sides = [
-        Sequences(np.concatenate([p[s] for p in pairs]), np.array([len(p[s]) for p in pairs]))
+        RaggedArray.from_lengths(
+            np.concatenate([p[s] for p in pairs]), np.array([len(p[s]) for p in pairs])
+        )
         for s in (0, 1)
     ]
     _, work = make_scorer(model).score_pairs(*sides)

@@ -5,17 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phrasescore.scoring.prefix_tree import Sequences, build_prefix_tree
-from phrasescore.scoring.tree_scorer import TreeLogProbs
-from phrasescore.scoring.word_pieces import PieceTree
+from phrasescore.io.ragged import RaggedArray
+from phrasescore.scoring.prefix_tree import build_prefix_tree
+from phrasescore.scoring.tree_scorer import PieceTree, TreeLogProbs
 
 # Of six words, the pieces of some of which begin alike.
 PIECES = [[3], [3, 4], [3, 4, 5], [6, 3], [6], [7, 7, 7]]
-
-
-def as_sequences(rows: list[list[int]]) -> Sequences:
-    ids = [number for row in rows for number in row]
-    return Sequences(np.array(ids, np.int64), np.array([len(row) for row in rows], np.int64))
 
 
 def value(root: int, prefix: list[int]) -> float:
@@ -31,8 +26,8 @@ def test_a_word_has_the_sum_of_its_pieces_after_those_before_it(
     rows: list[list[int]], num_roots: int
 ) -> None:
     roots = np.arange(len(rows)) % num_roots
-    words = build_prefix_tree(as_sequences(rows), roots, num_roots)
-    split = PieceTree.of(words, as_sequences(PIECES))
+    words = build_prefix_tree(RaggedArray.from_rows(rows), roots, num_roots)
+    split = PieceTree.of(words, RaggedArray.from_rows(PIECES))
     running = [[piece for word in row for piece in PIECES[word]] for row in rows]
     assert split.pieces.num_nodes == len(
         {
@@ -49,7 +44,7 @@ def test_a_word_has_the_sum_of_its_pieces_after_those_before_it(
     for place, (root, row) in enumerate(zip(roots.tolist(), running, strict=True)):
         start = int(paths.starts[place])
         for depth in range(len(row)):
-            values[paths.ids[start + depth]] = value(root, row[: depth + 1])
+            values[paths.values[start + depth]] = value(root, row[: depth + 1])
         ends[place] = value(root, [*row, 0])
     parts, first = [ends[split.pieces.empty]], 0
     for level in split.pieces.levels:
@@ -75,8 +70,8 @@ def test_a_word_has_the_sum_of_its_pieces_after_those_before_it(
 
 
 def test_sequences_of_pieces_keep_their_order_and_empty_ones() -> None:
-    found = as_sequences([[2, 0], [], [5]]).expand(as_sequences(PIECES))
-    assert found.ids.tolist() == [3, 4, 5, 3, 7, 7, 7]
+    found = RaggedArray.from_rows([[2, 0], [], [5]]).expand(RaggedArray.from_rows(PIECES))
+    assert found.values.tolist() == [3, 4, 5, 3, 7, 7, 7]
     assert found.lengths.tolist() == [4, 0, 3]
-    none = as_sequences([]).expand(as_sequences(PIECES))
-    assert (none.ids.tolist(), none.lengths.tolist()) == ([], [])
+    none = RaggedArray.from_rows([]).expand(RaggedArray.from_rows(PIECES))
+    assert (none.values.tolist(), none.lengths.tolist()) == ([], [])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from phrasescore.training.expected_bleu import deviation, expected_gains
-from phrasescore.training.list_store import KnownScores
+from phrasescore.training.stores import KnownScores
 
 
 def scores(model_scores: list[float], gains: list[float], lists: list[int]) -> KnownScores:

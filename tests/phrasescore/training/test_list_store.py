@@ -1,9 +1,9 @@
-"""Promises of phrasescore.training.list_store."""
+"""Promises of phrasescore.training.stores."""
 
 import numpy as np
 import torch
 
-from phrasescore.training.list_store import ListStoreBuilder
+from phrasescore.training.stores import ListStoreBuilder
 
 # Pairs by their place: sources and targets.
 SOURCES: list[list[int]] = [[2], [3, 4], [], [5]]

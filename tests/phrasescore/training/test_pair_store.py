@@ -19,13 +19,13 @@ from phrasescore.records import PhrasePair
 from phrasescore.settings.config import Config
 from phrasescore.settings.networks import TrainingConfig, VocabularyConfig
 from phrasescore.training.draw import Draw, Permutation
-from phrasescore.training.pair_store import PairStore, word_type
 from phrasescore.training.pair_store_writer import (
     CountedPair,
     Shortlist,
     fingerprint_input,
     write_pair_store,
 )
+from phrasescore.training.stores import PairStore, word_type
 from phrasescore.vocabulary import Vocabulary
 
 SIZES = VocabularyConfig(source_size=100, target_size=100)
@@ -233,7 +233,7 @@ def test_a_store_of_another_format_or_size_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="expected 2 pairs"):
         PairStore(folder)
     (folder / "pairs.json").write_text(json.dumps({**record, "format": 9}))
-    with pytest.raises(DataError, match=r"pairs\.json: .*expected format 1, got 9"):
+    with pytest.raises(DataError, match=r"pairs\.json: .*expected format 2, got 9"):
         PairStore(folder)
     (folder / "pairs.json").unlink()
     with pytest.raises(ModelError, match=r"pairs\.json: cannot be read"):

@@ -18,9 +18,8 @@ import torch
 from phrasescore.errors import ConfigError, ModelError, PhrasescoreError, StoppedError
 from phrasescore.io.journal import write_journal
 from phrasescore.models.batches import PairBatch
-from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.models.checkpoint import load_checkpoint, save_tensors
 from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.models.weights import save_tensors
 from phrasescore.training import run_folder
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist

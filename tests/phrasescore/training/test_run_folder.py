@@ -12,11 +12,11 @@ import pytest
 from phrasescore.errors import ConfigError, DataError, ModelError, PhrasescoreError
 from phrasescore.io.folders import OLD, locked
 from phrasescore.training import run as run_module
-from phrasescore.training.pair_run import PairRun
-from phrasescore.training.pair_store import AFFILIATIONS, WORDS
+from phrasescore.training.likelihood import PairRun
 from phrasescore.training.pair_store_writer import CountedPair
 from phrasescore.training.run import train_model
 from phrasescore.training.run_folder import RunFolder
+from phrasescore.training.stores import AFFILIATIONS, WORDS
 from tests.tiny_runs import TINY, KilledError, kill_after, make_run, weights
 
 SAVING = TINY.override(["training.checkpoint_updates=4"])

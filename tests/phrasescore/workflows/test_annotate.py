@@ -32,24 +32,6 @@ def test_it_returns_counts_and_sentences_and_hands_on_progress(
     assert [len(line.split(" ||| ")[2].split()) for line in lines] == [4, 4, 4, 4]
 
 
-def test_a_moses_ini_of_another_table_is_warned_of(
-    tmp_path: Path, tiny_table: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "moses.ini").write_text(
-        "[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path=/x/other\n"
-        "[weight]\nT0= 1 1\n"
-    )
-    phrasescore.annotate(
-        tiny_table,
-        [PUNCTUATION],
-        tmp_path / "out",
-        moses_ini=tmp_path / "moses.ini",
-        moses_ini_out=tmp_path / "new.ini",
-    )
-    (warning,) = warnings(caplog)
-    assert f"moses.ini: T0 reads /x/other, and not the {tiny_table} that gets" in warning
-
-
 def test_relative_paths_in_a_moses_ini_of_another_folder_are_warned_of(
     tmp_path: Path, tiny_table: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

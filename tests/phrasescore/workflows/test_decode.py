@@ -6,7 +6,7 @@ import pytest
 
 import phrasescore
 from moses_integration.weights import load_weights, write_weights
-from phrasescore.errors import ArgumentError, DataError
+from phrasescore.errors import DataError
 from phrasescore.progress import Progress
 from phrasescore.records import WeightPair, Weights
 from tests.log import warnings
@@ -37,12 +37,6 @@ def test_the_summary_has_the_figures_of_a_run(
     assert (done.sentences, done.untranslated, done.requests) == (4, 0, 0)
     assert warnings(caplog) == ["moses.ini has no features for these weights: RNN0"]
     assert (seen[-1].task, seen[-1].done, seen[-1].finished) == ("decode", 4, True)
-
-
-def test_arguments_that_do_not_go_together_are_refused(folder: Path) -> None:
-    with pytest.raises(ArgumentError, match="--distinct, --alignment and --segmentation go with"):
-        phrasescore.decode("source", "moses.ini", folder / "out", distinct=True)
-    assert not (folder / "out").exists()
 
 
 def test_weights_are_a_file_a_mapping_or_a_tuners_result(folder: Path) -> None:

@@ -20,9 +20,9 @@ from phrasescore.settings.config import fine_tuning_settings
 from phrasescore.settings.networks import FINE_TUNING
 from phrasescore.training.draw import Permutation
 from phrasescore.training.expected_bleu import ExpectedBleu, ExpectedBleuLoop
-from phrasescore.training.list_store import ListBatch
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.run_folder import RunFolder
+from phrasescore.training.stores import ListBatch
 from phrasescore.workflows import train as module
 from phrasescore.workflows.train import TrainSummary
 from phrasescore.workflows.training_lists import find_feature, read_training_lists

@@ -41,25 +41,6 @@ def test_generate_returns_counts(
     assert len(cut) == (done.unfinished > 0)
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"sample": 2, "beam": 3}, "--beam: is not of --sample"),
-        ({"seed": 2}, "--seed: is only for --sample"),
-        ({"nbest": ("list", 3), "beam": 2}, "--beam: at least as many as --nbest wants"),
-        ({"nbest": ("list", 3), "sample": 2}, "--nbest: is not of --sample"),
-    ],
-)
-def test_generate_refuses_arguments_that_do_not_go_together(
-    model: Path, text: Path, tmp_path: Path, options: dict, problem: str
-) -> None:
-    with pytest.raises(ArgumentError, match=problem):
-        nbest = options.pop("nbest", None)
-        settings = Generating(**options)
-        phrasescore.generate(text, model, tmp_path / "out", settings=settings, nbest=nbest)
-    assert not (tmp_path / "out").exists()
-
-
 def test_augment_returns_counts(
     model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -20,7 +20,7 @@ from phrasescore.report.model_summary import model_report
 from phrasescore.report.sentences import attention_weights
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Generating
-from phrasescore.training.pair_store import PairStore
+from phrasescore.training.stores import PairStore
 from phrasescore.workflows.fine_tune import fine_tune
 from tests.reference_subwords import COUNTS
 from tests.tiny_arpa import TINY_ARPA

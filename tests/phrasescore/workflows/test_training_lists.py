@@ -10,7 +10,7 @@ import pytest
 from phrasescore.errors import PhrasescoreError
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import FeatureLabel
-from phrasescore.training.list_store import ListStore
+from phrasescore.training.stores import ListStore
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
 from tests.doubles import RandomModel
 

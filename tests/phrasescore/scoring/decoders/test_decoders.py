@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from phrasescore.arguments import PrecisionName
+from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels import precision as precisions
 from phrasescore.kernels.precision import Precision
-from phrasescore.models import alignment
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import empty_network
 from phrasescore.models.layers import PairNetwork
 from phrasescore.scoring.decoders.lstm import LstmDecoder
-from phrasescore.scoring.prefix_tree import Sequences, build_prefix_tree
+from phrasescore.scoring.prefix_tree import build_prefix_tree
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeScorer
 from phrasescore.settings.config import Config
@@ -85,11 +85,6 @@ def make_lists(seed: int, count: int = 12, longest: int = 12) -> Lists:
     return [*lists, lists[3]]
 
 
-def sequences(rows: list[list[int]]) -> Sequences:
-    ids = np.array([word for row in rows for word in row], np.int64)
-    return Sequences(ids, np.array([len(row) for row in rows], np.int64))
-
-
 def make_scorer(
     kind: str, network: PairNetwork, precision: PrecisionName = "float32"
 ) -> TreeScorer:
@@ -100,8 +95,8 @@ def score(scorer: TreeScorer, lists: Lists) -> list[list[np.ndarray]]:
     """Return the log-probabilities of all words of each list's targets."""
     targets = [target for _, row in lists for target in row]
     roots = np.array([place for place, (_, row) in enumerate(lists) for _ in row])
-    tree = build_prefix_tree(sequences(targets), roots, len(lists))
-    sources = sequences([source for source, _ in lists])
+    tree = build_prefix_tree(RaggedArray.from_rows(targets), roots, len(lists))
+    sources = RaggedArray.from_rows([source for source, _ in lists])
     words = iter(scorer.score(sources, tree).words())
     return [[next(words) for _ in row] for _, row in lists]
 
@@ -183,8 +178,7 @@ def test_plain_torch_computes_the_same_as_the_compiled_loops(
     network, _ = make_network(kind)
     lists = make_lists(4)
     compiled = score(make_scorer(kind, network), lists)
-    for module in (alignment, precisions):
-        monkeypatch.setattr(module, "FUSED_DEVICES", ())
+    monkeypatch.setattr(precisions, "FUSED_DEVICES", ())
     assert_close(score(make_scorer(kind, network), lists), compiled)
 
 

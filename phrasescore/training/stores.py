@@ -1,0 +1,282 @@
+"""What a network learns from: pairs of word ids, or n-best lists of them, as ragged arrays.
+
+Pairs are in memory or in a folder of memory-mapped files, which has ``source.words``,
+``source.starts``, ``target.words`` and ``target.starts``, a joint model's also
+``target.affiliations``, and the two vocabularies; :mod:`phrasescore.training.pair_store_writer`
+makes it. It takes about 16 bytes per pair and 2 per word. In memory, a list takes about 4 bytes per
+word of its pairs and 50 per hypothesis.
+"""
+
+import os
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import torch
+from torch import Tensor
+
+from phrasescore.devices import move
+from phrasescore.errors import ModelError
+from phrasescore.io.journal import Number, Share, read_journal
+from phrasescore.io.plain_file import MAX_WORDS, check_plain
+from phrasescore.io.ragged import Array, Indices, RaggedArray, RaggedBuilder, map_array
+from phrasescore.models.batches import PairBatch, Pairs
+from phrasescore.subwords import load_vocabulary
+from phrasescore.vocabulary import Vocabulary
+
+# The file of a store's record.
+RECORD = "pairs.json"
+SIDES = ("source", "target")
+# Suffixes of a side's files.
+WORDS, STARTS, AFFILIATIONS, VOCABULARY = ".words", ".starts", ".affiliations", ".vocab"
+
+# Pairs that are checked at a time.
+_CHECKED_ROWS = 1 << 18
+
+
+class PairStoreRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The input of a pair store, and how many of its lines are stored."""
+
+    # Lines of the table; each is one of the next three.
+    lines: Number
+    # Distinct pairs that are stored.
+    pairs: Number
+    # Lines that repeat an earlier pair.
+    duplicates: Number
+    # Lines with more than ``max_length`` words, or pieces of words, on either side.
+    too_long: Number
+    max_length: Number
+    # Running words of both sides of the stored pairs, without ``</s>``.
+    words: Number
+    # blake2b of the lines of the table or of both texts, uncompressed.
+    fingerprint: str
+    # Whether the table's target side is read and its source side predicted.
+    reverse: bool
+    # The origin of each shortlist, and the share of the origin's running words inside it.
+    source_shortlist_from: str
+    target_shortlist_from: str
+    source_coverage: Share
+    target_coverage: Share
+    # Whether the words of the predicted side are stored with the last one first.
+    right_to_left: bool = False
+
+
+class PairStore(Pairs):
+    """The pairs in a folder, in the order of the table.
+
+    :raises PhrasescoreError: if ``folder`` holds no whole pair store of this format.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        record = read_journal(self.folder / RECORD, PairStoreRecord)
+        if record is None:
+            raise ModelError(f"{self.folder / RECORD}: cannot be read: it is missing")
+        self.record = record
+        self.source_vocabulary, self.target_vocabulary = map(self._load_vocabulary, SIDES)
+        sizes = (len(self.source_vocabulary), len(self.target_vocabulary))
+        source, target = (
+            RaggedArray(
+                self._map(side + WORDS, word_type(size)), self._map(side + STARTS, np.int64)
+            )
+            for side, size in zip(SIDES, sizes, strict=True)
+        )
+        arrays = [source, target]
+        if (self.folder / f"target{AFFILIATIONS}").exists():
+            arrays.append(RaggedArray(self._map(f"target{AFFILIATIONS}", np.uint16), target.starts))
+        super().__init__(*arrays)
+        for rows in arrays:
+            if len(rows.starts) != record.pairs + 1 or rows.starts[-1] != len(rows.values):
+                raise ModelError(
+                    f"{self.folder}: expected {record.pairs} pairs, got other sizes of files"
+                )
+
+    def check(self) -> None:
+        """Raise a ModelError if a pair lies outside the words, or a word outside its vocabulary."""
+        for first in range(0, len(self), _CHECKED_ROWS):
+            if not self._is_sound(slice(first, first + _CHECKED_ROWS)):
+                raise ModelError(
+                    f"{self.folder}: expected pairs of words of the vocabularies, found others: an "
+                    "array is damaged"
+                )
+
+    def _is_sound(self, rows: slice) -> bool:
+        limits: list[Array | int] = [len(self.source_vocabulary), len(self.target_vocabulary)]
+        arrays = [self.sources, self.targets]
+        lengths = []
+        for side in arrays:
+            starts = side.starts[rows.start : rows.stop + 1]
+            # Within these limits, no difference overflows.
+            if not 0 <= starts.min() <= starts.max() <= len(side.values):
+                return False
+            lengths.append(np.diff(starts))
+            if lengths[-1].min() < 0 or side.starts[0] != 0:
+                return False
+        if self.affiliations is not None:
+            arrays.append(self.affiliations)
+            limits.append(np.repeat(lengths[0] + 1, lengths[1]))
+        for side, limit in zip(arrays, limits, strict=True):
+            starts = side.starts[rows.start : rows.stop + 1]
+            values = side.values[starts[0] : starts[-1]]
+            if not ((values >= 0) & (values < limit)).all():
+                return False
+        return True
+
+    def _load_vocabulary(self, side: str) -> Vocabulary:
+        path = self.folder / f"{side}{VOCABULARY}"
+        try:
+            check_plain(path, MAX_WORDS)
+        except OSError as error:
+            raise ModelError(f"{path}: cannot be read: {error}") from error
+        return load_vocabulary(path)
+
+    def _map(self, name: str, kind: Any) -> Array:
+        try:
+            return map_array(self.folder / name, kind)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{self.folder / name}: cannot be read: {error}") from error
+
+
+def word_type(size: int) -> type[np.uint16] | type[np.int32]:
+    """Return the smallest type for ids below ``size``."""
+    return np.uint16 if size <= 1 << 16 else np.int32
+
+
+# N-best lists
+
+
+class KnownScores(NamedTuple):
+    """What is known about the hypotheses of some lists without the network."""
+
+    model_scores: Tensor  # (hypotheses,) float64: without the network's feature
+    gains: Tensor  # (hypotheses,) float64: sentence BLEU, about 0 to 1
+    lists: Tensor  # (hypotheses,) int64: the list of each, counted from 0
+    num_lists: int
+
+
+class ListBatch(NamedTuple):
+    """Some lists."""
+
+    # Distinct pairs of the hypotheses.
+    pairs: PairBatch
+    # (parts,) both: a hypothesis' value is the sum over its parts, each of which is a pair.
+    part_pairs: Tensor
+    part_hypotheses: Tensor
+    scores: KnownScores
+    # Pairs whose likelihood is part of the loss.
+    taught: PairBatch
+
+    def pin_memory(self) -> "ListBatch":
+        """See :class:`PairBatch`."""
+        return self._replace(pairs=self.pairs.pin_memory(), taught=self.taught.pin_memory())
+
+    def to(self, device: torch.device) -> "ListBatch":
+        """Return the batch on ``device``."""
+        *scores, size = self.scores
+        pairs, hypotheses, *scores = move(device, self.part_pairs, self.part_hypotheses, *scores)
+        known = KnownScores(scores[0], scores[1], scores[2], size)
+        return ListBatch(self.pairs.to(device), pairs, hypotheses, known, self.taught.to(device))
+
+    def values(self, log_probs: Tensor) -> Tensor:
+        """Return the value of each hypothesis, ``(hypotheses,)`` float64, from those of pairs."""
+        parts = log_probs.double().index_select(0, self.part_pairs)
+        zeros = parts.new_zeros(len(self.scores.gains))
+        return zeros.index_add(0, self.part_hypotheses, parts)
+
+
+@dataclass(frozen=True)
+class ListStore:
+    """Pairs grouped into hypotheses, and these into lists, in the order of the sentences."""
+
+    pairs: Pairs
+    # The pairs of each hypothesis, at least one.
+    parts: RaggedArray
+    # The hypotheses of each list, at least one.
+    hypotheses: RaggedArray
+    # The pairs of each list whose likelihood is part of the loss, at least one.
+    taught: RaggedArray
+    # (hypotheses,) float64 both: scores by the log-linear model without the network, and sentence
+    # BLEU, which is 1 for a reference.
+    model_scores: Array
+    gains: Array
+    # What the lists were made from, by name: all that scores and gains depend on.
+    inputs: dict[str, str]
+
+    def __len__(self) -> int:
+        """Return the number of lists."""
+        return len(self.hypotheses)
+
+    def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
+        """Return the number of hypotheses in some lists, twice: the draw sorts by it."""
+        sizes = self.hypotheses.lengths_of(rows)
+        return sizes, sizes
+
+    def batch(self, rows: Indices) -> ListBatch:
+        """Return the lists with these indices, in their order."""
+        hypotheses = self.hypotheses.take(rows)
+        parts = self.parts.take(hypotheses.values)
+        pairs, part_pairs = np.unique(parts.values, return_inverse=True)
+        return ListBatch(
+            self.pairs.batch(pairs),
+            torch.from_numpy(part_pairs),
+            torch.from_numpy(parts.owners()),
+            KnownScores(
+                torch.from_numpy(self.model_scores[hypotheses.values]),
+                torch.from_numpy(self.gains[hypotheses.values]),
+                torch.from_numpy(hypotheses.owners()),
+                len(rows),
+            ),
+            self.pairs.batch(np.unique(self.taught.take(rows).values)),
+        )
+
+
+class ListStoreBuilder:
+    """Collects pairs and lists of them, without a Python object for each."""
+
+    def __init__(self) -> None:
+        self._sources, self._targets, self._affiliations = (RaggedBuilder() for _ in range(3))
+        self._parts, self._taught = RaggedBuilder(), RaggedBuilder()
+        self._sizes, self._scores = array("i"), array("d")
+
+    def __len__(self) -> int:
+        """Return the number of lists."""
+        return len(self._sizes)
+
+    def add_pair(
+        self, read: Sequence[int], predicted: Sequence[int], affiliations: Sequence[int] = ()
+    ) -> int:
+        """Add a pair of ids, with affiliations for a joint model; return its index."""
+        self._sources.add(read)
+        self._affiliations.add(affiliations)
+        return self._targets.add(predicted)
+
+    def add_list(
+        self, model_scores: Sequence[float], pairs: Sequence[Sequence[int]], taught: Sequence[int]
+    ) -> None:
+        """Add a list of at least one hypothesis; see `ListStore`."""
+        self._sizes.append(len(model_scores))
+        self._scores.extend(model_scores)
+        for row in pairs:
+            self._parts.add(row)
+        self._taught.add(taught)
+
+    def build(self, gains: Sequence[float], inputs: dict[str, str]) -> ListStore:
+        """Return the store, given the gains of all hypotheses."""
+        affiliations = self._affiliations.build()
+        return ListStore(
+            Pairs(
+                self._sources.build(),
+                self._targets.build(),
+                affiliations if len(affiliations.values) else None,
+            ),
+            self._parts.build(),
+            RaggedArray.from_lengths(np.arange(len(gains)), np.array(self._sizes)),
+            self._taught.build(),
+            np.array(self._scores),
+            np.array(gains, np.float64),
+            inputs,
+        )
