@@ -41,6 +41,14 @@ rue ||| street ||| 1 0.125 ||| 0-0 ||| 3 3 3 ||| |||
 """
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the workers of pytest-xdist share what numba compiles."""
+    if hasattr(config, "workerinput"):
+        from tests.compile_once import share_compiled_functions
+
+        share_compiled_functions()
+
+
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Give tests that are known to be long more time."""
     for item in items:

@@ -34,9 +34,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-
-END = 0
+from tests.reference_encoder_decoder import END, Array, draw, log_softmax, sigmoid
 
 
 def log_prob(
@@ -112,7 +110,7 @@ def random_parameters(
             shapes[f"{unit}.input_{gate}.bias"] = (n,)
             shapes[f"{unit}.recurrent_{gate}.weight"] = (n, n)
         shapes[f"decoder.context_{gate}.weight"] = (n, 2 * n)
-    return {name: rng.normal(0.0, std, shape) for name, shape in shapes.items()}
+    return draw(rng, shapes, std)
 
 
 def _decode(
@@ -133,7 +131,7 @@ def _decode(
         # c_i = sum over j of alpha_ij h_j
         c = np.sum([a * h_j for a, h_j in zip(alpha, h, strict=True)], axis=0)
         s = _gated_unit(p, "decoder", e_y, s, c)
-        distributions.append(_log_softmax(_output(p, s, e_y, c)))
+        distributions.append(log_softmax(_output(p, s, e_y, c)))
         alphas.append(alpha)
         e_y = p["target_embedding"][word]
     return distributions, alphas
@@ -163,8 +161,8 @@ def _gated_unit(p: Mapping[str, Array], unit: str, e: Array, s: Array, c: Array 
         return result
 
     # z_i = sigma(W_z e + U_z s_{i-1} + C_z c_i), r_i likewise (section 3.3.1)
-    z = _sigmoid(total("update", s))
-    r = _sigmoid(total("reset", s))
+    z = sigmoid(total("update", s))
+    r = sigmoid(total("reset", s))
     # s~_i = tanh(W e + U [r_i . s_{i-1}] + C c_i): the reset before the product
     candidate = np.tanh(total("candidate", r * s))
     # s_i = (1 - z_i) . s_{i-1} + z_i . s~_i
@@ -177,7 +175,7 @@ def _alignment(p: Mapping[str, Array], s: Array, h: Sequence[Array]) -> Array:
     query = p["alignment.state.weight"] @ s
     u_a, b = p["alignment.annotation.weight"], p["alignment.annotation.bias"]
     energies = np.array([p["alignment.energy"] @ np.tanh(query + u_a @ h_j + b) for h_j in h])
-    return np.exp(_log_softmax(energies))
+    return np.exp(log_softmax(energies))
 
 
 def _output(p: Mapping[str, Array], s: Array, e_y: Array, c: Array) -> Array:
@@ -192,16 +190,4 @@ def _output(p: Mapping[str, Array], s: Array, e_y: Array, c: Array) -> Array:
     # t_i = [max{t~_{i,2j-1}, t~_{i,2j}}], counted from 1 as the paper does
     pooled = [max(t[2 * j - 1 - 1], t[2 * j - 1]) for j in range(1, len(t) // 2 + 1)]
     result: Array = p["output.weight"] @ np.array(pooled) + p["output.bias"]
-    return result
-
-
-def _log_softmax(scores: Array) -> Array:
-    highest = scores.max()
-    result: Array = scores - (highest + np.log(np.exp(scores - highest).sum()))
-    return result
-
-
-def _sigmoid(x: Array) -> Array:
-    """Return 1 / (1 + exp(-x)) through tanh, which does not overflow."""
-    result: Array = 0.5 * (1.0 + np.tanh(0.5 * x))
     return result

@@ -47,8 +47,6 @@ def log_prob(
     for ``</s>`` alone. Neither side holds ``</s>``.
 
     :param parameters: arrays by name as in the module's docstring; computed with in float64.
-    :param source_ids: rows of ``source_embedding``.
-    :param target_ids: rows of ``target_embedding``, which are those of ``output.weight`` too.
     """
     exact = {name: np.asarray(array, dtype=np.float64) for name, array in parameters.items()}
     h_n = _encode(exact, source_ids)
@@ -75,32 +73,22 @@ def log_prob_of_target(
 
 
 def random_parameters(
-    rng: np.random.Generator,
-    *,
-    hidden_size: int,
-    embedding_size: int,
-    maxout_units: int,
-    output_rank: int,
-    source_size: int,
-    target_size: int,
-    std: float = 0.5,
+    rng: np.random.Generator, *, std: float = 0.5, **sizes: int
 ) -> dict[str, Array]:
     """Return float64 parameters, every one drawn from N(0, ``std``²), biases too.
 
     The default ``std`` moves the gates well away from 1/2, so that a wrong gate shows; the
     paper's own 0.01 would hide one.
 
-    :param source_size: Ks, words of the source shortlist with ``</s>`` and ``<unk>``.
-    :param target_size: Kt, the same of the target.
+    :param sizes: as :func:`parameter_shapes` takes them.
     """
-    shapes = parameter_shapes(
-        hidden_size=hidden_size,
-        embedding_size=embedding_size,
-        maxout_units=maxout_units,
-        output_rank=output_rank,
-        source_size=source_size,
-        target_size=target_size,
-    )
+    return draw(rng, parameter_shapes(**sizes), std)
+
+
+def draw(
+    rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]], std: float = 0.5
+) -> dict[str, Array]:
+    """Return arrays of these shapes, drawn from N(0, ``std``²) in their order."""
     return {name: rng.normal(0.0, std, shape) for name, shape in shapes.items()}
 
 
@@ -115,32 +103,29 @@ def parameter_shapes(
 ) -> dict[str, tuple[int, ...]]:
     """Return the shape of every parameter by its name, in the order of the module's docstring."""
     hidden, embedding, readout = hidden_size, embedding_size, 2 * maxout_units
-    gates = ("update", "reset", "candidate")
+
+    def gates(name: str, *shape: int) -> dict[str, tuple[int, ...]]:
+        each = (name.format(gate) for gate in ("update", "reset", "candidate"))
+        return dict.fromkeys(each, shape)
+
+    def inputs(unit: str) -> dict[str, tuple[int, ...]]:
+        found: dict[str, tuple[int, ...]] = {}
+        for name in gates(f"{unit}.input_{{}}"):
+            found |= {f"{name}.weight": (hidden, embedding), f"{name}.bias": (hidden,)}
+        return found
+
     shapes: dict[str, tuple[int, ...]] = {"source_embedding": (source_size, embedding)}
-    for gate in gates:
-        shapes[f"encoder.input_{gate}.weight"] = (hidden, embedding)
-        shapes[f"encoder.input_{gate}.bias"] = (hidden,)
-    for gate in gates:
-        shapes[f"encoder.recurrent_{gate}.weight"] = (hidden, hidden)
+    shapes |= inputs("encoder") | gates("encoder.recurrent_{}.weight", hidden, hidden)
     for layer in ("summary", "initial"):
-        shapes[f"{layer}.weight"] = (hidden, hidden)
-        shapes[f"{layer}.bias"] = (hidden,)
+        shapes |= {f"{layer}.weight": (hidden, hidden), f"{layer}.bias": (hidden,)}
     shapes["target_embedding"] = (target_size, embedding)
-    for gate in gates:
-        shapes[f"decoder.input_{gate}.weight"] = (hidden, embedding)
-        shapes[f"decoder.input_{gate}.bias"] = (hidden,)
-    for gate in gates:
-        shapes[f"decoder.recurrent_{gate}.weight"] = (hidden, hidden)
-    for gate in gates:
-        shapes[f"decoder.context_{gate}.weight"] = (hidden, hidden)
-    shapes["readout_hidden.weight"] = (readout, hidden)
-    shapes["readout_word.weight"] = (readout, embedding)
-    shapes["readout_context.weight"] = (readout, hidden)
+    shapes |= inputs("decoder") | gates("decoder.recurrent_{}.weight", hidden, hidden)
+    shapes |= gates("decoder.context_{}.weight", hidden, hidden)
+    for part, size in (("hidden", hidden), ("word", embedding), ("context", hidden)):
+        shapes[f"readout_{part}.weight"] = (readout, size)
     shapes["readout.bias"] = (readout,)
     shapes["output_factor.weight"] = (output_rank, maxout_units)
-    shapes["output.weight"] = (target_size, output_rank)
-    shapes["output.bias"] = (target_size,)
-    return shapes
+    return shapes | {"output.weight": (target_size, output_rank), "output.bias": (target_size,)}
 
 
 def _log_distributions(
@@ -154,60 +139,49 @@ def _log_distributions(
     distributions = []
     for t in range(1, len(target_ids) + 2):
         h = _decoder_step(parameters, e_previous, h, c)  # h'^<t>
-        distributions.append(_log_softmax(_output(parameters, h, e_previous, c)))
+        distributions.append(log_softmax(_output(parameters, h, e_previous, c)))
         if t <= len(target_ids):
             e_previous = parameters["target_embedding"][target_ids[t - 1]]  # e(y_t)
     return distributions
 
 
-def _encode(parameters: Mapping[str, Array], source_ids: Sequence[int]) -> Array:
+def _encode(p: Mapping[str, Array], source_ids: Sequence[int]) -> Array:
     """Return h^<N>, the encoder's state after the last source word; zero for no word."""
-    w_z = parameters["encoder.input_update.weight"]
-    b_z = parameters["encoder.input_update.bias"]
-    u_z = parameters["encoder.recurrent_update.weight"]
-    w_r = parameters["encoder.input_reset.weight"]
-    b_r = parameters["encoder.input_reset.bias"]
-    u_r = parameters["encoder.recurrent_reset.weight"]
-    w = parameters["encoder.input_candidate.weight"]
-    b = parameters["encoder.input_candidate.bias"]
-    u = parameters["encoder.recurrent_candidate.weight"]
     # h_j^<0> is fixed to 0
-    h = np.zeros(u.shape[0])
+    h = np.zeros(len(p["summary.bias"]))
     for word in source_ids:
-        e_x = parameters["source_embedding"][word]
-        # z_j = sigma([W_z e(x_t)]_j + [U_z h_<t-1>]_j)
-        z = _sigmoid(w_z @ e_x + b_z + u_z @ h)
-        # r_j = sigma([W_r e(x_t)]_j + [U_r h_<t-1>]_j)
-        r = _sigmoid(w_r @ e_x + b_r + u_r @ h)
+        e_x = p["source_embedding"][word]
+        # z_j = sigma([W_z e(x_t)]_j + [U_z h_<t-1>]_j), r_j likewise
+        z, r = (
+            sigmoid(_input(p, "encoder", gate, e_x) + p[f"encoder.recurrent_{gate}.weight"] @ h)
+            for gate in ("update", "reset")
+        )
         # h~_j^<t> = tanh([W e(x_t)]_j + [U (r . h_<t-1>)]_j): the reset before the product
-        candidate = np.tanh(w @ e_x + b + u @ (r * h))
+        u = p["encoder.recurrent_candidate.weight"]
+        candidate = np.tanh(_input(p, "encoder", "candidate", e_x) + u @ (r * h))
         # h_j^<t> = z_j h_j^<t-1> + (1 - z_j) h~_j^<t>
         h = z * h + (1.0 - z) * candidate
     return h
 
 
-def _decoder_step(parameters: Mapping[str, Array], e_y: Array, h: Array, c: Array) -> Array:
+def _decoder_step(p: Mapping[str, Array], e_y: Array, h: Array, c: Array) -> Array:
     """Return h'^<t> from e(y_{t-1}), h'^<t-1> and c."""
-    w_z = parameters["decoder.input_update.weight"]
-    b_z = parameters["decoder.input_update.bias"]
-    u_z = parameters["decoder.recurrent_update.weight"]
-    c_z = parameters["decoder.context_update.weight"]
-    w_r = parameters["decoder.input_reset.weight"]
-    b_r = parameters["decoder.input_reset.bias"]
-    u_r = parameters["decoder.recurrent_reset.weight"]
-    c_r = parameters["decoder.context_reset.weight"]
-    w = parameters["decoder.input_candidate.weight"]
-    b = parameters["decoder.input_candidate.bias"]
-    u = parameters["decoder.recurrent_candidate.weight"]
-    c_h = parameters["decoder.context_candidate.weight"]
-    # z'_j = sigma([W'_z e(y_{t-1})]_j + [U'_z h'_<t-1>]_j + [C_z c]_j)
-    z = _sigmoid(w_z @ e_y + b_z + u_z @ h + c_z @ c)
-    # r'_j = sigma([W'_r e(y_{t-1})]_j + [U'_r h'_<t-1>]_j + [C_r c]_j)
-    r = _sigmoid(w_r @ e_y + b_r + u_r @ h + c_r @ c)
-    # h~'_j^<t> = tanh([W' e(y_{t-1})]_j + r'_j [U' h'_<t-1> + C c]): the reset after the product
-    candidate = np.tanh(w @ e_y + b + r * (u @ h + c_h @ c))
+
+    def states(gate: str) -> Array:
+        result: Array = p[f"decoder.recurrent_{gate}.weight"] @ h
+        return result + p[f"decoder.context_{gate}.weight"] @ c
+
+    # z'_j = sigma([W'_z e(y_{t-1})]_j + [U'_z h'_<t-1>]_j + [C_z c]_j), r'_j likewise
+    z, r = (sigmoid(_input(p, "decoder", gate, e_y) + states(gate)) for gate in ("update", "reset"))
+    # h~'_j^<t> = tanh([W'e(y_{t-1})]_j + r'_j [U' h'_<t-1> + C c]): the reset after the product
+    candidate = np.tanh(_input(p, "decoder", "candidate", e_y) + r * states("candidate"))
     # h'_j^<t> = z'_j h'_j^<t-1> + (1 - z'_j) h~'_j^<t>
     return z * h + (1.0 - z) * candidate
+
+
+def _input(p: Mapping[str, Array], unit: str, gate: str, e: Array) -> Array:
+    result: Array = p[f"{unit}.input_{gate}.weight"] @ e + p[f"{unit}.input_{gate}.bias"]
+    return result
 
 
 def _output(parameters: Mapping[str, Array], h: Array, e_y: Array, c: Array) -> Array:
@@ -229,14 +203,14 @@ def _output(parameters: Mapping[str, Array], h: Array, e_y: Array, c: Array) -> 
     return scores
 
 
-def _log_softmax(scores: Array) -> Array:
+def log_softmax(scores: Array) -> Array:
     """Return log(exp(g_j s) / sum over j' of exp(g_j' s)), safe where exp overflows."""
     highest = scores.max()
     result: Array = scores - (highest + np.log(np.exp(scores - highest).sum()))
     return result
 
 
-def _sigmoid(x: Array) -> Array:
+def sigmoid(x: Array) -> Array:
     """Return 1 / (1 + exp(-x)) through tanh, which does not overflow."""
     result: Array = 0.5 * (1.0 + np.tanh(0.5 * x))
     return result

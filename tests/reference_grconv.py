@@ -22,8 +22,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tests import reference_encoder_decoder
-from tests.reference_encoder_decoder import Array, log_prob_of_target
+from tests.reference_encoder_decoder import Array, draw, log_prob_of_target, parameter_shapes
 
 # What of the RNN Encoder-Decoder's parameters its encoder has, and whose second axis is c.
 ENCODER = ("encoder.", "summary.")
@@ -64,21 +63,15 @@ def encode(
 
 
 def random_parameters(
-    rng: np.random.Generator,
-    *,
-    encoder_size: int,
-    hidden_size: int,
-    embedding_size: int,
-    maxout_units: int,
-    output_rank: int,
-    source_size: int,
-    target_size: int,
-    std: float = 0.5,
+    rng: np.random.Generator, *, encoder_size: int, std: float = 0.5, **sizes: int
 ) -> dict[str, Array]:
-    """Return float64 parameters, every one drawn from N(0, ``std``²), biases too."""
-    shapes = {
-        "source_embedding": (source_size, embedding_size),
-        "projection.weight": (encoder_size, embedding_size),
+    """Return float64 parameters, every one drawn from N(0, ``std``²), biases too.
+
+    :param sizes: of the RNN Encoder-Decoder.
+    """
+    shapes: dict[str, tuple[int, ...]] = {
+        "source_embedding": (sizes["source_size"], sizes["embedding_size"]),
+        "projection.weight": (encoder_size, sizes["embedding_size"]),
         "projection.bias": (encoder_size,),
         "left.weight": (encoder_size, encoder_size),
         "left.bias": (encoder_size,),
@@ -87,17 +80,10 @@ def random_parameters(
         "gate_left.bias": (3,),
         "gate_right.weight": (3, encoder_size),
     }
-    for name, shape in reference_encoder_decoder.parameter_shapes(
-        hidden_size=hidden_size,
-        embedding_size=embedding_size,
-        maxout_units=maxout_units,
-        output_rank=output_rank,
-        source_size=source_size,
-        target_size=target_size,
-    ).items():
+    for name, shape in parameter_shapes(**sizes).items():
         if not name.startswith(ENCODER):
             shapes[name] = (shape[0], encoder_size) if name.startswith(OF_CONTEXT) else shape
-    return {name: rng.normal(0.0, std, shape) for name, shape in shapes.items()}
+    return draw(rng, shapes, std)
 
 
 def _join(parameters: Mapping[str, Array], left: Array, right: Array) -> tuple[Array, Array]:

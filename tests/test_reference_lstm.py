@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from tests.reference_lstm import Array, log_prob, random_parameters, word_log_probs
+from tests.reference_encoder_decoder import Array
+from tests.reference_lstm import log_prob, random_parameters, word_log_probs
 
 LN3 = math.log(3.0)
 

@@ -106,11 +106,11 @@ def stop_in_the_middle(
     ("name", "number"),
     [
         ("out", signal.SIGKILL),
-        ("out.gz", signal.SIGKILL),
         ("out.gz", signal.SIGINT),
-        ("out", signal.SIGTERM),
+        pytest.param("out.gz", signal.SIGKILL, marks=pytest.mark.slow),
+        pytest.param("out", signal.SIGTERM, marks=pytest.mark.slow),
     ],
-    ids=["kill -9", "kill -9, gzip", "Ctrl-C, gzip", "kill"],
+    ids=["kill -9", "Ctrl-C, gzip", "kill -9, gzip", "kill"],
 )
 def test_a_stopped_run_resumes_to_the_same_bytes(
     tmp_path: Path, model: RandomModel, long_table: Path, whole: bytes, name: str, number: int

@@ -1,7 +1,6 @@
 """``phrasescore rescore`` as a user runs it: what it writes, names, caches, and refuses."""
 
 import gzip
-import math
 import re
 from pathlib import Path
 
@@ -83,25 +82,6 @@ def test_normalized_columns_are_divided_by_the_predicted_words_and_their_end(
         assert found["ReverseRNN0Norm"][0] == pytest.approx(backward / length, rel=2e-6)
 
 
-def test_an_ensemble_averages_probabilities_word_by_word(
-    tmp_path: Path, lists: Lists, model: RandomModel
-) -> None:
-    other = RandomModel(tmp_path / "other", SOURCE_WORDS, ["la", "rue"], seed=7)
-    out, words = tmp_path / "out", tmp_path / "words"
-    options = ["--model", model.path, "--model", other.path, "--ensemble"]
-    result = run(lists, *options, "--word-scores", words, "-o", out)
-    assert result.exit_code == 0, result.output
-    for found, line in zip(features(out), words.read_text("utf-8").splitlines(), strict=True):
-        _, *columns = line.split(" ||| ")
-        scores = [[float(item.rpartition("=")[2]) for item in c.split(" ")] for c in columns]
-        names = ("RNN0", "RNN1", "Ensemble0")
-        for name, column in zip(names, scores, strict=True):
-            assert found[name] == pytest.approx((sum(column),), rel=1e-5)
-        # log((exp a + exp b) / 2) at each word; by hand with base e.
-        for first, second, mean in zip(*scores, strict=True):
-            assert mean == pytest.approx(_log(first, second), rel=1e-5)
-
-
 def test_networks_of_each_direction_and_order_have_names_of_their_own(
     tmp_path: Path, lists: Lists, model: RandomModel
 ) -> None:
@@ -127,24 +107,6 @@ def test_networks_of_each_direction_and_order_have_names_of_their_own(
             assert found[name] == pytest.approx((wanted,), abs=1e-4)
 
 
-def test_an_ensemble_of_both_orders_is_the_mean_of_their_scores(
-    tmp_path: Path, lists: Lists, model: RandomModel
-) -> None:
-    turned = RandomModel(
-        tmp_path / "turned", SOURCE_WORDS, TARGET_WORDS, seed=7, right_to_left=True
-    )
-    out = tmp_path / "out"
-    options = ["--model", model.path, "--model", turned.path, "--ensemble", "-o", out]
-    assert run(lists, *options).exit_code == 0
-    for found in features(out):
-        mean = (found["RNN0"][0] + found["RightToLeftRNN0"][0]) / 2
-        assert found["Ensemble0"] == pytest.approx((mean,), rel=1e-6)
-    refused = run(lists, *options, "--word-scores", tmp_path / "words")
-    assert refused.exit_code == 1
-    problem = "an ensemble of models of which some predict from right to left has none"
-    assert refused.stderr.endswith(f"log-probabilities of single words: {problem}\n")
-
-
 def test_an_ensemble_of_different_shortlists_is_warned_of_once(
     tmp_path: Path, lists: Lists, model: RandomModel
 ) -> None:
@@ -159,10 +121,6 @@ def test_an_ensemble_of_different_shortlists_is_warned_of_once(
     assert warning not in run(lists, *of_two, "--ensemble", "-o", tmp_path / "same").stderr
     pair = run(lists, "--model", model.path, *of_two, "-o", tmp_path / "single")
     assert warning not in pair.stderr
-
-
-def _log(first: float, second: float) -> float:
-    return math.log((math.exp(first) + math.exp(second)) / 2)
 
 
 def test_word_scores_name_each_predicted_word_in_the_order_of_the_lines(
@@ -197,23 +155,6 @@ def test_removing_the_new_features_gives_back_odd_lines_byte_for_byte(
     assert parse_features(lines[2])["RNN0"] == pytest.approx((expected,), abs=1e-4)
 
 
-def test_a_value_does_not_depend_on_threads_or_on_what_is_beside_it(
-    tmp_path: Path, lists: Lists, model: RandomModel
-) -> None:
-    out, one = tmp_path / "out", tmp_path / "one"
-    assert run(lists, "--model", model.path, "-o", out, "--threads", 2).exit_code == 0
-    lines = out.read_bytes().split(b"\n")
-    for number, place in ((0, 7), (3, 99)):
-        source = tmp_path / "one.source"
-        source.write_text(" ".join(lists.sources[number]) + "\n")
-        line = Path(lists.path).read_bytes().split(b"\n")[place]
-        assert line.startswith(b"%d " % number)
-        (tmp_path / "alone").write_bytes(b"0" + line[1:] + b"\n")
-        options = ["--source", source, "--model", model.path, "-o", one]
-        assert run(None, tmp_path / "alone", *options).exit_code == 0
-        assert one.read_bytes()[1:-1] == lines[place][1:]
-
-
 def test_pieces_of_the_lists_end_to_end_are_the_bytes_of_one_run(
     tmp_path: Path, lists: Lists, model: RandomModel
 ) -> None:
@@ -242,30 +183,6 @@ def test_the_end_says_what_was_done(tmp_path: Path, lists: Lists, model: RandomM
 # The cache
 
 
-def test_with_and_without_a_cache_the_bytes_are_the_same(
-    tmp_path: Path, lists: Lists, model: RandomModel, reverse: RandomModel
-) -> None:
-    options = ["--model", model.path, "--model", reverse.path, "--normalize"]
-    cache = ["--cache", tmp_path / "cache"]
-    half = Lists(tmp_path)
-    lines = Path(lists.path).read_bytes().splitlines(keepends=True)
-    half.path = str(tmp_path / "half")
-    Path(half.path).write_bytes(b"".join(lines[::2]))
-    plain = tmp_path / "plain"
-    assert run(lists, *options, "-o", plain).exit_code == 0
-    # A cache that is new, one that has some of the hypotheses, one that has all, and one that is
-    # far too small.
-    sizes: list[list[object]] = [[], [], ["--cache-size", 3]]
-    assert run(half, *options, *cache, "-o", tmp_path / "half.out").exit_code == 0
-    for size in sizes:
-        result = run(lists, *options, *cache, *size, "-o", tmp_path / "out")
-        assert result.exit_code == 0, result.output
-        assert (tmp_path / "out").read_bytes() == plain.read_bytes()
-    assert (tmp_path / "half.out").read_bytes() == b"".join(
-        plain.read_bytes().splitlines(keepends=True)[::2]
-    )
-
-
 def test_what_is_in_the_cache_is_not_scored_again(
     tmp_path: Path, lists: Lists, model: RandomModel
 ) -> None:
@@ -284,19 +201,6 @@ def test_what_is_in_the_cache_is_not_scored_again(
     assert "; 0 found in the cache" in run(lists, *options, "--model", other.path).stderr
     with ScoreCache(str(tmp_path / "cache")) as cache:
         assert len(cache) == 2 * distinct
-
-
-def test_a_file_that_is_no_cache_stays_as_it_is(
-    tmp_path: Path, lists: Lists, model: RandomModel
-) -> None:
-    path, out = tmp_path / "notes", tmp_path / "out"
-    path.write_text("my notes of many years\n" * 50)
-    result = run(lists, "--model", model.path, "--cache", path, "-o", out)
-    assert result.exit_code == 1
-    message = "cannot use this score cache: file is not a database; name a new file"
-    assert result.stderr.endswith(f"Error: {path}: {message}\n")
-    assert path.read_text() == "my notes of many years\n" * 50
-    assert not out.exists()
 
 
 def test_word_scores_do_not_use_the_cache_and_say_so(

@@ -158,24 +158,6 @@ def test_a_bad_text_is_one_line_with_its_place_and_leaves_no_file(
     assert sorted(tmp_path.iterdir()) == there
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "nothing to add: give a model, or another column"),
-        (["--lm", "lm", "--cache", "cache"], "--cache is for the scores of a model, and there is"),
-        (["--lm", "lm", "--word-scores", "w"], "--word-scores is for the scores of a model"),
-        (["--model", "model", "--cache", "-"], "--cache needs a file"),
-        (["--model", "model", "--ensemble"], "--ensemble averages at least two models"),
-        (["--model", "model", "--unnormalized"], "--unnormalized is for a model of the kind cslm"),
-    ],
-)
-@pytest.mark.usefixtures("model")
-def test_a_wrong_command_line_is_refused(arguments: list[str], message: str) -> None:
-    result = run("score", "source", "target", *arguments)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert message in result.stderr
-
-
 @pytest.mark.usefixtures("model")
 def test_the_function_returns_counts_and_refuses_what_is_there(
     caplog: pytest.LogCaptureFixture,

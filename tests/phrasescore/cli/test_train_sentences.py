@@ -231,14 +231,6 @@ def test_sentences_that_are_too_long_are_left_out_and_counted(
         (["lstm", "{en}", "{fr}", "--preset=small"], 1, "the settings are for 'encoder-decoder', "),
         (["lstm", "{en}", "{fr}", "--config={en}.toml"], 1, ".toml: kind: the settings are for 'e"),
         (["lstm", "{en}", "{fr}", "--set=model.maxout_size=3"], 1, "unknown key 'maxout_size' in "),
-        (["lstm", "{en}", "{fr}", "--set=model.layers=0"], 1, "layers: must be from 1 to 64"),
-        (["lstm", "{en}", "{fr}", "--set=model.dropout=1"], 1, "dropout: must be from 0.0 to 0.9"),
-        (
-            ["lstm", "{en}", "{fr}", "--set=model.reverse_source=2"],
-            1,
-            "reverse_source: expected true or false, got '2'",
-        ),
-        (["lstm", "{en}", "{fr}", "--set=training.max_length=0"], 1, "max_length: must be from 1"),
     ],
 )
 def test_a_mistake_is_said_in_one_line_and_leaves_nothing(

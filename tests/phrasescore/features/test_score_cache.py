@@ -241,14 +241,6 @@ def test_a_file_of_another_kind_is_refused_and_stays(tmp_path: Path) -> None:
     _refused(path, "cannot use this score cache: file is not a database; name a new file")
 
 
-def test_another_sqlite_database_is_refused_and_stays(tmp_path: Path) -> None:
-    path = tmp_path / "cache"
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("CREATE TABLE scores (name TEXT)")
-        database.commit()
-    _refused(path, "found another database; name a new file")
-
-
 ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
 
 

@@ -1,6 +1,7 @@
-"""Promises of the data files of a report: they have all that the report has."""
+"""The blocks of a report and the files that hold their values."""
 
 import json
+import math
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +22,7 @@ from phrasescore.report.blocks import (
     Section,
     Series,
     Table,
+    check_report,
     to_tsv,
     write_data,
 )
@@ -126,3 +128,31 @@ def test_nothing_is_written_of_a_report_with_a_bad_block(tmp_path: Path) -> None
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         write_data(REPORT, tmp_path / "missing")
+
+
+def table(name: str = "t", cell: float | None = 1.0) -> Table:
+    return Table(name, "Table", ("a",), ((cell,),))
+
+
+def test_names_are_unique_also_across_sections_and_beside_the_file_of_everything() -> None:
+    sections = tuple(Section(key, "", "", (table(),)) for key in ("a", "b"))
+    with pytest.raises(PhrasescoreError, match="two blocks are called 't'"):
+        check_report(Report("", (), sections))
+    with pytest.raises(PhrasescoreError, match="two blocks are called 'report'"):
+        check_report(Report("", (), (Section("a", "", "", (table("report"),)),)))
+
+
+@pytest.mark.parametrize(
+    ("block", "number"),
+    [
+        (table(cell=math.nan), "nan"),
+        (Points("t", "", "", "", (1.0,), (math.inf,), ("a",)), "inf"),
+        (Lines("t", "", "", "", (Series("s", (1, 2), (None, -math.inf)),)), "-inf"),
+    ],
+)
+def test_a_number_that_is_not_finite_is_refused_with_its_block(block: Block, number: str) -> None:
+    check_report(Report("", (), (Section("a", "", "", (table("other", None),)),)))
+    with pytest.raises(
+        PhrasescoreError, match=f"block 't': expected finite numbers, found {number}"
+    ):
+        check_report(Report("", (), (Section("a", "", "", (block,)),)))
