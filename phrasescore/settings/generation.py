@@ -85,9 +85,7 @@ class Generating(BeamSearch):
     ] = None
     temperature: Annotated[
         float,
-        option(
-            "Draw words in proportion to p^(1/T).", gt=0, metavar="T", heading=_SAMPLES, shown="1.0"
-        ),
+        option("Draw words in proportion to p^(1/T).", gt=0, metavar="T", heading=_SAMPLES),
     ] = 1.0
     top: Annotated[
         int | None,
@@ -104,7 +102,7 @@ class Generating(BeamSearch):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Augmenting(BeamSearch):
+class Augmenting(BeamSearch, heading="New phrase pairs"):
     """Which pairs `augment` adds to a phrase table, and their scores."""
 
     num_targets: Annotated[
