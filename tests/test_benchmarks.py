@@ -80,6 +80,7 @@ def test_scoring_compares_the_same_values(example_table: Path, tmp_path: Path) -
     assert arithmetic["min"] > figures["  of it by sharing alone"]["min"] > 1
 
 
+@pytest.mark.slow
 def test_training_times_both_sides(example_table: Path, tmp_path: Path) -> None:
     figures = run(example_table, tmp_path, "training", "--training-lines", "300", "--turns", "3")
     assert len(figures["phrasescore / plain (target 1.3)"]["values"]) == 3
@@ -163,6 +164,7 @@ def test_a_row_has_the_median_and_the_range() -> None:
     assert Row("size", [4.0], digits=0).text().endswith(" 4")
 
 
+@pytest.mark.slow
 def test_rescoring_compares_the_same_values(example_table: Path, tmp_path: Path) -> None:
     lists = [str(example_table.with_name(name)) for name in ("test.20best.gz", "test.en")]
     figures = run(example_table, tmp_path, "rescoring", "--nbest", *lists, "--lists", "3")
@@ -171,6 +173,7 @@ def test_rescoring_compares_the_same_values(example_table: Path, tmp_path: Path)
     assert figures["  words of plain, distinct / decoder steps"]["median"] > 1
 
 
+@pytest.mark.slow
 def test_foreign_compares_the_same_values(example_table: Path, tmp_path: Path) -> None:
     lists = [str(example_table.with_name(name)) for name in ("test.20best.gz", "test.en")]
     options = ["foreign", "--nbest", *lists, "--lists", "3", "--foreign-size", "8"]
@@ -212,6 +215,7 @@ def test_tuning_names_seconds_and_bleu(
     assert figures["phrasescore: BLEU of the test set"]["values"] == reached["values"]
 
 
+@pytest.mark.slow
 def test_tuning_scale_measures_each_method_in_a_process_of_its_own(
     example_table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

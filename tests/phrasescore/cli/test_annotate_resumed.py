@@ -201,6 +201,7 @@ def test_a_closed_pipe_ends_quietly(model: RandomModel, long_table: Path) -> Non
     assert "Error" not in stderr
 
 
+@pytest.mark.slow
 def test_two_runs_cannot_write_one_file(
     tmp_path: Path, model: RandomModel, long_table: Path
 ) -> None:

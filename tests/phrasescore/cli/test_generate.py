@@ -135,7 +135,7 @@ def test_rescoring_an_nbest_list_gives_the_scores_that_are_in_it(
 def test_sentences_beyond_the_training_and_without_an_end_are_reported(tmp_path: Path) -> None:
     model = make_attention(tmp_path / "model", max_length=3, seed=3)
     long = "u v w u v w"
-    result = run(model, "--beam", 1, "--max-length", 1, stdin=f"{long}\n" * 7 + "u\n")
+    result = run(model, "--beam", 1, "--max-length", 1, stdin=f"{long}\n" * 7 + "u v w\n")
     assert result.exit_code == 0
     assert "warning: 7 lines are longer than the longest in training (3 words)" in result.stderr
     assert "the longest has 6" in result.stderr

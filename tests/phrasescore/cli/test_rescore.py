@@ -278,8 +278,6 @@ def test_features_that_are_there_are_refused_unless_they_are_to_be_replaced(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--feature", "unknown_words"], "at least one model is needed"),
-        (["--model", "MODEL", "--ensemble"], "--ensemble averages at least two models"),
         (["--model", "MODEL", "--word-scores", "-"], "two files cannot share stdin or stdout"),
         (["--model", "MODEL", "--cache", "-"], "--cache needs a file"),
         (["--model", "MODEL", "--cache-size", "0"], "--cache-size"),

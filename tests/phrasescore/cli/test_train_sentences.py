@@ -110,6 +110,7 @@ main()
     assert weights[0] == weights[1]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_as_it_read_its_text_is_resumed_with_its_settings(
     text: tuple[Path, Path], tmp_path: Path
 ) -> None:

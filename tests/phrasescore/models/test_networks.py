@@ -331,7 +331,11 @@ def learn(network: PairNetwork, task: Callable[[list[int]], list[int]]) -> float
     ],
     ids=["encoder-decoder", "grconv", "lstm"],
 )
-@pytest.mark.parametrize("task", [list, lambda source: source[::-1]], ids=["copy", "reversal"])
+@pytest.mark.parametrize(
+    "task",
+    [pytest.param(list, marks=pytest.mark.slow), lambda source: source[::-1]],
+    ids=["copy", "reversal"],
+)
 def test_a_small_network_learns_to_copy_and_to_reverse(
     config: Any, task: Callable[[list[int]], list[int]]
 ) -> None:

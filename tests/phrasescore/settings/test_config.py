@@ -101,6 +101,7 @@ def test_a_preset_survives_writing_and_reading(name: str, tmp_path: Path) -> Non
 def test_what_a_file_leaves_out_keeps_its_default() -> None:
     assert Config.from_dict({}, "empty.toml") == Config()
     assert Config.from_dict({"model": {"hidden_size": 7}}, "x").model.embedding_size == 100
+    assert LstmConfig().reverse_source
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ def test_tables_and_networks_are_loaded_once(
     assert both.lists.keys() - both.search.keys() == {"RNN0"}
 
 
+@pytest.mark.slow
 def test_several_processes_find_the_same(embedded: Path) -> None:
     RandomCslm(["the", "house", "home"], order=3, path=embedded / "cslm")
     # So many that steps are tried on some of them.

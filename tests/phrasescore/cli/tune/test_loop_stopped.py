@@ -26,9 +26,17 @@ from tuning.methods import load_method
     ("mood", "problem"),
     [
         ("die", "the decoder ended with exit code 7 (log: work/run2.log): decoder: reading the mo"),
-        ("silent", "the decoder wrote no n-best list to work/run2.nbest.part (log: work/run2.lo"),
+        pytest.param(
+            "silent",
+            "the decoder wrote no n-best list to work/run2.nbest.part (log: work/run2.lo",
+            marks=pytest.mark.slow,
+        ),
         ("fewer", "expected lists of 30 sentences, as there are references, the last has id 28"),
-        ("cut", "work/run2.nbest.part: the last line is cut off; is the disk full?"),
+        pytest.param(
+            "cut",
+            "work/run2.nbest.part: the last line is cut off; is the disk full?",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_decoder_that_fails_is_quoted_and_the_loop_goes_on_later(
@@ -55,7 +63,7 @@ def test_a_decoder_that_fails_is_quoted_and_the_loop_goes_on_later(
     assert rounds(resumed) == rounds(whole)
 
 
-@pytest.mark.parametrize("full_in", [1, 2])
+@pytest.mark.parametrize("full_in", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_full_disk_leaves_the_state_of_the_round_before_and_the_loop_goes_on_later(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, full_in: int
 ) -> None:
@@ -184,7 +192,10 @@ def decoding(folder: Folder) -> tuple["subprocess.Popen[str]", int, str]:
 
 STOPPED = pytest.mark.parametrize(
     ("number", "code", "said"),
-    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM")],
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        pytest.param(signal.SIGTERM, 143, "ended by SIGTERM", marks=pytest.mark.slow),
+    ],
 )
 
 

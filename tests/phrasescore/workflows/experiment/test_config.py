@@ -33,68 +33,11 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
         ('references = "dev.fr"', "references = []", "references: expected a path, or several"),
         ("= 2", '= "2"', "x.toml: [engine] processes: expected a whole number, got '2'"),
         ("= 2", "= 0", "x.toml: [engine] processes: must be at least 1, got 0"),
-        ("= 2", "= 2\n[tuning]\nmethod = 'mart'", "unknown value; did you mean 'mert'?"),
-        ("= 2", "= 2\n[tuning]\nmethod = 'xbleu'\nreplicas = 3", "nothing is random in xbleu: all"),
-        ("= 2", "= 2\ndecoder = 'moses'", "[engine] moses_bin: is missing"),
-        ("= 2", "= 2\n[models.mine]\nminutes = 1", "[models.mine] kind: is missing"),
-        ("= 2", "= 2\n[models.rnn]\nminuts = 1", "key 'minuts' in [models.rnn]; did you mean 'min"),
-        ("= 2", "= 2\nsearch.stak = 3", "[engine.search] stak: unknown limit; did you mean 'stack"),
-        ("= 2", "= 2\n[models.rnn]\npreset = 'smal'", "unknown value; did you mean 'small'?"),
-        ("= 2", "= 2\n[models.rnn]\nset.model.hiden_size = 3", "x.toml: [models.rnn.set]: unknown"),
         ("test.news", "test", "x.toml: [data.test.source]: expected a table"),
         ('"train.fr"]', "]", "[data] train: expected the source and the target side, got 1"),
         ("[data]", "systems = ['+RNM']\n[data]", "unknown row '+RNM'; did you mean '+RNN'?"),
         ("[data]", "systems = ['+RNN', '+RNN']\n[data]", "two rows are called '+RNN'"),
-        (
-            "[data]",
-            "systems = [{name = 'x', columns = ['cslm']}]\n[data]",
-            "row 'x': expected a encoder-decoder, cslm is a cslm",
-        ),
-        (
-            "[data]",
-            "systems = [{name = 'x', columns = ['unknown_words']}]\n[data]",
-            "name one, too",
-        ),
-        (
-            "[data]",
-            "systems = [{name = 'x', rescore = ['lexikon']}]\n[data]",
-            "row 'x': unknown model or feature 'lexikon'; did you mean 'lexicon'?",
-        ),
-        (
-            "[data]",
-            "systems = [{name = 'x', rescore = ['lm']}]\n[data]",
-            "row 'x': lm needs a file: expected [data] lm",
-        ),
-        (
-            "[data]",
-            "systems = [{name = 'x', columns = ['lm']}]\n[data]\nlm = 'lm.arpa'",
-            "row 'x': lm is for n-best lists alone",
-        ),
-        (
-            "[data]",
-            "systems = [{name = 'x', columns = ['length_ratio']}]\n[data]",
-            "row 'x': length_ratio is for n-best lists alone: the ratios of its phrases",
-        ),
-        (
-            "[data]",
-            "systems = [{name = 'x', search = ['number_mismatch']}]\n[data]",
-            "unknown model or feature 'number_mismatch'",
-        ),
         ("[data]", "[data]\nlexicon = 'no.f2e'", "no.f2e: cannot open: No such file"),
-        ("= 2", "= 2\n[models.lm]\nkind = 'cslm'", "[models] lm: is the name of a feature"),
-        (
-            "[data]",
-            "systems = [{name = 'x', search = ['cslmm']}]\n[data]",
-            "unknown model or feature 'cslmm'",
-        ),
-        ("= 2", "= 2\n[models.rnn]\nunnormalized = true", "[models.rnn] unnormalized: is of a csl"),
-        ("= 2", "= 2\n[models.cslm]\nunnormalized = 1", "unnormalized: expected true or false"),
-        (
-            "= 2",
-            "= 2\n[models.cslm]\nunnormalized = true\nbackoff_lm = 'lm.arpa'",
-            "[models.cslm] backoff_lm: divides the probabilities of words: not with unnormalized",
-        ),
-        ("= 2", "= 2\n[models.cslm]\nbackoff_lm = 'no.arpa'", "no.arpa: cannot open: No such"),
         (
             "[data]",
             f"systems = [{{name = 'x', search = ['cslm', 'other']}}]\n{OTHER_CSLM}\n[data]",
@@ -105,22 +48,11 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
             f"systems = [{{name = 'x', search = ['cslm', 'other']}}]\n{OTHER_BACKOFF}\n[data]",
             "row 'x': expected models of kind cslm with the same backoff_lm",
         ),
-        (
-            "[data]",
-            "systems = [{name = 'x', rescore = ['joint']}]\n[data]",
-            "row 'x': joint is a joint, which is for the search alone: expected it there",
-        ),
         ("[data]", "systems = ['Baseline', '+joint']\n[data]", "x.toml: [data] alignments: is mis"),
         ("[data]", "[data]\nalignments = 'moses.ini'", "/moses.ini: expected 2 lines, as"),
         ("= 2", f"= 2\n{MOSES}[models.cslm]\nkind = 'joint'", "[engine] nplm: expected true: cslm"),
-        ("= 2", "= 2\nnplm = true", '[engine] nplm: is of decoder = "moses"'),
         ("= 2", f"= 2\n{MOSES}nplm = true", "[models.cslm] set.model.self_normalization: Moses le"),
         ("[data]", "[data]\nscores.rnn2 = 'no'", "/no: cannot open: No such file"),
-        (
-            "[data]",
-            "systems = [{name = 'x', rescore = ['mine']}]\n[data]\nscores.mine = 'table'",
-            "row 'x': mine has a number per line of the table: expected it in columns",
-        ),
         ("= 2", f"= 2\n{FINE.format('xbleu', 'x', '+x')}", "[models.fine.xbleu] model: expected a"),
         ("= 2", f"= 2\n{FINE.format('xbleu', 'joint', '+x')}", "[models.fine.xbleu] alignments: a"),
         (
@@ -146,8 +78,6 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
             ),
             ("[models.fine.xbleu] row: expected an earlier row with lstm, got '+RNN'"),
         ),
-        ("= 2", "= 2\niterations = 1", "x.toml: [engine] iterations: must be at least 2, got 1"),
-        ("= 2", "= 2\njobs = 0", "x.toml: [engine] jobs: must be at least 1, got 0"),
         ("dev.en", "dev.de", "dev.de: cannot open: No such file"),
         ('"table"', '"tabel"', "tabel: cannot open: No such file"),
         ("[data]", "[data", "x.toml: expected TOML"),
@@ -157,12 +87,68 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
 def test_what_is_wrong_in_the_file_is_named(
     tmp_path: Path, old: str, new: str, problem: str
 ) -> None:
+    assert_refused(tmp_path, old, new, problem)
+
+
+@pytest.mark.parametrize(
+    ("row", "data", "problem"),
+    [
+        ("columns = ['cslm']", "", "row 'x': expected a encoder-decoder, cslm is a cslm"),
+        ("columns = ['unknown_words']", "", "name one, too"),
+        ("rescore = ['lexikon']", "", "row 'x': unknown model or feature 'lexikon'; did you mean "),
+        ("rescore = ['lm']", "", "row 'x': lm needs a file: expected [data] lm"),
+        ("columns = ['lm']", "lm = 'lm.arpa'", "row 'x': lm is for n-best lists alone"),
+        ("columns = ['length_ratio']", "", "row 'x': length_ratio is for n-best lists alone: the "),
+        ("search = ['number_mismatch']", "", "unknown model or feature 'number_mismatch'"),
+        ("search = ['cslmm']", "", "unknown model or feature 'cslmm'"),
+        ("rescore = ['joint']", "", "row 'x': joint is a joint, which is for the search alone: ex"),
+        ("rescore = ['mine']", "scores.mine = 'table'", "row 'x': mine has a number per line of t"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_what_is_wrong_in_a_row_is_named(tmp_path: Path, row: str, data: str, problem: str) -> None:
+    new = f"systems = [{{name = 'x', {row}}}]\n[data]\n{data}"
+    assert_refused(tmp_path, "[data]", new, problem)
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ("[tuning]\nmethod = 'mart'", "unknown value; did you mean 'mert'?"),
+        ("[tuning]\nmethod = 'xbleu'\nreplicas = 3", "nothing is random in xbleu: all"),
+        ("decoder = 'moses'", "[engine] moses_bin: is missing"),
+        ("[models.mine]\nminutes = 1", "[models.mine] kind: is missing"),
+        ("[models.rnn]\nminuts = 1", "key 'minuts' in [models.rnn]; did you mean 'min"),
+        ("search.stak = 3", "[engine.search] stak: unknown limit; did you mean 'stack"),
+        ("[models.rnn]\npreset = 'smal'", "unknown value; did you mean 'small'?"),
+        ("[models.rnn]\nset.model.hiden_size = 3", "x.toml: [models.rnn.set]: unknown"),
+        ("[models.lm]\nkind = 'cslm'", "[models] lm: is the name of a feature"),
+        ("[models.rnn]\nunnormalized = true", "[models.rnn] unnormalized: is of a csl"),
+        ("[models.cslm]\nunnormalized = 1", "unnormalized: expected true or false"),
+        (
+            "[models.cslm]\nunnormalized = true\nbackoff_lm = 'lm.arpa'",
+            "[models.cslm] backoff_lm: ",
+        ),
+        ("[models.cslm]\nbackoff_lm = 'no.arpa'", "no.arpa: cannot open: No such"),
+        ("nplm = true", '[engine] nplm: is of decoder = "moses"'),
+        ("iterations = 1", "x.toml: [engine] iterations: must be at least 2, got 1"),
+        ("jobs = 0", "x.toml: [engine] jobs: must be at least 1, got 0"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_what_is_wrong_in_the_engine_tuning_and_models_is_named(
+    tmp_path: Path, more: str, problem: str
+) -> None:
+    assert_refused(tmp_path, "= 2", f"= 2\n{more}", problem)
+
+
+def assert_refused(folder: Path, old: str, new: str, problem: str) -> None:
     text = CONFIG if old in CONFIG else CONFIG.replace("[data]\n", '[data]\ntable = "table"\n')
-    (tmp_path / "x.toml").write_text(text.replace(old, new, 1))
+    (folder / "x.toml").write_text(text.replace(old, new, 1))
     result = experiment("--dry-run")
     assert result.exit_code == 1
-    assert problem in result.stderr or problem in result.stderr.replace(str(tmp_path) + "/", "")
-    assert not (tmp_path / "out").exists()
+    assert problem in result.stderr or problem in result.stderr.replace(str(folder) + "/", "")
+    assert not (folder / "out").exists()
 
 
 def test_the_rows_of_the_paper_are_the_usual_ones(folder: Path) -> None:
