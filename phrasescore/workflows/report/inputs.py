@@ -187,9 +187,8 @@ def _is_nbest(path: str) -> bool:
         raise DataError(path, None, "expected a phrase table or an n-best list, found no lines")
     fields = first.split(b"|||")
     if len(fields) < 3:
-        raise DataError(
-            path, 1, "expected a line of a phrase table or n-best list, found fewer than two '|||'"
-        )
+        expected = "expected a line of a phrase table or of an n-best list"
+        raise DataError(path, 1, f"{expected}, found no two '|||' in it")
     is_number = fields[0].strip().isdigit()
     return is_number and any(split_feature(token)[1] for token in fields[2].split())
 

@@ -239,7 +239,7 @@ def test_random_segments_are_as_long_as_those_of_another_run() -> None:
     [
         ("--model forward", "--confidence penalized needs a --reverse-model"),
         (f"{BOTH} --confidence forward", "--confidence forward asks no --reverse-model"),
-        (f"{ALONE} --swapped", "--swapped is said of the --reverse-model, and there is none"),
+        (f"{ALONE} --swapped", "--swapped is about the --reverse-model, and there is none"),
         (f"{ALONE} --segmentation random", "needs --like"),
         (f"{ALONE} --like text", "--like is for --segmentation random"),
         (f"{ALONE} --beam 2 --candidates 3", "--candidates 3 needs a --beam at least as wide"),
