@@ -39,7 +39,7 @@ from moses_integration.nbest_lines import (
     too_few_fields,
 )
 from phrasescore.errors import DataError
-from phrasescore.io.text import decode, read_blocks, split_words
+from phrasescore.io.text import decode, read_blocks
 
 Ids = NDArray[np.int64]
 Values = NDArray[np.float64]
@@ -118,14 +118,20 @@ class NbestList:
         begin, end = self.fields[index].tolist()
         return self.data[begin:end]
 
+    def text(self, index: int) -> bytes:
+        """Return a hypothesis (0-based index): valid UTF-8, with single spaces between words."""
+        field = self.hypothesis(index).strip(b" ")
+        if not field.isascii():
+            try:
+                field.decode()
+            except UnicodeDecodeError:
+                decode(self.path, self.first_line + index, self.raws[index])
+        return b" ".join(filter(None, field.split(b" "))) if b"  " in field else field
+
     def words(self, index: int) -> tuple[str, ...]:
         """Return the words of a hypothesis (0-based index)."""
-        field = self.hypothesis(index)
-        try:
-            return split_words(field.decode())
-        except UnicodeDecodeError:
-            decode(self.path, self.first_line + index, self.raws[index])
-            raise
+        text = self.text(index)
+        return tuple(text.decode().split(" ")) if text else ()
 
     def distinct(self) -> dict[bytes, tuple[str, ...]]:
         """Return the words of each distinct hypothesis by its field, in order of appearance."""

@@ -201,13 +201,12 @@ def insert_texts(text, begins, positions, added, added_ends, numbers):  # type: 
     to = 0
     for line in range(len(positions)):
         number = numbers[line]
-        for position in range(begins[line], positions[line]):
-            out[to] = text[position]
-            to += 1
-        for position in range(added_ends[number - 1] if number > 0 else 0, added_ends[number]):
-            out[to] = added[position]
-            to += 1
-        for position in range(positions[line], begins[line + 1]):
-            out[to] = text[position]
-            to += 1
+        start = added_ends[number - 1] if number > 0 else 0
+        for part, begin, end in (
+            (text, begins[line], positions[line]),
+            (added, start, added_ends[number]),
+            (text, positions[line], begins[line + 1]),
+        ):
+            out[to : to + end - begin] = part[begin:end]
+            to += end - begin
     return out

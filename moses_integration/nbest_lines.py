@@ -4,6 +4,9 @@ import math
 import re
 from collections.abc import Collection, Iterable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.io.text import NUMBER, decode, shorten
 
@@ -53,6 +56,15 @@ def format_features(features: Iterable[tuple[str, float]], style: bytes = b"= ")
     )
 
 
+def format_rows(names: Sequence[str], rows: NDArray[np.float64], style: bytes) -> list[bytes]:
+    """Return `format_features` of each row of values, (rows, names), in one operation."""
+    for value in rows[~np.isfinite(rows)][:1].tolist():
+        format_value(value)
+    template = b"".join(b" %s%s%%.7g" % (name.encode(), style) for name in names) + b"\n"
+    values = (rows + 0.0).ravel().tolist()  # -0.0 + 0.0 is 0.0
+    return (template * len(rows) % tuple(values)).split(b"\n")[:-1]
+
+
 def format_hypothesis(
     sent_id: int,
     words: Sequence[str],
@@ -83,6 +95,7 @@ def format_hypothesis(
 
 
 def too_few_fields(path: str, number: int, raw: bytes) -> DataError:
+    """Return the error of a line with fewer than four fields, with the cure where it is known."""
     fields = raw.count(b"|||") + 1
     found = f"found {fields}: {shorten(raw)}" if raw.strip() else "found an empty line"
     problem = f"expected at least 4 fields separated by '|||', {found}"
@@ -95,6 +108,7 @@ def too_few_fields(path: str, number: int, raw: bytes) -> DataError:
 
 
 def parse_id(path: str, number: int, field: bytes) -> int:
+    """Return field 1, the 0-based number of the sentence."""
     text = field.strip(b" ")
     if not text.isdigit() or len(text) > 18:
         raise DataError(path, number, f"expected a sentence number, found {shorten(text)}")

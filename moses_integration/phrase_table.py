@@ -3,7 +3,7 @@
 :mod:`moses_integration.table_line` describes the lines.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -20,13 +20,10 @@ from moses_integration.table_line import (
     score_span,
 )
 from phrasescore.errors import DataError
-from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.io.text import count_lines, read_blocks
 from phrasescore.records import PhraseBlock, PhrasePair
 
 _NEWLINE = 10
-# Lines of a group for each of the phrase pairs that it should have, at most.
-_LINES_PER_PAIR = 4
 
 
 class PhraseTableLine(NamedTuple):
@@ -90,14 +87,15 @@ class TableBlock(NamedTuple):
             wanted=None if self.wanted is None else self.wanted[first:after],
         )
 
-    def phrase_block(self) -> PhraseBlock:
-        """Return the phrase pairs that get new scores, as offsets in the bytes."""
+    @property
+    def block(self) -> PhraseBlock:
+        """The phrase pairs that get new scores, as offsets in the bytes."""
         wanted = self.phrases if self.wanted is None else self.phrases[self.wanted]
         return PhraseBlock(self.data, wanted)
 
     def pairs(self) -> Iterator[PhrasePair]:
         """Yield the phrase pairs that get new scores."""
-        return self.phrase_block().pairs()
+        return self.block.pairs()
 
     def of_pairs(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the values of the lines that get new scores, from one value per line."""
@@ -213,52 +211,3 @@ def _check(
             phrases[line, 2 * side : 2 * side + 2] = size, size + len(parts[-1])
             size += len(parts[-1])
     return block._replace(data=b"".join(parts)), problem
-
-
-# Blocks of phrase pairs
-
-
-def group_blocks(blocks: Iterable[TableBlock], num_pairs: int) -> Iterator[list[TableBlock]]:
-    """Yield the same lines in groups of blocks that have about ``num_pairs`` phrase pairs each.
-
-    A group ends earlier where few of many lines get new scores, and at the end of the table.
-    """
-    group: list[TableBlock] = []
-    pairs = lines = 0
-    for block in blocks:
-        for first in range(0, block.num_lines, num_pairs):
-            part = block.lines(first, min(first + num_pairs, block.num_lines))
-            group.append(part)
-            pairs += part.num_pairs
-            lines += part.num_lines
-            if pairs >= num_pairs or lines >= _LINES_PER_PAIR * num_pairs:
-                yield group
-                group, pairs, lines = [], 0, 0
-    if group:
-        yield group
-
-
-def join_phrases(blocks: Sequence[TableBlock]) -> PhraseBlock:
-    """Return the phrase pairs of some blocks, without the other bytes."""
-    parts = [block.phrase_block() for block in blocks]
-    sizes = [int((phrases[:, 1::2] - phrases[:, ::2]).sum()) for _, phrases in parts]
-    text = np.empty(sum(sizes), np.uint8)
-    spans = np.empty((sum(len(phrases) for _, phrases in parts), 4), np.int64)
-    offset = line = 0
-    for (data, phrases), size in zip(parts, sizes, strict=True):
-        after = line + len(phrases)
-        _copy_phrases(np.frombuffer(data, np.uint8), phrases, offset, text, spans[line:after])
-        offset, line = offset + size, after
-    return PhraseBlock(text.tobytes(), spans)
-
-
-@kept_njit()
-def _copy_phrases(data, phrases, offset, text, spans):  # type: ignore[no-untyped-def]
-    """Copy phrases one after another into ``text`` from ``offset`` on, and set their spans."""
-    for line in range(len(phrases)):
-        for side in range(0, 4, 2):
-            spans[line, side] = offset
-            for position in range(phrases[line, side], phrases[line, side + 1]):
-                text[offset] = data[position]
-                offset += 1
-            spans[line, side + 1] = offset

@@ -41,7 +41,6 @@ from phrasescore.workflows.generate_foreign import generate_foreign as generate_
 from phrasescore.workflows.list_features import FeatureList as FeatureList
 from phrasescore.workflows.list_features import ListedName as ListedName
 from phrasescore.workflows.list_features import list_features as list_features
-from phrasescore.workflows.list_rescorer import RescoreSummary as RescoreSummary
 from phrasescore.workflows.load_model import ScoringModel as ScoringModel
 from phrasescore.workflows.load_model import load_model as load_model
 from phrasescore.workflows.perplexity import PerplexitySummary as PerplexitySummary
@@ -51,6 +50,7 @@ from phrasescore.workflows.report import ReportSummary as ReportSummary
 from phrasescore.workflows.report import make_report as make_report
 from phrasescore.workflows.rerank import RerankSummary as RerankSummary
 from phrasescore.workflows.rerank import rerank as rerank
+from phrasescore.workflows.rescore import RescoreSummary as RescoreSummary
 from phrasescore.workflows.rescore import rescore as rescore
 from phrasescore.workflows.score import ScoreSummary as ScoreSummary
 from phrasescore.workflows.score import score as score

@@ -1,6 +1,7 @@
 """The common types of the project: phrase pairs, hypotheses, and weights of features."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
@@ -48,13 +49,74 @@ class PhrasePair(_Phrases):
 
 
 class PhraseBlock(NamedTuple):
-    """Phrase pairs as byte offsets into a text, without an object per pair."""
+    """Phrase pairs, or sentences and translations, as byte offsets into a text.
+
+    Pairs with the same source stand together, so that work for the source is done once.
+    """
 
     # UTF-8 in the phrases; the bytes outside of them may be anything.
     text: bytes
     # (pairs, 4): start and end of the source, then of the target. The words of a phrase are
     # separated by one space; an empty phrase has no words.
     places: "NDArray[np.int64]"
+    # For each pair, the index of the source word that each target word is affiliated with, from 0;
+    # the number of source words stands for their end. None without word alignments.
+    affiliations: list[tuple[int, ...]] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        pairs: Iterable[tuple[Sequence[str], Sequence[str]]],
+        affiliations: list[tuple[int, ...]] | None = None,
+    ) -> "PhraseBlock":
+        """Return a block of these pairs of words."""
+        phrases = [" ".join(words).encode() for pair in pairs for words in pair]
+        places = list(accumulate(map(len, phrases), initial=0))
+        return cls._at(phrases, [*pairwise(places)], affiliations)
+
+    @classmethod
+    def of_source(
+        cls,
+        source: Sequence[str],
+        targets: Iterable[Sequence[str] | bytes],
+        affiliations: list[tuple[int, ...]] | None = None,
+    ) -> "PhraseBlock":
+        """Return a block of one source with each of these targets.
+
+        :param targets: words, or their text with single spaces between them.
+        """
+        phrases = [
+            words if isinstance(words, bytes) else " ".join(words).encode()
+            for words in (source, *targets)
+        ]
+        ends = list(accumulate(map(len, phrases)))
+        places = [(0, ends[0], *span) for span in pairwise(ends)]
+        return cls._at(phrases, places, affiliations)
+
+    @classmethod
+    def _at(
+        cls,
+        phrases: list[bytes],
+        places: Sequence[tuple[int, ...]],
+        affiliations: list[tuple[int, ...]] | None,
+    ) -> "PhraseBlock":
+        import numpy as np
+
+        return cls(b"".join(phrases), np.array(places, np.int64).reshape(-1, 4), affiliations)
+
+    def lengths(self, side: int) -> "NDArray[np.float64]":
+        """Return the number of words of one side of each pair: 0 is the source, 1 the target."""
+        import numpy as np
+
+        spans = self.places[:, 2 * side : 2 * side + 2].tolist()
+        counts = [self.text.count(b" ", begin, end) + (end > begin) for begin, end in spans]
+        return np.array(counts, np.float64)
+
+    def select(self, indices: "NDArray[np.int64]") -> "PhraseBlock":
+        """Return a block of some of the pairs, in the order of ``indices``."""
+        known = self.affiliations
+        chosen = None if known is None else [known[index] for index in indices.tolist()]
+        return PhraseBlock(self.text, self.places[indices], chosen)
 
     def pairs(self) -> Iterator[PhrasePair]:
         """Yield the pairs one by one."""
@@ -101,16 +163,6 @@ class HypothesisList(_List):
             if any(not 0 <= place <= len(words) for each in places for place in each):
                 raise ValueError(f"expected affiliations from 0 to {len(words)}, got {places}")
         return cls._make((words, translations, places))
-
-    def select(self, indices: Iterable[int]) -> Self:
-        """Return the list with some of its hypotheses, in the order of ``indices``."""
-        chosen = list(indices)
-        affiliations = self.affiliations
-        return type(self)(
-            self.source,
-            [self.hypotheses[index] for index in chosen],
-            None if affiliations is None else [affiliations[index] for index in chosen],
-        )
 
 
 class FeatureLabel(NamedTuple):

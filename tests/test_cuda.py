@@ -15,7 +15,8 @@ import torch
 from click.testing import CliRunner
 
 from phrasescore.cli import main
-from phrasescore.features import BLOCK_SIZE, neural, sentences
+from phrasescore.features import BLOCK_SIZE, neural
+from phrasescore.features.networks import SentenceScore
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings.networks import OptimizerName, TrainingConfig
@@ -84,7 +85,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let blocks be so small that there are several, which two threads share."""
     monkeypatch.setitem(BLOCK_SIZE, "cuda", 16)
     monkeypatch.setitem(neural.PIECE_SIZE, "cuda", 7)
-    monkeypatch.setitem(sentences.GROUP_SIZE, "cuda", 16)
+    monkeypatch.setitem(SentenceScore.group_size, "cuda", 16)
 
 
 def on_both(folder: Path, *arguments: object) -> tuple[Path, Path]:

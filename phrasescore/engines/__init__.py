@@ -20,6 +20,25 @@ _POOLS = {
 }
 
 
+def local_device(engine: Compute) -> str:
+    """Return the device of an engine's workers by name, after checking that it is here.
+
+    Ray's machines may have a GPU that this one lacks.
+
+    :raises ArgumentError: if the engine cannot use the device, or this machine has no such device.
+    """
+    from phrasescore.devices import choose_device  # imports torch
+
+    return engine.device if engine.engine == "ray" else str(choose_device(engine.device))
+
+
+def callers(engine: Compute) -> int:
+    """Return how many threads of a process of this engine compute at the same time."""
+    from phrasescore.devices import usable_threads
+
+    return usable_threads(engine.workers) if engine.engine == "here" else 1
+
+
 def open_pool(engine: Compute, work: "Work[Item, Result]") -> "WorkerPool[Item, Result]":
     """Return the workers of an engine, as a context manager.
 

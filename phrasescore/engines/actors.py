@@ -108,7 +108,9 @@ class ActorPool(WorkerPool[Item, Result]):
     """
 
     def __init__(self, work: Work[Item, Result], engine: Compute) -> None:
-        self._work, self._engine = work, engine
+        # The workers may be on other machines.
+        self._work = work.in_folders() if hasattr(work, "in_folders") else work
+        self._engine = engine
         self.workers = engine.workers or 0
         # Events are called one after another by the thread that owns all fields below.
         self._events: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()

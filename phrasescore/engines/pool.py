@@ -29,6 +29,14 @@ def device_of(work: Work[Any, Any]) -> str:
     return device
 
 
+class PortableWork(Work[_Item, _Result], Protocol):
+    """A work whose files other machines find in the same folders."""
+
+    def in_folders(self) -> "PortableWork[_Item, _Result]":
+        """Return the same work with absolute paths, and nothing that is in memory."""
+        ...
+
+
 class Pending(Protocol[_Result]):
     """A result that is being computed."""
 

@@ -1,29 +1,31 @@
-"""Features: phrase pairs in, numbers out; and the columns of them that a user asks for.
+"""Features: blocks of pairs in, numbers out; and the columns of them that a user asks for.
 
-A feature has ``values(pairs: Iterable[PhrasePair]) -> Iterator[float]``: as many values as pairs,
-in their order, lazily; the same values at every run, whatever the batches. Values are natural
-logarithms, or counts where the feature says so; a phrase table holds exp() of either.
-
-Adding one: a file here, a line in :data:`FEATURES`, a row in ``tests/test_contract.py``. Those of
-other packages are found by their entry points: :mod:`phrasescore.plugins`.
+A feature is a subclass of `Feature`, one file here, and a line in :data:`FEATURES`. Other packages
+bring features as classes with ``values(pairs)``, found by their entry points:
+:mod:`phrasescore.features.plugin_feature`.
 """
 
 import functools
 import logging
 import os
 import pkgutil
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Container, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError
 from phrasescore.foreign import ForeignText
 from phrasescore.plugins import find_plugin, find_plugins
-from phrasescore.records import PhrasePair
+from phrasescore.records import PhraseBlock
 from phrasescore.settings.kinds import get_kind
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from phrasescore.settings.config import Config
 
 _logger = logging.getLogger(__name__)
@@ -45,17 +47,50 @@ class Tally(Protocol):
         ...
 
 
-class Feature(Protocol):
-    """What every feature has."""
+class BlockScores(NamedTuple):
+    """The values of the pairs of a block."""
 
-    @property
-    def tally(self) -> Tally:
-        """That of the values so far."""
-        ...
+    # (columns, pairs): natural logarithms, or counts where the feature says so. A phrase table
+    # holds exp() of either.
+    values: "NDArray[np.float64]"
+    tally: Tally
+    # For each column and pair log p of each predicted word in the order of the text, ``</s>``
+    # last; None unless they are asked for.
+    words: "list[list[NDArray[np.float64]]] | None" = None
 
-    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        """Yield one value per pair, in order."""
-        ...
+
+class Feature(ABC):
+    """Gives every pair of a block its values, one per column.
+
+    A value depends on its pair alone. Several threads may score blocks at the same time.
+    """
+
+    # For each column everything that its values depend on besides the pairs: equal texts, equal
+    # values.
+    fingerprints: tuple[str, ...] = ("",)
+    # The words of the source and of the target that the feature knows; None for a side that it
+    # does not look at.
+    known_words: "tuple[Container[str] | None, Container[str] | None]" = (None, None)
+    # For each column the highest value that a cache may hold; None if no cache is used.
+    highest: tuple[float, ...] | None = None
+    # Pairs of n-best lists or parallel text that are scored together, so that they fill a processor
+    # or a GPU.
+    group_size: "dict[str, int]" = {"cpu": 1, "cuda": 1}  # noqa: RUF012
+
+    def prepare(self) -> None:  # noqa: B027
+        """Load what the first block needs, before several threads or processes ask for it."""
+
+    def computing(self) -> AbstractContextManager[None]:
+        """Return the context in which this process computes."""
+        return nullcontext()
+
+    def cache_keys(self, block: PhraseBlock) -> list[list[bytes]]:
+        """Return the keys of the values by column and pair, for a feature that uses a cache."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def score(self, block: PhraseBlock) -> BlockScores:
+        """Return the values of the pairs of a block, which may be empty."""
 
 
 # Where each feature is; imported when asked for, because networks bring torch with them.

@@ -1,27 +1,17 @@
 """The score of a translation under a network from elsewhere, computed by CTranslate2."""
 
 import logging
-import os
-from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from itertools import groupby, islice
 
-from phrasescore.devices import usable_threads
-from phrasescore.engines import open_pool
-from phrasescore.engines.pool import Pending, WorkerPool
-from phrasescore.features.score_cache import ScoreCache, score_keys
+import numpy as np
+
+from phrasescore.features import BlockScores, Feature
+from phrasescore.features.score_cache import score_keys
 from phrasescore.foreign import ForeignText
-from phrasescore.foreign.model import ForeignFolder, ForeignModel, LazyNetwork, PieceScore
-from phrasescore.records import HypothesisList, PhrasePair
-from phrasescore.settings.compute import Compute
+from phrasescore.foreign.model import ForeignFolder, ForeignModel, LazyNetwork
+from phrasescore.records import PhraseBlock
 
 _logger = logging.getLogger(__name__)
-
-# Pairs that a worker gets at a time: with the distinct hypotheses of some forty lists, a batch of
-# equal lengths has 80 of them on average.
-GROUP_SIZE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +32,17 @@ class ForeignTally:
             self.unknown + other.unknown,
         )
 
+    def with_cached(self, scores: int) -> "ForeignTally":
+        """Return the tally with some scores more that a cache had."""
+        return replace(self, scores=self.scores + scores, cached=self.cached + scores)
+
     def __str__(self) -> str:
         cached = f", {self.cached:,} of them from the cache" if self.cached else ""
         unknown = f"{self.unknown:,} of {self.pieces:,} pieces unknown"
         return f"{self.scores:,} scores by CTranslate2{cached}; {unknown}"
 
 
-@dataclass(frozen=True)
-class ForeignScoring:
-    """Scores some pairs as an item: a :class:`phrasescore.engines.pool.Work`."""
-
-    model: ForeignFolder
-
-    @property
-    def device(self) -> str:
-        """Where the model computes."""
-        return self.model.device
-
-    def load(self) -> "Callable[[list[PhrasePair]], list[PieceScore]]":
-        """Return what scores; each process loads the model when it is first asked."""
-        lazy = LazyNetwork(self.model)
-        return lambda pairs: lazy.network().score(pairs)
-
-
-class ForeignScore:
+class ForeignScore(Feature):
     """log p(target ``</s>`` | source) under a model that CTranslate2 has converted.
 
     Natural logarithms, summed over the model's pieces and its end symbol, not divided by length;
@@ -74,120 +51,45 @@ class ForeignScore:
     on, to the last bit, says :class:`phrasescore.foreign.model.ForeignNetwork`.
 
     :param folder: of the model.
+    :param threads: number of threads that score blocks at the same time.
     :raises ModelError: if the folder is not what it should be.
     """
 
-    def __init__(self, folder: str, text: ForeignText | None = None) -> None:
-        self._place = ForeignFolder(folder, text or ForeignText())
-        self._model = ForeignModel(folder, self._place.text)
-        self._engine = Compute(workers=1)
-        self._cache: ScoreCache | None = None
-        self._pool: WorkerPool[list[PhrasePair], list[PieceScore]] | None = None
-        self._stack = ExitStack()
-        self.tally = ForeignTally()
-        _logger.info("%s reads %s", folder, self._model.frame())
+    highest = (0.0,)
+    # With the distinct hypotheses of some forty lists, a batch of equal lengths has 80 of them on
+    # average.
+    group_size = {"cpu": 4096, "cuda": 4096}  # noqa: RUF012
 
-    @property
-    def known_words(self) -> tuple[Container[str], Container[str]]:
-        """The words of source and target of which the model knows all pieces."""
-        return self._model.known_words
+    def __init__(
+        self,
+        folder: str,
+        text: ForeignText | None = None,
+        *,
+        device: str = "cpu",
+        threads: int = 1,
+    ) -> None:
+        text = text or ForeignText()
+        model = ForeignModel(folder, text)
+        threads = threads if device == "cpu" else 1
+        # Loaded when it is first asked: the threads of CTranslate2 do not survive a fork.
+        self._network = LazyNetwork(ForeignFolder(folder, text, device, threads))
+        self.known_words = model.known_words
+        self.fingerprints = (f"{model.fingerprint} {device.partition(':')[0]}",)
+        _logger.info("%s reads %s", folder, model.frame())
 
-    @property
-    def fingerprint(self) -> str:
-        """Everything that values depend on besides the pairs, as text."""
-        return f"{self._model.fingerprint} {self._place.device.partition(':')[0]}"
+    def cache_keys(self, block: PhraseBlock) -> list[list[bytes]]:
+        """Return the keys of the values; alignments do not matter."""
+        return [score_keys(self.fingerprints[0], block._replace(affiliations=None))]
 
-    @contextmanager
-    def working(
-        self, engine: Compute, device: str, cache: ScoreCache | None
-    ) -> "Iterator[ForeignScore]":
-        """Compute with an engine and on a device meanwhile.
+    def score(self, block: PhraseBlock) -> BlockScores:
+        """Return the log-probability of each pair.
 
-        :param cache: where scores are looked up and kept.
+        :raises ModelError: if CTranslate2 cannot score a pair.
         """
-        if engine.engine == "here" and device != "cpu":
-            engine = replace(engine, workers=1)
-        self._engine, self._cache = engine, cache
-        self._place = replace(self._place, device=device)
-        with self._stack:
-            yield self
-        self._pool = None
-
-    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        """Yield the log-probability of each pair, in order; some thousands are read ahead.
-
-        :raises ModelError: on reaching a pair that CTranslate2 cannot score.
-        """
-        waiting: deque[_ForeignGroup] = deque()
-        pairs = iter(pairs)
-        while group := list(islice(pairs, GROUP_SIZE)):
-            waiting.append(self._begin(group))
-            while waiting and (waiting[0].pending is None or len(waiting) > self._ahead()):
-                yield from self._finish(waiting.popleft())
-        while waiting:
-            yield from self._finish(waiting.popleft())
-
-    def _ahead(self) -> int:
-        """Return how many groups wait at most: enough for all workers."""
-        return 2 * self._open_pool().workers
-
-    def _open_pool(self) -> "WorkerPool[list[PhrasePair], list[PieceScore]]":
-        """Return the workers; where all scores are in the cache, they are never needed."""
-        if self._pool is None:
-            place = self._place
-            if self._engine.engine == "here":
-                place = replace(place, threads=usable_threads(self._engine.workers))
-            if self._engine.engine == "ray":  # its workers may be elsewhere
-                path, fingerprint = os.path.abspath(place.path), self._model.fingerprint
-                place = replace(place, path=path, fingerprint=fingerprint)
-            pool = open_pool(self._engine, ForeignScoring(place))
-            self._pool = self._stack.enter_context(pool)
-        return self._pool
-
-    def _begin(self, pairs: list[PhrasePair]) -> "_ForeignGroup":
-        """Look a group up in the cache, and let a worker score what is not there."""
-        distinct = list(dict.fromkeys(pairs))
-        known: dict[PhrasePair, float] = {}
-        keys: dict[PhrasePair, bytes] = {}
-        if self._cache is not None:
-            keys = dict(zip(distinct, self._keys(distinct), strict=True))
-            found = zip(distinct, self._cache.lookup(list(keys.values())), strict=True)
-            known = {pair: value for pair, value in found if value is not None}
-            if wrong := [value for value in known.values() if value > 0]:
-                raise self._cache.corrupt(f"the score {wrong[0]}")
-        missing = [pair for pair in distinct if pair not in known]
-        pending = self._open_pool().submit(missing) if missing else None
-        return _ForeignGroup(pairs, keys, known, missing, pending)
-
-    def _keys(self, pairs: Sequence[PhrasePair]) -> list[bytes]:
-        """Return the cache's key of each pair."""
-        name, keys = self.fingerprint, []
-        for source, of_source in groupby(pairs, lambda pair: pair.source):
-            keys += score_keys(name, HypothesisList(source, [pair.target for pair in of_source]))
-        return keys
-
-    def _finish(self, group: "_ForeignGroup") -> list[float]:
-        """Return the scores of a group, and store the new ones."""
-        scores = [] if group.pending is None else group.pending.result()
-        new = dict(zip(group.missing, scores, strict=True))
-        if self._cache is not None and new:
-            keys = [group.keys[pair] for pair in new]
-            self._cache.store(keys, [score.log_prob for score in scores])
-        made = [new[pair] for pair in group.pairs if pair in new]
-        pieces, unknown = sum(each.pieces for each in made), sum(each.unknown for each in made)
-        cached = len(group.pairs) - len(made)
-        self.tally += ForeignTally(len(group.pairs), cached, pieces, unknown)
-        known = group.known | {pair: score.log_prob for pair, score in new.items()}
-        return [known[pair] for pair in group.pairs]
-
-
-@dataclass(frozen=True)
-class _ForeignGroup:
-    """Some pairs that are scored together."""
-
-    pairs: list[PhrasePair]
-    # Of the distinct pairs; empty without a cache.
-    keys: dict[PhrasePair, bytes]
-    known: dict[PhrasePair, float]
-    missing: list[PhrasePair]
-    pending: Pending[list[PieceScore]] | None
+        pairs = list(block.pairs())
+        if not pairs:
+            return BlockScores(np.empty((1, 0)), ForeignTally())
+        scores = self._network.network().score(pairs)
+        pieces, unknown = sum(each.pieces for each in scores), sum(each.unknown for each in scores)
+        values = np.array([[each.log_prob for each in scores]])
+        return BlockScores(values, ForeignTally(len(scores), 0, pieces, unknown))

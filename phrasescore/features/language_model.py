@@ -1,14 +1,15 @@
 """The score of a translation under an n-gram language model, computed by KenLM."""
 
-import math
-from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from phrasescore.errors import ModelError
+from phrasescore.features import BlockScores, Feature
 from phrasescore.io.digests import digest_content
 from phrasescore.io.text import shorten
 from phrasescore.language_models.kenlm_model import LN_10, load_kenlm, score_sentence
-from phrasescore.records import PhrasePair
+from phrasescore.records import PhraseBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class ScoredTally:
         return f"{self.scored:,} scored by a {self.order}-gram model"
 
 
-class LanguageModelScore:
+class LanguageModelScore(Feature):
     """log p(target ``</s>`` | ``<s>``): natural logarithms, not divided by length.
 
     A word that the model does not know has the probability of its ``<unk>``, or 10^-100 where it
@@ -37,34 +38,18 @@ class LanguageModelScore:
     """
 
     def __init__(self, path: str) -> None:
-        self._model = load_kenlm(path)
-        self._path = path
-        self._scored = 0
+        self._model, self._path = load_kenlm(path), path
+        self.fingerprints = (digest_content(path),)
+        self.known_words = None, self._model
 
-    @property
-    def tally(self) -> ScoredTally:
-        """Those scored so far."""
-        return ScoredTally(self._model.order, self._scored)
+    def score(self, block: PhraseBlock) -> BlockScores:
+        """Return the log-probability of each pair's target.
 
-    @property
-    def known_words(self) -> tuple[None, Container[str]]:
-        """The words that the model knows: it does not look at the source."""
-        return None, self._model
-
-    @property
-    def fingerprint(self) -> str:
-        """Everything that values depend on besides the pairs, as text."""
-        return digest_content(self._path)
-
-    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        """Yield the log-probability of each pair's target.
-
-        :raises ModelError: on reaching one that is not finite.
+        :raises ModelError: if one is not finite.
         """
-        for pair in pairs:
-            value = score_sentence(self._model, pair.target) * LN_10
-            if not math.isfinite(value):
-                text = shorten(" ".join(pair.target))
-                raise ModelError(f"{self._path}: the log-probability of {text} is {value}")
-            self._scored += 1
-            yield value
+        targets = [pair.target for pair in block.pairs()]
+        values = np.array([score_sentence(self._model, each) * LN_10 for each in targets])
+        for index in np.flatnonzero(~np.isfinite(values))[:1].tolist():
+            text = shorten(" ".join(targets[index]))
+            raise ModelError(f"{self._path}: the log-probability of {text} is {values[index]}")
+        return BlockScores(values.reshape(1, -1), ScoredTally(self._model.order, len(values)))

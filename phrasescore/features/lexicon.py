@@ -1,7 +1,7 @@
 """Word translation probabilities: the score of IBM Model 1."""
 
 import math
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import DataError
+from phrasescore.features import BlockScores, Feature
 from phrasescore.io.digests import new_digest
-from phrasescore.records import PhrasePair
+from phrasescore.records import PhraseBlock, PhrasePair
 
 # The least probability of a predicted word: the last digit of Moses' lexical translation tables.
 FLOOR = 1e-7
@@ -115,7 +116,7 @@ class LexicalTally:
         return f"{self.words:,} {self.side} words; no translation for {share:.1%} of them"
 
 
-class LexicalScore:
+class LexicalScore(Feature):
     """log p(target | source) of IBM Model 1, or log p(source | target).
 
     Natural logarithms, summed over the words of the predicted side, each of probability
@@ -134,39 +135,30 @@ class LexicalScore:
         self._lexicon = lexicon
         self._reverse = reverse
         self._null = lexicon.ids.get(_NULL, 0)
-        self._words = 0
-        self._floored = 0
+        direction = "reverse" if reverse else "forward"
+        self.fingerprints = (f"{lexicon.fingerprint()} {direction}",)
+        predicted, given = lexicon.sides()
+        self.known_words = (predicted, given) if reverse else (given, predicted)
 
-    @property
-    def tally(self) -> LexicalTally:
-        """The words so far."""
-        return LexicalTally("source" if self._reverse else "target", self._words, self._floored)
-
-    @property
-    def known_words(self) -> tuple[Container[str], Container[str]]:
-        """The words of the source and of the target that the lexicon has."""
-        predicted, given = self._lexicon.sides()
-        return (predicted, given) if self._reverse else (given, predicted)
-
-    @property
-    def fingerprint(self) -> str:
-        """Everything that values depend on besides the pairs, as text."""
-        return f"{self._lexicon.fingerprint()} {'reverse' if self._reverse else 'forward'}"
-
-    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        """Yield the score of each pair, in order; some hundreds or thousands are read ahead."""
-        block: list[PhrasePair] = []
+    def score(self, block: PhraseBlock) -> BlockScores:
+        """Return the score of each pair."""
+        tally = LexicalTally("source" if self._reverse else "target", 0, 0)
+        parts: list[_Floats] = [np.zeros(0)]
+        part: list[PhrasePair] = []
         size = 0
-        for pair in pairs:
-            block.append(pair)
+        for pair in block.pairs():
+            part.append(pair)
             size += (len(pair.source) + 1) * (len(pair.target) + 1)
             if size >= BLOCK_ENTRIES:
-                yield from self._score(block)
-                block, size = [], 0
-        if block:
-            yield from self._score(block)
+                values, tally = self._score(part, tally)
+                parts.append(values)
+                part, size = [], 0
+        values, tally = self._score(part, tally)
+        return BlockScores(np.concatenate([*parts, values])[None], tally)
 
-    def _score(self, block: list[PhrasePair]) -> list[float]:
+    def _score(
+        self, block: Sequence[PhrasePair], tally: LexicalTally
+    ) -> tuple[_Floats, LexicalTally]:
         predicted, given = [pair.target for pair in block], [pair.source for pair in block]
         if self._reverse:
             predicted, given = given, predicted
@@ -174,18 +166,18 @@ class LexicalScore:
         conditions, given_lengths = self._number([(_NULL, *side) for side in given])
         # Each predicted word with each of its pair's given ones, NULL first.
         repeats = np.repeat(given_lengths, lengths)
-        starts = np.repeat(np.cumsum(given_lengths) - given_lengths, lengths)
+        begins = np.repeat(np.cumsum(given_lengths) - given_lengths, lengths)
         offsets = np.cumsum(repeats) - repeats
-        places = np.arange(repeats.sum()) - np.repeat(offsets - starts, repeats)
+        places = np.arange(repeats.sum()) - np.repeat(offsets - begins, repeats)
         found = self._lookup(words, repeats, conditions, places)
         sums = np.add.reduceat(found, offsets) if len(offsets) else np.zeros(0)
         means = sums / repeats
-        self._words += len(means)
-        self._floored += int((means < FLOOR).sum())
+        tally += LexicalTally(tally.side, len(means), int((means < FLOOR).sum()))
         logs = np.log(np.maximum(means, FLOOR))
         # A sum that begins with 0 exists for pairs without words, too.
         padded = np.insert(logs, np.cumsum(lengths) - lengths, 0.0)
-        return np.add.reduceat(padded, np.cumsum(lengths + 1) - lengths - 1).tolist()  # type: ignore[no-any-return]
+        starts = np.cumsum(lengths + 1) - lengths - 1
+        return np.add.reduceat(padded, starts) if len(starts) else np.zeros(0), tally
 
     def _number(self, sides: list[tuple[str, ...]]) -> tuple[_Ids, _Ids]:
         """Return the ids of all words, and the number of words of each side."""

@@ -5,26 +5,23 @@ pair, for it would hold up all threads and a GPU.
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from phrasescore.arguments import PrecisionName
-from phrasescore.devices import GPU_THREADS
-from phrasescore.engines.threads import LoadedWork, ThreadPool
 from phrasescore.errors import ModelError
-from phrasescore.features import BLOCK_SIZE
+from phrasescore.features import BlockScores, Feature
 from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.records import PhraseBlock, PhrasePair
+from phrasescore.records import PhraseBlock
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import PairWork, TreeScorer, split_words
-from phrasescore.settings.compute import Compute
 from phrasescore.vocabulary import Vocabulary
 
 _KERNEL = kept_njit()
@@ -36,7 +33,7 @@ _FREE = -1
 PIECE_SIZE = {"cpu": 2048, "cuda": 16384}
 
 
-class NeuralScore:
+class NeuralScore(Feature):
     """log p(target ``</s>`` | source) of phrase pairs, or log p(source ``</s>`` | target).
 
     Natural logarithms, summed over the words of the predicted side and its ``</s>``, not divided
@@ -44,7 +41,7 @@ class NeuralScore:
     ``--right-to-left`` the last word first. A word outside the shortlist is scored as ``<unk>``.
 
     :param precision: of the matrix products.
-    :param threads: CPU threads, each with a block of its own. A GPU has `GPU_THREADS`.
+    :raises ModelError: if the network does not score phrase pairs.
     """
 
     def __init__(
@@ -53,18 +50,28 @@ class NeuralScore:
         device: torch.device,
         *,
         precision: PrecisionName = "float32",
-        threads: int = 1,
     ) -> None:
-        if not checkpoint.config.network.scores_phrases:
+        kind = checkpoint.config.network
+        if not kind.scores_phrases:
             raise ModelError(
-                f"a model of the kind {checkpoint.config.kind} does not score phrase pairs; "
-                "rescore takes it for n-best lists"
+                f"a model of the kind {kind.name} does not score phrase pairs; rescore takes it "
+                "for n-best lists"
             )
         self._device = device
-        self._threads = threads if device.type == "cpu" else GPU_THREADS
-        self.precision = Precision(precision, device)
-        self._block_size = BLOCK_SIZE[device.type]
-        products = Products(self.precision, device, PIECE_SIZE[device.type])
+        self._checkpoint, self.fingerprints = checkpoint, (checkpoint.fingerprint,)
+        self._precision = Precision(precision, device)
+        self._lock, self._is_laid_out = threading.Lock(), False
+
+    def prepare(self) -> None:
+        """Lay out the network; several threads may ask for it at once."""
+        with self._lock:
+            if not self._is_laid_out:
+                self._lay_out()
+                self._is_laid_out = True
+
+    def _lay_out(self) -> None:
+        checkpoint, device = self._checkpoint, self._device
+        products = Products(self._precision, device, PIECE_SIZE[device.type])
         self._scorer = TreeScorer(
             checkpoint.config.kind, checkpoint.model, products, checkpoint.folder
         )
@@ -81,63 +88,30 @@ class NeuralScore:
             for vocabulary in vocabularies
         ]
         self._sides = list(zip(numbers, columns, strict=True))
-        self._right_to_left = checkpoint.right_to_left
-        self.tally = PairWork()
 
-    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        """Yield each pair's log-probability, in order.
+    def computing(self) -> AbstractContextManager[None]:
+        """Return the context in which this process computes in the wanted precision."""
+        return self._precision.active()
 
-        Blocks of pairs are read ahead while others are scored.
-
-        :raises ModelError: on reaching a pair whose score is not a finite log-probability.
-        """
-        blocks = enumerate(_as_blocks(pairs, self._block_size))
-        threads = Compute(workers=self._threads)
-        # Each thread computes a block of its own with one thread of torch's: blocks never wait for
-        # one another, and work outside torch's kernels (planning, small rows) overlaps.
-        with self.precision.active(), ThreadPool(LoadedWork(self._score), threads) as pool:
-            for values, work in pool.map(blocks, self._threads + 2):
-                self.tally += work
-                yield from values.tolist()
-
-    def _score(self, numbered: tuple[int, PhraseBlock]) -> tuple[NDArray[np.float64], PairWork]:
-        number, block = numbered
-        try:
-            return self.score_block(block)
-        except ModelError as error:
-            start = number * self._block_size
-            raise ModelError(f"{error}, in the block that begins with pair {start}") from error
-
-    def score_block(self, block: PhraseBlock) -> tuple[NDArray[np.float64], PairWork]:
-        """Return the value of each pair of a block, and the work done.
-
-        Several threads may score blocks at the same time; torch's operations use one thread each.
+    def score(self, block: PhraseBlock) -> BlockScores:
+        """Return the value of each pair of a block; torch uses one thread.
 
         :raises ModelError: if a value is not a finite log-probability.
         """
-        text, places = block
+        text, places, _ = block
         if len(places) == 0:  # of which a network on a GPU can make nothing
-            return np.empty(0), PairWork()
-        if self._device.type == "cpu":
-            torch.set_num_threads(1)  # of this thread: each has its own number
-        read, predicted = (
-            words.number(text, places[:, begin], places[:, end])
-            for words, (begin, end) in self._sides
-        )
-        if self._right_to_left:
-            predicted = predicted.reversed()
-        return self._scorer.score_pairs(read, predicted)
-
-
-def _as_blocks(pairs: Iterable[PhrasePair], size: int) -> Iterator[PhraseBlock]:
-    """Yield pairs as blocks of a text, ``size`` pairs per block."""
-    iterator = iter(pairs)
-    while some := list(islice(iterator, size)):
-        phrases = [" ".join(words).encode() for pair in some for words in pair]
-        lengths = np.fromiter(map(len, phrases), np.int64, len(phrases))
-        ends = np.cumsum(lengths)
-        places = np.stack([ends - lengths, ends], axis=1).reshape(-1, 4)
-        yield PhraseBlock(b"".join(phrases), places)
+            return BlockScores(np.empty((1, 0)), PairWork())
+        torch.set_num_threads(1)  # of this thread: each has its own number
+        with self._precision.active():
+            self.prepare()
+            read, predicted = (
+                words.number(text, places[:, begin], places[:, end])
+                for words, (begin, end) in self._sides
+            )
+            if self._checkpoint.right_to_left:
+                predicted = predicted.reversed()
+            values, work = self._scorer.score_pairs(read, predicted)
+        return BlockScores(values[None], work)
 
 
 class _WordTable:

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from phrasescore.errors import PluginError
+from phrasescore.features import BlockScores, Feature
 from phrasescore.io.text import shorten
 from phrasescore.plugins import Plugin, shown_error
-from phrasescore.records import PhrasePair
+from phrasescore.records import PhraseBlock, PhrasePair
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,49 +33,34 @@ class ValueTally:
         return f"{self.values:,} values, {mean:.4g} on average"
 
 
-class PluginFeature:
+class PluginFeature(Feature):
     """A feature of another package: an object of its class, which is made without arguments.
 
-    A copy has a copy of the object: ``annotate`` takes one for every block of a table.
+    Every block is scored by a copy of the object, so that blocks do not disturb each other.
 
-    :ivar fingerprint: the package and its version, of which values depend.
     :raises PluginError: if the class cannot be imported, made, or has no ``values``.
     """
 
     def __init__(self, plugin: Plugin) -> None:
-        self._title, self.fingerprint = plugin.title, plugin.package
-        self._num_values, self._total = 0, 0.0
+        self._title, self.fingerprints = plugin.title, (plugin.package,)
         made = plugin.load()
         try:
             self._feature = made()
         except (Exception, SystemExit) as error:
-            raise self._error(f"it cannot be made: {shown_error(error)}") from error
+            raise PluginError(self._title, f"it cannot be made: {shown_error(error)}") from error
         if not callable(getattr(self._feature, "values", None)):
-            raise self._error("expected a class with a method values(pairs)")
+            raise PluginError(self._title, "expected a class with a method values(pairs)")
 
-    def _error(self, problem: str) -> PluginError:
-        return PluginError(self._title, problem)
-
-    def __copy__(self) -> "PluginFeature":
-        found = object.__new__(type(self))
-        found.__dict__.update(self.__dict__)
-        found._feature = copied(self._feature, self._title)
-        return found
-
-    @property
-    def tally(self) -> ValueTally:
-        """The number and the sum of the values so far."""
-        return ValueTally(self._num_values, self._total)
-
-    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        """Yield one value per pair, in order.
+    def score(self, block: PhraseBlock) -> BlockScores:
+        """Return the value of each pair.
 
         :raises PluginError: where the class breaks the contract of features.
         """
-        for value in checked_values(self._feature, pairs, self._title):
-            self._num_values += 1
-            self._total += value
-            yield value
+        if not len(block.places):  # of which there is nothing to ask
+            return BlockScores(np.empty((1, 0)), ValueTally())
+        feature = copied(self._feature, self._title)
+        values = np.array([*checked_values(feature, block.pairs(), self._title)], np.float64)
+        return BlockScores(values[None], ValueTally(len(values), float(values.sum())))
 
 
 def copied(feature: Any, title: str) -> Any:

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from importlib.metadata import version
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +24,7 @@ from sqlitedict import SqliteDict
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.digests import DIGEST_SIZE, new_digest
 from phrasescore.io.plain_file import check_plain
-from phrasescore.records import HypothesisList
+from phrasescore.records import PhraseBlock
 from phrasescore.version import __version__
 
 DEFAULT_LIMIT = 10_000_000  # entries, of about 65 bytes on disk each
@@ -57,20 +57,20 @@ _ENVIRONMENT = (
 )
 
 
-def score_keys(name: str, hypotheses: HypothesisList) -> list[bytes]:
-    """Return the keys of one column of scores of a list, in the order of its hypotheses.
+def score_keys(name: str, block: PhraseBlock) -> list[bytes]:
+    """Return the keys of one column of scores of a block, in the order of its pairs.
 
     A key also covers the versions of this package and of the libraries that it computes with, and
     the kind of processor: another one may round the last bit of a score differently.
 
     :param name: of the column, different from all others: fingerprints, precision, device.
     """
-    start = new_digest(repr((_ENVIRONMENT, name, hypotheses.source)).encode())
-    affiliations = hypotheses.affiliations or [()] * len(hypotheses.hypotheses)
+    start = new_digest(repr((_ENVIRONMENT, name)).encode())
+    affiliations = block.affiliations or repeat(())
     keys = []
-    for each in zip(hypotheses.hypotheses, affiliations, strict=True):
+    for pair in zip(block.pairs(), affiliations, strict=False):
         key = start.copy()
-        key.update(repr(each).encode())
+        key.update(repr(pair).encode())
         keys.append(key.digest())
     return keys
 

@@ -8,13 +8,16 @@ import html
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from phrasescore.errors import ModelError
-from phrasescore.records import PhrasePair
+from phrasescore.features import BlockScores, Feature
+from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -52,7 +55,7 @@ class CountTally:
         return f"{self.total:,} {self.name}"
 
 
-class _Count:
+class _Count(Feature):
     """A number of words per pair, 0 or more.
 
     A phrase table holds e to the count: Moses then has the count itself as the feature's value.
@@ -61,35 +64,26 @@ class _Count:
     # Of the things that are counted, for the summary.
     counted: ClassVar[str]
 
-    def __init__(self) -> None:
-        self._total = 0
-
-    @property
-    def tally(self) -> CountTally:
-        """The sum so far."""
-        return CountTally(self.counted, self._total)
-
-    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        """Yield the count of each pair."""
-        for count in map(self._count, pairs):
-            self._total += count
-            yield float(count)
+    def score(self, block: PhraseBlock) -> BlockScores:
+        """Return the count of each pair."""
+        counts = np.array([self._count(pair) for pair in block.pairs()], np.float64)
+        return BlockScores(counts[None], CountTally(self.counted, int(counts.sum())))
 
     def _count(self, pair: PhrasePair) -> int:
         raise NotImplementedError
 
 
-class TargetLength(_Count):
+class TargetLength(Feature):
     """The number of target words, without ``</s>``.
 
     Moses' ``WordPenalty`` is minus this number. It is for lists of decoders that do not print it,
     and for networks whose log-probabilities favour short translations.
     """
 
-    counted = "target words"
-
-    def _count(self, pair: PhrasePair) -> int:
-        return len(pair.target)
+    def score(self, block: PhraseBlock) -> BlockScores:
+        """Return the number of target words of each pair."""
+        lengths = block.lengths(1)
+        return BlockScores(lengths[None], CountTally("target words", int(lengths.sum())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,29 +102,18 @@ class RatioTally:
         return f"{ratio:.3f} target words per source word"
 
 
-class LengthRatio:
+class LengthRatio(Feature):
     """log((target words + 1) / (source words + 1)): natural, 0 where both are of one length.
 
     The end symbols count, so that an empty side has a ratio. Unlike a number of words, a ratio
     means the same in a short sentence and in a long one.
     """
 
-    def __init__(self) -> None:
-        self._total = 0.0
-        self._pairs = 0
-
-    @property
-    def tally(self) -> RatioTally:
-        """The sum so far."""
-        return RatioTally(self._total, self._pairs)
-
-    def values(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        """Yield the logarithm of the ratio of each pair."""
-        for pair in pairs:
-            value = math.log((len(pair.target) + 1) / (len(pair.source) + 1))
-            self._total += value
-            self._pairs += 1
-            yield value
+    def score(self, block: PhraseBlock) -> BlockScores:
+        """Return the logarithm of the ratio of each pair."""
+        ratios = [(len(target) + 1) / (len(source) + 1) for source, target in block.pairs()]
+        values = np.array([math.log(ratio) for ratio in ratios], np.float64)
+        return BlockScores(values[None], RatioTally(math.fsum(values), len(values)))
 
 
 class UnknownWords(_Count):
@@ -151,7 +134,6 @@ class UnknownWords(_Count):
     def __init__(self, vocabularies: Sequence[Vocabulary]) -> None:
         if not vocabularies:
             raise ValueError("expected at least one vocabulary")
-        super().__init__()
         self._vocabularies = vocabularies
 
     @classmethod

@@ -257,10 +257,7 @@ class ResumableOutput:
         :param input_data: the input lines that the data were made from.
         :param ends_chunk: whether a chunk ends here; ignored with ``chunk_lines``.
         """
-        self._input.update(input_data)
-        self._submit(
-            lambda: self._append(self._compressor.compress(data) if self._compressor else data)
-        )
+        self._submit(lambda: self._append_lines(data, input_data))
         self._lines += num_lines
         if self._chunk_lines is not None:
             ends_chunk = self._lines % self._chunk_lines == 0
@@ -276,8 +273,7 @@ class ResumableOutput:
 
     def _end_chunk(self) -> None:
         self._lines_in_chunks = lines = self._lines
-        digest = self._input.hexdigest()
-        self._submit(lambda: self._finish_chunk(lines, digest))
+        self._submit(lambda: self._finish_chunk(lines))
 
     def _submit(self, work: Callable[[], None]) -> None:
         while len(self._waiting) >= WAITING:
@@ -291,6 +287,10 @@ class ResumableOutput:
             work()
             self._failed = False
 
+    def _append_lines(self, data: bytes, input_data: bytes) -> None:
+        self._input.update(input_data)
+        self._append(self._compressor.compress(data) if self._compressor else data)
+
     def _append(self, data: bytes) -> None:
         rest = memoryview(data)
         with writing(self.path):
@@ -299,13 +299,13 @@ class ResumableOutput:
         self._num_bytes += len(data)
         self._output.update(data)
 
-    def _finish_chunk(self, lines: int, digest: str) -> None:
+    def _finish_chunk(self, lines: int) -> None:
         if self._compressor is not None and self._form is not None:
             self._append(self._compressor.flush())
             self._compressor = self._form.new_compressor()
         with writing(self.path):
             os.fsync(self._file.fileno())
-        output = self._output.hexdigest()
+        digest, output = self._input.hexdigest(), self._output.hexdigest()
         settings = self._promised.settings
         self._promise(OutputJournal(settings, lines, self._num_bytes, digest, output))
 

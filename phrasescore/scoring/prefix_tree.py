@@ -6,7 +6,7 @@ holds the prefixes of t + 1 words. The targets of different sources have differe
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import chain, pairwise
+from itertools import chain, pairwise, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from phrasescore.devices import move
 from phrasescore.errors import ModelError
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels import tree_kernels
-from phrasescore.records import HypothesisList
+from phrasescore.records import PhraseBlock
 
 Ids = NDArray[np.int64]
 
@@ -186,18 +186,30 @@ def plan_pairs(sources: RaggedArray, targets: RaggedArray, piece_size: int) -> P
 
 
 class HypothesisTexts:
-    """The sentences of some lists as numbers of their distinct words, ``words``."""
+    """The sentences and translations of a block as numbers of their distinct words.
 
-    def __init__(self, group: list[HypothesisList]) -> None:
-        # The number of a new word is the number of words before it.
+    :ivar sources: the sentences, each of them once for all its translations that stand together.
+    :ivar words: the distinct words by their numbers.
+    """
+
+    def __init__(self, block: PhraseBlock) -> None:
+        self.sources: list[tuple[str, ...]] = []
+        hypotheses = []
+        source_of = []
+        for source, hypothesis in block.pairs():
+            if not self.sources or source is not self.sources[-1]:
+                self.sources.append(source)
+            source_of.append(len(self.sources) - 1)
+            hypotheses.append(hypothesis)
+        # A word's number is made where it is first looked up: how many there are before it.
         numbers: defaultdict[str, int] = defaultdict()
         numbers.default_factory = numbers.__len__
-        self.sources = [item.source for item in group]
-        hypotheses = list(chain.from_iterable(item.hypotheses for item in group))
         self._sources = _sequences(self.sources, numbers)
         self._hypotheses = _sequences(hypotheses, numbers)
-        self._source_of = np.repeat(np.arange(len(group)), [len(item.hypotheses) for item in group])
-        self._affiliations = [item.affiliations for item in group]
+        self._source_of = np.array(source_of, np.int64)
+        self._affiliations = block.affiliations
+        aligned = block.affiliations or repeat(())
+        self.num_distinct = len(set(zip(source_of, hypotheses, aligned, strict=False)))
         self.words = list(numbers)
         # By `right_to_left`.
         self._trees: dict[bool, PrefixTree] = {}
@@ -232,13 +244,11 @@ class HypothesisTexts:
 
         Word w with the affiliation a is the number w * n + a.
 
-        :raises ModelError: if a list has no affiliations.
+        :raises ModelError: if there are no affiliations.
         """
-        found: list[int] = []
-        for affiliations in self._affiliations:
-            if affiliations is None:
-                raise ModelError("a joint model scores aligned hypotheses, and these have none")
-            found += chain.from_iterable(affiliations)
+        if self._affiliations is None:
+            raise ModelError("a joint model scores aligned hypotheses, and these have none")
+        found = list(chain.from_iterable(self._affiliations))
         places = int(self._sources.lengths.max(initial=0)) + 1
         ids = self._hypotheses.values * places + np.array(found, np.int64)
         sequences = RaggedArray(ids, self._hypotheses.starts)

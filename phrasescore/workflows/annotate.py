@@ -2,16 +2,17 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
 from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni
-from moses_integration.phrase_table import TableBlock, read_table_blocks
+from moses_integration.phrase_table import read_table_blocks
 from moses_integration.table_line import HIGHEST_LOG
 from phrasescore.arguments import StrPath, check_sequences
+from phrasescore.engines import callers, local_device
 from phrasescore.errors import ArgumentError, shown_path
 from phrasescore.features import ColumnSpec, check_columns, column_specs
 from phrasescore.features.lexicon import LexicalTally
@@ -19,11 +20,12 @@ from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.records import PhraseBlock
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.given_scores import GivenScores, check_counts
-from phrasescore.workflows.table_scoring import TableScorer, TableScoring
-from phrasescore.workflows.text_checks import KnownWords, unknown_words_of, warn_of_lexicon
+from phrasescore.version import __version__
+from phrasescore.workflows.scoring.columns import FeatureLoader
+from phrasescore.workflows.scoring.given_scores import GivenScores, check_counts
+from phrasescore.workflows.scoring.scorer import Scorer
+from phrasescore.workflows.text_checks import known_words, unknown_words_of, warn_of_lexicon
 from phrasescore.workflows.text_filter import TextFilter, check_keep_others
 
 _logger = logging.getLogger(__name__)
@@ -32,8 +34,6 @@ _Column = TypeVar("_Column")
 
 # Lines of a chunk: lost at most when a run is killed, and a member of a .gz file.
 CHUNK_LINES = 65536
-# Pairs of a block whose words are looked up in the networks' vocabularies.
-_PAIRS_OF_BLOCK = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +107,27 @@ def annotate(
     num_scores = first.num_scores
     ini = declare_scores(ini_path, new_ini_path, table, output, len(wanted), num_scores)
     computed = tuple(column for column in wanted if column.kind != "scores")
-    scoring = TableScoring(computed, compute.precision, compute.device)
-    with TableScorer(scoring, compute) as scorer:
-        settings = {**scorer.settings, "chunk": str(CHUNK_LINES)}
+    paths = [column.value for column in computed if column.kind == "model"]
+    checkpoints, models, device = [], [], "cpu"
+    if paths:
+        from phrasescore.models.checkpoint import load_checkpoint
+
+        device = local_device(compute)
+        checkpoints = [load_checkpoint(path) for path in paths]
+        models = [known_words(*each) for each in zip(paths, checkpoints, strict=True)]
+    loader = FeatureLoader(
+        computed,
+        tuple(checkpoints),
+        device,
+        compute.precision,
+        callers(compute),
+        of_phrases=True,
+    )
+    names = (f"{shown_path(table)} (source side)", f"{shown_path(table)} (target side)")
+    unknown_words = unknown_words_of(*names, models)
+    rows = loader.rows()
+    with Scorer(loader, compute) as scorer:
+        settings = _settings(loader, scorer) | {"chunk": str(CHUNK_LINES)}
         settings |= {f"scores {place + 1}": each.fingerprint for place, each in given.items()}
         if chosen is not None:
             settings |= chosen.settings
@@ -119,15 +137,19 @@ def annotate(
         ):
             remaining = target.remaining(chain([first], blocks), table)
             marked = remaining if chosen is None else chosen.mark(remaining)
-            counted = _count_unknown_words(marked, table, computed)
-            for block, values in scorer.score(counted):
+            for block, scores in scorer.score(marked):
+                for side, words in enumerate(unknown_words):
+                    words.count_side(block.block, side)
                 logs = _with_given(
-                    values, {place: block.of_pairs(each.of(block)) for place, each in given.items()}
+                    [scores.values[row] for row in rows],
+                    {place: block.of_pairs(each.of(block)) for place, each in given.items()},
                 )
                 target.write(block.with_scores(logs), block.raw, block.num_lines)
                 if not meter.done:
                     meter.skipped = block.before
                 meter.update(block.num_lines)
+            for words in unknown_words:
+                words.warn()
             # Before the table appears: if this fails, a resumed run has nothing else left to do.
             target.flush()
             if ini is not None and new_ini_path is not None:
@@ -135,39 +157,24 @@ def annotate(
     kept = meter.done if chosen is None else chosen.kept
     if meter.done and not kept and not resume:  # of the whole table
         _logger.warning("%s: no source phrase occurs in the texts", shown_path(table))
-    for column, tally in zip(computed, scorer.tallies, strict=True):
+    tallies = [scorer.tallies[row] for row in rows]
+    for column, tally in zip(computed, tallies, strict=True):
         if isinstance(tally, LexicalTally):
             warn_of_lexicon(table, column.value, tally)
-    notes = _with_given(list(map(str, scorer.tallies)), {n: str(each) for n, each in given.items()})
+    notes = _with_given(list(map(str, tallies)), {n: str(each) for n, each in given.items()})
     return AnnotateSummary(meter.done, kept, tuple(notes))
 
 
-def _count_unknown_words(
-    blocks: Iterable[TableBlock], table: str, columns: Sequence[ColumnSpec]
-) -> Iterator[TableBlock]:
-    """Yield the blocks, and warn at the end of networks that do not know the words of the table.
+def _settings(loader: FeatureLoader, scorer: Scorer) -> dict[str, str]:
+    """Return everything that the columns depend on besides the table."""
+    settings = {"version": f"phrasescore {__version__}"}
+    if loader.models:
+        import torch
 
-    Of each block `_PAIRS_OF_BLOCK` pairs or a few more count: a sorted table begins with numbers
-    and punctuation, so that its first lines say little.
-    """
-    paths = [column.value for column in columns if column.kind == "model"]
-    if not paths:
-        yield from blocks
-        return
-    from phrasescore.models.checkpoint import load_table_vocabularies  # imports torch
-
-    models = [KnownWords(path, *load_table_vocabularies(path)) for path in paths]
-    names = (f"{shown_path(table)} (source side)", f"{shown_path(table)} (target side)")
-    sources, targets = unknown_words_of(*names, models)
-    for block in blocks:
-        text, places = block.phrase_block()
-        step = max(1, len(places) // _PAIRS_OF_BLOCK)
-        for source, target in PhraseBlock(text, places[::step]).pairs():
-            sources.count(source)
-            targets.count(target)
-        yield block
-    sources.warn()
-    targets.warn()
+        settings["version"] += f", torch {torch.__version__}"
+        settings |= {"precision": loader.precision, "device": loader.device.partition(":")[0]}
+    names = [scorer.features[row].fingerprints[0] for row in loader.rows()]
+    return settings | {f"column {place}": name for place, name in enumerate(names, start=1)}
 
 
 def _with_given(computed: Sequence[_Column], given: Mapping[int, _Column]) -> list[_Column]:

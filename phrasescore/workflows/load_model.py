@@ -7,13 +7,11 @@ from typing import TypeVar
 import torch
 
 from phrasescore.arguments import PrecisionName, StrPath
-from phrasescore.devices import choose_device, torch_threads, usable_threads
-from phrasescore.features.neural import NeuralScore
-from phrasescore.features.sentences import SentenceScores
+from phrasescore.devices import choose_device, usable_threads
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
-from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import HypothesisList, PhrasePair
 from phrasescore.settings.compute import Compute
+from phrasescore.workflows.scoring.network_scorer import NetworkScorer
 from phrasescore.workflows.text_checks import known_words, unknown_words_of
 
 # What `PhrasePair` and `HypothesisList` are made of: a text is a string, or a sequence of words.
@@ -61,10 +59,13 @@ class ScoringModel:
     ) -> None:
         self.kind: str = checkpoint.config.kind
         self.reverse, self.right_to_left = checkpoint.reverse, checkpoint.right_to_left
-        self._checkpoint, self._device = checkpoint, device
-        self._precision, self._threads = precision, threads
-        self._pairs: NeuralScore | None = None
-        self._lists: SentenceScores | None = None
+        self._lists = self._pairs = NetworkScorer(
+            checkpoint, str(device), precision=precision, threads=threads
+        )
+        if checkpoint.config.network.scores_phrases:
+            self._pairs = NetworkScorer(
+                checkpoint, str(device), precision=precision, threads=threads, of_phrases=True
+            )
         # Of all that is scored: the model is warned of once.
         self._sources, self._targets = unknown_words_of(
             "the sources", "the targets", [known_words(path, checkpoint)]
@@ -83,21 +84,9 @@ class ScoringModel:
         if isinstance(pairs, PhrasePair):
             raise TypeError(f"expected a list of pairs, got the pair {pairs}")
         phrases = (PhrasePair(*pair) for pair in pairs)
-        if isinstance(self._checkpoint.model, EncoderDecoder):
-            with torch_threads(1):  # scoring has threads of its own
-                if self._pairs is None:
-                    self._pairs = NeuralScore(
-                        *(self._checkpoint, self._device),
-                        precision=self._precision,
-                        threads=self._threads,
-                    )
-                counted = (self._count(pair, pair.source, [pair.target]) for pair in phrases)
-                yield from self._pairs.values(counted)
-            self._warn()
-        else:
-            lists = (HypothesisList(source, [target]) for source, target in phrases)
-            for scores in self.score_lists(lists):
-                yield from scores
+        counted = (self._count(pair, pair.source, [pair.target]) for pair in phrases)
+        yield from self._pairs.score_pairs(counted)
+        self._warn()
 
     def score_lists(self, lists: Iterable[HypothesisList | _List]) -> Iterator[list[float]]:
         """Yield the scores of each list's hypotheses, in order, lazily.
@@ -107,17 +96,9 @@ class ScoringModel:
         :param lists: each a `phrasescore.records.HypothesisList`, or what one is made of.
         :raises ModelError: on reaching a hypothesis whose score is not a finite log-probability.
         """
-        with torch_threads(1):
-            if self._lists is None:
-                self._lists = SentenceScores(
-                    *([self._checkpoint], self._device),
-                    precision=self._precision,
-                    engine=Compute(workers=self._threads),
-                )
-            made = (HypothesisList(*each) for each in lists)
-            counted = (self._count(each, each.source, each.hypotheses) for each in made)
-            for scores in self._lists.values(counted):
-                yield scores.columns[0].tolist()
+        made = (HypothesisList(*each) for each in lists)
+        counted = (self._count(each, each.source, each.hypotheses) for each in made)
+        yield from self._lists.score_lists(counted)
         self._warn()
 
     def _count(self, scored: _Scored, source: _Words, targets: Iterable[_Words]) -> _Scored:

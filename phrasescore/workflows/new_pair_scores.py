@@ -17,11 +17,10 @@ from phrasescore.arguments import PrecisionName, flag
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features.lexicon import LexicalScore, Lexicon
-from phrasescore.features.sentences import SentenceScores
 from phrasescore.generation.generator import check_kinds
 from phrasescore.models.checkpoint import load_checkpoint
-from phrasescore.records import HypothesisList, PhrasePair
-from phrasescore.settings.compute import Compute
+from phrasescore.records import HypothesisList, PhraseBlock, PhrasePair
+from phrasescore.workflows.scoring.network_scorer import NetworkScorer
 
 _logger = logging.getLogger(__name__)
 
@@ -125,10 +124,8 @@ class PairScores:
                     "that predicts the target"
                 )
             self.fingerprints[REVERSE] = checkpoint.fingerprint
-            self._reverse = SentenceScores(
-                *([checkpoint], choose_device(device)),
-                precision=precision,
-                engine=Compute(workers=threads),
+            self._reverse = NetworkScorer(
+                checkpoint, str(choose_device(device)), precision=precision, threads=threads
             )
         self._lexical = {}
         for name in (LEXICON, REVERSE_LEXICON):
@@ -136,7 +133,7 @@ class PairScores:
             if name in columns and path is not None:
                 lexicon = Lexicon.from_entries(path, read_lexicon(path))
                 self._lexical[name] = LexicalScore(lexicon, reverse=name == REVERSE_LEXICON)
-                self.fingerprints[name] = self._lexical[name].fingerprint
+                self.fingerprints[name] = self._lexical[name].fingerprints[0]
 
     def rows(self, found: Sequence[NewTargets]) -> Iterator[list[tuple[float, ...]]]:
         """Yield for each source one row per target: natural logarithms, column by column."""
@@ -144,10 +141,10 @@ class PairScores:
         by_name = {FORWARD: [value for item in found for value in item.log_probs]}
         if self._reverse is not None:
             lists = [HypothesisList(item.source, item.targets) for item in found if item.targets]
-            scored = self._reverse.values(lists)
-            by_name[REVERSE] = [value for each in scored for value in each.columns[0].tolist()]
+            scored = self._reverse.score_lists(lists)
+            by_name[REVERSE] = [value for values in scored for value in values]
         for name, score in self._lexical.items():
-            by_name[name] = list(score.values(pairs))
+            by_name[name] = score.score(PhraseBlock.of(pairs)).values[0].tolist()
         columns = [
             by_name[content] if isinstance(content, str) else [content] * len(pairs)
             for content in self._columns

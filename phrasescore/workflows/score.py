@@ -4,19 +4,23 @@ import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING
 
 from moses_integration.nbest_lines import format_value
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError
 from phrasescore.features import ColumnSpec, column_files, column_specs
-from phrasescore.features.list_scoring import SentenceWork
 from phrasescore.io.corpora import read_parallel_text
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring, TextScoring
-from phrasescore.workflows.columns import check_of_networks
-from phrasescore.workflows.list_rescorer import ListRescorer
+from phrasescore.workflows.scoring.list_scorer import ListScorer, check_of_networks
+from phrasescore.workflows.scoring.scorer import group_pairs
+
+if TYPE_CHECKING:
+    from phrasescore.features.networks import SentenceWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +32,13 @@ class ScoreSummary:
     # Sentences with their translations.
     pairs: int
     # How much the networks computed; None without networks.
-    networks: SentenceWork | None
+    networks: "SentenceWork | None"
     # For each feature that is not a network's: its name, and a few words about its values.
     notes: tuple[tuple[str, str], ...]
 
     def summary(self) -> list[str]:
         """Return the lines for a user: of the networks together, then of each other feature."""
-        networks = [] if self.networks is None else [self.networks.computed()]
+        networks = [] if self.networks is None else [str(self.networks)]
         return networks + [f"{name}: {note}" for name, note in self.notes]
 
 
@@ -72,17 +76,16 @@ def score(
         (output, words, cache),
     )
     with (
-        ListRescorer(
-            specs, Rescoring(**vars(settings)), compute, words=words is not None
-        ) as rescorer,
+        ListScorer(specs, Rescoring(**vars(settings)), compute, words=words is not None) as scorer,
         open_output(output) as target_file,
         nullcontext() if words is None else open_output(words) as word_file,
         Meter("score", "sentence pairs", progress, lines_of=source) as meter,
     ):
         pairs = (line.pair for line in read_parallel_text(source, target, allow_empty=True))
-        for values, line in rescorer.score(pairs, source, target):
-            target_file.write(b"\t".join(map(format_value, values)) + b"\n")
+        for each, scores in scorer.score(group_pairs(pairs), source, target):
+            for values in scores.values.T.tolist():
+                target_file.write(b"\t".join(map(format_value, values)) + b"\n")
             if word_file is not None:
-                word_file.write(line)
-            meter.update()
-    return ScoreSummary(tuple(rescorer.names), meter.done, rescorer.work, rescorer.notes)
+                word_file.writelines(scorer.word_lines(each.block, scores, count(each.before)))
+            meter.update(each.num_lines)
+    return ScoreSummary(tuple(scorer.names), meter.done, scorer.networks, scorer.notes)

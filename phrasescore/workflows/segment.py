@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from phrasescore.arguments import StrPath
 from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError
-from phrasescore.features.sentences import SentenceScores
 from phrasescore.generation.beam_search import BeamSettings, best_targets
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.generation.random_segmentation import fit_random_cuts
@@ -32,6 +31,7 @@ from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Segmenting
 from phrasescore.vocabulary import Vocabulary
+from phrasescore.workflows.scoring.network_scorer import NetworkScorer
 from phrasescore.workflows.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)
@@ -101,8 +101,9 @@ def segment(
     scores = None
     if reverse_path is not None:
         reverse = _load_reverse(reverse_path, forward, swapped=settings.swapped)
-        engine = Compute(workers=num_threads)
-        scores = SentenceScores([reverse], place, precision=compute.precision, engine=engine)
+        scores = NetworkScorer(
+            reverse, str(place), precision=compute.precision, threads=num_threads
+        )
     generator = Generator([forward], place, precision=compute.precision)
     search = BeamSettings(width=beam, num_best=candidates, unknown=settings.unknown)
 
@@ -111,7 +112,7 @@ def segment(
 
     def score_back(lists: Sequence[HypothesisList]) -> list[list[float]]:
         assert scores is not None
-        return [found.columns[0].tolist() for found in scores.values(lists)]
+        return list(scores.score_lists(lists))
 
     segmenter = Segmenter(
         translate,

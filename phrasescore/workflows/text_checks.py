@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from phrasescore.errors import shown_path
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.io.text import shorten
+from phrasescore.records import PhraseBlock
 
 if TYPE_CHECKING:
     from phrasescore.features.lexicon import LexicalTally
@@ -19,6 +22,8 @@ _logger = logging.getLogger(__name__)
 # Models are judged when this many words have been counted, early in a long run; and again after the
 # maximum number of words, or at the end.
 _EARLY_WORDS, _MOST_WORDS = 10_000, 1_000_000
+# Number of pairs of a block that are counted.
+_MOST_PAIRS = 256
 # Forms of words that do not occur in Moses' text, and what to do about them.
 _FORMS = {
     re.compile(pattern): f"these are {cause}"
@@ -76,6 +81,21 @@ class UnknownWordCheck:
             if self._limit == _MOST_WORDS:
                 self._models.clear()
             self._limit = _MOST_WORDS
+
+    def count_side(self, block: PhraseBlock, side: int) -> None:
+        """Count the words of one side of some pairs, at most of `_MOST_PAIRS` or a few more.
+
+        A sorted table begins with numbers and punctuation, so that its first lines say little.
+
+        :param side: 0 for the source, 1 for the target.
+        """
+        if self._models:
+            step = max(1, len(block.places) // _MOST_PAIRS)
+            places = block.places[::step]
+            if side == 0:  # the pairs of a list have the source at one place
+                places = places[np.diff(places[:, 0], prepend=-1) != 0]
+            for pair in block._replace(places=places).pairs():
+                self.count(pair[side])
 
     def counted(self, sentences: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
         """Yield each sentence and count its words; warn at the end."""

@@ -12,15 +12,18 @@ import sys
 from pathlib import Path
 
 from phrasescore.features import ColumnSpec
+from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.table_scoring import TableScorer, TableScoring
+from phrasescore.workflows.scoring.columns import FeatureLoader
+from phrasescore.workflows.scoring.scorer import Scorer
 from tests.benchmarks.scoring import annotate_file
 
 
 def main(table: str, model: str, output: str, engine: str, workers: str) -> None:
     """Annotate, and print."""
     settings = Compute(engine=engine, workers=int(workers))  # type: ignore[arg-type]
-    with TableScorer(TableScoring((ColumnSpec("model", model),)), settings) as scorer:
+    columns, models = (ColumnSpec("model", model),), (load_checkpoint(model),)
+    with Scorer(FeatureLoader(columns, models, of_phrases=True), settings) as scorer:
         annotate_file(Path(table), Path(output), scorer)
         peaks = {"the driver": _peak(os.getpid())}
         if engine != "here":

@@ -17,10 +17,11 @@ from pathlib import Path
 
 from phrasescore.features import ColumnSpec
 from phrasescore.io.text import read_lines
-from phrasescore.models.checkpoint import save_checkpoint
+from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
 from phrasescore.settings.compute import ENGINES, Compute, EngineName
 from phrasescore.settings.config import Config
-from phrasescore.workflows.table_scoring import TableScorer, TableScoring
+from phrasescore.workflows.scoring.columns import FeatureLoader
+from phrasescore.workflows.scoring.scorer import Scorer
 from tests.benchmarks import engine_memory
 from tests.benchmarks.material import (
     padded_vocabularies,
@@ -66,15 +67,15 @@ def measure_engines(options: EngineOptions) -> Report:
 def _speeds(options: EngineOptions, folder: Path) -> list[Row]:
     slices = write_slices(options.table, folder, options.lines, options.slice_lines)
     model = _save_model(folder / "model", options.table, options.config)
-    scoring = TableScoring((ColumnSpec("model", model),))
+    loader = FeatureLoader(
+        (ColumnSpec("model", model),), (load_checkpoint(model),), of_phrases=True
+    )
     speeds: dict[str, list[float]] = {name: [] for name in options.engines}
     driver: dict[str, list[float]] = {name: [] for name in options.engines}
     with ExitStack() as stack:
         # Processes first: they are forks of a process that should have no threads.
         scorers = {
-            name: stack.enter_context(
-                TableScorer(scoring, Compute(engine=name, workers=options.workers))
-            )
+            name: stack.enter_context(Scorer(loader, Compute(engine=name, workers=options.workers)))
             for name in sorted(options.engines, key=["processes", "here", "ray"].index)
         }
         for number, path in enumerate([slices[0], *slices]):

@@ -11,11 +11,13 @@ from pathlib import Path
 import ctranslate2
 import numpy as np
 
-from phrasescore.features.foreign import ForeignScore
+from phrasescore.features import ColumnSpec
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignModel
 from phrasescore.records import HypothesisList, PhrasePair
 from phrasescore.settings.compute import Compute
+from phrasescore.workflows.scoring.columns import FeatureLoader
+from phrasescore.workflows.scoring.scorer import Scorer, group_pairs
 from tests.benchmarks.rescoring import read_lists
 from tests.benchmarks.results import Report, Row, quotients
 from tests.tiny_translator import TinyTranslator
@@ -74,14 +76,20 @@ def _measure(options: ForeignOptions, folder: str, lists: Sequence[HypothesisLis
     def score_singly(pairs: Sequence[PhrasePair]) -> list[float]:
         return [score_batches([pair])[0] for pair in pairs]
 
-    engine = Compute(workers=options.threads)
+    column = ColumnSpec("ctranslate2", folder, foreign=text)
+    loader = FeatureLoader((column,), callers=options.threads)
     ours, one_by_one, of_distinct, batches = [], [], [], []
     difference = 0.0
-    with ForeignScore(folder, text).working(engine, "cpu", None) as feature:
-        list(feature.values(distinct[:2]))  # loads the model
+    with Scorer(loader, Compute(workers=options.threads)) as scorer:
+
+        def score_all(pairs: Sequence[PhrasePair]) -> list[float]:
+            scored = scorer.score(group_pairs(pairs))
+            return [value for _, scores in scored for value in scores.values[0].tolist()]
+
+        score_all(distinct[:2])  # loads the model
         for _ in range(options.turns):
             # Lists bring each hypothesis once to a feature.
-            seconds, values = _timed(lambda pairs: list(feature.values(pairs)), distinct)
+            seconds, values = _timed(score_all, distinct)
             ours.append(seconds)
             by_pair = dict(zip(distinct, values, strict=True))
             sample = lines[::LINE_STEP]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,12 +15,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from moses_integration.phrase_table import group_blocks, join_phrases, read_table_blocks
+from moses_integration.phrase_table import TableBlock, read_table_blocks
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import GPU_THREADS
 from phrasescore.engines.threads import LoadedWork, ThreadPool
 from phrasescore.features import BLOCK_SIZE
 from phrasescore.features.neural import NeuralScore
+from phrasescore.kernels.phrase_blocks import join_blocks
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
@@ -35,7 +37,7 @@ from tests.benchmarks.material import (
     write_slices,
 )
 from tests.benchmarks.results import Report, Row, quotients
-from tests.benchmarks.scoring import LoadedScoring, annotate_file
+from tests.benchmarks.scoring import annotate_file, open_scorer
 from tests.benchmarks.training import TrainingOptions, measure_training
 
 PRECISIONS: tuple[PrecisionName, ...] = ("float32", "tf32", "bfloat16")
@@ -70,9 +72,9 @@ def measure_gpu(options: GpuOptions) -> Report:
         vocabularies = padded_vocabularies(read_pairs([table]), options.config)
         checkpoint = random_checkpoint(options.config, vocabularies)
         lines = read_table_blocks(str(table))
-        blocks = [join_phrases(group) for group in group_blocks(lines, BLOCK_SIZE["cuda"])]
+        blocks = _join(lines)
         compared = _some(blocks, COMPARED)
-        on_cpu = NeuralScore(checkpoint, torch.device("cpu"), threads=options.threads)
+        on_cpu = NeuralScore(checkpoint, torch.device("cpu"))
         expected, _ = _values(on_cpu, compared, options.threads)
         rows: list[Row] = []
         for precision in PRECISIONS:
@@ -124,7 +126,7 @@ class _Side:
             rate = plan_operations(work, self._model) / seconds
             shares.append(100 * rate / peaks[-1])
             start = time.perf_counter()
-            with LoadedScoring.open(self._feature, "cuda", GPU_THREADS) as scorer:
+            with open_scorer(self._feature, "cuda", GPU_THREADS) as scorer:
                 annotate_file(table, output, scorer)
             whole.append(pairs / (time.perf_counter() - start))
         name = self._precision
@@ -174,17 +176,30 @@ def _training(options: GpuOptions, precision: PrecisionName) -> list[Row]:
     ]
 
 
+def _join(lines: Iterable[TableBlock]) -> list[PhraseBlock]:
+    """Return the pairs of a table in blocks that fill a GPU."""
+    blocks, group, size = [], [], 0
+    for each in lines:
+        group.append(each.block)
+        size += each.num_pairs
+        if size >= BLOCK_SIZE["cuda"]:
+            blocks.append(join_blocks(group))
+            group, size = [], 0
+    return [*blocks, join_blocks(group)]
+
+
 def _values(
     feature: NeuralScore, blocks: list[PhraseBlock], threads: int = GPU_THREADS
 ) -> tuple[NDArray[np.float64], PairWork]:
-    work = LoadedWork(feature.score_block)
-    with feature.precision.active(), ThreadPool(work, Compute(workers=threads)) as pool:
+    feature.prepare()
+    work = LoadedWork(feature.score)
+    with feature.computing(), ThreadPool(work, Compute(workers=threads)) as pool:
         found = list(pool.map(blocks))
-    values, works = zip(*found, strict=True)
-    return np.concatenate(values), sum(works, PairWork())
+    values = np.concatenate([scores.values[0] for scores in found])
+    return values, sum((scores.tally for scores in found), PairWork())  # type: ignore[return-value]
 
 
 def _some(blocks: list[PhraseBlock], count: int) -> list[PhraseBlock]:
-    """Return about so many pairs, from all over the table."""
+    """Return about ``count`` pairs, from all over the table."""
     step = max(sum(len(block.places) for block in blocks) // count, 1)
-    return [PhraseBlock(text, places[::step]) for text, places in blocks]
+    return [block._replace(places=block.places[::step]) for block in blocks]

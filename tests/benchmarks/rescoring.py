@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from moses_integration.nbest import read_nbest
-from phrasescore.features.sentences import SentenceScores
 from phrasescore.io.text import read_lines
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord
@@ -23,6 +22,7 @@ from tests.benchmarks.machine import torch_threads
 from tests.benchmarks.material import padded_vocabularies
 from tests.benchmarks.plain_sentences import IdPair, PlainScorer, plain_attention, plain_lstm
 from tests.benchmarks.results import Report, Row, quotients
+from tests.sentence_scores import SentenceScores
 
 BATCH_SIZE = 64
 # The plain side takes every so many lines of the lists as the decoder wrote them, and its time is

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 import time
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -30,7 +30,8 @@ from phrasescore.scoring.tree_scorer import PairWork
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
 from phrasescore.settings.networks import EncoderDecoderConfig
-from phrasescore.workflows.table_scoring import BlockScores, TableScorer, TableScoring
+from phrasescore.workflows.scoring.columns import FeatureLoader
+from phrasescore.workflows.scoring.scorer import Scorer
 from tests.benchmarks import plain_torch
 from tests.benchmarks.arithmetic import plain_operations, plan_operations, unshared_work
 from tests.benchmarks.machine import measure_peak, torch_threads
@@ -79,29 +80,10 @@ class ScoringOptions:
         return ("float32", *(self.reduced or quick))
 
 
-@dataclass(frozen=True)
-class LoadedScoring(TableScoring):
-    """The column of a network that is loaded already, for threads."""
-
-    feature: NeuralScore | None = None
-
-    @classmethod
-    def open(cls, feature: NeuralScore, device: str, threads: int) -> TableScorer:
-        """Return what scores a table with the network."""
-        columns = (ColumnSpec("model", ""),)
-        scoring = cls(columns, feature.precision.name, device, feature)
-        return TableScorer(scoring, Compute(workers=threads))
-
-    def load(self) -> Callable[[PhraseBlock], BlockScores]:
-        """Return what scores a block."""
-        feature = self.feature
-        assert feature is not None
-
-        def score(block: PhraseBlock) -> BlockScores:
-            values, work = feature.score_block(block)
-            return BlockScores([values], [work], {})
-
-        return score
+def open_scorer(feature: NeuralScore, device: str, threads: int) -> Scorer:
+    """Return what scores a table's blocks with a network that is laid out, in threads."""
+    loader = FeatureLoader((ColumnSpec("model", ""),), device=device, of_phrases=True)
+    return Scorer(loader, Compute(workers=threads), features=[feature])
 
 
 @dataclass
@@ -135,7 +117,7 @@ class Measurements:
     unshared: list[float] = field(default_factory=list)
 
 
-def annotate_file(table: Path, output: Path, scorer: TableScorer) -> array[float]:
+def annotate_file(table: Path, output: Path, scorer: Scorer) -> array[float]:
     """Add a column to a .gz table and write a .gz table, as ``phrasescore annotate`` does.
 
     :return: the values of the column, in few bytes: memory is measured, too.
@@ -143,9 +125,9 @@ def annotate_file(table: Path, output: Path, scorer: TableScorer) -> array[float
     kept = array("d")
     with ResumableOutput(str(output), {}, resume=False, chunk_lines=CHUNK_LINES) as target:
         blocks = target.remaining(read_table_blocks(str(table)), str(table))
-        for block, values in scorer.score(blocks):
-            target.write(block.with_scores(values), block.raw, block.num_lines)
-            kept.frombytes(values[0].tobytes())
+        for block, scores in scorer.score(blocks):
+            target.write(block.with_scores([*scores.values]), block.raw, block.num_lines)
+            kept.frombytes(scores.values[0].tobytes())
     return kept
 
 
@@ -165,7 +147,6 @@ def measure_scoring(options: ScoringOptions) -> Report:
                     checkpoint,
                     torch.device("cpu"),
                     precision=precision,
-                    threads=options.threads,
                 )
                 for precision in options.precisions
             }
@@ -204,7 +185,7 @@ class _Bench:
             plain_torch.score(self.plain, self._ids(few), BATCH_SIZE)
         with torch_threads(1):
             for feature in self.ours.values():
-                list(feature.values(few))
+                feature.score(PhraseBlock.of(few))
 
     def measure(self, path: Path) -> None:
         """Let each implementation score a slice.
@@ -259,7 +240,7 @@ class _Bench:
     def _ours(self, path: Path, precision: PrecisionName) -> None:
         side = self.found.ours[precision]
         start = time.perf_counter()
-        with LoadedScoring.open(self.ours[precision], "cpu", self.options.threads) as scorer:
+        with open_scorer(self.ours[precision], "cpu", self.options.threads) as scorer:
             values = annotate_file(path, self.folder / "out.gz", scorer)
         side.seconds.append(time.perf_counter() - start)
         (work,) = scorer.tallies

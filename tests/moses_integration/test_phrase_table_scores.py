@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from moses_integration.phrase_table import (
     PhraseTableLine,
     TableBlock,
-    group_blocks,
-    join_phrases,
     read_phrase_table,
     read_table_blocks,
 )
@@ -165,37 +163,6 @@ def blocks_of(folder: Path, size: int) -> Iterator[TableBlock]:
     for block in read_table_blocks(str(path)):
         for first in range(0, block.num_lines, size):
             yield block.lines(first, min(first + size, block.num_lines))
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, PAIR_LINES, 100])
-@pytest.mark.parametrize("read", [1, 2, PAIR_LINES])
-def test_groups_have_all_lines_in_order_and_as_many_pairs_as_asked_for(
-    tmp_path: Path, size: int, read: int
-) -> None:
-    groups = list(group_blocks(blocks_of(tmp_path, read), size))
-    assert b"".join(block.raw for group in groups for block in group) == TEXT.encode()
-    pairs = [sum(block.num_pairs for block in group) for group in groups]
-    assert all(size <= count < 2 * size for count in pairs[:-1])
-
-
-def test_a_group_ends_where_few_lines_get_new_scores(tmp_path: Path) -> None:
-    unwanted = (
-        block._replace(wanted=np.zeros(block.num_lines, bool)) for block in blocks_of(tmp_path, 1)
-    )
-    assert [len(group) for group in group_blocks(unwanted, 1)] == [
-        4,
-        PAIR_LINES - 4,
-    ]
-
-
-@pytest.mark.parametrize("read", [1, 3, PAIR_LINES])
-def test_joined_phrases_are_those_of_the_lines_with_no_other_bytes(
-    tmp_path: Path, read: int
-) -> None:
-    blocks = list(blocks_of(tmp_path, read))
-    joined = join_phrases(blocks)
-    assert list(joined.pairs()) == [pair for block in blocks for pair in block.pairs()]
-    assert joined.text.decode() == "".join(f"a{number} éb" for number in range(PAIR_LINES))
 
 
 def test_each_line_gets_its_own_scores(tmp_path: Path) -> None:

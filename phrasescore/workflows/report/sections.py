@@ -9,7 +9,6 @@ import torch
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import DataError
 from phrasescore.evaluation.comparison import shortlists_by_side
-from phrasescore.features.neural import NeuralScore
 from phrasescore.generation.generator import Generator
 from phrasescore.generation.sampling import (
     CountedSample,
@@ -40,6 +39,7 @@ from phrasescore.workflows.report.inputs import (
     NamedModel,
     ReportInputs,
 )
+from phrasescore.workflows.scoring.network_scorer import NetworkScorer
 
 # Kinds of networks that have a figure for a sentence.
 SENTENCE_KINDS = ("attention", "grconv")
@@ -159,11 +159,14 @@ def _make_scores(inputs: ReportInputs) -> MadeSection:
 
 def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair]) -> list[float]:
     """Return a network's log-probability of each pair."""
-    torch.set_num_threads(1)  # the scorer has its own threads
-    threads = usable_threads(inputs.compute.threads)
-    scorer = NeuralScore(model.checkpoint, choose_device(inputs.compute.device), threads=threads)
+    scorer = NetworkScorer(
+        model.checkpoint,
+        str(choose_device(inputs.compute.device)),
+        threads=usable_threads(inputs.compute.threads),
+        of_phrases=True,
+    )
     with Meter(f"report: {model.name}", "pairs", inputs.progress, total=len(pairs)) as meter:
-        return list(meter.track(scorer.values(pairs)))
+        return list(meter.track(scorer.score_pairs(pairs)))
 
 
 def _draw(

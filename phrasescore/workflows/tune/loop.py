@@ -43,7 +43,7 @@ from phrasescore.workflows.tune.rounds import CACHE, Decoder, Rounds, check_fold
 from tuning.settings import ReferenceLength
 
 if TYPE_CHECKING:
-    from phrasescore.workflows.list_rescorer import ListRescorer
+    from phrasescore.workflows.scoring.list_scorer import ListScorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +156,10 @@ def tune_with_decoder(
     check_folder(work, [*read, *written])
     options = rescore_options(specs, backoff, unnormalized=unnormalized)
 
-    def open_rescorer() -> "ListRescorer":
-        from phrasescore.workflows.list_rescorer import ListRescorer  # imports torch
+    def open_rescorer() -> "ListScorer":
+        from phrasescore.workflows.scoring.list_scorer import ListScorer  # imports torch
 
-        return ListRescorer(
+        return ListScorer(
             specs,
             Rescoring(cache=work / CACHE, backoff_lm=backoff, unnormalized=unnormalized),
             replace(

@@ -28,12 +28,13 @@ from phrasescore.io.text import read_lines
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import Weights
 from phrasescore.workflows.embedded_search import EmbeddedSearch
+from phrasescore.workflows.rescore import rescore_file
 from phrasescore.workflows.tune.pooling import ListReader, some_names
 from tuning.loop import Decided, LoopResult
 from tuning.pool import Pool
 
 if TYPE_CHECKING:
-    from phrasescore.workflows.list_rescorer import ListRescorer
+    from phrasescore.workflows.scoring.list_scorer import ListScorer
 
 _logger = logging.getLogger(__name__)
 
@@ -179,11 +180,11 @@ class Rounds:
     size: int
     reader: ListReader
     # Opens the rescorer of the lists; None if they are not rescored.
-    open_rescorer: "Callable[[], ListRescorer] | None"
+    open_rescorer: "Callable[[], ListScorer] | None"
     progress: ProgressCallback | None
     # The features that rescoring adds, once `opened`.
     added: Sequence[str] = field(default=(), init=False)
-    _rescorer: "ListRescorer | None" = field(default=None, init=False)
+    _rescorer: "ListScorer | None" = field(default=None, init=False)
     # The features that the decoder has; None if they are not known.
     _own: Collection[str] | None = field(default=None, init=False)
 
@@ -276,9 +277,9 @@ class Rounds:
                 path = str(self.work / f"{name}.rescored.gz")
                 remove_rounds(self.work, f"{name}.rescored.gz")
                 source = source or self.source
-                done = self._rescorer.rescore(nbest, source, path, progress=self.progress)
+                done = rescore_file(self._rescorer, nbest, source, path, progress=self.progress)
                 if done.networks is not None:
-                    _logger.info("%s", done.networks.summary())
+                    _logger.info("%s", done.summary()[0])
             return self.reader.read(path, check=is_first, segments=segments)
         except DataError as error:
             log = str(self.work / f"{name}.log")

@@ -16,6 +16,7 @@ from phrasescore.features.language_model import LanguageModelScore
 from phrasescore.language_models.kenlm_model import LN_10, load_kenlm
 from phrasescore.language_models.perplexity import score_with_kenlm
 from phrasescore.records import PhrasePair
+from tests.feature_values import values_of
 
 # "b c" is missing though "a b c" is there, as SRILM leaves it: a blank. "c d" has no use at all.
 PRUNED = """
@@ -326,5 +327,5 @@ def test_an_odd_file_is_the_same_to_the_search_to_kenlm_and_by_definition(
     of_events = score_with_kenlm(load_kenlm(arpa.path), texts).log_probs / LN_10
     assert of_events == pytest.approx([one for log_probs in wanted for one in log_probs], abs=1e-5)
     pairs = [PhrasePair(("a",), tuple(words)) for words in texts]
-    of_sentences = [value / LN_10 for value in LanguageModelScore(arpa.path).values(pairs)]
+    of_sentences = [value / LN_10 for value in values_of(LanguageModelScore(arpa.path), pairs)]
     assert of_sentences == pytest.approx([sum(log_probs) for log_probs in wanted], abs=1e-4)

@@ -8,9 +8,9 @@ from click.testing import CliRunner, Result
 
 from moses_integration.nbest_lines import parse_features
 from phrasescore.cli import main
-from phrasescore.features import BLOCK_SIZE, lexicon
+from phrasescore.features import BLOCK_SIZE, BlockScores, lexicon
 from phrasescore.features.lexicon import LexicalScore
-from phrasescore.records import PhrasePair
+from phrasescore.records import PhraseBlock
 from tests.doubles import RandomModel
 from tests.tiny_arpa import TINY_ARPA
 
@@ -206,16 +206,16 @@ def test_a_run_is_gone_on_with_to_the_same_bytes_and_with_the_same_lexicon_only(
     Path("table").write_text(TABLE * 20)
     columns = ["--lexicon", "lex.f2e", "--feature", "number_mismatch", "--threads", "1"]
     options = [*columns, "-o", "out"]
-    score = LexicalScore._score
-    calls = iter(range(30))
+    score = LexicalScore.score
+    calls = iter(range(8))
 
-    def interrupted(feature: LexicalScore, block: list[PhrasePair]) -> list[float]:
-        if next(calls, None) is None:
+    def interrupted(feature: LexicalScore, block: PhraseBlock) -> BlockScores:
+        if len(block.places) and next(calls, None) is None:
             raise KeyboardInterrupt
         return score(feature, block)
 
     with monkeypatch.context() as patch:
-        patch.setattr(LexicalScore, "_score", interrupted)
+        patch.setattr(LexicalScore, "score", interrupted)
         assert annotate(*options).exit_code == 130
     Path("lex.f2e").write_text(LEX_F2E.replace("0.5", "0.4"))
     changed = annotate(*options, "--resume")

@@ -259,7 +259,7 @@ def test_the_current_folder_and_a_model_s_are_not_searched(tmp_path: Path) -> No
 def test_a_run_is_resumed_with_the_version_of_a_package_that_it_began_with(
     site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("phrasescore.workflows.list_rescorer.CHUNK_LISTS", 1)
+    monkeypatch.setattr("phrasescore.workflows.rescore.CHUNK_LISTS", 1)
     monkeypatch.setattr("phrasescore.io.resumable.WAITING", 1)  # one list on its way to the disk
     Path("nbest").write_text(f"{NBEST}2 ||| fin ||| LM0= -1 ||| -1\n")
     Path("source").write_text(f"{SOURCE}end\n")

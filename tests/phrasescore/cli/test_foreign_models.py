@@ -40,7 +40,7 @@ def generate(*arguments: object) -> Result:
 def test_columns_hold_the_reference_s_values_and_every_other_byte_stays(
     tmp_path: Path, lists: Lists, tiny: TinyTranslator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(foreign, "GROUP_SIZE", 50)  # lists of other groups
+    monkeypatch.setattr(foreign.ForeignScore, "group_size", {"cpu": 50})  # lists of other groups
     out = tmp_path / "out"
     both = ["--ctranslate2", tiny.path, "--feature", "target_length", "--ctranslate2", tiny.path]
     result = run(lists, *both, *FRENCH, "-o", out)

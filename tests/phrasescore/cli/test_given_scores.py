@@ -14,7 +14,7 @@ from phrasescore.cli import main
 from phrasescore.errors import ArgumentError
 from phrasescore.features import ColumnSpec
 from phrasescore.io.text import InputLines
-from phrasescore.workflows.given_scores import GivenScores
+from phrasescore.workflows.scoring.given_scores import GivenScores
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features
 from tests.random_tables import make_table
@@ -40,7 +40,7 @@ def run(*arguments: object, stdin: bytes | None = None) -> Result:
 @pytest.fixture
 def lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lists:
     """Random lists of many equal hypotheses, in chunks of two lists."""
-    monkeypatch.setattr("phrasescore.workflows.list_rescorer.CHUNK_LISTS", 2)
+    monkeypatch.setattr("phrasescore.workflows.rescore.CHUNK_LISTS", 2)
     monkeypatch.chdir(tmp_path)
     return Lists(tmp_path, sentences=10, size=LINES // 10)
 
@@ -50,7 +50,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A random table in chunks of 50 lines."""
     monkeypatch.setattr("phrasescore.io.text.BLOCK_SIZE", 1024)
     monkeypatch.setattr("phrasescore.workflows.annotate.CHUNK_LINES", 50)
-    monkeypatch.setattr("phrasescore.workflows.table_scoring.BLOCK_SIZE", {"cpu": 50})
+    monkeypatch.setattr("phrasescore.workflows.scoring.scorer.BLOCK_SIZE", {"cpu": 50})
     monkeypatch.chdir(tmp_path)
     return make_table(tmp_path / "table", LINES)
 

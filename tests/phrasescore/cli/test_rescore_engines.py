@@ -14,9 +14,10 @@ import pytest
 from click.testing import Result
 
 from phrasescore.errors import ModelError
-from phrasescore.features.list_scoring import ComputedLists, _Networks
+from phrasescore.features import BlockScores
+from phrasescore.features.networks import SentenceScore
 from phrasescore.models.checkpoint import ModelFolder, load_checkpoint
-from phrasescore.records import HypothesisList
+from phrasescore.records import PhraseBlock
 from tests.children import leashed
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, run
@@ -24,8 +25,8 @@ from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, run
 # Small enough that 12 lists of at most 30 different hypotheses are many blocks, groups and chunks.
 SIZES = {
     "phrasescore.io.text.BLOCK_SIZE": 512,
-    "phrasescore.workflows.list_rescorer.CHUNK_LISTS": 2,
-    "phrasescore.features.sentences.GROUP_SIZE": {"cpu": 8},
+    "phrasescore.workflows.rescore.CHUNK_LISTS": 2,
+    "phrasescore.features.networks.SentenceScore.group_size": {"cpu": 8},
 }
 PROGRAM = f"""
 import sys
@@ -106,16 +107,17 @@ def test_a_worker_that_is_killed_costs_no_byte(
     whole: bytes,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    compute = _Networks.compute
+    score = SentenceScore.score
     died = tmp_path / "died"
 
-    def die_once(networks: _Networks, wanted: list[HypothesisList]) -> ComputedLists:
-        if wanted[0].source == tuple(lists.sources[5]) and not died.exists():
+    def die_once(networks: SentenceScore, block: PhraseBlock) -> BlockScores:
+        sources = {pair.source for pair in block.pairs()}
+        if tuple(lists.sources[5]) in sources and not died.exists():
             died.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return compute(networks, wanted)
+        return score(networks, block)
 
-    monkeypatch.setattr(_Networks, "compute", die_once)
+    monkeypatch.setattr(SentenceScore, "score", die_once)
     _, found = rescored(lists, tmp_path / "out", *options, "--engine", "processes")
     assert died.exists()
     assert found == whole

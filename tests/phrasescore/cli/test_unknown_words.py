@@ -6,7 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from phrasescore.cli import main
-from phrasescore.workflows.list_rescorer import ListRescorer
+from phrasescore.workflows.rescore import rescore_file
+from phrasescore.workflows.scoring.list_scorer import ListScorer
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
 from tests.phrasescore.cli.test_decode import INI, LM
 from tests.phrasescore.language_models.test_selection import unigrams
@@ -134,7 +135,7 @@ def test_the_translations_of_a_search_are_warned_of(folder: Path) -> None:
 def test_one_rescorer_of_many_files_warns_once(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with ListRescorer([str(folder / "net")]) as rescorer:
+    with ListScorer([str(folder / "net")]) as rescorer:
         for _ in range(2):
-            rescorer.rescore("lists", "source", "out")
+            rescore_file(rescorer, "lists", "source", "out")
     assert sum("unknown to" in record.getMessage() for record in caplog.records) == 1

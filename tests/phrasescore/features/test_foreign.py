@@ -5,13 +5,15 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.features import foreign
+from phrasescore.features import ColumnSpec
 from phrasescore.features.foreign import ForeignScore
 from phrasescore.features.score_cache import ScoreCache
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignNetwork
-from phrasescore.records import PhrasePair
+from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.settings.compute import Compute
+from phrasescore.workflows.scoring.columns import FeatureLoader
+from phrasescore.workflows.scoring.scorer import PairLines, Scorer
 from tests.tiny_translator import TinyTranslator, tiny_translator
 
 SOURCES = ("This is the house", "it 's Amy .", "no")
@@ -27,49 +29,59 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyTranslator:
     return tiny_translator(tmp_path_factory.mktemp("folders") / "tiny")
 
 
+def score(
+    tiny: TinyTranslator,
+    engine: Compute,
+    pairs: list[PhrasePair],
+    cache: ScoreCache | None = None,
+    text: ForeignText | None = None,
+) -> tuple[list[float], str]:
+    """Return the scores of pairs, and what is said of them."""
+    column = ColumnSpec("ctranslate2", str(tiny.path), foreign=text)
+    with Scorer(FeatureLoader((column,), callers=3), engine, cache=cache) as scorer:
+        blocks = scorer.score(PairLines(n, PhraseBlock.of([pair])) for n, pair in enumerate(pairs))
+        values = [value for _, scores in blocks for value in scores.values[0].tolist()]
+        return values, str(scorer.tallies[0])
+
+
+HERE = Compute(workers=1)
+
+
 def test_every_engine_gives_the_same_bits(
     tiny: TinyTranslator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = list(ForeignScore(str(tiny.path)).values(PAIRS))
-    monkeypatch.setattr(foreign, "GROUP_SIZE", 2)
+    expected, _ = score(tiny, HERE, PAIRS)
+    monkeypatch.setattr(ForeignScore, "group_size", {"cpu": 2})
     for engine in (Compute(engine="here", workers=3), Compute(engine="processes", workers=2)):
-        with ForeignScore(str(tiny.path)).working(engine, "cpu", None) as feature:
-            assert list(feature.values(PAIRS)) == expected
-            assert list(feature.values(PAIRS)) == expected
+        assert score(tiny, engine, PAIRS)[0] == expected
 
 
 def test_the_cache_holds_the_bits_and_spares_the_network(
     tiny: TinyTranslator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = Compute(workers=1)
     with ScoreCache(str(tmp_path / "cache")) as cache:
-        with ForeignScore(str(tiny.path)).working(here, "cpu", cache) as feature:
-            expected = list(feature.values(PAIRS[:9]))
+        expected, _ = score(tiny, HERE, PAIRS[:9], cache)
         assert len(cache) == len(set(PAIRS[:9]))
-        with ForeignScore(str(tiny.path)).working(here, "cpu", cache) as feature:
-            assert list(feature.values(PAIRS))[:9] == expected
-            assert str(feature.tally).startswith("15 scores by CTranslate2, 9 of them from the ")
-        text = ForeignText(target_prefix="▁the")
-        with ForeignScore(str(tiny.path), text).working(here, "cpu", cache) as feature:
-            assert list(feature.values(PAIRS[:9])) != expected
+        found, said = score(tiny, HERE, PAIRS, cache)
+        assert found[:9] == expected
+        assert said.startswith("15 scores by CTranslate2, 9 of them from the ")
+        assert score(tiny, HERE, PAIRS[:9], cache, ForeignText(target_prefix="▁the"))[0] != expected
         monkeypatch.setattr(ForeignNetwork, "score", None)
-        with ForeignScore(str(tiny.path)).working(here, "cpu", cache) as feature:
-            assert list(feature.values(PAIRS[:9])) == expected
+        assert score(tiny, HERE, PAIRS[:9], cache)[0] == expected
 
 
 def test_a_score_of_the_cache_that_cannot_be_one_is_refused(
     tiny: TinyTranslator, tmp_path: Path
 ) -> None:
-    with (
-        ScoreCache(str(tmp_path / "cache")) as cache,
-        ForeignScore(str(tiny.path)).working(Compute(), "cpu", cache) as feature,
-    ):
-        cache.store(feature._keys(PAIRS[:1]), [0.5])
+    with ScoreCache(str(tmp_path / "cache")) as cache:
+        ((key,),) = ForeignScore(str(tiny.path)).cache_keys(PhraseBlock.of(PAIRS[:1]))
+        cache.store([key], [0.5])
         with pytest.raises(PhrasescoreError, match=r"cache is damaged: found the score 0\.5"):
-            list(feature.values(PAIRS))
+            score(tiny, HERE, PAIRS, cache)
 
 
 def test_a_word_is_known_by_its_pieces_on_each_side(tiny: TinyTranslator) -> None:
     for words in ForeignScore(str(tiny.path)).known_words:
+        assert words is not None
         assert "maison" in words
         assert "Ω" not in words

@@ -10,6 +10,7 @@ import pytest
 from phrasescore.errors import DataError, ModelError
 from phrasescore.features.language_model import LanguageModelScore
 from phrasescore.records import PhrasePair
+from tests.feature_values import scored, values_of
 from tests.tiny_arpa import TINY_ARPA
 
 
@@ -22,7 +23,7 @@ def arpa(tmp_path: Path) -> Path:
 
 def scores(path: Path, *targets: str) -> list[float]:
     pairs = [PhrasePair(("x",), tuple(t for t in text.split(" ") if t)) for text in targets]
-    return [value / math.log(10) for value in LanguageModelScore(str(path)).values(pairs)]
+    return [value / math.log(10) for value in values_of(LanguageModelScore(str(path)), pairs)]
 
 
 def test_sums_by_hand_with_back_off_unknown_words_and_the_end(arpa: Path) -> None:
@@ -40,9 +41,11 @@ def test_sums_by_hand_with_back_off_unknown_words_and_the_end(arpa: Path) -> Non
 
 def test_the_source_does_not_count_and_the_end_says_what_was_done(arpa: Path) -> None:
     feature = LanguageModelScore(str(arpa))
-    first, second = feature.values([PhrasePair((), ("la",)), PhrasePair(("a", "b"), ("la",))])
+    (first, second), said = scored(
+        feature, [PhrasePair((), ("la",)), PhrasePair(("a", "b"), ("la",))]
+    )
     assert first == second
-    assert str(feature.tally) == "2 scored by a 2-gram model"
+    assert said == "2 scored by a 2-gram model"
 
 
 def test_white_space_in_a_word_does_not_divide_it(arpa: Path) -> None:

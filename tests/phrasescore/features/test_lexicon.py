@@ -9,6 +9,7 @@ from phrasescore.errors import DataError
 from phrasescore.features import lexicon
 from phrasescore.features.lexicon import FLOOR, LexicalScore, Lexicon
 from phrasescore.records import PhrasePair
+from tests.feature_values import scored, values_of
 
 ENTRIES = [("la", "the", 0.5), ("la", "NULL", 0.25), ("maison", "house", 0.75), ("NULL", "of", 1.0)]
 
@@ -21,8 +22,9 @@ def test_a_pair_by_hand() -> None:
     feature = make(ENTRIES)
     pairs = [PhrasePair(("the", "house"), ("la", "maison"))]
     # (0.25 + 0.5 + 0) / 3, then (0 + 0 + 0.75) / 3.
-    assert list(feature.values(pairs)) == pytest.approx([2 * math.log(0.25)], rel=1e-14)
-    assert str(feature.tally) == "2 target words; no translation for 0.0% of them"
+    values, said = scored(feature, pairs)
+    assert values == pytest.approx([2 * math.log(0.25)], rel=1e-14)
+    assert said == "2 target words; no translation for 0.0% of them"
 
 
 def test_a_word_without_translation_has_the_floor() -> None:
@@ -36,20 +38,23 @@ def test_a_word_without_translation_has_the_floor() -> None:
     floor = math.log(FLOOR)
     # The third has NULL alone; the last predicts nothing.
     expected = [2 * floor, 2 * floor, math.log(0.25), 0.0]
-    assert list(feature.values(pairs)) == pytest.approx(expected, rel=1e-14)
-    assert str(feature.tally) == "5 target words; no translation for 80.0% of them"
-    assert str(make(ENTRIES).tally).startswith("0 target words")
+    values, said = scored(feature, pairs)
+    assert values == pytest.approx(expected, rel=1e-14)
+    assert said == "5 target words; no translation for 80.0% of them"
+    assert scored(make(ENTRIES), [])[1].startswith("0 target words")
 
 
 def test_the_reverse_predicts_the_source() -> None:
     pairs = [PhrasePair(("la", "maison"), ("the", "house")), PhrasePair((), ("la",))]
-    values = list(make(ENTRIES, reverse=True).values(pairs))
+    values = values_of(make(ENTRIES, reverse=True), pairs)
     assert values == pytest.approx([2 * math.log(0.25), 0.0], rel=1e-14)
 
 
 def test_the_words_of_the_two_sides_are_told_apart() -> None:
     for reverse in (False, True):
         given, predicted = make(ENTRIES, reverse=reverse).known_words[:: -1 if reverse else 1]
+        assert given is not None
+        assert predicted is not None
         assert [word in given for word in ("the", "house", "la", "rare")] == [1, 1, 0, 0]
         assert [word in predicted for word in ("la", "maison", "the", "rare")] == [1, 1, 0, 0]
 
@@ -87,10 +92,10 @@ def test_any_pairs_have_the_score_of_the_definition(
         for _ in range(generator.randint(1, 9))
     ]
     expected = [model_1(table, *(pair if reverse else pair[::-1])) for pair in pairs]
-    values = list(feature.values(pairs))
+    values = values_of(feature, pairs)
     assert values == pytest.approx(expected, rel=1e-12)
     # A value depends on its pair alone, to the last bit.
-    assert [next(iter(feature.values([pair]))) for pair in pairs] == values
+    assert [values_of(feature, [pair])[0] for pair in pairs] == values
 
 
 def test_a_pair_of_words_that_comes_twice_is_named_with_its_line() -> None:
@@ -105,8 +110,8 @@ def test_an_empty_table_is_refused() -> None:
 
 
 def test_the_fingerprint_is_that_of_the_probabilities_and_the_direction() -> None:
-    same = make(ENTRIES).fingerprint
-    assert make(list(ENTRIES)).fingerprint == same
-    assert make(ENTRIES, reverse=True).fingerprint != same
-    assert make([*ENTRIES[:-1], ("NULL", "of", 0.5)]).fingerprint != same
-    assert make([*ENTRIES[:-1], ("NULL", "off", 1.0)]).fingerprint != same
+    same = make(ENTRIES).fingerprints
+    assert make(list(ENTRIES)).fingerprints == same
+    assert make(ENTRIES, reverse=True).fingerprints != same
+    assert make([*ENTRIES[:-1], ("NULL", "of", 0.5)]).fingerprints != same
+    assert make([*ENTRIES[:-1], ("NULL", "off", 1.0)]).fingerprints != same

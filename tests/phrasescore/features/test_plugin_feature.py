@@ -1,6 +1,5 @@
 """Promises of features.plugin_feature: values are checked as they come, and otherwise stay."""
 
-import copy
 import itertools
 from collections.abc import Iterable, Iterator
 from importlib.metadata import EntryPoint
@@ -10,7 +9,8 @@ import pytest
 from phrasescore.errors import DataError, PluginError
 from phrasescore.features.plugin_feature import PluginFeature, ValueTally, checked_values
 from phrasescore.plugins import GROUPS, Plugin
-from phrasescore.records import PhrasePair
+from phrasescore.records import PhraseBlock, PhrasePair
+from tests.feature_values import scored, values_of
 
 PAIR = PhrasePair(("la",), ("the", "house"))
 
@@ -48,20 +48,18 @@ def _this() -> object:
     return module
 
 
-def test_values_are_read_and_given_one_by_one() -> None:
-    assert list(itertools.islice(made().values(itertools.repeat(PAIR)), 3)) == [1, 2, 3]
-
-
-def test_a_tally_has_the_mean_and_that_of_parts_is_that_of_the_whole() -> None:
+def test_each_block_is_scored_by_a_copy_of_the_object() -> None:
     feature = made()
-    assert str(feature.tally) == "0 values, nan on average"
-    first, second = copy.copy(feature), copy.copy(feature)
-    assert list(first.values([PAIR] * 3)) == [1, 2, 3]
-    assert list(second.values([PAIR])) == [1]  # the object was copied, too
-    assert first.tally + second.tally == ValueTally(4, 7.0)
-    assert str(first.tally + second.tally) == "4 values, 1.75 on average"
-    assert feature.tally == ValueTally()
-    assert feature.fingerprint == "counts 2.5"
+    assert values_of(feature, [PAIR] * 3) == [1, 2, 3]
+    assert values_of(feature, [PAIR]) == [1]
+    assert feature.fingerprints == ("counts 2.5",)
+
+
+def test_a_tally_has_the_mean_and_adds_up() -> None:
+    assert scored(made(), [])[1] == "0 values, nan on average"
+    parts = [made().score(PhraseBlock.of([PAIR] * count)).tally for count in (3, 1)]
+    assert parts[0] + parts[1] == ValueTally(4, 7.0)
+    assert str(parts[0] + parts[1]) == "4 values, 1.75 on average"
 
 
 def test_an_error_of_the_pairs_is_not_the_feature_s() -> None:
@@ -69,7 +67,7 @@ def test_an_error_of_the_pairs_is_not_the_feature_s() -> None:
         yield PAIR
         raise DataError("table", 2, "expected another line")
 
-    values = made().values(pairs())
+    values = checked_values(CountingFeature(), pairs(), "x")
     assert next(values) == 1
     with pytest.raises(DataError, match=r"^table:2: expected another line$"):
         next(values)
@@ -105,4 +103,4 @@ def test_an_object_that_cannot_be_copied_is_named() -> None:
     feature = made()
     feature._feature = Single()
     with pytest.raises(PluginError, match=r"it cannot be copied: TypeError: there is only one$"):
-        copy.copy(feature)
+        values_of(feature, [PAIR])

@@ -16,9 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasescore.errors import ModelError, PhrasescoreError
-from phrasescore.features.list_scoring import ListScores
 from phrasescore.features.score_cache import ScoreCache
-from phrasescore.features.sentences import SentenceScores
 from phrasescore.language_models.word_scorer import CslmOptions
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of
 from phrasescore.records import HypothesisList
@@ -27,6 +25,7 @@ from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import KINDS
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import BigramDecoder, BigramNetwork, RandomCslm
+from tests.sentence_scores import ListScores, SentenceScores
 
 CPU = torch.device("cpu")
 # Of </s>, <unk>, a, b after each of them; e^x / 8 are probabilities: each row of e^x sums to 8.
@@ -94,7 +93,7 @@ def test_a_score_is_the_sum_over_the_words_and_the_end() -> None:
 def test_lists_keep_their_order_and_their_number_of_hypotheses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("phrasescore.features.sentences.GROUP_SIZE", {"cpu": 3})
+    monkeypatch.setattr("phrasescore.features.networks.SentenceScore.group_size", {"cpu": 3})
     lists = [hypothesis_list("x", *("ab"[: n % 3] for n in range(size))) for size in range(9)]
     found = list(SentenceScores([checkpoint()], CPU, engine=Compute(workers=2)).values(lists))
     assert [len(scores.columns[0]) for scores in found] == list(range(9))
@@ -104,7 +103,7 @@ def test_lists_keep_their_order_and_their_number_of_hypotheses(
 
 
 def test_lists_are_read_as_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phrasescore.features.sentences.GROUP_SIZE", {"cpu": 1})
+    monkeypatch.setattr("phrasescore.features.networks.SentenceScore.group_size", {"cpu": 1})
     read = []
 
     def endless() -> Iterator[HypothesisList]:
@@ -112,9 +111,10 @@ def test_lists_are_read_as_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> N
             read.append(1)
             yield hypothesis_list("x", "a")
 
-    # Left here, so that no thread of it computes rows that another test counts.
-    with SentenceScores([checkpoint()], CPU) as scores:
-        next(scores.values(endless()))
+    # Closed here, so that no thread of it computes rows that another test counts.
+    scores = SentenceScores([checkpoint()], CPU)
+    next(scores.values(endless()))
+    scores.close()
     assert len(read) <= 4
 
 
@@ -126,7 +126,7 @@ def test_a_shared_beginning_is_computed_once() -> None:
     # Two roots; a, aa, aab, aaa, ab of the first list, a of the second.
     assert BigramDecoder.rows_made == 8
     assert scores.work.steps == 8
-    assert (scores.work.hypotheses, scores.work.scored, scores.work.lists) == (5, 4, 2)
+    assert scores.work.scored == 4
 
 
 def test_a_reverse_model_predicts_the_source_after_each_hypothesis() -> None:
@@ -152,7 +152,7 @@ def test_a_right_to_left_model_predicts_the_last_word_first_and_computes_shared_
     assert second.columns[0] == pytest.approx([eighths(2, 1, 2), eighths(1)], abs=1e-6)
     # Two roots; a, aa, baa, aaa, ba as ends of the first list, b, ab of the second.
     assert BigramDecoder.rows_made == 9
-    assert (scores.work.hypotheses, scores.work.scored) == (6, 5)
+    assert scores.work.scored == 5
 
 
 def test_a_reverse_right_to_left_model_predicts_the_last_word_of_the_source_first() -> None:
@@ -319,7 +319,10 @@ def test_a_probability_above_one_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
         "phrasescore.scoring.word_probabilities.WordProbabilities.log_normalizers",
         lambda _self, rows, **_: torch.full((len(rows),), -9.0, dtype=torch.float64),
     )
-    with pytest.raises(ModelError, match=r"^net: a word .*no log-probability$"):
+    with pytest.raises(
+        ModelError,
+        match=r"^net: a word .*no log-probability, in the block that begins with line 1$",
+    ):
         list(scores.values([hypothesis_list("x", "a")]))
 
 

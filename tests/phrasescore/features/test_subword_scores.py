@@ -11,17 +11,17 @@ import torch
 
 from phrasescore.features.cslm import SearchCslm
 from phrasescore.features.neural import NeuralScore, PieceNumbers
-from phrasescore.features.sentences import SentenceScores
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.perplexity import measure, score_with_network
 from phrasescore.language_models.word_scorer import WordScorer
 from phrasescore.models.checkpoint import load_checkpoint
-from phrasescore.records import HypothesisList, PhrasePair
+from phrasescore.records import HypothesisList, PhraseBlock, PhrasePair
 from phrasescore.subwords import SubwordVocabulary
 from tests import reference_attention, reference_grconv, reference_lstm, reference_subwords
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
 from tests.reference_cslm import word_log_probs
+from tests.sentence_scores import SentenceScores
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -114,7 +114,7 @@ def test_a_score_depends_on_its_pair_alone_to_the_last_bit(kind: str) -> None:
 
 
 def test_a_word_has_what_its_pieces_add(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phrasescore.features.sentences.GROUP_SIZE", {"cpu": 1})
+    monkeypatch.setattr("phrasescore.features.networks.SentenceScore.group_size", {"cpu": 1})
     network = RandomNetwork("lstm", READ, PREDICTED)
     scores = SentenceScores([network.checkpoint], CPU, words=True)
     source, hypothesis = LISTS[0].source, LISTS[0].hypotheses[4]
@@ -175,7 +175,8 @@ def test_phrase_pairs_are_scored_as_their_pieces(
     ]
     score = NeuralScore(load_checkpoint(model.path), CPU)
     wanted = [model.log_prob(*pair) for pair in pairs]
-    assert list(score.values(pairs)) == pytest.approx(wanted, abs=1e-5)
+    values = score.score(PhraseBlock.of(pairs)).values[0]
+    assert values == pytest.approx(wanted, abs=1e-5)
     assert READ.ids(LISTS[0].source) == reference_subwords.ids(READ, LISTS[0].source)
 
 

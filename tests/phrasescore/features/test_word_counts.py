@@ -21,6 +21,7 @@ from phrasescore.settings.config import Config
 from phrasescore.settings.networks import CslmConfig
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import RandomModel
+from tests.feature_values import scored, values_of
 
 PAIRS = [
     PhrasePair(("a", "b"), ("x", "y", "z", "z", "z")),
@@ -31,22 +32,21 @@ PAIRS = [
 
 def test_the_length_is_the_number_of_target_words() -> None:
     feature = TargetLength()
-    assert list(feature.values(PAIRS)) == [5.0, 0.0, 0.0]
-    assert str(feature.tally) == "5 target words"
+    assert scored(feature, PAIRS) == ([5.0, 0.0, 0.0], "5 target words")
 
 
 def test_the_ratio_counts_the_ends_and_is_0_for_equal_lengths() -> None:
     # By hand: 6/3, 1/1 and 1/2.
-    values = list(LengthRatio().values(PAIRS))
+    values = values_of(LengthRatio(), PAIRS)
     assert values == pytest.approx([math.log(2), 0.0, -math.log(2)], rel=1e-15)
 
 
 def test_the_summary_has_the_usual_ratio() -> None:
     feature = LengthRatio()
-    list(feature.values([PAIRS[0], PAIRS[0], PAIRS[2], PAIRS[1]]))
+    _, said = scored(feature, [PAIRS[0], PAIRS[0], PAIRS[2], PAIRS[1]])
     # The geometric mean of 2, 2, 1/2 and 1.
-    assert str(feature.tally) == f"{2 ** (1 / 4):.3f} target words per source word"
-    assert str(LengthRatio().tally) == "nan target words per source word"
+    assert said == f"{2 ** (1 / 4):.3f} target words per source word"
+    assert scored(feature, [])[1] == "nan target words per source word"
 
 
 def pair(source: str, target: str) -> PhrasePair:
@@ -75,9 +75,9 @@ def pair(source: str, target: str) -> PhrasePair:
     ],
 )
 def test_punctuation_of_one_side_alone_is_counted(source: str, target: str, count: int) -> None:
-    feature = PunctuationMismatch()
-    assert list(feature.values([pair(source, target)])) == [float(count)]
-    assert str(feature.tally) == f"{count} punctuation marks on one side alone"
+    values, said = scored(PunctuationMismatch(), [pair(source, target)])
+    assert values == [float(count)]
+    assert said == f"{count} punctuation marks on one side alone"
 
 
 @pytest.mark.parametrize(
@@ -95,33 +95,32 @@ def test_punctuation_of_one_side_alone_is_counted(source: str, target: str, coun
     ],
 )
 def test_numbers_of_one_side_alone_are_counted(source: str, target: str, count: int) -> None:
-    feature = NumberMismatch()
-    assert list(feature.values([pair(source, target)])) == [float(count)]
-    assert str(feature.tally) == f"{count} numbers on one side alone"
+    values, said = scored(NumberMismatch(), [pair(source, target)])
+    assert values == [float(count)]
+    assert said == f"{count} numbers on one side alone"
 
 
 def test_each_source_is_compared_with_its_own_targets() -> None:
     first, second = ("a", "."), ("a", "?")
     pairs = [PhrasePair(side, ("x", ".")) for side in (first, first, second, first)]
-    assert list(PunctuationMismatch().values(pairs)) == [0.0, 0.0, 2.0, 0.0]
+    assert values_of(PunctuationMismatch(), pairs) == [0.0, 0.0, 2.0, 0.0]
 
 
 def test_target_words_outside_of_the_shortlist_are_counted_each_time() -> None:
     feature = UnknownWords([Vocabulary(["house"])])
     pairs = [PhrasePair(("x",), ("the", "house", "the")), PhrasePair(("x",), ("house",))]
-    assert list(feature.values(pairs)) == [2.0, 0.0]
-    assert str(feature.tally) == "2 unknown target words"
+    assert scored(feature, pairs) == ([2.0, 0.0], "2 unknown target words")
 
 
 def test_a_word_that_one_of_several_networks_lacks_counts_once() -> None:
     feature = UnknownWords([Vocabulary(["the"]), Vocabulary(["the", "house"])])
     pairs = [PhrasePair(("x",), ("the", "house", "rare"))]
-    assert list(feature.values(pairs)) == [2.0]
+    assert values_of(feature, pairs) == [2.0]
 
 
 def test_literal_symbols_are_unknown_words() -> None:
     feature = UnknownWords([Vocabulary(["the"])])
-    assert list(feature.values([PhrasePair(("x",), ("</s>", "<unk>", "the"))])) == [2.0]
+    assert values_of(feature, [PhrasePair(("x",), ("</s>", "<unk>", "the"))]) == [2.0]
 
 
 def test_without_a_network_no_word_is_unknown_to_it() -> None:
@@ -132,8 +131,7 @@ def test_without_a_network_no_word_is_unknown_to_it() -> None:
 def test_source_words_are_counted_on_their_own_side() -> None:
     feature = SourceUnknownWords([Vocabulary(["a"]), Vocabulary(["a", "b"])])
     pairs = [PhrasePair(("a", "b", "b"), ("x",)), PhrasePair((), ("x", "y"))]
-    assert list(feature.values(pairs)) == [2.0, 0.0]
-    assert str(feature.tally) == "2 unknown source words"
+    assert scored(feature, pairs) == ([2.0, 0.0], "2 unknown source words")
 
 
 def test_a_language_model_has_no_source_words_that_it_could_lack(tmp_path: Path) -> None:
@@ -142,6 +140,6 @@ def test_a_language_model_has_no_source_words_that_it_could_lack(tmp_path: Path)
     language_model = replace(translation, config=Config(kind="cslm", model=CslmConfig()))
     pairs = [PhrasePair(("a", "b"), ("x",))]
     feature = SourceUnknownWords.from_checkpoints([language_model, translation])
-    assert list(feature.values(pairs)) == [1.0]
+    assert values_of(feature, pairs) == [1.0]
     with pytest.raises(ModelError, match="a language model knows no source words"):
         SourceUnknownWords.from_checkpoints([language_model])

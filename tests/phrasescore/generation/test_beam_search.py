@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.features.sentences import SentenceScores
 from phrasescore.generation.beam_search import (
     BATCH_ROWS,
     BeamSettings,
@@ -28,6 +27,7 @@ from phrasescore.settings.config import Config
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import BigramDecoder, BigramNetwork, RandomModel
 from tests.random_networks import RandomNetwork
+from tests.sentence_scores import SentenceScores
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from phrasescore.errors import ModelError
+from phrasescore.kernels.phrase_blocks import join_blocks
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.word_scorer import JointScorer, score_aligned
-from phrasescore.records import HypothesisList
+from phrasescore.records import HypothesisList, PhraseBlock
 from phrasescore.scoring.prefix_tree import HypothesisTexts
 from tests.doubles import RandomCslm, RandomJoint
 
@@ -38,7 +39,8 @@ def test_scores_are_those_of_the_reference_and_beside_others_the_same_bits(
     model = RandomJoint("xy", "abc", upper_size=upper_size, order=order)
     scorer = JointScorer(model.checkpoint, CPU, Precision("float32", CPU))
     lists = random_lists(6)
-    together = score_aligned(scorer, HypothesisTexts(lists)).totals().tolist()
+    block = join_blocks([PhraseBlock.of_source(*item) for item in lists])
+    together = score_aligned(scorer, HypothesisTexts(block)).totals().tolist()
     expected = [
         model.log_prob(item.source, words, places)
         for item in lists
@@ -46,9 +48,8 @@ def test_scores_are_those_of_the_reference_and_beside_others_the_same_bits(
     ]
     assert together == pytest.approx(expected, rel=1e-5)
     alone = [
-        score_aligned(scorer, HypothesisTexts([item.select([place])])).totals()[0]
-        for item in lists
-        for place in range(20)
+        score_aligned(scorer, HypothesisTexts(block.select(np.array([pair])))).totals()[0]
+        for pair in range(len(together))
     ]
     assert alone == together
 

@@ -13,7 +13,6 @@ import torch
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
 from phrasescore.features.cslm import SearchCslm
 from phrasescore.features.score_cache import ScoreCache
-from phrasescore.features.sentences import SentenceScores
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models import context_scorer
 from phrasescore.language_models.context_scorer import distinct_rows
@@ -23,6 +22,7 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList
 from tests.doubles import RandomCslm
 from tests.reference_cslm import logits, word_log_prob, word_log_probs
+from tests.sentence_scores import SentenceScores
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -1,13 +1,15 @@
-"""``phrasescore.rescore`` and `ListRescorer` from Python; the command's tests have the rest."""
+"""``phrasescore.rescore`` and `ListScorer` from Python; the command's tests have the rest."""
 
 from pathlib import Path
 
 import pytest
 
 import phrasescore
+from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
 from phrasescore.settings.scoring import Rescoring
-from phrasescore.workflows.list_rescorer import ListRescorer
+from phrasescore.workflows.rescore import rescore_file
+from phrasescore.workflows.scoring.list_scorer import ListScorer
 from tests.doubles import RandomModel
 from tests.log import warnings
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists
@@ -31,7 +33,7 @@ def test_the_summary_has_counts_and_notes(
     assert (done.features, done.hypotheses, done.lists) == (("RNN0", "TargetLength0"), 180, 6)
     distinct = len({(number, tuple(words)) for number, words in lists.hypotheses})
     assert done.networks is not None
-    assert (done.networks.hypotheses, done.networks.cached) == (distinct, None)
+    assert (done.distinct, done.networks.cached) == (distinct, None)
     ((name, note),) = done.notes
     assert (name, note.endswith(" target words")) == ("TargetLength0", True)
     (warning,) = warnings(caplog)
@@ -46,13 +48,28 @@ def test_one_rescorer_writes_what_each_call_alone_writes(
     for folder in folders:
         folder.mkdir()
     files = [Lists(folder, seed=seed) for seed, folder in enumerate(folders)]
-    with ListRescorer([str(model.path)], settings=Rescoring(cache=tmp_path / "cache")) as rescorer:
+    with ListScorer([str(model.path)], Rescoring(cache=tmp_path / "cache")) as rescorer:
         for again in (False, True):
             for lists in files:
-                done = rescorer.rescore(lists.path, lists.source, tmp_path / "many")
+                done = rescore_file(rescorer, lists.path, lists.source, str(tmp_path / "many"))
                 phrasescore.rescore(lists.path, lists.source, [model.path], tmp_path / "alone")
                 assert (tmp_path / "many").read_bytes() == (tmp_path / "alone").read_bytes()
                 assert done.networks is not None
-                assert done.networks.lists == 6  # of this file alone
-                found = done.networks.cached == done.networks.hypotheses
+                assert done.lists == 6  # of this file alone
+                found = done.networks.cached == done.distinct
                 assert found is again
+
+
+def test_arguments_that_do_not_go_together_are_named(tmp_path: Path, model: RandomModel) -> None:
+    lists = Lists(tmp_path)
+    with pytest.raises(ArgumentError, match=r"^--ensemble averages at least two models$"):
+        phrasescore.rescore(
+            lists.path,
+            lists.source,
+            [str(model.path)],
+            "out",
+            settings=Rescoring(ensemble=True),
+        )
+    with pytest.raises(ArgumentError, match=r"^nothing to add: "):
+        phrasescore.rescore(lists.path, lists.source, [], tmp_path / "out")
+    assert not (tmp_path / "out").exists()

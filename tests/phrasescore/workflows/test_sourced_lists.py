@@ -1,4 +1,4 @@
-"""Promises of phrasescore.workflows.sourced_lists: lists go with their sentences, line by line."""
+"""N-best lists go with their sentences, line by line."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from moses_integration.nbest import read_nbest
 from phrasescore.errors import DataError
-from phrasescore.workflows.sourced_lists import read_sourced_lists, with_sources
+from phrasescore.workflows.scoring.sourced_lists import read_sourced_lists, with_sources
 
 
 def write(folder: Path, *lines: bytes, end: bytes = b"\n") -> str:
@@ -74,6 +74,6 @@ def test_lists_without_any_link_are_warned_of(
     lists.write_text(line.format(0, "") + line.format(1, links))
     source.write_text("the\nthe\n")
     read = read_sourced_lists(str(lists), str(source), (), allow_missing=False, aligned=True)
-    affiliations = [found.distinct.affiliations for found in read]
+    affiliations = [found.block.affiliations for found in read]
     assert affiliations == [[(1,)], [(0 if links else 1,)]]
     assert sum("no hypothesis has a link" in text for text in caplog.messages) == warnings

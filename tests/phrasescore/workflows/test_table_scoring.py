@@ -17,12 +17,14 @@ import phrasescore
 from moses_integration.phrase_table import TableBlock
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ArgumentError, ModelError, PhrasescoreError
-from phrasescore.features import BLOCK_SIZE, ColumnSpec
+from phrasescore.features import BLOCK_SIZE, BlockScores, ColumnSpec
+from phrasescore.features.neural import NeuralScore
 from phrasescore.records import PhraseBlock
 from phrasescore.settings.compute import Compute, EngineName
 from phrasescore.workflows import annotate as annotate_module
-from phrasescore.workflows import table_scoring
-from phrasescore.workflows.table_scoring import BlockScores, TableScoring
+from phrasescore.workflows.scoring import scorer
+from phrasescore.workflows.scoring.columns import FeatureLoader
+from phrasescore.workflows.scoring.scorer import Item, Scoring
 from tests.random_tables import make_model, make_table
 
 BLOCK = 64
@@ -57,40 +59,22 @@ def whole(tmp_path: Path, model: str, table: Path) -> tuple[bytes, tuple[str, ..
 
 
 @dataclass(frozen=True)
-class DyingScoring(TableScoring):
+class DyingScoring(Scoring):
     """Ends the worker, once, in the middle of the table."""
 
     marker: str = ""
 
-    def load(self) -> Callable[[PhraseBlock], BlockScores]:
+    def load(self) -> Callable[[Item], list[BlockScores]]:
         compute = super().load()
         blocks = 0
 
-        def score(block: PhraseBlock) -> BlockScores:
+        def score(item: Item) -> list[BlockScores]:
             nonlocal blocks
             blocks += 1
             if blocks == 3 and not os.path.exists(self.marker):
                 Path(self.marker).touch()
                 os.kill(os.getpid(), signal.SIGKILL)
-            return compute(block)
-
-        return score
-
-
-@dataclass(frozen=True)
-class OtherScoring(TableScoring):
-    """Has another model after some blocks, as a worker on another machine may have."""
-
-    def load(self) -> Callable[[PhraseBlock], BlockScores]:
-        compute = super().load()
-        blocks = iter(range(3))
-
-        def score(block: PhraseBlock) -> BlockScores:
-            found = compute(block)
-            is_other = next(blocks, None) is None
-            return found._replace(
-                settings={**found.settings, "column 1": "x"} if is_other else found.settings
-            )
+            return compute(item)
 
         return score
 
@@ -127,7 +111,7 @@ def test_a_worker_that_dies_changes_no_byte(
         pytest.skip("Ray is not installed")
     marker = str(tmp_path / "died")
     dying = functools.partial(DyingScoring, marker=marker)
-    monkeypatch.setattr(annotate_module, "TableScoring", dying)
+    monkeypatch.setattr(scorer, "Scoring", dying)
     engine = Compute(engine=name, workers=2)
     done = phrasescore.annotate(table, [model, UNKNOWN], tmp_path / "out", compute=engine)
     assert os.path.exists(marker)
@@ -168,28 +152,30 @@ def test_a_run_is_gone_on_with_on_another_engine(
     assert (tmp_path / "out").read_bytes() == whole[0]
 
 
-def test_workers_with_another_model_end_the_run(
-    tmp_path: Path, model: str, table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(annotate_module, "TableScoring", OtherScoring)
-    with pytest.raises(PhrasescoreError, match="workers have not loaded the same: column 1: "):
-        phrasescore.annotate(table, [model], tmp_path / "out", compute=Compute(threads=1))
-    assert not (tmp_path / "out").exists()
+def test_workers_with_another_file_end_the_run(tmp_path: Path) -> None:
+    (tmp_path / "lex").write_text("the la 0.5\n")
+    column = ColumnSpec("lexicon", str(tmp_path / "lex"))
+    loader = FeatureLoader((column,), of_phrases=True)
+    begun = Scoring(loader, tuple(each.fingerprints for each in loader.load()), None).in_folders()
+    begun.load()
+    (tmp_path / "lex").write_text("the la 0.6\n")
+    with pytest.raises(PhrasescoreError, match=r"workers have not loaded the same: .*lexicon "):
+        begun.load()
 
 
 def test_a_wrong_value_is_told_with_its_block(
     tmp_path: Path, model: str, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_columns: object, block: PhraseBlock) -> BlockScores:
+    def fail(feature: NeuralScore, block: PhraseBlock) -> BlockScores:
         if block.text == wrong:
             raise ModelError("a score is NaN")
-        return score(_columns, block)  # type: ignore[arg-type]
+        return score(feature, block)
 
-    wrong, score = b"", table_scoring._Columns.__call__
+    wrong, score = b"", NeuralScore.score
     for number, each in enumerate(_blocks(table)):
         wrong = each if number == 5 else wrong
-    monkeypatch.setattr(table_scoring._Columns, "__call__", fail)
-    problem = f"a score is NaN, in the block that begins with line {5 * BLOCK + 1}"
+    monkeypatch.setattr(NeuralScore, "score", fail)
+    problem = f"a score is NaN, in the block that begins with line {5 * 2 * BLOCK + 1}"
     with pytest.raises(ModelError, match=f"^{re.escape(problem)}$"):
         phrasescore.annotate(table, [model], tmp_path / "out")
 
@@ -197,7 +183,7 @@ def test_a_wrong_value_is_told_with_its_block(
 def _blocks(table: Path) -> list[bytes]:
     lines = table.read_bytes().splitlines()
     phrases = [b"".join(line.split(b" ||| ")[:2]) for line in lines]
-    return [b"".join(phrases[first : first + BLOCK]) for first in range(0, LINES, BLOCK)]
+    return [b"".join(phrases[first : first + 2 * BLOCK]) for first in range(0, LINES, 2 * BLOCK)]
 
 
 @pytest.mark.parametrize(

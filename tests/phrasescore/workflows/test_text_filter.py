@@ -17,7 +17,8 @@ from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.features import BLOCK_SIZE, ColumnSpec
 from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.table_scoring import TableScorer, TableScoring
+from phrasescore.workflows.scoring.columns import FeatureLoader
+from phrasescore.workflows.scoring.scorer import Scorer
 from tests.log import warnings
 from tests.random_tables import make_model, make_table
 
@@ -93,7 +94,7 @@ def test_engines_and_streams_give_the_same_bytes(
     options = {"columns": model, "keep_others": keep_others}
     one = annotate(folder, f"one{end}", **options, compute=Compute(threads=1))
     assert (
-        annotate(folder, f"two{end}", **options, compute=Compute(engine="processes", workers=2))
+        annotate(folder, f"two{end}", **options, engine=Compute(engine="processes", workers=2))
         == one
     )
     arguments = ["-", "--model", model[0], "--for", str(folder / "text"), "--threads", "1"]
@@ -162,13 +163,15 @@ def test_a_long_stretch_without_pairs_is_not_held_in_memory(folder: Path) -> Non
             wanted = np.full(block.num_lines, read == 1)
             yield block._replace(before=(read - 1) * block.num_lines, wanted=wanted)
 
-    with TableScorer(TableScoring(tuple(COLUMNS)), Compute(engine="here", workers=2)) as scorer:
+    with Scorer(
+        FeatureLoader(tuple(COLUMNS), of_phrases=True), Compute(engine="here", workers=2)
+    ) as scorer:
         stream = scorer.score(endless())
-        first, values = next(stream)
+        first, scores = next(stream)
         assert first.before == 0
-        assert len(values[0]) > 0
-        # Two threads have five groups of at most CHUNK lines, and one block more.
-        ahead = 5 * (CHUNK // block.num_lines + 2)
+        assert len(scores.values[0]) > 0
+        # Two threads have five groups, each of at most 16 lines for each of its CHUNK // 4 pairs.
+        ahead = 5 * (4 * CHUNK // block.num_lines + 2)
         assert read <= ahead
         last = [part for part, _ in itertools.islice(stream, 100)][-1]
         assert read <= last.before // block.num_lines + ahead

@@ -12,7 +12,6 @@ import torch
 import phrasescore
 from moses_integration.nbest import read_nbest
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
-from phrasescore.features.sentences import SentenceScores
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Progress
 from phrasescore.records import HypothesisList
@@ -23,6 +22,7 @@ from phrasescore.settings.generation import Generating
 from phrasescore.training.stores import PairStore
 from phrasescore.workflows.fine_tune import fine_tune
 from tests.reference_subwords import COUNTS
+from tests.sentence_scores import SentenceScores
 from tests.tiny_arpa import TINY_ARPA
 from tests.tiny_runs import write_table
 

@@ -71,7 +71,7 @@ def test_tables_and_networks_are_loaded_once(
 
     monkeypatch.setattr("moses_integration.decoder.phrase_tables.read_phrase_pairs", count)
     monkeypatch.setattr("phrasescore.models.checkpoint.load_checkpoint", load)
-    monkeypatch.setattr("phrasescore.workflows.list_rescorer.load_checkpoint", load)
+    monkeypatch.setattr("phrasescore.models.checkpoint.load_checkpoint", load)
     RandomCslm(["the", "house", "home"], order=3, path=embedded / "cslm")
     model = RandomModel(embedded / "model", ["la", "maison"], ["the", "home"])
     flags = "--feature cslm --model cslm --processes 1 --stack 30"

@@ -130,7 +130,7 @@ def test_scores_of_a_network_join_each_round(
         loaded.append(path)
         return load_checkpoint(path)
 
-    monkeypatch.setattr("phrasescore.workflows.list_rescorer.load_checkpoint", load)
+    monkeypatch.setattr("phrasescore.models.checkpoint.load_checkpoint", load)
     words = [f"w{number}" for number in range(40)]
     model = RandomModel(folder.path / "model", ["one", "two"], words)
     result = folder.run("--rescore", str(model.path), "--iterations", "2", "--device", "cpu")

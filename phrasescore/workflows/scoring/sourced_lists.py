@@ -1,20 +1,25 @@
-"""N-best lists with their source sentences, as a run reads them that may be resumed."""
+"""N-best lists with their source sentences, as items of the pipeline."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from moses_integration.affiliation import affiliate_hypothesis, has_links
-from moses_integration.nbest import NbestList, read_nbest
+from moses_integration.nbest import Ids, NbestList, read_nbest
 from phrasescore.errors import DataError
 from phrasescore.io.text import MARKUP, decode, read_lines, split_words
-from phrasescore.records import HypothesisList
+from phrasescore.records import PhraseBlock
 from phrasescore.workflows.text_checks import warn_of_alignments
 
 
 @dataclass
 class SourcedList:
-    """An n-best list with the words of its sentence: some lines of an input."""
+    """An n-best list with the words of its sentence: some lines of an input.
+
+    Its pairs are the sentence with each distinct hypothesis, or each distinct aligned hypothesis.
+    """
 
     # The number of lists before it.
     place: int
@@ -25,12 +30,12 @@ class SourcedList:
 
     @property
     def before(self) -> int:
-        """How many lines come before."""
+        """Number of lines before these."""
         return self.nbest.first_line - 1
 
     @property
     def num_lines(self) -> int:
-        """How many lines there are."""
+        """Number of these lines."""
         return self.nbest.num_lines
 
     @property
@@ -43,34 +48,40 @@ class SourcedList:
         return SourcedList(self.place, self.nbest.lines(first, after), self.source, self.aligned)
 
     @cached_property
-    def keys(self) -> list[bytes]:
-        """What is equal in lines whose features are."""
+    def numbering(self) -> tuple[Ids, Ids]:
+        """The first line of each pair, and the pair of each line."""
         if not self.aligned:
-            return self.nbest.hypotheses
-        parts = (raw.split(b"|||", 4)[4:] for raw in self.nbest.raws)
-        pairs = zip(self.nbest.hypotheses, parts, strict=True)
-        return [b"|||".join([hypothesis, *rest]) for hypothesis, rest in pairs]
+            return self.nbest.numbering
+        rest = (raw.split(b"|||", 4)[4:] for raw in self.nbest.raws)
+        numbers: dict[tuple[bytes, tuple[bytes, ...]], int] = {}
+        firsts, pairs = [], []
+        for line, key in enumerate(zip(self.nbest.hypotheses, map(tuple, rest), strict=True)):
+            if key not in numbers:
+                firsts.append(line)
+            pairs.append(numbers.setdefault(key, len(numbers)))
+        return np.array(firsts), np.array(pairs)
 
     @cached_property
-    def distinct(self) -> HypothesisList:
-        """The hypotheses of the distinct keys, in the order of their first lines.
+    def block(self) -> PhraseBlock:
+        """The pairs.
 
         :raises DataError: at a hypothesis that is not UTF-8, or lacks a word alignment.
         """
-        words = self.nbest.distinct()
-        first = {key: place for place, key in reversed(list(enumerate(self.keys)))}
-        places = [first[key] for key in dict.fromkeys(self.keys)]
-        hypotheses = [words[self.nbest.hypotheses[place]] for place in places]
-        if not self.aligned:
-            return HypothesisList._make((self.source, hypotheses, None))  # they are words
-        affiliations = [
-            affiliate_hypothesis(
-                *(self.nbest.raws[place], len(self.source), len(hypothesis)),
-                *(self.nbest.path, self.nbest.first_line + place),
-            )
-            for place, hypothesis in zip(places, hypotheses, strict=True)
-        ]
-        return HypothesisList(self.source, hypotheses, affiliations)
+        nbest, firsts = self.nbest, self.numbering[0].tolist()
+        hypotheses = [nbest.text(index) for index in firsts]
+        affiliations = None
+        if self.aligned:
+            affiliations = [
+                affiliate_hypothesis(
+                    nbest.raws[index],
+                    len(self.source),
+                    len(nbest.words(index)),
+                    nbest.path,
+                    nbest.first_line + index,
+                )
+                for index in firsts
+            ]
+        return PhraseBlock.of_source(self.source, hypotheses, affiliations)
 
 
 def with_sources(

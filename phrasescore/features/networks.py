@@ -1,30 +1,34 @@
-"""The work of scoring lists under networks, as each worker of an engine does it."""
+"""The scores of whole translations under one or several networks."""
 
-import os
-from collections.abc import Callable
+import math
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import chain, repeat
-from typing import NamedTuple
+from itertools import chain, zip_longest
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from phrasescore.arguments import PrecisionName
-from phrasescore.devices import choose_device, torch_threads
+from phrasescore.errors import ModelError
+from phrasescore.features import BlockScores, Feature
+from phrasescore.features.score_cache import score_keys
 from phrasescore.io.digests import digest_content
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.word_scorer import (
+    USUAL,
     CslmOptions,
     JointScorer,
     WordScorer,
     score_aligned,
     score_tree,
 )
-from phrasescore.models.checkpoint import Checkpoint, ModelFolder
-from phrasescore.records import HypothesisList
+from phrasescore.models.checkpoint import Checkpoint
+from phrasescore.records import PhraseBlock
 from phrasescore.scoring.prefix_tree import HypothesisTexts, PrefixTree
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import (
@@ -41,28 +45,12 @@ from phrasescore.vocabulary import Vocabulary
 Floats = NDArray[np.float64]
 
 
-class ListScores(NamedTuple):
-    """The scores of one list under the networks."""
-
-    # A column per network, in their order, and the ensemble's last if there is one: the natural
-    # log-probability of each hypothesis and its </s>, (hypotheses,).
-    columns: list[Floats]
-    # For each column and hypothesis the log-probabilities of the predicted words in the order of
-    # the text, </s> last; None unless they are asked for.
-    words: list[list[Floats]] | None
-
-
-@dataclass
+@dataclass(frozen=True, slots=True)
 class SentenceWork:
     """The work of scoring lists."""
 
-    lists: int = 0
-    # Of each list the distinct ones.
-    hypotheses: int = 0
     # Hypotheses that were scored, identical ones once.
     scored: int = 0
-    # Hypotheses found in the cache; None without a cache.
-    cached: int | None = None
     # Distinct prefixes: decoder steps of one network.
     steps: int = 0
     # Words over all models: of sentences that were read, and of distinct prefixes of predicted
@@ -71,96 +59,142 @@ class SentenceWork:
     predicted: int = 0
     unknown_read: int = 0
     unknown_words: int = 0
+    # Hypotheses found in the cache; None without a cache.
+    cached: int | None = None
 
-    def summary(self) -> str:
-        """Return the figures as one line."""
-        return (
-            f"{self.hypotheses:,} different hypotheses in {self.lists:,} lists; {self.computed()}"
+    def __add__(self, other: "SentenceWork") -> "SentenceWork":
+        work = self if other.cached is None else self.with_cached(other.cached)
+        return SentenceWork(
+            self.scored + other.scored,
+            self.steps + other.steps,
+            self.read + other.read,
+            self.predicted + other.predicted,
+            self.unknown_read + other.unknown_read,
+            self.unknown_words + other.unknown_words,
+            work.cached,
         )
 
-    def computed(self) -> str:
-        """Return the figures but for the number of lists and hypotheses, as a line."""
+    def with_cached(self, hypotheses: int) -> "SentenceWork":
+        """Return the work with some hypotheses more that a cache had."""
+        return replace(self, cached=(self.cached or 0) + hypotheses)
+
+    def __str__(self) -> str:
+        """Return the figures in one line."""
         read = f"{self.unknown_read:,} of {self.read:,}"
         predicted = f"{self.unknown_words:,} of {self.predicted:,}"
-        parts = [
-            f"{self.scored:,} scored in {self.steps:,} decoder steps",
-            f"unknown words: {read} read, {predicted} predicted",
-        ]
-        if self.cached is not None:
-            parts.append(f"{self.cached:,} found in the cache")
-        return "; ".join(parts)
-
-
-# The scores of some lists, and what they took to compute.
-ComputedLists = tuple[list[ListScores], SentenceWork]
-
-
-@dataclass(frozen=True)
-class ListScoring:
-    """Scores some lists as an item: a :class:`phrasescore.engines.pool.Work`."""
-
-    # In the memory of this process, or in folders that a worker reads.
-    models: tuple[Checkpoint | ModelFolder, ...]
-    device: str
-    precision: PrecisionName
-    ensemble: bool
-    words: bool
-    # Of the language models among the networks.
-    cslm: CslmOptions
-
-    def in_folders(self) -> "ListScoring":
-        """Return the same work for other machines, which have the same folders."""
-        models = [
-            ModelFolder(model.folder, model.fingerprint) if isinstance(model, Checkpoint) else model
-            for model in self.models
-        ]
-        backoff = self.cslm.backoff
-        cslm = self.cslm._replace(backoff=None if backoff is None else os.path.abspath(backoff))
-        return replace(self, models=tuple(models), cslm=cslm)
-
-    def load(self) -> Callable[[list[HypothesisList]], ComputedLists]:
-        """Lay the networks out.
-
-        :raises ModelError: if a folder is not there or has another model, or weights are not
-            finite.
-        """
-        with torch_threads(1):
-            networks = _Networks(self)
-            # Compiles the kernels before several threads do so at once.
-            networks.score([HypothesisList(("a",), [("a",)], [(0,)])])
-        return networks.compute
-
-
-class _Networks:
-    """The networks of a worker."""
-
-    def __init__(self, scoring: ListScoring) -> None:
-        device = choose_device(scoring.device)
-        self._precision = Precision(scoring.precision, device)
-        self._ensemble, self._words = scoring.ensemble, scoring.words
-        loaded = (
-            model.load() if isinstance(model, ModelFolder) else model for model in scoring.models
+        cached = "" if self.cached is None else f"; {self.cached:,} found in the cache"
+        return (
+            f"{self.scored:,} scored in {self.steps:,} decoder steps; "
+            f"unknown words: {read} read, {predicted} predicted{cached}"
         )
-        self._models = [_scores(item, device, self._precision, scoring.cslm) for item in loaded]
 
-    def compute(self, lists: list[HypothesisList]) -> ComputedLists:
-        """Return the scores of some lists, computed by one thread, and the work of them."""
-        torch.set_num_threads(1)
+
+class SentenceScore(Feature):
+    """log p(hypothesis ``</s>`` | source), or log p(source ``</s>`` | hypothesis), of networks.
+
+    Natural logarithms, summed over the words of the predicted side and its ``</s>``, not divided
+    by length. There is a column per network, in their order, and the ensemble's last if there is
+    one. Each model predicts the side that it was trained for, from the end that it was trained
+    for; a word outside its shortlist is scored as ``<unk>``. A value depends on its pair, to the
+    last bit, and a joint model's on the affiliations.
+
+    :param checkpoints: networks of any kind.
+    :param precision: of the matrix products.
+    :param ensemble: whether to add a column in which the models' probabilities are averaged at
+        every word; they must then be of one direction. Where some predict from right to left, they
+        are averaged among themselves, and so are the others; of these two log-probabilities of a
+        hypothesis the column has the mean, weighted by the numbers of models.
+    :param words: whether to give the log-probabilities of single words, too; not with an ensemble
+        of which some models predict from right to left.
+    :param cslm: for language models and joint models.
+    :raises ModelError: if the models cannot be an ensemble.
+    """
+
+    group_size = {"cpu": 1024, "cuda": 65536}  # noqa: RUF012
+
+    def __init__(
+        self,
+        checkpoints: Sequence[Checkpoint],
+        device: torch.device,
+        *,
+        precision: PrecisionName = "float32",
+        ensemble: bool = False,
+        words: bool = False,
+        cslm: CslmOptions = USUAL,
+    ) -> None:
+        if ensemble and len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
+            raise ModelError("an ensemble is of models of one direction, not with some reverse")
+        if ensemble and words and len({each.right_to_left for each in checkpoints}) > 1:
+            raise ModelError(
+                "log-probabilities of single words: an ensemble of models of which some predict "
+                "from right to left has none"
+            )
+        if ensemble and any(checkpoint.config.network.is_aligned for checkpoint in checkpoints):
+            raise ModelError("a joint model reads alignments, and is in no ensemble")
+        self._checkpoints, self._device = checkpoints, device
+        self._precision, self._cslm = Precision(precision, device), cslm
+        self._ensemble, self._words = ensemble, words
+        names = [
+            f"{_fingerprint(checkpoint, cslm)} {precision} {device.type}"
+            for checkpoint in checkpoints
+        ]
+        # Without log Z a score is no log-probability.
+        highest = [
+            math.inf if each.config.network.is_feed_forward and not cslm.normalized else 0.0
+            for each in checkpoints
+        ]
+        # The mean is summed in the order of the models.
+        self.fingerprints = (*names, " + ".join(names)) if ensemble else tuple(names)
+        self.highest = (*highest, max(highest)) if ensemble else tuple(highest)
+        self._lock = threading.Lock()
+        self._models: list[NetworkScores | CslmScores | JointScores] = []
+
+    def prepare(self) -> None:
+        """Lay out the networks; several threads may ask for it at once.
+
+        :raises ModelError: if weights are not finite.
+        """
+        with self._lock:
+            if not self._models:
+                models = [
+                    _scores(each, self._device, self._precision, self._cslm)
+                    for each in self._checkpoints
+                ]
+                # Compiles the kernels before several threads do so at once.
+                texts = HypothesisTexts(PhraseBlock.of([(("a",), ("a",))], [(0,)]))
+                for model in models:
+                    model.score(texts)
+                self._models = models
+
+    def computing(self) -> AbstractContextManager[None]:
+        """Return the context in which this process computes in the wanted precision."""
+        return self._precision.active()
+
+    def cache_keys(self, block: PhraseBlock) -> list[list[bytes]]:
+        """Return the keys of the values; alignments matter only to joint models."""
+        words = block._replace(affiliations=None)
+        aligned = [each.config.network.is_aligned for each in self._checkpoints]
+        of_columns = zip_longest(self.fingerprints, aligned, fillvalue=False)
+        return [score_keys(str(name), block if each else words) for name, each in of_columns]
+
+    def score(self, block: PhraseBlock) -> BlockScores:
+        """Return the scores of the pairs of a block; torch uses one thread.
+
+        :raises ModelError: if a value is not a finite log-probability.
+        """
+        if len(block.places) == 0:
+            return BlockScores(np.empty((len(self.fingerprints), 0)), SentenceWork())
+        torch.set_num_threads(1)  # of this thread: each has its own number
         with self._precision.active():
-            return self.score(lists)
+            self.prepare()
+            return self._score(HypothesisTexts(block))
 
-    def score(self, lists: list[HypothesisList]) -> ComputedLists:
-        """Return the scores of some lists, and the work of them."""
-        work = SentenceWork(scored=sum(map(_count_distinct, lists)))
-        texts = HypothesisTexts(lists)
+    def _score(self, texts: HypothesisTexts) -> BlockScores:
+        work = SentenceWork(scored=texts.num_distinct)
         found: list[TreeLogProbs] = []
         for model in self._models:
             log_probs, counts = model.score(texts)
-            work.steps += counts.steps
-            work.read += counts.read
-            work.predicted += log_probs.tree.num_nodes
-            work.unknown_read += counts.unknown_read
-            work.unknown_words += counts.unknown_words
+            work += replace(counts, predicted=log_probs.tree.num_nodes)
             found.append(log_probs)
         columns = [log_probs.totals() for log_probs in found]
         orders = [model.right_to_left for model in self._models]
@@ -173,14 +207,7 @@ class _Networks:
             if words is not None:
                 ((_, mean),) = means
                 words.append(_words(mean, orders[0]))
-        scores = []
-        start = 0
-        for item in lists:
-            part = slice(start, start + len(item.hypotheses))
-            start = part.stop
-            of_words = None if words is None else [column[part] for column in words]
-            scores.append(ListScores([column[part] for column in columns], of_words))
-        return scores, work
+        return BlockScores(np.stack(columns), work, words)
 
 
 class NetworkScores:
@@ -319,12 +346,7 @@ def _words(log_probs: TreeLogProbs, right_to_left: bool) -> list[Floats]:
     return [np.append(values[:-1][::-1], values[-1]) for values in words]
 
 
-def _count_distinct(item: HypothesisList) -> int:
-    """Return how many hypotheses of a list are different, or different as aligned ones."""
-    return len(set(zip(item.hypotheses, item.affiliations or repeat(()), strict=False)))
-
-
-def fingerprint(checkpoint: Checkpoint, cslm: CslmOptions) -> str:
+def _fingerprint(checkpoint: Checkpoint, cslm: CslmOptions) -> str:
     """Return all that a network's scores of lists depend on but precision and device.
 
     :param cslm: of a language model or a joint model.

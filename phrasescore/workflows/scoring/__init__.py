@@ -1,0 +1,1 @@
+"""Scoring phrase tables, n-best lists and parallel text with features: one pipeline for all."""

@@ -1,0 +1,230 @@
+"""The columns of n-best lists and of parallel text: loaded once, for one file after another."""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Self
+
+from moses_integration.nbest_lines import check_feature_names, format_value
+from phrasescore.arguments import StrPath, flag
+from phrasescore.engines import callers, local_device
+from phrasescore.errors import ArgumentError
+from phrasescore.features import ColumnSpec, check_columns, check_feed_forward, column_specs
+from phrasescore.io.output import optional_path
+from phrasescore.records import PhraseBlock
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.scoring import Rescoring
+from phrasescore.version import __version__
+from phrasescore.workflows.scoring.columns import FeatureLoader, added_columns
+from phrasescore.workflows.scoring.given_scores import GivenScores
+from phrasescore.workflows.scoring.scorer import AnyLines, LineScores, Scorer
+from phrasescore.workflows.text_checks import (
+    KnownWords,
+    UnknownWordCheck,
+    known_words,
+    unknown_words_of,
+    warn_of_shortlists,
+)
+
+if TYPE_CHECKING:
+    from phrasescore.features.networks import SentenceWork
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass
+class ListScorer:
+    """Scores the pairs of n-best lists or parallel text, and counts unknown words.
+
+    A context manager, which closes the cache. Given scores among the columns are of one file.
+
+    :param words: whether the scores of single words can be asked for; the cache then has no use.
+    :ivar added: the columns, in order.
+    :raises ArgumentError: if arguments do not go together.
+    :raises ModelError: if a model cannot be loaded.
+    """
+
+    columns: Sequence[ColumnSpec | StrPath]
+    settings: Rescoring = Rescoring()
+    compute: Compute = Compute()
+    _: KW_ONLY
+    words: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the arguments and load models and files."""
+        compute = self.compute.on_workers()
+        specs = column_specs(self.columns)
+        check_columns(specs, of_phrases=False)
+        paths = [column.value for column in specs if column.kind == "model"]
+        if self.settings.ensemble and len(paths) < 2:
+            raise ArgumentError("--ensemble averages at least two models")
+        device = "cpu"
+        if any(column.kind in ("model", "ctranslate2") for column in specs):
+            device = local_device(compute)
+        checkpoints = []
+        if paths:
+            from phrasescore.models.checkpoint import load_checkpoint
+
+            checkpoints = [load_checkpoint(path) for path in paths]
+        backoff = optional_path(self.settings.backoff_lm)
+        configs = [checkpoint.config for checkpoint in checkpoints]
+        check_feed_forward(configs, backoff, unnormalized=self.settings.unnormalized)
+        self.aligned = any(config.network.is_aligned for config in configs)
+        if self.aligned and self.settings.ensemble:
+            raise ArgumentError("--ensemble: a joint model reads alignments, and is in none")
+        self._loader = FeatureLoader(
+            tuple(column for column in specs if column.kind != "scores"),
+            tuple(checkpoints),
+            device,
+            compute.precision,
+            callers(compute),
+            ensemble=self.settings.ensemble,
+            words=self.words,
+            unnormalized=self.settings.unnormalized,
+            backoff_lm=backoff,
+        )
+        self.added = added_columns(
+            specs,
+            self._loader,
+            checkpoints,
+            self.settings.names,
+            normalize=self.settings.normalize,
+        )
+        self.names = tuple(added.name for added in self.added)
+        check_feature_names(self.names)
+        features = self._loader.load()
+        self._known_words = [
+            known_words(path, checkpoint)
+            for path, checkpoint in zip(paths, checkpoints, strict=True)
+        ]
+        others = [column for column in self._loader.columns if column.kind != "model"]
+        for column, feature in zip(others, features[bool(paths) :], strict=True):
+            if feature.known_words != (None, None):
+                self._known_words.append(KnownWords(column.value, *feature.known_words))
+        self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None
+        self._stack = ExitStack()
+        if self.words and self.settings.cache is not None:
+            _logger.warning("word scores are always computed: the cache is not used")
+        if self.settings.ensemble:
+            warn_of_shortlists(checkpoints)
+        self._engine, self._features = compute, features
+
+    def __enter__(self) -> Self:
+        cache = None
+        is_cached = any(feature.highest is not None for feature in self._features)
+        if self.settings.cache is not None and is_cached and not self.words:
+            from phrasescore.features.score_cache import ScoreCache
+
+            opened = ScoreCache(os.fspath(self.settings.cache), limit=self.settings.cache_size)
+            cache = self._stack.enter_context(opened)
+        scorer = Scorer(self._loader, self._engine, features=self._features, cache=cache)
+        self._scorer = self._stack.enter_context(scorer)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def score(
+        self, lines: Iterable[AnyLines], source: str, target: str
+    ) -> Iterator[tuple[AnyLines, LineScores]]:
+        """Yield lines with the values of their pairs, in order; count their unknown words.
+
+        The values have a row for each of `added` that is not given.
+
+        :param source: the name of the sentences, for messages; ``target`` of their translations.
+        """
+        self._scorer.start_counting()
+        if self._unknown_words is None:  # over all files: a model is warned of once
+            self._unknown_words = unknown_words_of(source, target, self._known_words)
+        sources, targets = self._unknown_words
+        rows = [added.row for added in self.added if added.row is not None]
+        for each, scores in self._scorer.score(lines):
+            block = each.block
+            sources.count_side(block, 0)
+            targets.count_side(block, 1)
+            values = scores.values[rows]
+            for row, added in enumerate(added for added in self.added if added.row is not None):
+                if added.normalized:
+                    values[row] /= block.lengths(0 if added.reverse else 1) + 1
+            yield each, LineScores(values, scores.words)
+        sources.warn()
+        targets.warn()
+
+    @property
+    def given(self) -> list[GivenScores]:
+        """The given scores among the columns."""
+        return [added.given for added in self.added if added.given is not None]
+
+    @property
+    def networks(self) -> "SentenceWork | None":
+        """The work of the networks in the file so far; None without networks."""
+        return self._scorer.tallies[0] if self._loader.models else None
+
+    @property
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """For each column that is not a network's: its name, and a few words about its values."""
+        tallies = iter(self._scorer.tallies[bool(self._loader.models) :])
+        return tuple(
+            (added.name, str(next(tallies) if added.given is None else added.given))
+            for added in self.added
+            if not added.is_network
+        )
+
+    def depends_on(self) -> dict[str, str]:
+        """Return everything that the values depend on besides the input."""
+        settings = {"version": f"phrasescore {__version__}"}
+        if self._loader.models:
+            import torch
+
+            settings["version"] += f", torch {torch.__version__}"
+        depends_on = [each for feature in self._features for each in feature.fingerprints]
+        for position, added in enumerate(self.added, start=1):
+            if added.given is not None:
+                text = f"scores {added.given.fingerprint}"
+            else:
+                assert added.row is not None
+                text = depends_on[added.row] + " normalized" * added.normalized
+            settings[f"feature {position}"] = f"{added.name} {text}"
+        return settings
+
+    def word_lines(
+        self, block: PhraseBlock, scores: LineScores, numbers: Iterable[int]
+    ) -> list[bytes]:
+        """Return a line for each pair: its number, and for each network its scores of words.
+
+        A network has a field of ``word=log p``.
+
+        :param numbers: of the sentences of the pairs.
+        """
+        assert scores.words is not None
+        networks = [added for added in self.added if added.is_network and not added.normalized]
+        lines = []
+        for index, (number, pair) in enumerate(zip(numbers, block.pairs(), strict=False)):
+            fields = [b"%d" % number]
+            for added in networks:
+                assert added.row is not None
+                predicted = pair.source if added.reverse else pair.target
+                values = map(format_value, scores.words[added.row][index].tolist())
+                words = zip((*predicted, "</s>"), values, strict=True)
+                fields.append(b" ".join(b"%s=%s" % (word.encode(), value) for word, value in words))
+            lines.append(b" ||| ".join(fields) + b"\n")
+        return lines
+
+
+def check_of_networks(
+    columns: Sequence[ColumnSpec],
+    *,
+    word_scores: str | None,
+    cache: str | None,
+    normalize: bool = False,
+) -> None:
+    """Raise an ArgumentError if what is for networks is wanted without one, or the cache is -."""
+    kinds = {column.kind for column in columns}
+    wanted = {"normalize": normalize, "word_scores": word_scores, "cache": cache}
+    for name, value in wanted.items():
+        if value and "model" not in kinds and not (name == "cache" and "ctranslate2" in kinds):
+            raise ArgumentError(f"{flag(name)} is for the scores of a model, and there is none")
+    if cache == "-":
+        raise ArgumentError("--cache needs a file: a stream cannot be a cache")

@@ -1,0 +1,307 @@
+"""The pipeline: lines with pairs in, the same lines with the values of their pairs out."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasescore.devices import GPU_THREADS, torch_threads
+from phrasescore.engines import open_pool
+from phrasescore.engines.pool import Pending, WorkerPool
+from phrasescore.errors import ModelError, PhrasescoreError
+from phrasescore.features import BLOCK_SIZE, BlockScores, Feature
+from phrasescore.kernels.phrase_blocks import join_blocks
+from phrasescore.records import PhraseBlock, PhrasePair
+from phrasescore.settings.compute import Compute
+from phrasescore.workflows.scoring.columns import FeatureLoader
+
+if TYPE_CHECKING:
+    from phrasescore.features.score_cache import ScoreCache  # imports torch
+
+_logger = logging.getLogger(__name__)
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Words = list[list[Floats]]
+
+# Lines of a group for each pair that it should have, at most: few lines may have pairs.
+_LINES_PER_PAIR = 16
+# Pairs of parallel text that are read at once.
+_PAIRS_OF_TEXT = 256
+
+
+class InputPairs(Protocol):
+    """Some lines of an input, and their pairs."""
+
+    @property
+    def before(self) -> int:
+        """Number of lines of the input before these."""
+
+    @property
+    def num_lines(self) -> int:
+        """Number of these lines."""
+
+    @property
+    def block(self) -> PhraseBlock:
+        """The pairs, of which values are wanted."""
+
+
+AnyLines = TypeVar("AnyLines", bound=InputPairs)
+
+
+class PairLines(NamedTuple):
+    """Some lines of parallel text, or pairs from Python."""
+
+    before: int
+    block: PhraseBlock
+
+    @property
+    def num_lines(self) -> int:
+        """Number of the pairs."""
+        return len(self.block.places)
+
+
+def group_pairs(pairs: Iterable[PhrasePair]) -> Iterator[PairLines]:
+    """Yield pairs in blocks, lazily."""
+    iterator, before = iter(pairs), 0
+    while some := list(islice(iterator, _PAIRS_OF_TEXT)):
+        yield PairLines(before, PhraseBlock.of(some))
+        before += len(some)
+
+
+class LineScores(NamedTuple):
+    """The values of the pairs of some lines."""
+
+    # (columns, pairs), the columns of all features one after another.
+    values: Floats
+    # For each column the log-probabilities of words, see `phrasescore.features.BlockScores`.
+    words: Words | None
+
+
+class Item(NamedTuple):
+    """A block for a worker."""
+
+    block: PhraseBlock
+    # For each feature the pairs to score; None for all.
+    missing: tuple[Indices | None, ...]
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Scores blocks: a :class:`phrasescore.engines.pool.Work`.
+
+    A worker on another machine loads the features from the same files.
+    """
+
+    loader: FeatureLoader
+    fingerprints: tuple[tuple[str, ...], ...]
+    # None on another machine.
+    features: Sequence[Feature] | None
+    # The features that are needed from the beginning.
+    needed: tuple[int, ...] = ()
+
+    @property
+    def device(self) -> str:
+        """Where the features compute."""
+        return self.loader.device
+
+    def in_folders(self) -> "Scoring":
+        """Return the same work for other machines, which have the same folders."""
+        return replace(self, loader=self.loader.in_folders(), features=None)
+
+    def load(self) -> Callable[[Item], list[BlockScores]]:
+        """Load the features.
+
+        :raises PhrasescoreError: if they are not those of the process that began the run.
+        """
+        features = self.loader.load() if self.features is None else self.features
+        for feature, expected in zip(features, self.fingerprints, strict=True):
+            if feature.fingerprints != expected:
+                raise PhrasescoreError(
+                    f"workers have not loaded the same: {expected} and {feature.fingerprints}"
+                )
+        for index in self.needed:
+            features[index].prepare()
+        return _LoadedFeatures(features)
+
+
+class _LoadedFeatures:
+    """What a worker does with each item."""
+
+    def __init__(self, features: Sequence[Feature]) -> None:
+        self._features = features
+
+    def __call__(self, item: Item) -> list[BlockScores]:
+        return [
+            feature.score(item.block if missing is None else item.block.select(missing))
+            for feature, missing in zip(self._features, item.missing, strict=True)
+        ]
+
+
+class _LineGroup(NamedTuple, Generic[AnyLines]):
+    """Lines whose pairs are scored together."""
+
+    lines: list[AnyLines]
+    item: Item
+    # For each feature: its values, (columns, pairs), NaN where the cache has none; and the cache's
+    # keys, by column and pair.
+    known: list[Floats | None]
+    keys: list[list[list[bytes]]]
+    pending: Pending[list[BlockScores]] | None
+
+
+class Scorer:
+    """Scores the pairs of lines on an engine. A context manager, which ends the workers.
+
+    A value depends on its pair alone, to the last bit: not on the lines beside it, the engine, the
+    number of workers, or a cache.
+
+    :param engine: computes, each worker with one thread. A GPU has `GPU_THREADS` here.
+    :param cache: where values of features that use one are looked up and kept.
+    :param unit: what the input has, for messages.
+    :ivar tallies: of each feature, over the lines so far.
+    """
+
+    def __init__(
+        self,
+        loader: FeatureLoader,
+        engine: Compute,
+        *,
+        features: Sequence[Feature] | None = None,
+        cache: "ScoreCache | None" = None,
+        unit: str = "line",
+    ) -> None:
+        self.features = loader.load() if features is None else features
+        fingerprints = tuple(feature.fingerprints for feature in self.features)
+        self._work = Scoring(loader, fingerprints, self.features)
+        self._cache, self._loader, self._unit = cache, loader, unit
+        if engine.engine == "here" and loader.device != "cpu":
+            engine = replace(engine, workers=GPU_THREADS)
+        self._engine = engine
+        kind = loader.device.partition(":")[0]
+        sizes = [feature.group_size[kind] for feature in self.features]
+        self._group_size = BLOCK_SIZE[kind] if loader.of_phrases else max(sizes, default=1)
+        self._pool: WorkerPool[Item, list[BlockScores]] | None = None
+        self._stack = ExitStack()
+        self.start_counting()
+
+    def start_counting(self) -> None:
+        """Begin new tallies."""
+        nothing = PhraseBlock.of([])
+        self.tallies: list[Any] = [feature.score(nothing).tally for feature in self.features]
+
+    def __enter__(self) -> Self:
+        """Let torch compute for this run: with one thread per worker, in the wanted precision."""
+        if self._loader.models:
+            self._stack.enter_context(torch_threads(1))
+        for feature in self.features:
+            self._stack.enter_context(feature.computing())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for note in () if self._pool is None else self._pool.notes:
+            _logger.warning("%s", note)
+        self._stack.close()
+
+    def score(self, lines: Iterable[AnyLines]) -> Iterator[tuple[AnyLines, LineScores]]:
+        """Yield the lines with the values of their pairs, in order; some groups are read ahead.
+
+        :raises ModelError: on reaching lines with a value that is not a finite log-probability.
+        """
+        if not self.features:
+            yield from ((each, LineScores(np.empty((0, 0)), None)) for each in lines)
+            return
+        waiting: deque[_LineGroup[AnyLines]] = deque()
+        for group in self._groups(lines):
+            waiting.append(self._begin(group))
+            # A group that the cache has whole waits only for the groups before it.
+            while waiting[0].pending is None or len(waiting) > 2 * self._open_pool(()).workers:
+                yield from self._finish(waiting.popleft())
+                if not waiting:
+                    break
+        while waiting:
+            yield from self._finish(waiting.popleft())
+
+    def _groups(self, lines: Iterable[AnyLines]) -> Iterator[list[AnyLines]]:
+        group: list[AnyLines] = []
+        num_pairs = num_lines = 0
+        for each in lines:
+            group.append(each)
+            num_pairs += len(each.block.places)
+            num_lines += each.num_lines
+            if num_pairs >= self._group_size or num_lines >= _LINES_PER_PAIR * self._group_size:
+                yield group
+                group, num_pairs, num_lines = [], 0, 0
+        if group:
+            yield group
+
+    def _begin(self, lines: list[AnyLines]) -> _LineGroup[AnyLines]:
+        """Look lines up in the cache, and let a worker score what it lacks."""
+        block = join_blocks([each.block for each in lines])
+        known: list[Floats | None] = []
+        keys: list[list[list[bytes]]] = []
+        missing: list[Indices | None] = []
+        for feature in self.features:
+            if self._cache is None or feature.highest is None:
+                known.append(None)
+                keys.append([])
+                missing.append(None)
+                continue
+            keys.append(feature.cache_keys(block))
+            values = np.array([self._cache.lookup(column) for column in keys[-1]], np.float64)
+            for wrong in values[values > np.array(feature.highest)[:, None]][:1]:
+                raise self._cache.corrupt(f"the score {wrong}")
+            known.append(values)
+            missing.append(np.flatnonzero(np.isnan(values).any(axis=0)))
+        item = Item(block, tuple(missing))
+        needed = [place for place, each in enumerate(missing) if each is None or len(each)]
+        pending = self._open_pool(needed).submit(item) if needed else None
+        return _LineGroup(lines, item, known, keys, pending)
+
+    def _open_pool(self, needed: Sequence[int]) -> WorkerPool[Item, list[BlockScores]]:
+        """Return the workers; where the cache has all values, they are never needed."""
+        if self._pool is None:
+            work = replace(self._work, needed=tuple(needed))
+            self._pool = self._stack.enter_context(open_pool(self._engine, work))
+        return self._pool
+
+    def _finish(self, group: _LineGroup[AnyLines]) -> Iterator[tuple[AnyLines, LineScores]]:
+        """Yield the lines of a group with their values, and store the new ones."""
+        try:
+            computed = None if group.pending is None else group.pending.result()
+        except ModelError as error:
+            where = f"in the block that begins with {self._unit} {group.lines[0].before + 1}"
+            raise ModelError(f"{error}, {where}") from error
+        columns: list[Floats] = []
+        words: Words = []
+        for place, (known, missing) in enumerate(zip(group.known, group.item.missing, strict=True)):
+            scores = None if computed is None else computed[place]
+            if scores is not None:
+                self.tallies[place] += scores.tally
+                words += scores.words or []
+            if known is None or missing is None:
+                assert scores is not None
+                columns.append(scores.values)
+                continue
+            if scores is not None:
+                known[:, missing] = scores.values
+                self._store(group.keys[place], missing, scores.values)
+            cached = known.shape[1] - len(missing)
+            self.tallies[place] = self.tallies[place].with_cached(cached)
+            columns.append(known)
+        values = np.concatenate(columns)
+        ends = np.cumsum([0, *(len(each.block.places) for each in group.lines)]).tolist()
+        for lines, (begin, end) in zip(group.lines, pairwise(ends), strict=True):
+            of_words = [column[begin:end] for column in words] if words else None
+            yield lines, LineScores(values[:, begin:end], of_words)
+
+    def _store(self, keys: list[list[bytes]], missing: Indices, values: Floats) -> None:
+        if self._cache is not None and len(missing):
+            chosen = [column[index] for column in keys for index in missing.tolist()]
+            self._cache.store(chosen, values.ravel().tolist())

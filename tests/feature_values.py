@@ -1,0 +1,17 @@
+"""The values of a feature from Python, for tests."""
+
+from collections.abc import Sequence
+
+from phrasescore.features import Feature
+from phrasescore.records import PhraseBlock, PhrasePair
+
+
+def scored(feature: Feature, pairs: Sequence[PhrasePair]) -> tuple[list[float], str]:
+    """Return the values of the first column, and the tally as a text."""
+    scores = feature.score(PhraseBlock.of(pairs))
+    return scores.values[0].tolist(), str(scores.tally)
+
+
+def values_of(feature: Feature, pairs: Sequence[PhrasePair]) -> list[float]:
+    """Return the values of the first column."""
+    return scored(feature, pairs)[0]
