@@ -11,6 +11,7 @@ the pair; Moses skips it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from moses_integration.phrase_table import PhraseTableLine
@@ -30,13 +31,8 @@ class SourceBlock(NamedTuple):
     lines: list[PhraseTableLine]
 
     @property
-    def key(self) -> bytes:
-        """The sort key of the source."""
-        return _key(self.source)
-
-    @property
     def times_extracted(self) -> float:
-        """The number of times the source was extracted: the sum of the joint counts in field 5."""
+        """The sum of the joint counts in field 5."""
         return sum(joint_count(line.raw) for line in self.lines)
 
     def lacks(self, target: tuple[str, ...]) -> bool:
@@ -59,24 +55,15 @@ def read_sources(
 
     :param after: the source of the line before these.
     """
-    source = after
-    block: list[PhraseTableLine] = []
-    for line in lines:
-        if line.pair.source != source:
-            if source is not None and _key(line.pair.source) < _key(source):
-                current, previous = " ".join(line.pair.source), " ".join(source)
-                raise DataError(
-                    path,
-                    line.number,
-                    f"expected a table sorted as LC_ALL=C sort does, found {shorten(current)} "
-                    f"after {shorten(previous)}; sort it",
-                )
-            if block:
-                yield SourceBlock(block[0].pair.source, block)
-            source, block = line.pair.source, []
-        block.append(line)
-    if block:
-        yield SourceBlock(block[0].pair.source, block)
+    previous = after
+    for source, group in groupby(lines, lambda line: line.pair.source):
+        block = list(group)
+        if previous is not None and _key(source) < _key(previous):
+            found = f"{shorten(' '.join(source))} after {shorten(' '.join(previous))}"
+            problem = f"expected a table sorted as LC_ALL=C sort does, found {found}; sort it"
+            raise DataError(path, block[0].number, problem)
+        yield SourceBlock(source, block)
+        previous = source
 
 
 def with_missing(
@@ -93,7 +80,7 @@ def with_missing(
     while after is not None and waiting and _key(waiting[-1]) <= _key(after):
         waiting.pop()
     for block in blocks:
-        while waiting and _key(waiting[-1]) < block.key:
+        while waiting and _key(waiting[-1]) < _key(block.source):
             yield SourceBlock(waiting.pop(), [])
         if waiting and waiting[-1] == block.source:
             waiting.pop()

@@ -50,7 +50,7 @@ class ListCombiner:
         for each list: 1 if the list has its words, else 0. Otherwise lines with all features stay
         as they are. Where features are filled in, the total is replaced, too.
 
-        :param lists: of one sentence, the decoder's first.
+        :param lists: the decoder's first.
         """
         distinct = [nbest.distinct() for nbest in lists]
         makers = [set(words.values()) for words in distinct]
@@ -109,7 +109,6 @@ def _lower_bound(nbest: NbestList) -> _Bound:
 
 
 def _value_texts(features: bytes) -> dict[str, bytes]:
-    """Return the values of each feature in a valid field 3, each after a blank."""
     values: dict[str, bytes] = {}
     name = ""
     for token in filter(None, features.split(b" ")):

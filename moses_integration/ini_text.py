@@ -23,6 +23,9 @@ _PATH = re.compile(r"(?<=[ \t]path=)[^ \t\r#]+")
 _OLD_SECTIONS = ("ttable-file", "lmodel-file", "distortion-file", "generation-file")
 _WEIGHT_FILE = "weight-file"
 _NEW_WEIGHT_SECTIONS = (_WEIGHT_FILE, "weight-add", "weight-overwrite")
+_WEIGHT_SECTIONS = ("weight-add", "weight")
+# Values that Moses reads as true (moses/Util.cpp, Scan<bool>).
+TRUE_VALUES = ("yes", "y", "true", "1")
 
 
 class IniLine(NamedTuple):
@@ -66,15 +69,14 @@ class IniText:
     def _refuse_old_format(self) -> None:
         for line in self.content_lines():
             is_weight = line.section.startswith("weight-")
-            if line.section in _OLD_SECTIONS or (
-                is_weight and line.section not in _NEW_WEIGHT_SECTIONS
-            ):
+            is_old = is_weight and line.section not in _NEW_WEIGHT_SECTIONS
+            if is_old or line.section in _OLD_SECTIONS:
                 problem = "expected [feature] and [weight]; this is an old format of Moses, which"
                 raise self.error(line, "", f"{problem} its convert-moses-ini-to-v2.perl changes")
 
     @classmethod
     def read(cls, path: str) -> Self:
-        """Read a file; ``-`` is stdin. It raises as the constructor does."""
+        """Read a file; ``-`` is stdin."""
         with open_input(path) as stream:
             return cls(path, stream.read())
 
@@ -160,6 +162,60 @@ class IniText:
         self.features = self.read_features()
         return name
 
+    def latest_weight_lines(self) -> dict[str, IniLine]:
+        """Return the last line of each name, which is the one that Moses uses."""
+        return {
+            name.removesuffix("="): line
+            for line in self._weight_lines()
+            if (name := line.words[0].group()).endswith("=")
+        }
+
+    def _weight_lines(self) -> list[IniLine]:
+        """Return the lines of weights, [weight-add] first (Parameter.cpp, CreateWeightsMap)."""
+        lines = [line for line in self.content_lines() if line.section in _WEIGHT_SECTIONS]
+        return sorted(lines, key=lambda line: _WEIGHT_SECTIONS.index(line.section))
+
+    def shown_components(self, name: str, num_weights: int) -> tuple[bool, ...]:
+        """Return which components of a feature, or of sparse weights, n-best lists show."""
+        feature = self._feature(name)
+        components = None
+        if feature is not None:
+            tuneable = dict(feature.arguments).get("tuneable") or "true"
+            if feature.kind == "UnknownWordPenalty" or tuneable.lower() not in TRUE_VALUES:
+                return (False,) * num_weights
+            components = self._tuneable_components(feature, num_weights)
+        if components is None:
+            return (True,) * num_weights
+        return tuple(component.lower() in TRUE_VALUES for component in components.split(","))
+
+    def _feature(self, name: str) -> IniFeature | None:
+        return next((feature for feature in self.features if feature.name == name), None)
+
+    def _tuneable_components(self, feature: IniFeature, num_features: int) -> str | None:
+        """Return tuneable-components=, one truth value per score; None if it is missing."""
+        value = dict(feature.arguments).get("tuneable-components")
+        if value is None or len(value.split(",")) == num_features:
+            return value
+        problem = f"expected {num_features} values in tuneable-components=, found {shorten(value)}"
+        raise self.error(feature.line, feature.name, problem)
+
+    def _set_arguments(self, line: IniLine, values: dict[str, str]) -> None:
+        missing = dict(values)
+        edits = []
+        for word in line.words[1:]:
+            key, _ = split_argument(word.group())
+            if key in values:
+                edits.append((word.start() + len(key) + 1, word.end(), missing.pop(key)))
+        end = line.words[-1].end()
+        edits.extend((end, end, f" {key}={value}") for key, value in missing.items())
+        self._edit(line, edits)
+
+    def _edit(self, line: IniLine, edits: list[tuple[int, int, str]]) -> None:
+        text = self.lines[line.place]
+        for start, stop, value in sorted(edits, key=lambda edit: edit[0], reverse=True):
+            text = text[:start] + value + text[stop:]
+        self.lines[line.place] = text
+
     def error(self, line: IniLine, name: str, problem: str) -> ConfigError:
         """Return an error about one line."""
         where = f"{shown_path(self.path)}:{line.place + 1}"
@@ -176,8 +232,9 @@ def path_problem(path: str) -> str | None:
     """Return why a moses.ini cannot hold a path; None if it can."""
     if path and not re.search(r"[ \t\r\n#]", path):
         return None
-    problem = f"expected a path without blanks and '#', found {shorten(path)}"
-    return f"{problem}; moses.ini cannot hold it"
+    return (
+        f"expected a path without blanks and '#', found {shorten(path)}; moses.ini cannot hold it"
+    )
 
 
 def with_paths_from(ini: IniText, folder: Path) -> None:
@@ -201,7 +258,6 @@ def with_paths_from(ini: IniText, folder: Path) -> None:
 
 
 def _path_from(folder: Path, path: str) -> str:
-    """Return a path that begins at a folder, as `with_paths_from` writes it."""
     absolute = os.path.abspath(folder / path)
     return os.path.relpath(absolute) if re.search(r"[\s#]", absolute) else absolute
 
@@ -217,6 +273,5 @@ def named_files(ini: IniText) -> tuple[Path, ...]:
     paths = [
         dict(feature.arguments).get(key) for feature in ini.features for key in _FILE_ARGUMENTS
     ]
-    if named := ini.weight_file():
-        paths.append(named[1])
+    paths += [path for _, path in filter(None, [ini.weight_file()])]
     return tuple(dict.fromkeys(Path(path) for path in paths if path))

@@ -5,18 +5,32 @@ moses/FF/FeatureFunction.cpp (ParseLine). ``#`` begins a comment anywhere in a l
 blanks are dropped, and ``[section]`` heads the lines that follow. A feature is a class and
 ``key=value`` words, separated by spaces and tabs. Without ``name=`` its name is the class and the
 number of nameless features of this class before it, such as ``PhraseDictionaryMemory0``. A weight
-line is ``Name= w1 w2``; the last line for a name counts.
+line is ``Name= w1 w2``; the last line for a name counts. Weights in ``[weight]`` override those of
+the file that ``[weight-file]`` names (moses/StaticData.cpp, LoadSparseWeightsFromConfig).
 """
 
+import math
 import os
 import re
+from collections.abc import Iterable, Mapping
+from itertools import compress
 from typing import NamedTuple
 
-from moses_integration.ini_text import IniFeature, IniLine, path_problem, split_argument
-from moses_integration.ini_weights import IniWeights
-from moses_integration.weight_lines import format_weight
-from phrasescore.errors import ConfigError, shown_path
-from phrasescore.io.text import same_file, shorten
+from moses_integration.ini_text import IniFeature, IniLine, IniText, path_problem
+from moses_integration.weight_lines import (
+    format_weight,
+    format_weight_line,
+    is_sparse,
+    parse_weight_pair,
+    read_sparse_weights,
+)
+from phrasescore.errors import ConfigError, DataError, shown_path
+from phrasescore.io.output import open_output
+from phrasescore.io.text import NUMBER, is_stream, open_input, same_file, shorten, split_block
+from phrasescore.records import WeightPair, Weights
+
+# Weights as public functions accept them: a file, one set, or two sets.
+WeightsSource = str | os.PathLike[str] | Mapping[str, tuple[float, ...]] | WeightPair
 
 # Classes that load a text table from path=.
 TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
@@ -30,6 +44,9 @@ CONVERTERS = {
 
 # Phrase tables whose class is not called PhraseDictionary... (moses/FF/Factory.cpp).
 _MORE_TABLES = ("ProbingPT", "Mmsapt")
+# Ending of the file of sparse weights beside a moses.ini, as mert-moses.pl writes it.
+_SPARSE_ENDING = ".sparse-weights"
+_NUMBER = re.compile(NUMBER)
 
 
 class PhraseTableFeature(NamedTuple):
@@ -54,8 +71,13 @@ class PhraseTableFeature(NamedTuple):
         return same_file(self.path, table_path) or names[0] == names[1]
 
 
-class MosesIni(IniWeights):
+class MosesIni(IniText):
     """A moses.ini whose phrase tables and weights can be read and edited."""
+
+    def __init__(self, path: str, content: bytes) -> None:
+        super().__init__(path, content)
+        # New weights of sparse features whose names do not fit into [weight].
+        self._sparse: Weights = {}
 
     def phrase_tables(self) -> list[PhraseTableFeature]:
         """Return the phrase tables of all classes, in file order."""
@@ -125,7 +147,7 @@ class MosesIni(IniWeights):
             raise self.error(feature.line, table.name, f"{problem}, found {table.num_features}")
         if table_path is not None:
             self._check_new_path(table, feature.line, table_path)
-        weights = self._weight_line(table)
+        weights = self._table_weights(table)
 
         new_values = {"num-features": str(table.num_features + how_many)}
         if table_path is not None:
@@ -145,18 +167,18 @@ class MosesIni(IniWeights):
     def _describe(self, feature: IniFeature) -> PhraseTableFeature:
         """Return the phrase table that a line declares; refuse a line that Moses would refuse."""
         arguments = dict(feature.arguments)
-        for key, value in feature.arguments:
-            if value is None:
-                problem = f"expected key=value, found {shorten(key)}"
-                raise self.error(feature.line, feature.name, problem)
-        if len(arguments) != len(feature.arguments):
-            raise self.error(feature.line, feature.name, "expected each key once")
+        without = next((key for key, value in feature.arguments if value is None), None)
         num_features = arguments.get("num-features") or "1"
-        if re.fullmatch("[1-9][0-9]{0,5}", num_features) is None:
+        problem = ""
+        if without is not None:
+            problem = f"expected key=value, found {shorten(without)}"
+        elif len(arguments) != len(feature.arguments):
+            problem = "expected each key once"
+        elif re.fullmatch("[1-9][0-9]{0,5}", num_features) is None:
             problem = f"expected a number in num-features=, found {shorten(num_features)}"
+        if problem:
             raise self.error(feature.line, feature.name, problem)
-        path = arguments.get("path")
-        line = feature.line.place + 1
+        path, line = arguments.get("path"), feature.line.place + 1
         return PhraseTableFeature(feature.name, feature.kind, path, int(num_features), line)
 
     def _check_new_path(self, table: PhraseTableFeature, line: IniLine, table_path: str) -> None:
@@ -169,7 +191,7 @@ class MosesIni(IniWeights):
         if fault := path_problem(table_path):
             raise self.error(line, table.name, fault)
 
-    def _weight_line(self, table: PhraseTableFeature) -> IniLine:
+    def _table_weights(self, table: PhraseTableFeature) -> IniLine:
         """Return the line with a table's weights, one per score."""
         key = f"{table.name}="
         for line in self.content_lines():
@@ -179,28 +201,144 @@ class MosesIni(IniWeights):
         weights = self.latest_weight_lines().get(table.name)
         if weights is None:
             problem = f"expected a line '{key} w1 w2 ...' with {table.num_features} weights"
-            raise ConfigError(
-                shown_path(self.path), f"[weight] {table.name}", f"{problem}, found none"
-            )
+            where = f"[weight] {table.name}"
+            raise ConfigError(shown_path(self.path), where, f"{problem}, found none")
         num_weights = len(weights.words) - 1
         if num_weights != table.num_features:
             problem = f"expected {table.num_features} weights, as num-features= says"
             raise self.error(weights, table.name, f"{problem}, found {num_weights}")
         return weights
 
-    def _set_arguments(self, line: IniLine, values: dict[str, str]) -> None:
-        text = self.lines[line.place]
-        missing = dict(values)
-        edits = []
-        for word in line.words[1:]:
-            key, _ = split_argument(word.group())
-            if key in values:
-                edits.append((word.start() + len(key) + 1, word.end(), missing.pop(key)))
-        end = line.words[-1].end()
-        edits.extend((end, end, f" {key}={value}") for key, value in missing.items())
-        for start, stop, value in sorted(edits, key=lambda edit: edit[0], reverse=True):
-            text = text[:start] + value + text[stop:]
-        self.lines[line.place] = text
+    def tuneable_weights(self) -> Weights:
+        """Return the weights of the scores that n-best lists show, by feature, in file order.
+
+        Moses omits features with tuneable=false, every UnknownWordPenalty, and the components that
+        tuneable-components= switches off (moses/ScoreComponentCollection.cpp, OutputFeatureScores;
+        moses/FF/UnknownWordPenaltyProducer.cpp). Sparse weights are included; those of the
+        [weight-file] come last.
+        """
+        weights: Weights = {}
+        for line in self.content_lines():
+            if line.section == "weight-overwrite":
+                problem = "expected no weights here; move them to [weight]"
+                raise self.error(line, line.words[0].group(), problem)
+        for line in self._weight_lines():
+            first, *values = (word.group() for word in line.words)
+            name = first.removesuffix("=")
+            if name == first or not values:
+                raise self.error(line, first, "expected 'Name= value ...'")
+            for value in values:
+                if _NUMBER.fullmatch(value) is None or not math.isfinite(float(value)):
+                    problem = f"expected a number as weight, found {shorten(value)}"
+                    raise self.error(line, name, problem)
+            weights[name] = tuple(map(float, values))  # the last line of a name counts
+        for name, numbers in weights.items():
+            weights[name] = tuple(compress(numbers, self.shown_components(name, len(numbers))))
+        shown = {name: numbers for name, numbers in weights.items() if numbers}
+        filed = self._filed_weights().items()
+        return shown | {name: numbers for name, numbers in filed if name not in shown}
+
+    def _filed_weights(self) -> Weights:
+        named = self.weight_file()
+        if named is None:
+            return {}
+        line, path = named
+        if not os.path.exists(path):
+            problem = f"cannot open {path}: there is no such file"
+            raise self.error(line, "", f"{problem} (paths begin at the working folder)")
+        return read_sparse_weights(path)
+
+    def set_weights(self, weights: Mapping[str, tuple[float, ...]]) -> list[str]:
+        """Replace weights of scores that n-best lists show; other weights and comments stay.
+
+        A sparse feature without a weight gets one at the end of the section. If its name does not
+        fit there, `write` writes its weight to a file.
+
+        :param weights: of some features, in the form of `tuneable_weights`.
+        :return: names without a feature in this file; their weights are left out.
+        """
+        lines = self.latest_weight_lines()
+        names = {feature.name for feature in self.features}
+        ends = [line.place + 1 for line in self.content_lines() if line.section == "weight"]
+        unknown, added = [], []
+        for name, values in weights.items():
+            line = lines.get(name)
+            if line is not None:
+                self._replace_weights(line, name, values)
+            elif not is_sparse(name) or name.partition("_")[0] not in names or not ends:
+                unknown.append(name)
+            elif _fits_section(name):
+                added.append(" ".join([f"{name}=", *map(format_weight, values)]))
+            else:
+                self._sparse[name] = values
+        if ends:
+            self.lines[ends[-1] : ends[-1]] = added
+        self.features = self.read_features()
+        return unknown
+
+    def check_writable(self, path: str, names: Iterable[str]) -> None:
+        """Check that `write` could write weights of these features to a path.
+
+        It could not if a name needs a file beside the moses.ini, but the path is a stream, or that
+        file is the one that this moses.ini names.
+        """
+        name = next((name for name in names if is_sparse(name) and not _fits_section(name)), None)
+        if name is None:
+            return
+        problem = f"[weight] cannot hold {shorten(name)}, whose weight goes to a file beside it"
+        named = self.weight_file()
+        if is_stream(path):
+            raise ConfigError(shown_path(path), "[weight]", f"{problem}: name a regular file")
+        if named is not None and same_file(named[1], f"{path}{_SPARSE_ENDING}"):
+            cure = f"{named[1]}, which {self.path} names: write to another file"
+            raise ConfigError(shown_path(path), "[weight]", f"{problem}: {cure}")
+
+    def write(self, path: str) -> None:
+        """Write the text to a file, whole or not at all; ``-`` is stdout.
+
+        Weights whose names do not fit into [weight] go to a file beside it, together with those of
+        the old [weight-file]; [weight-file] then names this file.
+        """
+        if self._sparse:
+            self.check_writable(path, self._sparse)
+            weights = {**self._filed_weights(), **self._sparse}
+            sparse_path = f"{os.path.abspath(path)}{_SPARSE_ENDING}"
+            lines = [
+                format_weight_line(sparse_path, name, name, format_weight(value))
+                for name, (value,) in weights.items()
+            ]
+            self.set_weight_file(sparse_path)
+            with open_output(sparse_path) as output:
+                output.write("".join(f"{line}\n" for line in lines).encode())
+        super().write(path)
+
+    def weight_overwrite(self, weights: Mapping[str, tuple[float, ...]]) -> str:
+        """Return weights for ``moses -weight-overwrite``, ``x`` for components that lists omit."""
+        lines = self.latest_weight_lines()
+        parts = []
+        for name, values in weights.items():
+            texts = [format_weight(value) for value in values]
+            if name in lines and self._feature(name) is not None:
+                shown = self.shown_components(name, len(lines[name].words) - 1)
+                remaining = iter(texts)
+                texts = [next(remaining, "x") if is_shown else "x" for is_shown in shown]
+            parts.append(" ".join([f"{name}=", *texts]))
+        return " ".join(parts)
+
+    def _replace_weights(self, line: IniLine, name: str, values: tuple[float, ...]) -> None:
+        words = list(compress(line.words[1:], self.shown_components(name, len(line.words) - 1)))
+        if len(words) != len(values):
+            problem = f"expected {len(values)} weights, as there are values in the lists"
+            raise self.error(line, name, f"{problem}, found {len(words)}")
+        edits = [
+            (*word.span(), format_weight(value)) for word, value in zip(words, values, strict=True)
+        ]
+        self._edit(line, edits)
+
+
+def _fits_section(name: str) -> bool:
+    """Return whether [weight] can hold a name that Moses would not take for a comment or a head."""
+    return "#" not in name and not name.startswith("[")
 
 
 def is_phrase_table(kind: str) -> bool:
@@ -216,3 +354,32 @@ def _tables_at(
         return tables
     same = [table for table in tables if table.path and same_file(table.path, table_path)]
     return same or [table for table in tables if table.reads(table_path)]
+
+
+def load_weights(source: WeightsSource) -> WeightPair:
+    """Return the weights of the search and of the lists; identical for a file of one set.
+
+    The content decides what kind of file it is: a moses.ini, whose `MosesIni.tuneable_weights` are
+    taken, or a file that `weight_lines` describes. Features keep the order of the file.
+
+    :param source: a file, ``-`` for stdin; or weights, which are returned.
+    """
+    if isinstance(source, WeightPair):
+        return source
+    if isinstance(source, Mapping):
+        return WeightPair(dict(source), dict(source))
+    path = os.fspath(source)
+    with open_input(path) as stream:
+        content = stream.read()
+    pair = parse_weight_pair(path, split_block(content))
+    if pair is None:
+        weights = MosesIni(path, content).tuneable_weights()
+        pair = WeightPair(weights, weights)
+    if not all(pair):
+        raise DataError(path, None, "expected weights, as in 'LM0= 0.5', found none")
+    return pair
+
+
+def weights_path(source: WeightsSource | None) -> str | None:
+    """Return the file that weights come from; None if they do not come from a file."""
+    return os.fspath(source) if isinstance(source, str | os.PathLike) else None

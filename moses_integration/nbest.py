@@ -11,8 +11,7 @@ of a sentence stand together, and ids rise. A line is valid if Moses' own tuning
 * Two other styles are read as well, and new features are written in the style of the list:
   ``Name0=v`` of Joshua and cdec, in one token, and ``name: v v`` of Moses before 2013, where a
   repeated name adds values to the first ones.
-* Fields after the total (phrase segmentation, word alignment) are read only by
-  :mod:`moses_integration.affiliation`.
+* Fields after the total are read only by :mod:`moses_integration.alignments`.
 * Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without a warning. They are refused here, and
   so are numbers that overflow the float32 values of Moses.
 
@@ -118,25 +117,31 @@ class NbestList:
         begin, end = self.fields[index].tolist()
         return self.data[begin:end]
 
-    def text(self, index: int) -> bytes:
-        """Return a hypothesis (0-based index): valid UTF-8, with single spaces between words."""
-        field = self.hypothesis(index).strip(b" ")
-        if not field.isascii():
-            try:
-                field.decode()
-            except UnicodeDecodeError:
+    def texts(self, indices: Ids) -> list[bytes]:
+        """Return hypotheses (0-based indices) as valid UTF-8, with single spaces between words."""
+        data = self.data
+        texts = [data[begin:end].strip(b" ") for begin, end in self.fields[indices].tolist()]
+        joined = b" ".join(texts)
+        try:
+            joined.decode()
+        except UnicodeDecodeError:
+            for index in indices.tolist():
                 decode(self.path, self.first_line + index, self.raws[index])
-        return b" ".join(filter(None, field.split(b" "))) if b"  " in field else field
+            raise
+        if b"  " in joined:
+            texts = [b" ".join(filter(None, text.split(b" "))) for text in texts]
+        return texts
 
     def words(self, index: int) -> tuple[str, ...]:
         """Return the words of a hypothesis (0-based index)."""
-        text = self.text(index)
+        (text,) = self.texts(np.array([index]))
         return tuple(text.decode().split(" ")) if text else ()
 
     def distinct(self) -> dict[bytes, tuple[str, ...]]:
         """Return the words of each distinct hypothesis by its field, in order of appearance."""
-        firsts = self.numbering[0].tolist()
-        return {self.hypothesis(index): self.words(index) for index in firsts}
+        firsts = self.numbering[0]
+        words = [tuple(filter(None, text.decode().split(" "))) for text in self.texts(firsts)]
+        return dict(zip(map(self.hypothesis, firsts.tolist()), words, strict=True))
 
     def lines(self, first: int, after: int) -> "NbestList":
         """Return the lines ``first`` to before ``after``, counted from 0."""
@@ -261,7 +266,6 @@ def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList
     compiled code where the features are the first line's. Lines with other features are allowed,
     and read more slowly.
 
-    :param path: text or gzip; ``-`` is stdin.
     :param new_names: names of features to be added; a line that already has one is an error.
     :raises DataError: at the first ``next`` if the file cannot be opened or is empty; later, on
         reaching an invalid line.
@@ -280,7 +284,6 @@ def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList
 
 
 def _join(parts: Sequence[NbestList]) -> NbestList:
-    """Return one list from its consecutive lines."""
     if len(parts) == 1:
         return parts[0]
     raws = [part.raw for part in parts]
@@ -345,7 +348,6 @@ class _NbestReader:
         self._before += len(lines.is_new)
 
     def _read_pattern(self, raw: bytes) -> None:
-        """Take the features of the first line; `_parse` raises what is wrong with them."""
         try:
             features = parse_features(raw, self._path, 1)
         except (DataError, ValueError):
@@ -355,7 +357,6 @@ class _NbestReader:
         self._pattern = _Pattern.of(self._sizes, feature_style(raw) or b"= ")
 
     def _begin(self, sent_id: int, number: int) -> None:
-        """Begin the list of a sentence, with its first line."""
         if sent_id in self._first_lines:
             raise DataError(
                 self._path,
@@ -369,7 +370,6 @@ class _NbestReader:
         self._first_lines[sent_id] = number
 
     def _parse(self, raw: bytes, number: int) -> tuple[dict[str, tuple[float, ...]], float]:
-        """Return features and total of a line that the compiled code did not read."""
         features = parse_features(raw, self._path, number)
         total = parse_total(raw, self._path, number)
         for name in features:

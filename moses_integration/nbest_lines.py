@@ -78,7 +78,7 @@ def format_hypothesis(
     :param features: names without ``=``, and values: natural logarithms and counts, unweighted.
     :param total: the model score.
     :param alignment: in Moses' format, ``0-0 1-2``; None leaves the field out.
-    :param segmentation: from `moses_integration.segmentation`; None leaves the field out.
+    :param segmentation: from `moses_integration.alignments`; None leaves the field out.
 
     >>> format_hypothesis(0, ["la", "maison"], [("LM0", [-2.5]), ("TM0", [-1, 0])], -1.25)
     b'0 ||| la maison  ||| LM0= -2.5 TM0= -1 0 ||| -1.25\\n'

@@ -1,6 +1,6 @@
 """Read Moses' text phrase tables in blocks or line by line, and add scores to them.
 
-:mod:`moses_integration.table_line` describes the lines.
+Lexical translation tables are read, too. :mod:`moses_integration.table_line` describes the lines.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from moses_integration.nbest_lines import parse_number
 from moses_integration.table_line import (
     HIGHEST_LOG,
     check_no_rules,
@@ -20,7 +21,7 @@ from moses_integration.table_line import (
     score_span,
 )
 from phrasescore.errors import DataError
-from phrasescore.io.text import count_lines, read_blocks
+from phrasescore.io.text import count_lines, decode, read_blocks, read_lines, shorten
 from phrasescore.records import PhraseBlock, PhrasePair
 
 _NEWLINE = 10
@@ -33,9 +34,8 @@ class PhraseTableLine(NamedTuple):
     number: int
     # The whole line without its newline, byte for byte.
     raw: bytes
-    # The words of both sides; neither is empty.
     pair: PhrasePair
-    # The number of scores in field 3; the same in every line of a table.
+    # In field 3; the same in every line of a table.
     num_scores: int
     # b"\n", or b"" where the last line has no newline: raw + end are the bytes of the file.
     end: bytes
@@ -46,7 +46,7 @@ class TableBlock(NamedTuple):
 
     # The number of lines of the file before these.
     before: int
-    # The number of scores in field 3; the same in every line of a table.
+    # In field 3; the same in every line of a table.
     num_scores: int
     # UTF-8: the lines, among other lines of the file. The phrases of lines that are not plain
     # follow behind, with single spaces.
@@ -106,7 +106,6 @@ class TableBlock(NamedTuple):
 
         :param columns: natural logarithms, one array per column, one value per pair. Values above
             88 can only be counts and are written as 88: Moses reads a larger exp as infinity.
-        :raises ModelError: if a value is not finite.
         """
         finite = [
             np.where(np.isinf(values), values, np.minimum(values, HIGHEST_LOG))
@@ -114,7 +113,9 @@ class TableBlock(NamedTuple):
         ]
         begins, ends, score_ends = self.begins[:-1], self.begins[1:], self.score_ends
         if self.wanted is not None and self.default is not None:
-            finite = [self._spread(values, self.default) for values in finite]
+            spread = np.full((len(finite), self.num_lines), self.default)
+            spread[:, self.wanted] = finite
+            finite = list(spread)
         elif self.wanted is not None:
             begins, ends, score_ends = (
                 array[self.wanted] for array in (begins, ends, self.score_ends)
@@ -122,12 +123,6 @@ class TableBlock(NamedTuple):
         added = np.frombuffer(format_scores(finite), np.uint8)
         text = np.frombuffer(self.data, np.uint8)
         return insert_scores(text, begins, ends, score_ends, added).tobytes()  # type: ignore[no-any-return]
-
-    def _spread(self, values: NDArray[np.float64], default: float) -> NDArray[np.float64]:
-        """Return one value per line; lines without a pair get the default."""
-        spread = np.full(self.num_lines, default)
-        spread[self.wanted] = values
-        return spread
 
     def table_lines(self) -> Iterator[PhraseTableLine]:
         """Yield the lines one by one."""
@@ -152,10 +147,9 @@ def read_table_blocks(path: str) -> Iterator[TableBlock]:
     The joined raw bytes of the blocks are the file: no line is skipped. The table need not be
     sorted.
 
-    :param path: text or gzip; ``-`` is stdin.
     :raises DataError: at the first ``next`` if the file cannot be opened, has no lines, or holds
         hierarchical rules; later, after all lines before it were yielded, for an invalid line or
-        damaged gzip data.
+        damaged data.
     """
     before = num_scores = 0
     for data in read_blocks(path):
@@ -211,3 +205,25 @@ def _check(
             phrases[line, 2 * side : 2 * side + 2] = size, size + len(parts[-1])
             size += len(parts[-1])
     return block._replace(data=b"".join(parts)), problem
+
+
+def read_lexicon(path: str) -> Iterator[tuple[str, str, float]]:
+    """Yield (predicted word, given word, probability) of each line of a lexical table, lazily.
+
+    ``lex.f2e`` and ``lex.e2f`` of Moses' train-model.perl have lines ``word word probability`` with
+    p(first word | second word), to 7 decimals, for words that were aligned in training; ``NULL``
+    stands for no word. Moses calls the source f and the target e: lines of ``lex.f2e`` are ``target
+    source p(target | source)`` (scripts/training/LexicalTranslationModel.pm).
+    """
+    for number, raw in enumerate(read_lines(path), start=1):
+        fields = raw.removesuffix(b"\r").split(b" ")
+        if len(fields) != 3 or not (fields[0] and fields[1]):
+            problem = f"expected 'word word probability', found {shorten(raw)}"
+            raise DataError(path, number, problem)
+        probability = parse_number(fields[2], path, number)
+        if not 0 <= probability <= 1:
+            problem = f"expected a probability from 0 to 1, found {shorten(fields[2])}"
+            raise DataError(path, number, problem)
+        text = decode(path, number, raw)
+        predicted, given, _ = text.split(" ")
+        yield predicted, given, probability

@@ -14,8 +14,7 @@ the fields after the scores may be missing. A line is valid if Moses itself load
 * Words are separated only by spaces (U+0020). Moses also splits at tabs, which no tokeniser leaves
   in its text.
 
-In memory a score is a natural logarithm, on disk a probability. Only `format_probability` converts
-the one to the other.
+In memory a score is a natural logarithm, on disk a probability.
 
 Nearly every line of a table is plain: single spaces between words and around separators, scores
 without a sign. `scan_lines` finds the parts of plain lines in compiled code, a hundred times as
@@ -62,9 +61,7 @@ def check_no_rules(path: str, start: bytes) -> None:
     """Refuse a table of hierarchical rules, such as ``the [X][X] dog [X]``.
 
     Its gaps and labels would be scored as words. In a rule both sides end in a label. Some phrases
-    of an unescaped text may do so, too; so only a table whose lines all do is refused.
-
-    :param start: the first lines of the file; at most 100 are checked.
+    of an unescaped text may do so, too; so a table is refused only if its first 100 lines all do.
     """
     lines = start.split(b"\n", _LINES_OF_RULES)[:_LINES_OF_RULES]
     ends = [
@@ -91,46 +88,39 @@ def parse_line(
     if len(fields) < 3:
         found = f"found {len(fields)}: {shorten(text)}" if text else "found an empty line"
         raise DataError(path, number, f"expected at least 3 fields separated by '|||', {found}")
-    phrases = []
-    for side, field in zip(("source", "target"), fields, strict=False):
+    source, target, third, *_ = fields
+    for side, field in (("source", source), ("target", target)):
         if not field.strip(" \t"):
             raise DataError(path, number, f"expected a {side} phrase, found {shorten(field)}")
-        phrases.append(split_words(field))
-    scores = [score for score in fields[2].replace("\t", " ").split(" ") if score]
+    scores = [score for score in third.replace("\t", " ").split(" ") if score]
     for score in scores:
-        problem = _score_problem(score)
-        if problem is not None:
-            raise DataError(path, number, f"expected {problem}, found {shorten(score)}")
+        if (expected := _score_problem(score)) is not None:
+            raise DataError(path, number, f"expected {expected}, found {shorten(score)}")
     if not scores:
-        raise DataError(path, number, f"expected scores in field 3, found {shorten(fields[2])}")
+        raise DataError(path, number, f"expected scores in field 3, found {shorten(third)}")
     if num_scores is not None and len(scores) != num_scores:
         problem = f"expected {num_scores} scores as in the first line, found {len(scores)}"
         raise DataError(path, number, problem)
-    return PhrasePair._make(phrases), len(scores)
+    return PhrasePair(split_words(source), split_words(target)), len(scores)
 
 
 def _score_problem(score: str) -> str | None:
     """Return what was expected instead of an invalid score, None for a valid one."""
     if _SCORE.fullmatch(score) is None:
         return "a number as score"
-    value = float(score)
-    if value < 0:
+    if float(score) < 0:
         return "a score of at least 0 (scores are probabilities, not logarithms)"
-    if value >= FLOAT32_OVERFLOW:
+    if float(score) >= FLOAT32_OVERFLOW:
         return "a score that float32 can hold, as Moses reads it"
     return None
 
 
 def format_probability(log_value: float) -> bytes:
-    """Return a natural logarithm as a phrase table holds it: a probability with 7 digits.
+    """Return a log-probability, or a count n as e to the n, with the 7 digits of a phrase table.
 
     Moses reads the number as float32 and floors its logarithm at -100, so smaller values are
     written as exp(-100). float32 is coarse there: exp(-100) comes back as -99.98. All 7 digits
-    survive from exp(-87) on upwards.
-
-    :param log_value: a log-probability; or a count n, which is written as e to the n.
-    :raises ModelError: if the value is not finite, or above 88: Moses would read its exp as
-        infinity.
+    survive from exp(-87) on upwards. Above 88, Moses would read its exp as infinity.
 
     >>> format_probability(math.log(0.25)), format_probability(-1000), format_probability(0)
     (b'0.25', b'3.720076e-44', b'1')
@@ -146,7 +136,7 @@ def format_probability(log_value: float) -> bytes:
 def format_scores(columns: Sequence[NDArray[np.float64]]) -> bytes:
     """Return new scores as text: one line per line of the table, a space before each score.
 
-    :param columns: natural logarithms, one array per column, one value per line of the table.
+    :param columns: natural logarithms: one array per column, one value per line of the table.
 
     >>> format_scores([np.log([0.25, 1.0]), np.log([0.5, 0.125])])
     b' 0.25 0.5\\n 1 0.125\\n'
@@ -160,9 +150,7 @@ def format_scores(columns: Sequence[NDArray[np.float64]]) -> bytes:
 
 
 def add_scores(raw: bytes, log_values: Sequence[float]) -> bytes:
-    """Return a valid line with more scores after its last one; every other byte stays.
-
-    :param log_values: natural logarithms.
+    """Return a valid line with more scores, from natural logarithms; every other byte stays.
 
     >>> add_scores(b"la maison ||| the house ||| 0.5 1 ||| 0-0 1-1", [math.log(0.25)])
     b'la maison ||| the house ||| 0.5 1 0.25 ||| 0-0 1-1'
@@ -188,20 +176,18 @@ def score_span(raw: bytes) -> tuple[int, int]:
 
 
 def joint_count(raw: bytes) -> float:
-    """Return how often the phrase pair was extracted: the last of the three counts in field 5.
+    """Return how often the phrase pair was extracted: the third count in field 5.
 
-    The counts are those of the target, the source, and the pair. Moses skips the field when it
-    loads a table, so nothing in it is an error: a count that is missing or not a number from 0 to
-    10^15 becomes 1. (No corpus is larger; a sum of counts like 1e308 is infinite.)
+    Moses skips the field when it loads a table, so nothing in it is an error: a count that is
+    missing or not a number from 0 to 10^15 becomes 1. (No corpus is larger; a sum of counts like
+    1e308 is infinite.)
 
     >>> joint_count(b"la maison ||| the house ||| 0.5 ||| 0-0 1-1 ||| 7 9 4 ||| |||")
     4.0
     """
-    fields = raw.split(b"|||", 5)
-    counts = fields[4].split() if len(fields) > 4 else []
     try:
-        count = float(counts[2]) if len(counts) > 2 else 1.0
-    except ValueError:
+        count = float(raw.split(b"|||", 5)[4].split()[2])
+    except (IndexError, ValueError):
         return 1.0
     return count if 0 <= count <= HIGHEST_COUNT else 1.0
 
@@ -296,13 +282,9 @@ def _read_line(text, begin, end, num_scores, phrases):  # type: ignore[no-untype
 
 @_KERNEL
 def scan_lines(text, num_scores, begins, score_ends, phrases):  # type: ignore[no-untyped-def]
-    """Find the parts of plain lines.
+    """Find the parts of plain lines in a text of whole lines: the last three arguments.
 
-    :param text: whole lines; the last one may lack its newline.
-    :param begins: output, ``(lines + 1,)``: where each line begins, and where the last one ends.
-    :param score_ends: output, ``(lines,)``: where the last score of each line ends, -1 if the line
-        is not plain.
-    :param phrases: output, ``(lines, 4)``: begin and end of the source, then of the target.
+    They are as in `phrase_table.TableBlock`; ``score_ends`` is -1 if the line is not plain.
     """
     position = 0
     for line in range(len(score_ends)):
@@ -316,13 +298,7 @@ def scan_lines(text, num_scores, begins, score_ends, phrases):  # type: ignore[n
 
 @_KERNEL
 def insert_scores(text, begins, ends, positions, added):  # type: ignore[no-untyped-def]
-    """Return the bytes of lines with new scores inserted into each.
-
-    :param begins: ``(lines,)``, where each line begins.
-    :param ends: ``(lines,)``, where each line ends, with its newline.
-    :param positions: ``(lines,)``, where the new scores of each line go.
-    :param added: the new scores from `format_scores`.
-    """
+    """Return the bytes of lines with new scores from `format_scores` inserted at the positions."""
     out = np.empty((ends - begins).sum() + len(added) - len(positions), np.uint8)
     to, new = 0, 0
     for line in range(len(positions)):

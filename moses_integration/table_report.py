@@ -49,7 +49,7 @@ class ScoreColumn:
 class Counts:
     """Totals over field 5, the counts of extracted phrases."""
 
-    # The number of lines that have the field.
+    # Lines that have the field.
     lines: int
     # Sum of the joint counts; a line without one counts 1.
     joint: float
@@ -94,25 +94,21 @@ def report_table(
     shortlists: tuple[Container[str], Container[str]] | None = None,
     read_again: Callable[[], Iterable[PhraseTableLine]] | None = None,
 ) -> TableReport:
-    """Return the figures of a phrase table, read once; its lines may have any order.
+    """Return the figures of a phrase table of at least one line, in any order.
 
-    :param lines: at least one.
     :param shortlists: the source words and the target words that a model knows.
     :param read_again: returns the same lines again. Called only if the lines of a source are not
         adjacent, to find the source with the most targets.
     """
     # The hash and the size of each group of neighbouring lines with the same source.
-    # Of each group of neighbouring lines with the same source: its hash, and the lines.
     hashes, sizes = array("q"), array("I")
     largest: tuple[str, ...] = ()
-    targets = _DistinctHashes()
+    targets, scores = _DistinctHashes(), _Scores()
     source_lengths: Counter[int] = Counter()
     target_lengths: Counter[int] = Counter()
-    scores = _Scores()
-    with_counts = once = 0
+    with_counts = once = max_size = 0
     joint_sum = 0.0
     coverage = None if shortlists is None else _CoverageTally(shortlists)
-    max_size = 0
     for source, group in groupby(lines, attrgetter("pair.source")):
         size = 0
         for line in group:
@@ -156,27 +152,19 @@ def _targets_per_source(
     largest: tuple[str, ...],
     read_again: Callable[[], Iterable[PhraseTableLine]] | None,
 ) -> tuple[int, TargetsPerSource]:
-    """Return the number of distinct sources and the figures of their lines.
-
-    The hashes and sizes are those of groups of neighbouring lines.
-    """
+    """Return the number of distinct sources and the figures of their lines."""
     sizes = np.frombuffer(group_sizes, dtype=np.uint32)
     known, group_of = np.unique(np.frombuffer(hashes, dtype=np.int64), return_inverse=True)
     max_source: str | None = " ".join(largest)
     if len(known) < len(sizes):
         sizes = np.bincount(group_of, weights=sizes).astype(np.int64)
-        wanted = {int(number) for number in known[sizes == sizes.max()]}
-        max_source = None if read_again is None else _find_source(read_again(), wanted)
+        wanted = set(known[sizes == sizes.max()].tolist())
+        again = () if read_again is None else read_again()
+        sources = (line.pair.source for line in again if hash(line.pair.source) in wanted)
+        max_source = next(map(" ".join, sources), None)
     return len(sizes), TargetsPerSource(
         float(sizes.mean()), float(np.median(sizes)), int(sizes.max()), max_source
     )
-
-
-def _find_source(lines: Iterable[PhraseTableLine], wanted: set[int]) -> str | None:
-    for line in lines:
-        if hash(line.pair.source) in wanted:
-            return " ".join(line.pair.source)
-    return None
 
 
 class _DistinctHashes:
@@ -202,8 +190,6 @@ class _DistinctHashes:
 
 
 class _Scores:
-    """The minimum, maximum and sum of logarithms of each score column."""
-
     def __init__(self) -> None:
         self._fields: list[bytes] = []
         # (minimum, maximum, sum of logarithms) of each block; shape (columns,).
@@ -212,22 +198,21 @@ class _Scores:
 
     def add(self, field: bytes) -> None:
         self._fields.append(field)
+        self._lines += 1
         if len(self._fields) == _BLOCK:
             self._close_block()
 
     def _close_block(self) -> None:
-        if not self._fields:
-            return
-        numbers = [float(number) for number in b" ".join(self._fields).split()]
-        values = np.array(numbers).reshape(len(self._fields), -1)  # (lines, columns)
-        logs = np.log(np.maximum(values, math.exp(LOWEST_LOG)))
-        self._blocks.append((values.min(axis=0), values.max(axis=0), logs.sum(axis=0)))
-        self._lines += len(self._fields)
-        self._fields = []
+        if self._fields:
+            numbers = [float(number) for number in b" ".join(self._fields).split()]
+            values = np.array(numbers).reshape(len(self._fields), -1)  # (lines, columns)
+            logs = np.log(np.maximum(values, math.exp(LOWEST_LOG)))
+            self._blocks.append((values.min(axis=0), values.max(axis=0), logs.sum(axis=0)))
+            self._fields = []
 
     def result(self) -> tuple[ScoreColumn, ...]:
         self._close_block()
-        minima, maxima, sums = (np.array(block) for block in zip(*self._blocks, strict=True))
+        minima, maxima, sums = map(np.array, zip(*self._blocks, strict=True))
         columns = zip(minima.min(axis=0), maxima.max(axis=0), sums.sum(axis=0), strict=True)
         return tuple(
             ScoreColumn(min=float(low), max=float(high), mean_log=float(total) / self._lines)
@@ -248,10 +233,8 @@ class _CoverageTally:
         all_inside = True
         for words, (shortlist, sums) in zip(pair, self._sides, strict=True):
             size, inside = len(words), sum(word in shortlist for word in words)
-            sums[0] += size
-            sums[1] += inside
-            sums[2] += size * joint
-            sums[3] += inside * joint
+            for column, number in enumerate((size, inside, size * joint, inside * joint)):
+                sums[column] += number
             all_inside = all_inside and inside == size
         self._pairs += 1
         self._pairs_inside += all_inside

@@ -75,10 +75,7 @@ class _Block(NamedTuple):
 
 
 def read_features(path: str) -> ExtractedLists:
-    """Return the feature values of a file written by Moses' extractor.
-
-    :param path: text or gzip; ``-`` is stdin.
-    """
+    """Return the feature values of a file written by Moses' extractor."""
     lists, first, sparse = _read(path, "FEATURES")
     labels = _parse_labels(path, first)
     return lists._replace(labels=(*labels, *(FeatureLabel(name, 0) for name in sparse)))
@@ -119,12 +116,13 @@ def _read(path: str, kind: str) -> tuple[ExtractedLists, _Block, list[str]]:
     entries: list[tuple[int, int, float]] = []  # row, sparse feature, value
     for block in _blocks(path, kind):
         first = first or block
+        problem = ""
         if (block.width, block.rest) != (first.width, first.rest):
             problem = f"expected {first.width} values, {shorten(first.rest)}, as before"
-            found = f"found {block.width}, {shorten(block.rest)}"
-            raise DataError(path, block.line, f"{problem}, {found}")
-        if block.id in lines:
+            problem += f", found {block.width}, {shorten(block.rest)}"
+        elif block.id in lines:
             problem = f"sentence {block.id} again, which began in line {lines[block.id]}"
+        if problem:
             raise DataError(path, block.line, problem)
         lines[block.id] = block.line
         values = _plain_values(block)
@@ -189,7 +187,6 @@ def _parse_header(path: str, kind: str, number: int, raw: bytes) -> _Block:
 
 
 def _parse_labels(path: str, block: _Block) -> tuple[FeatureLabel, ...]:
-    """Return the labels of the dense features, which a header names."""
     names = _WORD.findall(block.rest)
     if len(names) != block.width:
         problem = f"expected the names of {block.width} values in the header, found {len(names)}"
@@ -218,17 +215,13 @@ def _plain_values(block: _Block) -> Values | None:
         values = np.fromiter(map(float, chain.from_iterable(rows)), np.float64)
     except ValueError:
         return None
-    if not np.abs(values).max(initial=0.0) <= LARGEST_VALUE:
-        return None
-    return values.reshape(block.size, block.width)
+    is_valid = np.abs(values).max(initial=0.0) <= LARGEST_VALUE
+    return values.reshape(block.size, block.width) if is_valid else None
 
 
 def _any_values(path: str, block: _Block) -> tuple[Values, list[tuple[int, str, float]]]:
     """Return the numbers of a block, and its sparse features as (row, name, value)."""
-    if block.width > len(block.body):  # a wrong width must not allocate memory
-        problem = f"expected {block.width} numbers, as the header says, found fewer"
-        raise DataError(path, block.line + 1, problem)
-    values = np.empty((block.size, block.width))
+    rows: list[list[float]] = []
     sparse = []
     for row, line in enumerate(split_block(block.body)):
         number = block.line + 1 + row
@@ -248,8 +241,8 @@ def _any_values(path: str, block: _Block) -> tuple[Values, list[tuple[int, str, 
         if len(dense) != block.width:
             problem = f"expected {block.width} numbers, as the header says, found {len(dense)}"
             raise DataError(path, number, problem)
-        values[row] = dense
-    return values, sparse
+        rows.append(dense)
+    return np.array(rows, np.float64), sparse
 
 
 def write_features(
@@ -260,9 +253,8 @@ def write_features(
 ) -> None:
     """Write feature values as Moses' tuners read them (``--ffile``), whole or not at all.
 
-    :param labels: one per column. Moses takes a name with an underscore for a sparse feature; these
-        are written by name where they are not 0.
-    :param values: (hypotheses, labels); written with 9 digits, enough for Moses' float32.
+    Moses takes a name with an underscore for a sparse feature; these are written by name where they
+    are not 0. Nine digits are enough for Moses' float32.
     """
     _check_finite(path, values)
     for name, place in labels:
@@ -282,10 +274,7 @@ def write_features(
 
 
 def write_scores(path: str, statistics: Values, starts: Sequence[int] | Integers) -> None:
-    """Write BLEU statistics as Moses' tuners read them (``--scfile``), whole or not at all.
-
-    :param statistics: (hypotheses, 9), in the order of `tuning.bleu`.
-    """
+    """Write BLEU statistics, in the order of `tuning.bleu`, as Moses' tuners read them."""
     _check_finite(path, statistics)
     lines = _format_rows(statistics[:, np.argsort(_BLEU_ORDER)])
     _write(path, "SCORES", lines, f"{len(_BLEU_ORDER)} BLEU", starts)

@@ -1,4 +1,13 @@
-"""Parse and format lines of weights: ``Name= value ...``, and ``name value`` of sparse features.
+"""Read, check and write weights of the log-linear model as text, one line per feature or value.
+
+A text has ``Name= value ...`` lines with ``#`` comments. The dense weights of mert-moses.pl and
+kbmira (``run1.dense``) have one line per value. Sparse features may have lines ``name value``, as
+in ``run1.sparse-weights`` of Moses' tuners. Names are those of moses.ini and n-best lists, without
+``=``.
+
+If n-best lists have features that the decoder lacks, a file holds two sets of weights: below
+``[search]`` the weights to decode with, below ``[lists]`` the weights of all features, which choose
+from the lists.
 
 Moses reads files of sparse weights with FVector::load (moses/FeatureVector.cpp): a line that begins
 with ``#`` is a comment, and ASCII blanks separate the name from the value. So a name may contain
@@ -8,12 +17,15 @@ which Moses skips.
 
 import math
 import re
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import NamedTuple
 
+from moses_integration.nbest_lines import WORD_SCORES
 from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.io.output import open_output
 from phrasescore.io.text import NUMBER, decode, read_lines, shorten
-from phrasescore.records import Weights
+from phrasescore.records import WeightPair, Weights
 
 # The blanks of Moses' streams, which no feature name can contain.
 BAD_NAME = re.compile(r"[ \t\n\v\f\r]|^$")
@@ -22,6 +34,17 @@ _NUMBER = re.compile(NUMBER)
 _WORD = re.compile(r"[^ \t\n\v\f\r]+")
 # A line of weights, even if it begins like a section head ("[") or a comment (" #").
 _WEIGHTS = re.compile(rf"[ \t]*[^ \t\r]+(?:[ \t]+{NUMBER})+[ \t\r]*(?:#.*)?")
+
+# The heads of the two parts, in the order of a WeightPair.
+_PARTS = (b"[search]", b"[lists]")
+
+# Limits of the largest absolute weight. Moses computes with float32, in which sums beyond them are
+# 0 or infinite, and so equal.
+LARGEST_WEIGHT = 1e30
+_LEAST = 1e-30
+
+# A line of weights.txt of Moses' mert, which has the feature's index for a name.
+_NUMBERED = re.compile(r"F[0-9]+ [^=]*")
 
 
 class WeightLine(NamedTuple):
@@ -36,8 +59,7 @@ def is_sparse(name: str) -> bool:
     return "_" in name
 
 
-def is_head(line: str) -> bool:
-    """Return whether a line is a section head such as ``[weight]``."""
+def _is_head(line: str) -> bool:
     return line.lstrip(" \t").startswith("[") and _WEIGHTS.fullmatch(line) is None
 
 
@@ -62,7 +84,7 @@ def split_weight_line(line: str) -> WeightLine | None:
     return WeightLine(name, values)
 
 
-def parse_weight(path: str, line_number: int, name: str, value: str) -> float:
+def _parse_weight(path: str, line_number: int, name: str, value: str) -> float:
     """Return a weight; a value that is not a finite number is a DataError."""
     weight = float(value) if _NUMBER.fullmatch(value) else math.nan
     if not math.isfinite(weight):
@@ -98,19 +120,129 @@ def read_sparse_weights(path: str) -> Weights:
     The name of a dense feature is an error, because Moses would not apply its weight.
     """
     weights: Weights = {}
-    for number, raw in enumerate(read_lines(path), start=1):
-        text = decode(path, number, raw)
-        line = split_weight_line(text)
-        if line is None:
-            continue
-        name = line.name
-        if len(line.values) != 1:
+    for number, text, (name, values) in _split_lines(path, read_lines(path)):
+        problem = ""
+        if len(values) != 1:
             problem = f"expected 'name value' of a sparse feature, found {shorten(text)}"
-            raise DataError(path, number, problem)
-        if not is_sparse(name):
+        elif not is_sparse(name):
             problem = f"expected a sparse feature, with '_' in its name, found {shorten(name)}"
-            raise DataError(path, number, f"{problem}; dense weights belong in [weight]")
-        if name in weights:
-            raise DataError(path, number, f"expected one weight of {name}, found another")
-        weights[name] = (parse_weight(path, number, name, line.values[0]),)
+            problem += "; dense weights belong in [weight]"
+        elif name in weights:
+            problem = f"expected one weight of {name}, found another"
+        if problem:
+            raise DataError(path, number, problem)
+        weights[name] = (_parse_weight(path, number, name, values[0]),)
     return weights
+
+
+def _split_lines(path: str, lines: Iterable[bytes]) -> Iterator[tuple[int, str, WeightLine]]:
+    for number, raw in enumerate(lines, start=1):
+        text = decode(path, number, raw)
+        if (line := split_weight_line(text)) is not None:
+            yield number, text, line
+
+
+def parse_weight_pair(path: str, lines: list[bytes]) -> WeightPair | None:
+    """Return the weights of the search and of the lists in a text; None if it is a moses.ini."""
+    starts = [line.decode(errors="replace") for line in lines if line.lstrip().startswith(b"[")]
+    heads = [line.strip().encode() for line in starts if _is_head(line)]
+    if sorted(heads) == sorted(_PARTS):
+        return WeightPair(*(_parse(path, _lines_of(path, lines, head)) for head in _PARTS))
+    if heads:
+        return None
+    weights = _parse(path, lines)
+    return WeightPair(weights, weights)
+
+
+def _lines_of(path: str, lines: list[bytes], wanted: bytes) -> list[bytes]:
+    """Return the lines of a part; all others are replaced by empty lines."""
+    head = b""
+    part = []
+    for number, line in enumerate(lines, start=1):
+        is_head = line.strip() in _PARTS
+        if not head and not is_head and line.partition(b"#")[0].strip():
+            problem = f"expected [search] or [lists] above the first weight, found {line[:60]!r}"
+            raise DataError(path, number, problem)
+        head = line.strip() if is_head else head
+        part.append(b"" if is_head or head != wanted else line)
+    return part
+
+
+def check_weights(weights: Weights, where: str) -> None:
+    """Refuse weights that cannot order hypotheses: all zero, too small or too large."""
+    if WORD_SCORES in weights:
+        problem = f"expected no weight of {WORD_SCORES}, which has a value per word; remove it"
+        raise DataError(where, None, problem)
+    sizes = [abs(value) for values in weights.values() for value in values]
+    largest = max(sizes, default=0.0)
+    if largest == 0:
+        raise DataError(where, None, "expected weights that are not all zero")
+    if not _LEAST <= largest <= LARGEST_WEIGHT:
+        problem = f"expected a largest weight of {_LEAST:g} to {LARGEST_WEIGHT:g}"
+        cure = "a factor common to all weights changes no order"
+        raise DataError(where, None, f"{problem}, found {largest:g}; {cure}")
+
+
+def _parse(path: str, lines: list[bytes]) -> Weights:
+    """Return the weights of lines; further lines of a name add values."""
+    weights: Weights = {}
+    latest = ""
+    # The first sparse feature with "=" after its name, and the first one without.
+    first: dict[bool, str] = {}
+    for number, text, line in _split_lines(path, lines):
+        name = line.name.removesuffix("=")
+        has_sign = name != line.name
+        is_weight = len(line.values) == 1 and is_sparse(name)
+        if not name or not line.values or not (has_sign or is_weight):
+            text = text.partition("#")[0].strip()
+            problem = f"expected 'Name= value', found {shorten(text)}{_cure(text)}"
+            raise DataError(path, number, problem)
+        if is_sparse(name):
+            first.setdefault(has_sign, line.name)
+        if len(first) == 2:
+            # "a_b= 1" is the feature a_b here, but a_b= in a file of Moses.
+            problem = f"expected all sparse features as 'name value', as {first[False]}"
+            cure = f"or all as 'name= value', as {first[True]}; found both"
+            more = "(a moses.ini with [weight-file] takes the first for any name)"
+            raise DataError(path, number, f"{problem}, {cure} {more}")
+        if name in weights and (name != latest or not has_sign):
+            problem = f"expected the weights of {name} in one place, found more of them here"
+            raise DataError(path, number, problem)
+        latest = name
+        values = (_parse_weight(path, number, name, value) for value in line.values)
+        weights[name] = (*weights.get(name, ()), *values)
+    return weights
+
+
+def _cure(line: str) -> str:
+    if _NUMBERED.fullmatch(line) is None:
+        return ""
+    return "; this looks like mert's weights.txt, which has no names: take the run*.dense beside it"
+
+
+def write_weights(path: str, weights: Weights | WeightPair) -> None:
+    """Write weights so that `load_weights` returns the same numbers, bit for bit.
+
+    There is one line per value, which Moses' kbmira can read, too (``--dense-init``). Two equal
+    sets are written as one. The file appears whole or not at all; ``-`` is stdout.
+    """
+    both = weights if isinstance(weights, WeightPair) else WeightPair(weights, weights)
+    if both.search == both.lists:
+        lines = _format(path, both.lists)
+    else:
+        lines = []
+        for head, part in zip(_PARTS, both, strict=True):
+            lines += [head.decode(), *_format(path, part)]
+    with open_output(path) as output:
+        output.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def _format(path: str, weights: Weights) -> list[str]:
+    lines = []
+    for name, values in weights.items():
+        for value in values:
+            if not math.isfinite(value):
+                problem = f"expected a finite weight of {name}, found {value}"
+                raise PhrasescoreError(f"{path}: {problem}")
+            lines.append(format_weight_line(path, name, f"{name}=", repr(float(value))))
+    return lines

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from moses_integration.moses_ini import load_weights
 from moses_integration.tuning_files import read_features, read_scores
-from moses_integration.weights import load_weights
 from phrasescore.cli import main
 
 pytestmark = pytest.mark.moses

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import phrasescore
-from moses_integration.weights import load_weights
+from moses_integration.moses_ini import load_weights
 from phrasescore.cli import main
 from phrasescore.errors import ArgumentError, PluginError
 from phrasescore.models.batches import batch_pairs
@@ -113,6 +113,10 @@ def test_a_new_kind_is_trained_and_scores_and_generates(folder: Path) -> None:
     expected = log_probs([("s1 s2", "t1 t2"), ("s1 s2", "t1 t2 x"), ("s3", "t3")])
     found = [float(line.split("Bag0= ")[1].split()[0]) for line in lines]
     assert found == pytest.approx(expected, abs=1e-5)
+
+    with_sources = [(("s1", "s2"), ("t1", "t2")), (("s3",), ("t3",))]
+    model = phrasescore.load_model("model", compute=Compute(threads=1))
+    assert list(model.score_pairs(with_sources)) == pytest.approx(expected[::2], abs=1e-5)
 
     phrasescore.annotate("table", ["model"], "annotated", compute=Compute(threads=1))
     columns = [line.split(" ||| ") for line in (folder / "annotated").read_text().splitlines()]

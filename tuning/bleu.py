@@ -13,7 +13,16 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from tuning.metric import Statistics
-from tuning.ngrams import MAX_ORDER, Integers, NgramIndex, count_ngrams, find_sorted
+from tuning.ngrams import (
+    MAX_ORDER,
+    Integers,
+    NgramIndex,
+    check_owners,
+    count_ngrams,
+    count_segments,
+    find_sorted,
+    sentence_lengths,
+)
 from tuning.settings import ReferenceLength
 
 MATCHES = slice(0, MAX_ORDER)
@@ -37,8 +46,7 @@ class CorpusBleu:
 class Bleu(CorpusBleu):
     """BLEU against references, as a `tuning.metric.ReferenceMetric`.
 
-    :param references: by reference file and segment, each a sequence of words. All files have the
-        same number of segments, at least one.
+    :param references: by reference file and segment, each a sequence of words.
     """
 
     def __init__(
@@ -47,10 +55,7 @@ class Bleu(CorpusBleu):
         *,
         reference_length: ReferenceLength = "closest",
     ) -> None:
-        sizes = {len(segments) for segments in references}
-        if len(sizes) != 1:
-            raise ValueError(f"expected references of equal length, got {sorted(sizes)} segments")
-        self.num_segments = sizes.pop()
+        self.num_segments = count_segments(references)
         self._reference_length = reference_length
         lengths = [[len(words) for words in segments] for segments in references]
         self._lengths = np.sort(np.array(lengths, np.float64).T)  # (segments, references)
@@ -71,11 +76,8 @@ class Bleu(CorpusBleu):
     def statistics(
         self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int] | Integers
     ) -> Statistics:
-        """Return the statistics of each hypothesis: (hypotheses, NUM_STATISTICS)."""
-        owners = np.asarray(segments, np.int64)
-        if len(owners) != len(hypotheses):
-            raise ValueError(f"expected {len(hypotheses)} segments, got {len(owners)}")
-        lengths = np.fromiter(map(len, hypotheses), np.int64, len(hypotheses))
+        """See `tuning.metric.ReferenceMetric.statistics`."""
+        owners, lengths = check_owners(hypotheses, segments), sentence_lengths(hypotheses)
         result = np.empty((len(hypotheses), NUM_STATISTICS))
         for order, ngrams in enumerate(self._index.find(hypotheses)):
             size = self._index.sizes[order]
@@ -174,3 +176,65 @@ class BleuScore(NamedTuple):
             f"ratio={self.length / self.reference_length:.3f}, "
             f"hyp_len={self.length:.0f}, ref_len={self.reference_length:.0f})"
         )
+
+
+# More rounds than any climb has needed; each round raises BLEU.
+MAX_ROUNDS = 100
+
+
+class Oracle(NamedTuple):
+    """A choice of one hypothesis per sentence from n-best lists."""
+
+    # The row of each sentence's hypothesis in the statistics.
+    chosen: Integers
+    score: BleuScore
+
+
+def oracle_bleu(statistics: Statistics, segments: Integers) -> Oracle:
+    """Choose hypotheses from n-best lists so that corpus BLEU is high, by hill climbing.
+
+    Corpus BLEU is not a sum over sentences, so the best choice cannot be found sentence by
+    sentence. The climb visits the sentences in turn and gives each the hypothesis with which the
+    whole corpus scores highest while all others stay, the earliest of equals, until a whole round
+    changes nothing. The better of two climbs counts, from the first hypothesis of each list and
+    from the best smoothed sentence BLEU. The result is a lower bound of the optimum; on lists small
+    enough for trying every choice, it mostly is the optimum.
+
+    :param segments: of each hypothesis, rising.
+    """
+    if not len(segments):
+        raise ValueError("expected at least one hypothesis")
+    begins = np.flatnonzero(np.diff(segments, prepend=segments[0] - 1))
+    ends = np.append(begins[1:], len(segments))
+    smoothed = sentence_bleu(statistics)
+    best = [
+        begin + int(smoothed[begin:end].argmax()) for begin, end in zip(begins, ends, strict=True)
+    ]
+    climbs = [_climb(statistics, begins, ends, start) for start in (begins, np.array(best))]
+    return max(climbs, key=lambda oracle: oracle.score.bleu)
+
+
+def _climb(statistics: Statistics, begins: Integers, ends: Integers, start: Integers) -> Oracle:
+    chosen = start.copy()
+    total = statistics[chosen].sum(axis=0)
+    for _ in range(MAX_ROUNDS):
+        changed = False
+        for segment, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+            others = total - statistics[chosen[segment]]
+            scores = _climbing_score(others + statistics[begin:end])
+            better = begin + int(scores.argmax())
+            if scores[better - begin] > scores[chosen[segment] - begin]:
+                chosen[segment] = better
+                total = others + statistics[better]
+                changed = True
+        if not changed:
+            break
+    return Oracle(chosen, BleuScore.of(total))
+
+
+def _climbing_score(sums: Statistics) -> Statistics:
+    """Return BLEU, or smoothed BLEU minus 1 if all are 0, so that a climb can leave 0."""
+    scores = bleu(sums)
+    if scores.any():
+        return scores
+    return sentence_bleu(sums) - 1.0

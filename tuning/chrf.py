@@ -11,7 +11,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tuning.metric import Statistics
-from tuning.ngrams import Integers, NgramIndex, count_ngrams, find_sorted
+from tuning.ngrams import (
+    Integers,
+    NgramIndex,
+    check_owners,
+    count_ngrams,
+    count_segments,
+    find_sorted,
+    sentence_lengths,
+)
 
 # sacrebleu's CHRF.CHAR_ORDER and CHRF.BETA.
 CHARACTER_ORDER = 6
@@ -29,22 +37,17 @@ _SLICE = 10_000
 class Chrf:
     """chrF against references, as a `tuning.metric.ReferenceMetric`.
 
-    :param references: by reference file and segment, each a sequence of words. All files have the
-        same number of segments, at least one.
+    :param references: by reference file and segment, each a sequence of words.
     """
 
     name = "chrF2"
     num_stats = NUM_STATISTICS
 
     def __init__(self, references: Sequence[Sequence[Sequence[str]]]) -> None:
-        sizes = {len(segments) for segments in references}
-        if len(sizes) != 1:
-            raise ValueError(f"expected references of equal length, got {sorted(sizes)} segments")
-        self.num_segments = sizes.pop()
+        self.num_segments = count_segments(references)
         texts = [characters(words) for segments in references for words in segments]
         self._index = NgramIndex(texts, max_order=CHARACTER_ORDER)
-        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-        self._lengths = lengths.reshape(len(references), self.num_segments)
+        self._lengths = sentence_lengths(texts).reshape(len(references), self.num_segments)
         # By order: sorted keys (reference and n-gram in one number), and their counts.
         self._counts = []
         for ngrams, size in zip(self._index.ngrams, self._index.sizes, strict=True):
@@ -62,9 +65,7 @@ class Chrf:
 
         Of several references only the one with the highest chrF counts, the first of equals.
         """
-        owners = np.asarray(segments, np.int64)
-        if len(owners) != len(hypotheses):
-            raise ValueError(f"expected {len(hypotheses)} segments, got {len(owners)}")
+        owners = check_owners(hypotheses, segments)
         result = np.empty((len(hypotheses), NUM_STATISTICS))
         for begin in range(0, len(hypotheses), _SLICE):
             part = slice(begin, begin + _SLICE)
@@ -80,7 +81,7 @@ class Chrf:
             for ngrams, size in zip(self._index.find(texts), self._index.sizes, strict=True)
         ]
         orders = np.arange(CHARACTER_ORDER)
-        lengths = np.fromiter(map(len, texts), np.int64, len(texts))[:, None]
+        lengths = sentence_lengths(texts)[:, None]
         for number, reference_lengths in enumerate(self._lengths):
             statistics = np.zeros((len(texts), NUM_STATISTICS))
             totals = np.maximum(reference_lengths[owners, None] - orders, 0)

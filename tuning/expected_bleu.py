@@ -81,7 +81,6 @@ def search_expected_score(problem: Problem) -> Found:
 
     Weights are in units of the features' deviations; a penalty for their squared distance from the
     start is subtracted. The result is whichever weights visited by L-BFGS score best on the pool.
-    Nothing is random: all seeds give the same weights.
     """
     pool, settings = problem.pool, problem.settings
     units = pool.deviations()
@@ -133,12 +132,9 @@ def search_expected_score(problem: Problem) -> Found:
 
 def _sum_of(function: Callable[[Integers], Vector], parts: list[Integers], threads: int) -> Vector:
     """Return the sum over all parts, added in order."""
-    if threads == 1:
-        sums = [function(part) for part in parts]
-    else:
-        with ThreadPoolExecutor(threads) as workers:
-            sums = list(workers.map(function, parts))
-    return np.asarray(np.sum(sums, axis=0))
+    with ThreadPoolExecutor(threads) as workers:
+        results = workers.map(function, parts) if threads > 1 else map(function, parts)
+        return np.asarray(np.sum(list(results), axis=0))
 
 
 def _derivative(metric: Metric, sums: Statistics) -> Statistics:
@@ -196,7 +192,6 @@ def _expect(stats: Any, starts: Any, chances: Any) -> Any:
 
 @_KERNEL
 def _climb(features: Any, stats: Any, starts: Any, chances: Any, derivative: Any) -> Any:
-    """Return the gradient by the weights of derivative @ expected statistics."""
     slopes = np.zeros(features.shape[1])
     for segment in range(len(starts) - 1):
         first, end = starts[segment], starts[segment + 1]

@@ -15,11 +15,10 @@ It follows mert-moses.pl, with five differences:
 
 A round is judged as a user would use it: decoded with its search weights, and reranked with its
 lists' weights. All rounds are compared on equal terms, each on the lists that its weights were
-tuned on. (Weights tuned on the pool would favour the first round, which is tuned on its own lists.)
-The first round's weights are at least as good as tuning once on its lists, so the best round is
-never worse than tuning once. Without additional features both sets are equal, and nothing is
-reranked. (Decoding with the lists' weights of only the decoder's features is no substitute: these
-weights are balanced against the missing ones.)
+tuned on. The first round's weights are at least as good as tuning once on its lists, so the best
+round is never worse than tuning once. Without additional features both sets are equal, and nothing
+is reranked. (Decoding with the lists' weights of only the decoder's features is no substitute:
+these weights are balanced against the missing ones.)
 """
 
 from collections.abc import Callable, Sequence
@@ -32,8 +31,7 @@ from phrasescore.records import WeightPair, Weights
 from tuning.methods import Tuned
 from tuning.metric import Metric
 from tuning.ngrams import Integers
-from tuning.pool import Pool, Vector, union
-from tuning.weights import named_weights, weights_between, weights_vector
+from tuning.pool import Pool, Vector, named_weights, union, weights_between, weights_vector
 
 # The smallest gain on the pool, of a metric from 0 to 1, that is worth another round: 0.01 BLEU.
 SMALLEST_GAIN = 1e-4
@@ -56,7 +54,6 @@ class Decode(Protocol):
         :param number: of the round, from 1 on. If it was decoded before, its lists are read again.
         :param segments: in a trial, decode only these segments, in this order.
         """
-        ...
 
 
 class Round(NamedTuple):
@@ -227,7 +224,7 @@ class TuningLoop:
         return self.optimise(own, self.metric, start, self.seed + number)
 
     def _tune_lists(self, pool: Pool, number: int, search: Sequence[Weights]) -> Weights:
-        """Return weights of all features, tuned on a round's lists; as good as those of ``search``.
+        """Return weights of all features, tuned on a round's lists; as good as the search weights.
 
         The first round uses the user's start weights and seed, so that it equals tuning once.
         """
@@ -248,8 +245,7 @@ class TuningLoop:
             return
         own = self._own(pool)
         tuned = self._tuned_search or self._tune_search(own, latest.number)
-        rounds = (*self.result.rounds[:-1], latest._replace(found_score=tuned.score))
-        self.result = replace(self.result, rounds=rounds)
+        self._set_found(tuned.score)
         if self.is_stopped():
             return
         if tuned.score < latest.pool_score + SMALLEST_GAIN:
@@ -259,9 +255,13 @@ class TuningLoop:
 
     def _follow(self, known: Decided) -> None:
         """Set the search weights of the next round to those decided in a stopped run."""
-        latest = self.result.rounds[-1]._replace(found_score=known.found_score)
-        rounds = (*self.result.rounds[:-1], latest)
-        self.result = replace(self.result, rounds=rounds, next_weights=known.search)
+        self._set_found(known.found_score)
+        self.result = replace(self.result, next_weights=known.search)
+
+    def _set_found(self, score: float | None) -> None:
+        *earlier, latest = self.result.rounds
+        rounds = (*earlier, latest._replace(found_score=score))
+        self.result = replace(self.result, rounds=rounds)
 
     def _bound_step(self, target: Weights) -> None:
         """Set the next weights: from the best ones towards ``target``, as far as trials allow."""
@@ -277,7 +277,6 @@ class TuningLoop:
         self._end(TOO_FAR)
 
     def _passes_trial(self, weights: Weights, step: float) -> bool:
-        """Return whether weights translate some sentences nearly as well as the best weights."""
         best, lists = self.result.best, self._best_lists
         assert best is not None
         assert lists is not None
@@ -299,7 +298,6 @@ class TuningLoop:
         return False
 
     def _chosen(self, pool: Pool, lists: Weights) -> Integers:
-        """Return the row of each segment's final translation."""
         if not self.list_features:
             return pool.starts[:-1]  # the decoder's own output
         return pool.model_best(weights_vector(lists, pool.labels))

@@ -1,11 +1,10 @@
-"""Minimum error rate training: weights by exact line searches on the corpus metric.
+"""Minimum error rate training (Och, 2003): weights by exact line searches on the corpus metric.
 
-Och (2003), Minimum Error Rate Training in Statistical Machine Translation. From each of several
-starts, lines are searched in turn: along the gradient of the expected metric, along every axis, and
-at the end along random directions. Each best step is taken at once. The metric has very many local
-optima, so many starts matter more than thorough searches: all starts get a round, the better half
-of them another, and so on. Then new starts near the best weights are searched repeatedly, because
-near good weights there are mostly better ones.
+From each of several starts, lines are searched in turn: along the gradient of the expected metric,
+along every axis, and at the end along random directions. Each best step is taken at once. The
+metric has very many local optima, so many starts matter more than thorough searches: all starts get
+a round, the better half of them another, and so on. Then new starts near the best weights are
+searched repeatedly, because near good weights there are mostly better ones.
 
 Weights have length 1 in units of the features' deviations: only their direction matters.
 """
@@ -14,6 +13,7 @@ import contextlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from phrasescore.io.kernel_cache import kept_njit
 from tuning.expected_bleu import expected_score
 from tuning.line_search import best_step, metric_along
-from tuning.methods import Found, Problem, Report, StopTuning
+from tuning.methods import Found, Problem, StopTuning
 from tuning.pool import Mask, Matrix, Vector
 
 # The longest step, for weights of length 1. Beyond it the old weights nearly vanish, and weights
@@ -51,8 +51,6 @@ _ROWS = 1024
 
 @dataclass(eq=False)
 class _CoordinateWalk:
-    """The state of the search from one start."""
-
     # (features,), length 1; the weights are these times `length`, in units of deviations.
     weights: Vector
     length: float
@@ -75,23 +73,24 @@ def search_mert(problem: Problem) -> Found:
     start = problem.start * search.units
     walks = [search.begin(start, np.random.default_rng(problem.seed))]
     with contextlib.suppress(StopTuning):
-        _walk_everywhere(walks, search, problem)
-    best = max(walks, key=_metric)
+        _walk_everywhere(walks, search)
+    best = max(walks, key=attrgetter("metric"))
     searches = sum(walk.searches for walk in walks)
     return Found(best.weights * best.length / search.units, searches)
 
 
-def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch", problem: Problem) -> None:
+def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch") -> None:
     """Continue the walk from the start weights, and add random and near ones."""
-    first, free, settings = walks[0], problem.free, problem.settings
+    first, problem = walks[0], search.problem
+    free, settings = problem.free, problem.settings
     start, random = first.weights * first.length, np.random.default_rng([problem.seed, 1])
     with ThreadPoolExecutor(settings.threads) as threads:
 
         def race(starts: list[Vector], others: list[_CoordinateWalk]) -> _CoordinateWalk:
             added = list(threads.map(search.begin, starts, random.spawn(len(starts))))
             walks.extend(added)
-            _race(others + added, search, threads.map, problem)
-            best = max(walks, key=_metric)
+            _race(others + added, search, threads.map)
+            best = max(walks, key=attrgetter("metric"))
             for walk in walks:
                 if walk is not best:  # it is not continued; free its memory
                     walk.scores = walk.scores[:0].copy()
@@ -113,21 +112,16 @@ def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch", proble
         except StopTuning:
             threads.shutdown(cancel_futures=True)  # or pending walks would continue
             raise
-    best_walk = max(walks, key=_metric)
-    search.finish(best_walk, problem.report)
+    best_walk = max(walks, key=attrgetter("metric"))
+    search.finish(best_walk)
     problem.report(f"random directions: {problem.metric.name} {100 * best_walk.metric:.2f}")
 
 
 def _generations(problem: Problem) -> int:
-    """Return how often starts are drawn near the best weights, at most."""
     if not problem.settings.near_starts:
         return 0
     affordable = GENERATIONS * SMALL // len(problem.pool.stats)
     return max(GENERATIONS, min(MOST_GENERATIONS, affordable))
-
-
-def _metric(walk: _CoordinateWalk) -> float:
-    return walk.metric
 
 
 def _random_start(
@@ -155,16 +149,15 @@ def _race(
     walks: list[_CoordinateWalk],
     search: "_MertSearch",
     run: Callable[[Callable[[_CoordinateWalk], None], Iterable[_CoordinateWalk]], Iterable[None]],
-    problem: Problem,
 ) -> None:
     """Continue all walks, then the better half, and so on, until no good walk changes."""
-    ranked = walks
+    ranked, report = walks, search.problem.report
     while walks:
         for number, _ in enumerate(run(search.advance, walks), start=1):  # modifies the walks
-            problem.report(f"start {number} of {len(walks)}")
+            report(f"start {number} of {len(walks)}")
         ranked = sorted(ranked, key=lambda walk: -walk.metric)  # earlier starts first among equals
-        best = 100 * ranked[0].metric
-        problem.report(f"{len(walks)} starts: {problem.metric.name} {best:.2f}")
+        name, best = search.problem.metric.name, 100 * ranked[0].metric
+        report(f"{len(walks)} starts: {name} {best:.2f}")
         alive = max(LEAST_ALIVE, len(walks) // 2)
         walks = [walk for walk in ranked[:alive] if not walk.done]
 
@@ -176,7 +169,7 @@ class _MertSearch:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self._pool, self._metric, self._free = problem.pool, problem.metric, problem.free
+        self.problem, self._pool, self._metric = problem, problem.pool, problem.metric
         self._axes = np.eye(len(problem.free))[problem.free]
         self._settings = problem.settings
         # (features,): the deviation of each feature; above 0.
@@ -189,8 +182,7 @@ class _MertSearch:
         (used,) = np.nonzero(weights)
         if len(used) == 1 and weights[used[0]] == 1.0:
             return np.asarray(self._columns[used[0]])
-        scores: Vector = _combine(self._columns, weights)
-        return scores
+        return np.asarray(_combine(self._columns, weights))
 
     def begin(self, weights: Vector, random: np.random.Generator) -> _CoordinateWalk:
         length = float(np.linalg.norm(weights))
@@ -201,11 +193,10 @@ class _MertSearch:
         return _CoordinateWalk(weights, length, scores, metric, random)
 
     def advance(self, walk: _CoordinateWalk) -> None:
-        """Run a round, and note whether it changed nothing."""
         walk.rounds += 1
         walk.done = not self._round(walk) or walk.rounds >= self._settings.rounds
 
-    def finish(self, walk: _CoordinateWalk, report: Report) -> None:
+    def finish(self, walk: _CoordinateWalk) -> None:
         """Search also along random directions until nothing improves."""
         if not self._settings.directions:
             return
@@ -216,7 +207,7 @@ class _MertSearch:
             for _ in range(self._settings.directions):
                 two = walk.random.permutation(len(self._axes))[:2]
                 self._search(walk, walk.random.normal(size=len(two)) @ self._axes[two])
-            report(f"round {walk.rounds}: {100 * walk.metric:.2f}")
+            self.problem.report(f"round {walk.rounds}: {100 * walk.metric:.2f}")
             if walk.metric <= before + _RISE:
                 break
 
@@ -233,7 +224,7 @@ class _MertSearch:
 
     def _search(self, walk: _CoordinateWalk, direction: Vector) -> None:
         """Move to the best step along a direction, unless that is 0."""
-        direction = np.where(self._free, direction, 0.0)
+        direction = np.where(self.problem.free, direction, 0.0)
         size = float(np.linalg.norm(direction))
         if not size > 0:
             return
@@ -255,7 +246,6 @@ _KERNEL = kept_njit()
 
 @_KERNEL
 def _standardise(features: Any, units: Any) -> Any:
-    """Return features / units, transposed."""
     columns = np.empty((len(units), len(features)))
     for begin in range(0, len(features), _ROWS):
         part = features[begin : begin + _ROWS]

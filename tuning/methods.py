@@ -1,15 +1,15 @@
 """The methods of tuning, and the promises that all of them keep.
 
-A method is a search: it gets a pool, a metric and start weights, and returns weights. `Optimise`
-wraps a search so that its result is never worse than the start, never zero and never NaN. It keeps
-weights that cannot or must not be tuned, and notes so.
+A method is a search from a `Problem` to weights. `Optimise` wraps it so that the result is never
+worse than the start, never zero and never NaN. It keeps weights that cannot or must not be tuned,
+and notes so.
 
 To add a method, write a function of type `Search`, and add it to METHODS in `tuning.settings`
 together with its settings. The contract test covers all METHODS.
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from phrasescore.errors import PhrasescoreError
 from tuning.metric import Metric
+from tuning.ngrams import Integers
 from tuning.pool import Mask, Pool, Vector
 from tuning.settings import METHODS, TuneSettings
 
@@ -48,7 +49,7 @@ class Problem:
 
 
 class Found(NamedTuple):
-    """The result of a search; it need not be better than the start, see `Optimise`."""
+    """The result of a search; it need not be better than the start."""
 
     # (features,), of any scale, unless some are fixed.
     weights: Vector
@@ -101,21 +102,20 @@ class Optimise:
         all weights), the start is returned, and the notes say why.
 
         :param start: (features,), finite, the largest from 1e-60 to 1e60.
-        :raises PhrasescoreError: for invalid start weights, or an unknown fixed feature.
         """
         start = np.array(start, np.float64)
         constant = pool.constant_features()
         _check_start(pool, start, constant)
         fixed = _fixed_features(pool, settings)
-        notes = _constant_notes(pool, constant)
+        names = " ".join(str(pool.labels[column]) for column in np.flatnonzero(constant))
+        notes = (f"constant in every list, so their weights stay: {names}",) if names else ()
         start_score = pool.score(metric, start)
 
-        def tuned(weights: Vector, score: float, steps: int, more: tuple[str, ...]) -> Tuned:
+        def tuned(weights: Vector, score: float, steps: int, *more: str) -> Tuned:
             return Tuned(weights, score, start_score, self.method, seed, steps, notes + more)
 
-        nothing = _nothing_to_tune(pool, constant, fixed)
-        if nothing:
-            return tuned(start, start_score, 0, (nothing,))
+        if nothing := _nothing_to_tune(pool, constant, fixed):
+            return tuned(start, start_score, 0, nothing)
         varying = ~constant
         small = pool if varying.all() else pool.with_features(varying)
         free = ~fixed[varying]
@@ -123,14 +123,18 @@ class Optimise:
         try:
             found = self.search(problem)
         except StopTuning:  # before the first result
-            return tuned(start, start_score, 0, ("stopped: keeping the start weights",))
+            return tuned(start, start_score, 0, "stopped: keeping the start weights")
         weights = start.copy()
         weights[varying] = _scaled(found.weights, start[varying], free)
         score = pool.score(metric, weights) if np.isfinite(weights).all() else -1.0
         if score > start_score:
-            return tuned(weights, score, found.steps, found.notes)
-        why = _why_start(metric, start_score, score)
-        return tuned(start, start_score, found.steps, (*found.notes, why))
+            return tuned(weights, score, found.steps, *found.notes)
+        why = f"found no weights that raise {metric.name}"
+        if start_score == 0 and score <= 0:
+            why = f"{metric.name} is 0 with all weights tried"
+        return tuned(
+            start, start_score, found.steps, *found.notes, f"{why}: keeping the start weights"
+        )
 
 
 def load_method(name: str) -> Optimise:
@@ -147,11 +151,13 @@ def _check_start(pool: Pool, start: Vector, constant: Mask) -> None:
         raise PhrasescoreError(f"start weight of {name}: expected a finite number")
     varying = start if constant.all() else start[~constant]
     size = float(np.abs(varying).max(initial=0.0))
-    if not start.any() or size == 0:
+    if size == 0:
         raise PhrasescoreError("expected start weights that are not all zero")
-    if not _SIZES[0] <= size <= _SIZES[1]:
-        wanted = f"from {_SIZES[0]:g} to {_SIZES[1]:g}"
-        raise PhrasescoreError(f"expected the largest start weight to be {wanted}, got {size}")
+    least, most = _SIZES
+    if not least <= size <= most:
+        raise PhrasescoreError(
+            f"expected the largest start weight to be from {least:g} to {most:g}, got {size}"
+        )
 
 
 def _fixed_features(pool: Pool, settings: TuneSettings) -> Mask:
@@ -160,13 +166,6 @@ def _fixed_features(pool: Pool, settings: TuneSettings) -> Mask:
         names = " ".join(map(str, pool.labels))
         raise PhrasescoreError(f"fixed feature {unknown[0]}: expected one of {names}")
     return np.array([label in settings.fixed for label in pool.labels], np.bool_)
-
-
-def _constant_notes(pool: Pool, constant: Mask) -> tuple[str, ...]:
-    names = [str(pool.labels[column]) for column in np.flatnonzero(constant)]
-    if not names:
-        return ()
-    return (f"constant in every list, so their weights stay: {' '.join(names)}",)
 
 
 def _nothing_to_tune(pool: Pool, constant: Mask, fixed: Mask) -> str:
@@ -186,7 +185,51 @@ def _scaled(weights: Vector, start: Vector, free: Mask) -> Vector:
     return weights * (np.abs(start).sum() / size) if size > 0 else np.full_like(start, np.nan)
 
 
-def _why_start(metric: Metric, start_score: float, score: float) -> str:
-    if start_score == 0 and score <= 0:
-        return f"{metric.name} is 0 with all weights tried: keeping the start weights"
-    return f"found no weights that raise {metric.name}: keeping the start weights"
+class HeldOut(NamedTuple):
+    """The scores of a method in cross-validation, 0 to 1."""
+
+    # The mean over folds of the score on the segments that were tuned on.
+    tuned_score: float
+    # The metric of all segments, each translated with weights that were tuned without it.
+    score: float
+
+
+def split_segments(num_segments: int, num_folds: int, *, seed: int) -> tuple[Integers, ...]:
+    """Return random folds of segments, whose sizes differ by at most one."""
+    if not 2 <= num_folds <= num_segments:
+        raise PhrasescoreError(
+            f"cross-validation: expected 2 to {num_segments} parts of {num_segments} segments,"
+            f" got {num_folds}"
+        )
+    order = np.random.default_rng(seed).permutation(num_segments)
+    return tuple(np.sort(order[fold::num_folds]) for fold in range(num_folds))
+
+
+def cross_validate(
+    methods: Mapping[str, Optimise],
+    pool: Pool,
+    metric: Metric,
+    start: Vector,
+    settings: TuneSettings,
+    *,
+    num_folds: int,
+    seed: int,
+    report: Report = lambda _line: None,
+) -> dict[str, HeldOut]:
+    """Tune with each method on all folds except one, and evaluate on that one; for each fold.
+
+    :param seed: of the folds, and of every run.
+    """
+    scores: dict[str, list[float]] = {name: [] for name in methods}
+    chosen = {name: np.empty((pool.num_segments, pool.stats.shape[1])) for name in methods}
+    for held_out in split_segments(pool.num_segments, num_folds, seed=seed):
+        rest = pool.subset(np.setdiff1d(np.arange(pool.num_segments), held_out))
+        part = pool.subset(held_out)
+        for name, optimise in methods.items():
+            tuned = optimise(rest, metric, start, settings, seed=seed, report=report)
+            scores[name].append(tuned.score)
+            chosen[name][held_out] = part.stats[part.model_best(tuned.weights)]
+    return {
+        name: HeldOut(float(np.mean(scores[name])), float(metric.score(stats.sum(axis=0))))
+        for name, stats in chosen.items()
+    }

@@ -15,16 +15,13 @@ class Metric(Protocol):
     @property
     def name(self) -> str:
         """The name in reports, such as ``BLEU``."""
-        ...
 
     @property
     def num_stats(self) -> int:
         """The number of statistics per hypothesis."""
-        ...
 
     def score(self, sums: Statistics) -> Statistics:
         """Return the score of sums (..., num_stats), 0 to 1, higher is better: (...)."""
-        ...
 
 
 class ReferenceMetric(Metric, Protocol):
@@ -35,16 +32,13 @@ class ReferenceMetric(Metric, Protocol):
     ) -> Statistics:
         """Return the statistics of each hypothesis: (hypotheses, num_stats).
 
-        :param hypotheses: words.
         :param segments: the 0-based segment of each hypothesis, in any order.
         """
-        ...
 
 
 class Interpolated:
     """A weighted mean of metrics, with their statistics side by side.
 
-    :param metrics: at least one.
     :param weights: one per metric, above 0; only their ratios matter.
     """
 
@@ -62,18 +56,18 @@ class Interpolated:
 
     @property
     def num_stats(self) -> int:
-        """The total number of statistics of the metrics."""
+        """See `Metric.num_stats`."""
         return int(self._ends[-1])
 
     def statistics(
         self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int]
     ) -> Statistics:
-        """Return the statistics of all metrics side by side: (hypotheses, num_stats)."""
+        """See `ReferenceMetric.statistics`."""
         stats = [metric.statistics(hypotheses, segments) for metric in self._metrics]
         return np.concatenate(stats, axis=1)
 
     def score(self, sums: Statistics) -> Statistics:
-        """Return the weighted mean of the metrics' scores."""
+        """See `Metric.score`."""
         parts = np.split(sums, self._ends[:-1], axis=-1)
         total = np.zeros(sums.shape[:-1])
         for share, metric, part in zip(self._shares, self._metrics, parts, strict=True):

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, hstack
 
 from tuning import bleu, chrf
 from tuning.metric import Statistics
-from tuning.ngrams import MAX_ORDER, Integers, NgramIndex, count_ngrams
+from tuning.ngrams import MAX_ORDER, Integers, NgramIndex, count_ngrams, sentence_lengths
 from tuning.settings import MetricName
 
 _Matches = NDArray[np.float32]
@@ -44,9 +44,8 @@ def expected_gains(
     even an empty one. Only the likeliest 1,000 sentences are references, so time grows linearly
     with the number of sentences.
 
-    :param sentences: words; distinct sentences.
+    :param sentences: distinct.
     :param probabilities: of the sentences; their sum is 1.
-    :return: (sentences,); the highest is the choice.
     """
     references = np.sort(np.argsort(-probabilities, kind="stable")[:MAX_EVIDENCE])
     shares = probabilities[references]
@@ -60,8 +59,7 @@ def expected_gains(
         _unary_counts((len(texts), size), *count_ngrams(ngrams, size))
         for ngrams, size in zip(index.ngrams, index.sizes, strict=True)
     ]
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    totals = np.maximum(lengths[:, None] - np.arange(max_order), 0)
+    totals = np.maximum(sentence_lengths(texts)[:, None] - np.arange(max_order), 0)
     reference_counts = [matrix[references].T.tocsr() for matrix in counts]
     expected = np.empty(len(texts))
     for begin in range(0, len(texts), _ROWS):
@@ -78,8 +76,8 @@ def expected_gains(
 def _bleu_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) -> Statistics:
     """Return the BLEU of each row's sentence against each column's: (rows, columns).
 
-    :param matches: for each order the number of common n-grams, (rows, columns).
-    :param rows: n-grams of the rows' sentences, (rows, orders); ``columns`` likewise.
+    ``matches`` has the number of common n-grams, (rows, columns), for each order; ``rows`` and
+    ``columns`` have the n-grams of the sentences, (rows, orders) and (columns, orders).
     """
     statistics = np.empty((len(rows), len(columns), bleu.NUM_STATISTICS))
     for order, common in enumerate(matches):

@@ -31,7 +31,7 @@ _MOST_HALVINGS = 20
 class _Groups(NamedTuple):
     """The hypotheses of each segment grouped by statistics, so with the same gain."""
 
-    # (hypotheses,): the index of each one's group within the segment.
+    # (hypotheses,): each one's group within the segment.
     indices: Integers
     # (groups, num_stats), and where each segment's groups begin: (segments + 1,).
     stats: Statistics
@@ -43,10 +43,8 @@ class _Corpus:
 
     def __init__(self, pool: Pool, metric: Metric, decay: float) -> None:
         # Start with one segment that has the average statistics of hypotheses.
-        self._sums = pool.stats.mean(axis=0)
-        self._size = 1.0
-        self._metric = metric
-        self._decay = decay
+        self._sums, self._size = pool.stats.mean(axis=0), 1.0
+        self._metric, self._decay = metric, decay
 
     def gains(self, stats: Statistics) -> Vector:
         """Return the gain of each hypothesis of a segment, up to a constant."""
@@ -61,14 +59,11 @@ class _Mira:
     """Weights that are updated segment by segment."""
 
     def __init__(self, problem: Problem, scale: float) -> None:
-        self._problem = problem
-        self._scale = scale
-        self._units = problem.pool.deviations()
-        self._groups = _group(problem.pool)
+        self._problem, self._scale = problem, scale
+        self._units, self._groups = problem.pool.deviations(), _group(problem.pool)
         self._corpus = _Corpus(problem.pool, problem.metric, problem.settings.decay)
         self._weights = problem.start * scale * self._units
-        self._total = np.zeros(len(self._weights))
-        self._count = 0
+        self._restart_average()
 
     def average(self) -> Vector:
         """Return the average of the weights after each segment so far.
@@ -87,6 +82,9 @@ class _Mira:
         """
         self._weights = self._weights / 2
         self._scale /= 2
+        self._restart_average()
+
+    def _restart_average(self) -> None:
         self._total = np.zeros(len(self._weights))
         self._count = 0
 

@@ -17,20 +17,9 @@ _UNKNOWN = -1
 class Ngrams(NamedTuple):
     """The n-grams of one order in some sentences, in text order."""
 
-    # The 0-based id of each n-gram.
+    # The 0-based id and the 0-based sentence of each n-gram.
     ids: Integers
-    # The 0-based sentence of each n-gram.
     sentences: Integers
-
-
-class _Tokens(NamedTuple):
-    """Concatenated sentences."""
-
-    # The id of each word, or _UNKNOWN.
-    words: Integers
-    # The sentence of each word, and the end of that sentence.
-    sentences: Integers
-    ends: Integers
 
 
 class NgramIndex:
@@ -56,28 +45,38 @@ class NgramIndex:
         self.sizes = [len(self._words)]
         # For each order from 2 on, the sorted pairs that identify n-grams; the index is the id.
         self._pairs: list[Integers] = []
-        self.ngrams = self._extend(_tokens(words, sentences), self._learn)
+        self.ngrams = self._extend(words, sentences, self._learn)
 
     def find(self, sentences: Sequence[Sequence[str]]) -> list[Ngrams]:
         """Return the known n-grams of other sentences, for each order."""
         get = self._words.get
         words = [get(word, _UNKNOWN) for sentence in sentences for word in sentence]
-        return self._extend(_tokens(words, sentences), self._look_up)
+        return self._extend(words, sentences, self._look_up)
 
-    def _extend(self, tokens: _Tokens, number: Callable[[int, Integers], Integers]) -> list[Ngrams]:
+    def _extend(
+        self,
+        word_ids: list[int],
+        sentences: Sequence[Sequence[str]],
+        number: Callable[[int, Integers], Integers],
+    ) -> list[Ngrams]:
         """Return the n-grams of each order; ``number`` returns the ids of an order's pairs."""
-        starts = np.flatnonzero(tokens.words != _UNKNOWN)
-        ids = tokens.words[starts]
-        ngrams = [Ngrams(ids, tokens.sentences[starts])]
+        words = np.array(word_ids, np.int64)
+        lengths = sentence_lengths(sentences)
+        owners, ends = (
+            np.repeat(numbers, lengths) for numbers in (np.arange(len(lengths)), lengths.cumsum())
+        )
+        starts = np.flatnonzero(words != _UNKNOWN)
+        ids = words[starts]
+        ngrams = [Ngrams(ids, owners[starts])]
         for order in range(2, self._max_order + 1):
-            inside = starts + (order - 1) < tokens.ends[starts]
+            inside = starts + (order - 1) < ends[starts]
             starts, ids = starts[inside], ids[inside]
-            last = tokens.words[starts + (order - 1)]
+            last = words[starts + (order - 1)]
             pairs = np.where(last == _UNKNOWN, _UNKNOWN, ids * self.sizes[0] + last)
             ids = number(order, pairs)
             known = ids != _UNKNOWN
             starts, ids = starts[known], ids[known]
-            ngrams.append(Ngrams(ids, tokens.sentences[starts]))
+            ngrams.append(Ngrams(ids, owners[starts]))
         return ngrams
 
     def _learn(self, _order: int, pairs: Integers) -> Integers:
@@ -91,13 +90,24 @@ class NgramIndex:
         return np.where(pairs == _UNKNOWN, _UNKNOWN, ids)
 
 
-def _tokens(words: list[int], sentences: Sequence[Sequence[str]]) -> _Tokens:
-    lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-    return _Tokens(
-        np.array(words, np.int64),
-        np.repeat(np.arange(len(sentences)), lengths),
-        np.repeat(np.cumsum(lengths), lengths),
-    )
+def sentence_lengths(sentences: Sequence[Sequence[str]]) -> Integers:
+    """Return the number of words of each sentence."""
+    return np.fromiter(map(len, sentences), np.int64, len(sentences))
+
+
+def count_segments(references: Sequence[Sequence[object]]) -> int:
+    """Return the number of segments, which all reference files must share."""
+    sizes = {len(segments) for segments in references}
+    if len(sizes) != 1:
+        raise ValueError(f"expected references of equal length, got {sorted(sizes)} segments")
+    return sizes.pop()
+
+
+def check_owners(hypotheses: Sequence[object], segments: Sequence[int] | Integers) -> Integers:
+    """Return the segment of each hypothesis as an array; there must be one for each."""
+    if len(segments) != len(hypotheses):
+        raise ValueError(f"expected {len(hypotheses)} segments, got {len(segments)}")
+    return np.asarray(segments, np.int64)
 
 
 def find_sorted(known: Integers, wanted: Integers) -> Integers:

@@ -2,20 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.io.kernel_cache import kept_njit
-from phrasescore.records import FeatureLabel
+from phrasescore.io import hashing
+from phrasescore.io.hashing import combine
+from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
+from phrasescore.records import FeatureLabel, Weights
 from tuning.metric import Metric, Statistics
 from tuning.ngrams import Integers
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+
+drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 
 # The largest absolute feature value (Moses' are float32): squares of sums stay finite.
 _LARGEST = 1e39
@@ -37,8 +42,7 @@ class Pool:
     starts: Integers
 
     def __post_init__(self) -> None:
-        shape = (self.features.shape, self.stats.ndim, len(self.stats), self.starts.ndim)
-        if shape != ((len(self.stats), len(self.labels)), 2, len(self.features), 1):
+        if self.features.shape != (len(self.stats), len(self.labels)):
             raise ValueError(f"expected {len(self.labels)} features of each hypothesis")
         for array, kind in ((self.features, "f8"), (self.stats, "f8"), (self.starts, "i8")):
             if array.dtype != np.dtype(kind):
@@ -70,7 +74,7 @@ class Pool:
 
     @property
     def num_segments(self) -> int:
-        """The number of segments, each with a list of hypotheses."""
+        """The number of lists of hypotheses."""
         return len(self.starts) - 1
 
     @property
@@ -86,8 +90,8 @@ class Pool:
     def model_scores(self, weights: Vector) -> Vector:
         """Return features @ weights: (hypotheses,); equal rows have equal scores."""
         # A matrix product does not guarantee that; each row is summed from left to right.
-        scores: Vector = _model_scores(self.features, np.ascontiguousarray(weights, np.float64))
-        return scores
+        vector = np.ascontiguousarray(weights, np.float64)
+        return np.asarray(_model_scores(self.features, vector))
 
     def model_best(self, weights: Vector) -> Integers:
         """Return the row of each segment's best hypothesis: (segments,); the earliest of equals."""
@@ -95,8 +99,7 @@ class Pool:
 
     def highest(self, scores: Vector) -> Integers:
         """Return the row of each segment's highest score: (segments,); the earliest of equals."""
-        rows: Integers = _best_rows(scores, self.starts)
-        return rows
+        return np.asarray(_best_rows(scores, self.starts))
 
     def score(self, metric: Metric, weights: Vector) -> float:
         """Return the metric of the hypotheses that the weights select."""
@@ -104,13 +107,11 @@ class Pool:
 
     def constant_features(self) -> Mask:
         """Return which features vary by at most 1e-30 within each segment."""
-        constant: Mask = _constant_columns(self.features, self.starts)
-        return constant
+        return np.asarray(_constant_columns(self.features, self.starts))
 
     def deviations(self) -> Vector:
         """Return each feature's deviation within the segments, 0 if constant: (features,)."""
-        deviations: Vector = _deviations(self.features, self.starts)
-        return np.where(self.constant_features(), 0.0, deviations)
+        return np.where(self.constant_features(), 0.0, _deviations(self.features, self.starts))
 
     def score_deviation(self, weights: Vector) -> float:
         """Return the standard deviation of model scores within the segments."""
@@ -123,13 +124,8 @@ class Pool:
         kept = _first_of_equals(self.segments, self.features, self.stats)
         if len(kept) == len(self.stats):
             return self
-        counts = np.bincount(self.segments[kept], minlength=self.num_segments)
-        return replace(
-            self,
-            features=self.features[kept],
-            stats=self.stats[kept],
-            starts=_starts(counts),
-        )
+        starts = _starts(np.bincount(self.segments[kept], minlength=self.num_segments))
+        return replace(self, features=self.features[kept], stats=self.stats[kept], starts=starts)
 
     def with_features(self, kept: Mask) -> "Pool":
         """Return the pool with only some of its features."""
@@ -170,7 +166,6 @@ def union(pools: Sequence[Pool]) -> Pool:
 
 
 def _features(pool: Pool, labels: tuple[FeatureLabel, ...]) -> Matrix:
-    """Return the features of a pool in the columns of ``labels``: (hypotheses, labels)."""
     if pool.labels == labels:
         return pool.features
     features = np.zeros((len(pool.features), len(labels)))
@@ -207,14 +202,9 @@ def _first_of_equals(segments: Integers, *tables: Matrix) -> Integers:
 
 @kept_njit()
 def _hash_rows(table: Any, hashes: Any) -> None:
-    """Mix rows into their hashes with splitmix64 (Steele et al., 2014)."""
-    factor, shift = np.uint64(0xBF58476D1CE4E5B9), np.uint64(29)
     for row in range(len(table)):
-        mixed = hashes[row]
         for column in range(table.shape[1]):
-            mixed = (mixed ^ table[row, column]) * factor  # modulo 2^64
-            mixed ^= mixed >> shift
-        hashes[row] = mixed
+            hashes[row] = combine(hashes[row], table[row, column])
 
 
 @kept_njit()
@@ -265,3 +255,51 @@ def _constant_columns(features: Any, starts: Any) -> Any:
             for column in range(len(constant)):
                 constant[column] &= abs(features[row, column] - features[first, column]) <= _SAME
     return constant
+
+
+def weights_vector(weights: Weights, labels: Sequence[FeatureLabel], where: str = "") -> Vector:
+    """Return the weight of each label, 0 if there is none.
+
+    :param where: the source of the weights, for messages.
+    """
+    sizes: dict[str, int] = {}
+    for label in labels:
+        sizes[label.name] = max(sizes.get(label.name, 0), label.place + 1)
+    for name, size in sizes.items():
+        found = len(weights.get(name, range(size)))
+        if found != size:
+            problem = f"expected {size} weights of {name}, as there are values, found {found}"
+            raise PhrasescoreError(f"{where}: {problem}" if where else problem)
+    return np.array(
+        [weights[label.name][label.place] if label.name in weights else 0.0 for label in labels]
+    )
+
+
+def named_weights(vector: Vector, labels: Sequence[FeatureLabel]) -> Weights:
+    """Return the weights of a vector by feature name, in order of appearance.
+
+    >>> named_weights(np.array([1.0, 2.0]), [FeatureLabel("TM0", 0), FeatureLabel("TM0", 1)])
+    {'TM0': (1.0, 2.0)}
+    """
+    weights: Weights = {}
+    for label, weight in sorted(
+        zip(labels, vector.tolist(), strict=True), key=lambda pair: pair[0].place
+    ):
+        weights[label.name] = (*weights.get(label.name, ()), weight)
+    return {label.name: weights[label.name] for label in labels}
+
+
+def weights_between(one: Weights, other: Weights, share: float) -> Weights:
+    """Return weights at a share of the way from one to the other; missing weights are 0.
+
+    >>> weights_between({"A": (1.0,)}, {"A": (0.0,), "B": (1.0,)}, 0.25)
+    {'A': (0.75,), 'B': (0.25,)}
+    """
+    if share == 1:
+        return other
+    weights: Weights = {}
+    for name in {**one, **other}:
+        nothing = (0.0,) * len(other.get(name, one.get(name, ())))
+        pairs = zip(one.get(name, nothing), other.get(name, nothing), strict=True)
+        weights[name] = tuple((1 - share) * old + share * new for old, new in pairs)
+    return weights

@@ -7,6 +7,7 @@ Short Translations, the brevity penalty is smoothed like the precisions; otherwi
 too short.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ class Loss(NamedTuple):
 
 
 def sentence_scores(metric: Metric, stats: Statistics) -> Vector:
-    """Return a smoothed score of each single hypothesis: (hypotheses,).
+    """Return a smoothed score of each hypothesis: (hypotheses,).
 
     BLEU adds 1 to matches and n-grams of all orders and to the length of the reference (not of the
     hypothesis), like Moses' ``pro -b`` (Nakov et al., 2012, section 4). Other metrics score the
@@ -49,7 +50,7 @@ def sentence_scores(metric: Metric, stats: Statistics) -> Vector:
 def logistic_loss(weights: Vector, differences: Matrix, prior: Vector) -> Loss:
     """Return the sum of log(1 + exp(-difference @ weights)), plus prior / 2 * weights squared.
 
-    :param differences: (pairs, features), the better hypothesis minus the worse.
+    A difference is the better hypothesis minus the worse: (pairs, features).
     """
     margins = differences @ weights
     value = np.logaddexp(0.0, -margins).sum() + 0.5 * float(prior @ np.square(weights))
@@ -91,7 +92,7 @@ def _classify(problem: Problem, differences: Matrix) -> tuple[Vector, int]:
         bounds.append((_LEAST_FIXED, None))
     optimum = minimize(
         logistic_loss,
-        np.clip(np.zeros(len(prior)), [low or 0.0 for low, _ in bounds], None),
+        np.array([low or 0.0 for low, _ in bounds]),
         args=(columns, prior),
         jac=True,
         method="L-BFGS-B",
@@ -117,14 +118,13 @@ def draw_pairs(problem: Problem, random: np.random.Generator) -> tuple[Integers,
     """
     pool, settings = problem.pool, problem.settings
     scores = sentence_scores(problem.metric, pool.stats)
-    better, worse = [], []
-    for segment in range(pool.num_segments):
-        first, end = pool.starts[segment], pool.starts[segment + 1]
+    chosen = []
+    for first, end in pairwise(pool.starts):
         pairs = random.integers(first, end, (2, settings.candidates))
         differences = scores[pairs[0]] - scores[pairs[1]]
         sizes = np.abs(differences)
         enough = np.flatnonzero((sizes >= settings.least_difference) & (sizes > 0))
         kept = enough[np.argsort(-sizes[enough], kind="stable")[: settings.pairs]]
-        better.append(np.where(differences > 0, pairs[0], pairs[1])[kept])
-        worse.append(np.where(differences > 0, pairs[1], pairs[0])[kept])
-    return np.concatenate(better), np.concatenate(worse)
+        chosen.append(np.where(differences > 0, pairs, pairs[::-1])[:, kept])
+    better, worse = np.concatenate(chosen, axis=1)
+    return better, worse

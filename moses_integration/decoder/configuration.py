@@ -1,21 +1,28 @@
 """Read what a moses.ini configures for a decoder: features, their weights, and search limits."""
 
+import contextlib
+import logging
 import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
-from moses_integration.decoder.ini_sections import read_limits
 from moses_integration.decoder.language_model import read_arpa_order
-from moses_integration.decoder.search_limits import SearchLimits
-from moses_integration.ini_text import IniFeature, IniLine
-from moses_integration.moses_ini import CONVERTERS, MosesIni
-from moses_integration.weight_lines import format_weight
-from moses_integration.weights import LARGEST_WEIGHT
+from moses_integration.decoder.search_limits import (
+    ALGORITHMS,
+    LIMITS,
+    SearchLimits,
+    limit_values,
+)
+from moses_integration.ini_text import TRUE_VALUES, IniFeature, IniLine
+from moses_integration.moses_ini import CONVERTERS, MosesIni, is_phrase_table
+from moses_integration.weight_lines import LARGEST_WEIGHT, format_weight
 from phrasescore.errors import ConfigError, DataError, shown_path
 from phrasescore.io.text import open_input, shorten
 from phrasescore.records import Weights
+
+_logger = logging.getLogger(__name__)
 
 PHRASE_TABLE, REORDERING, LANGUAGE_MODEL = "PhraseDictionaryMemory", "LexicalReordering", "KENLM"
 DISTORTION, UNKNOWN_WORDS = "Distortion", "UnknownWordPenalty"
@@ -45,6 +52,32 @@ _REORDERING_TYPE = {"msd", "bidirectional", "fe"}
 _REORDERING_NOISE = {"wbe", "phrase", "allff"}
 
 
+# What to name instead of a binary file.
+_TEXT_FILES = {
+    LANGUAGE_MODEL: "name the .arpa or .arpa.gz that build_binary made it from",
+    REORDERING: "name the reordering-table.*.gz that processLexicalTable(Min) made it from",
+    PHRASE_TABLE: "name the phrase-table.gz that processPhraseTable(Min) made it from",
+}
+
+_FALSE = ("no", "n", "false", "0")
+
+# Unsupported sections that change what Moses translates (names as in moses/Parameter.cpp). A value
+# that switches one off is accepted.
+_UNSUPPORTED = {
+    "alternate-weight-setting", "always-create-direct-transopt", "consensus-decoding",
+    "continue-partial-translation", "decoding-graph-backoff", "early-discarding-threshold",
+    "early-distortion-cost", "feature-add", "feature-overwrite", "feature-name-overwrite",
+    "inputtype", "lminimum-bayes-risk", "mark-unknown", "minimum-bayes-risk",
+    "monotone-at-punctuation", "phrase-drop-allowed", "placeholder-factor",
+    "segment-time-out", "time-out", "weight-add", "weight-file", "weight-overwrite",
+}  # fmt: skip
+_OFF = (*_FALSE, "-1", "0.0")
+_FACTOR_SECTIONS = ("input-factors", "output-factors")
+# Sections that other modules read.
+_ELSEWHERE = ("factor-delimiter", "feature", "mapping", "weight")
+_KNOWN = {*LIMITS, *_FACTOR_SECTIONS, *_ELSEWHERE, *_UNSUPPORTED}
+
+
 class _LineError(Exception):
     """A line that this search cannot follow; the caller adds file and line."""
 
@@ -58,8 +91,6 @@ class FeatureSlot(NamedTuple):
     kind: str
     weights: tuple[float, ...]
     arguments: Mapping[str, str]
-    # 1-based line in moses.ini.
-    line: int
 
 
 @dataclass(frozen=True)
@@ -78,7 +109,8 @@ class DecoderConfiguration:
     def read(cls, path: str, ignore: Collection[str] = ()) -> Self:
         """Read a moses.ini, and check the files it names; an unsupported feature is an error.
 
-        :param path: relative paths in the file begin at the working folder, as with Moses.
+        Relative paths in the file begin at the working folder, as with Moses.
+
         :param ignore: names of features that are left out, whatever their weights.
         """
         ini = MosesIni.read(path)
@@ -104,25 +136,23 @@ class DecoderConfiguration:
     def with_weights(self, weights: Weights) -> Self:
         """Return a copy with other weights, rounded as in a moses.ini, for some or all features."""
         slots = []
+        features = {feature.name: feature for feature in self._ini.features}
         for slot in self.slots:
-            values = weights.get(slot.name)
-            if values is not None:
-                if problem := _weights_problem(values, len(slot.weights)):
-                    where = f"{shown_path(self.path)}:{slot.line}"
-                    raise ConfigError(where, f"[feature] {slot.name}", problem)
-                rounded = tuple(float(format_weight(weight)) for weight in values)
-                slot = slot._replace(weights=rounded)
-            slots.append(slot)
+            values = weights.get(slot.name, slot.weights)
+            if problem := _weights_problem(values, len(slot.weights)):
+                raise self._ini.error(features[slot.name].line, slot.name, problem)
+            if slot.name in weights:
+                values = tuple(float(format_weight(weight)) for weight in values)
+            slots.append(slot._replace(weights=values))
         known = {slot.name for slot in slots}.union(self._ignored)
-        others = {feature.name: feature for feature in self._ini.features}
         for name in sorted(weights.keys() - known):
-            if name not in others:
+            if name not in features:
                 names = ", ".join(slot.name for slot in slots)
                 problem = f"expected weights of {names}; found some of {name}"
                 raise ConfigError(shown_path(self.path), "[weight]", problem)
             if any(weights[name]):
-                problem = _describe_unknown(others[name])
-                raise self._ini.error(others[name].line, name, problem)
+                problem = _describe_unknown(features[name])
+                raise self._ini.error(features[name].line, name, problem)
         return replace(self, slots=tuple(slots))
 
     def with_limits(self, **limits: Any) -> Self:
@@ -134,7 +164,7 @@ class DecoderConfiguration:
         return replace(self, search=search)
 
     def find(self, kind: str) -> FeatureSlot | None:
-        """Return the only feature of a class, None if there is none."""
+        """Return the only feature of a class; None if there is none."""
         return next((slot for slot in self.slots if slot.kind == kind), None)
 
     def slot(self, kind: str) -> FeatureSlot:
@@ -171,11 +201,10 @@ def _read_slot(ini: MosesIni, feature: IniFeature, weights: IniLine | None) -> F
             raise _LineError(fault)
     except (_LineError, DataError) as error:
         raise ini.error(where, feature.name, str(error)) from error
-    return FeatureSlot(feature.name, feature.kind, values, arguments, feature.line.place + 1)
+    return FeatureSlot(feature.name, feature.kind, values, arguments)
 
 
 def _parse_weights(feature: IniFeature, line: IniLine | None) -> tuple[float, ...]:
-    """Return the weights of a feature; none if there is no line."""
     # UnknownWordPenalty has the weight 1 by default, as in Moses, which does not tune it.
     if line is None:
         return (1.0,) if feature.kind == UNKNOWN_WORDS else ()
@@ -183,8 +212,8 @@ def _parse_weights(feature: IniFeature, line: IniLine | None) -> tuple[float, ..
     try:
         return tuple(map(float, words))
     except ValueError:
-        problem = f"expected numbers as weights, found {shorten(' '.join(words))}"
-        raise _LineError(problem) from None
+        text = shorten(" ".join(words))
+        raise _LineError(f"expected numbers as weights, found {text}") from None
 
 
 def _weights_problem(values: tuple[float, ...], count: int) -> str | None:
@@ -209,24 +238,25 @@ def _is_number(text: str) -> bool:
 def _read_arguments(feature: IniFeature) -> dict[str, str]:
     """Return the arguments of a feature, all of which this search supports."""
     arguments: dict[str, str] = {}
+    known = _ARGUMENTS.get(feature.kind, set())
     for key, value in feature.arguments:
         problem = None
         if value is None or key in arguments:
             problem = f"expected key=value, each key once, found {shorten(key)}"
         elif key in _FACTORS and value != "0":
             problem = f"expected {key}=0, found {shorten(value)}"
-        elif key == "per-phrase-table" and value.lower() not in ("false", "no", "n", "0"):
+        elif key == "per-phrase-table" and value.lower() not in _FALSE:
             problem = "this search counts phrases of one table"
         elif key in ("table-limit", "order") and not _is_number(value):
             problem = f"expected a number in {key}=, found {shorten(value)}"
-        elif key not in _ANY | _ARGUMENTS.get(feature.kind, set()):
+        elif key not in _ANY | known:
             problem = f"this search does not know {shorten(f'{key}={value}')}"
         if problem is not None:
             raise _LineError(problem)
         arguments[key] = value or ""
     if feature.kind == REORDERING:
         _check_reordering(arguments)
-    if "path" in _ARGUMENTS.get(feature.kind, set()):
+    if "path" in known:
         arguments["path"] = _check_file(feature, arguments.get("path", ""))
     if feature.kind == LANGUAGE_MODEL:
         order = str(read_arpa_order(arguments["path"]))
@@ -241,15 +271,15 @@ def _check_reordering(arguments: dict[str, str]) -> None:
     if set(kind.split("-")) - _REORDERING_NOISE != _REORDERING_TYPE:
         problem = "expected type=wbe-msd-bidirectional-fe-allff, the one that this search has"
         raise _LineError(f"{problem}, found {shorten(kind)}")
-    defaults = arguments.get("default-scores")
-    if defaults is not None:
-        try:
-            is_valid = all(float(value) > 0 for value in defaults.split(","))
-        except ValueError:
-            is_valid = False
-        if not is_valid or len(defaults.split(",")) != NUM_REORDERING_SCORES:
-            problem = f"expected {NUM_REORDERING_SCORES} probabilities in default-scores="
-            raise _LineError(f"{problem}, found {shorten(defaults)}")
+    defaults = arguments.get("default-scores", "1,1,1,1,1,1")
+    try:
+        is_valid = all(float(value) > 0 for value in defaults.split(","))
+    except ValueError:
+        is_valid = False
+    if not is_valid or len(defaults.split(",")) != NUM_REORDERING_SCORES:
+        problem = f"expected {NUM_REORDERING_SCORES} probabilities in default-scores="
+        raise _LineError(f"{problem}, found {shorten(defaults)}")
+    arguments["default-scores"] = defaults
 
 
 def _check_file(feature: IniFeature, path: str) -> str:
@@ -263,23 +293,15 @@ def _check_file(feature: IniFeature, path: str) -> str:
         for end in (".minphr", ".minlexr", ".binphr.idx", ".binlexr.idx"):
             if os.path.exists(path + end):
                 problem = f"expected {wanted}, {path}[.gz], found a binary one, {path}{end}"
-                raise _LineError(f"{problem}; {_text_file(feature)}")
+                raise _LineError(f"{problem}; {_TEXT_FILES[feature.kind]}")
         problem = f"cannot open {path}: there is no such file (paths begin at the working folder)"
         raise _LineError(problem)
     with open_input(path) as stream:
         start = stream.read(64)
     if start.startswith(_BINARY_STARTS) or b"\0" in start:
         problem = f"expected {wanted}, found a binary one: {path}"
-        raise _LineError(f"{problem}; {_text_file(feature)}")
+        raise _LineError(f"{problem}; {_TEXT_FILES[feature.kind]}")
     return path
-
-
-def _text_file(feature: IniFeature) -> str:
-    if feature.kind == LANGUAGE_MODEL:
-        return "name the .arpa or .arpa.gz that build_binary made it from"
-    if feature.kind == REORDERING:
-        return "name the reordering-table.*.gz that processLexicalTable(Min) made it from"
-    return "name the phrase-table.gz that processPhraseTable(Min) made it from"
 
 
 def _describe_unknown(feature: IniFeature) -> str:
@@ -306,3 +328,69 @@ def _check_kinds(ini: MosesIni, slots: list[FeatureSlot]) -> None:
         if kind not in seen:
             problem = f"expected a feature {kind}, found none"
             raise ConfigError(shown_path(ini.path), "[feature]", problem)
+
+
+def read_limits(ini: MosesIni, table_limit: int) -> SearchLimits:
+    """Read the sections that set limits of the search; refuse unsupported ones."""
+    lines: dict[str, IniLine] = {}
+    for line in ini.content_lines():
+        lines.setdefault(line.section, line)  # Moses takes the first of several values
+    _check_supported(ini, lines)
+    limits: dict[str, Any] = {"table_limit": table_limit}
+    for section, name in LIMITS.items():
+        if section in lines:
+            limits[name] = _parse(ini, lines[section], name)
+    return SearchLimits(**limits)
+
+
+def _parse(ini: MosesIni, line: IniLine, field: str) -> object:
+    text = line.words[0].group()
+    value: object = None
+    wanted = limit_values(field, value)
+    if field == "algorithm":
+        wanted = "0 (stacks) or 1 (cube pruning), which this search has"
+        value = dict(zip("01", ALGORITHMS, strict=True)).get(text)
+    elif field == "drop_unknown":
+        value = text.lower() in TRUE_VALUES if text.lower() in TRUE_VALUES + _FALSE else None
+    else:
+        with contextlib.suppress(ValueError):
+            value = type(getattr(SearchLimits, field))(text)
+    if limit_values(field, value) is not None:
+        raise ini.error(line, "", f"expected {wanted}, found {shorten(text)}")
+    return value
+
+
+def _check_supported(ini: MosesIni, lines: dict[str, IniLine]) -> None:
+    for section, line in lines.items():
+        value = line.words[0].group()
+        if section in _UNSUPPORTED and value.lower() not in _OFF:
+            problem = f"this search has no such setting, found {shorten(value)}"
+            raise ini.error(line, "", f"{problem}; remove the line, or decode with Moses")
+        if section in _FACTOR_SECTIONS and value != "0":
+            raise ini.error(line, "", f"expected factor 0, found {shorten(value)}")
+        if section == "factor-delimiter" and value != "|":
+            raise ini.error(line, "", f"expected the delimiter '|', found {shorten(value)}")
+    if others := sorted(lines.keys() - _KNOWN):
+        shown = ", ".join(f"[{section}]" for section in others)
+        _logger.warning("%s: this search ignores %s", shown_path(ini.path), shown)
+    _check_mapping(ini)
+
+
+def _check_mapping(ini: MosesIni) -> None:
+    """Refuse a mapping other than one translation step with the one phrase table.
+
+    A step is "T 0", "0 T 0" or "0 TranslationModel0" (StaticData::LoadDecodeGraphs): the decoding
+    graph, the kind of step, and the number or name of the table.
+    """
+    lines = [line for line in ini.content_lines() if line.section == "mapping"]
+    steps = [" ".join(word.group() for word in line.words) for line in lines]
+    if len(lines) > 1:
+        problem = f"expected one step, found {len(lines)}: {shorten('; '.join(steps))}"
+        cure = "this search has no generation steps and no second decoding graph: decode with Moses"
+        raise ini.error(lines[1], "", f"{problem}; {cure}")
+    names = [feature.name for feature in ini.features if is_phrase_table(feature.kind)]
+    pairs = [(f"T {number}", f"0 T {number}", f"0 {name}") for number, name in enumerate(names)]
+    if lines and not any(steps[0] in pair for pair in pairs):
+        tables = ", ".join(f"'{step}' or '{named}'" for _, step, named in pairs)
+        problem = f"expected the step {tables}, found {shorten(steps[0])}"
+        raise ini.error(lines[0], "", problem)

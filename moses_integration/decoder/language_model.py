@@ -20,22 +20,21 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from moses_integration.decoder.arpa_kernels import (
-    DONE,
-    FIELDS,
-    FULL,
-    HIGHEST_BACKOFF,
-    NO_CONTEXT,
-    NO_NUMBER,
-    POSITIVE,
-    UNKNOWN_WORD,
-    grow,
-    hash_vocabulary,
-    parse_block,
+from moses_integration.decoder.ngram_table import (
+    KERNEL,
+    MAX_ORDER,
+    NgramTables,
+    extends,
+    first_hash,
+    longer_hash,
+    make_tables,
 )
-from moses_integration.decoder.ngram_table import MAX_ORDER, NgramTables, make_tables
 from phrasescore.errors import DataError
+from phrasescore.io.hashing import copy_rows, find, hash_word, make_table, number_words
 from phrasescore.io.text import NUMBER, decode, read_blocks, shorten
+
+# Why `_parse_block` stopped.
+DONE, FULL, NO_NUMBER, POSITIVE, UNKNOWN_WORD, FIELDS, NO_CONTEXT, HIGHEST_BACKOFF = range(8)
 
 _UNKNOWN, _BEGIN, _END = "<unk>", "<s>", "</s>"
 _UNKNOWN_ALIAS = "<UNK>"
@@ -131,7 +130,7 @@ def read_arpa(path: str) -> NgramModel:
     spellings = {word: number for number, word in enumerate(words) if number or has_unknown}
     if has_unknown:
         spellings[_UNKNOWN_ALIAS] = 0
-    vocabulary = hash_vocabulary(spellings)
+    vocabulary = number_words(spellings)
     used = 0
     for order, count in enumerate(counts[1:], start=2):
         text.expect(b"\\%d-grams:" % order)
@@ -141,7 +140,6 @@ def read_arpa(path: str) -> NgramModel:
 
 
 def _read_counts(text: _Text) -> list[int]:
-    """Return the number of n-grams of each order from the head of the file."""
     while text.fill() and (not text.peek().strip() or text.peek().startswith(b"#")):
         text.next()
     if not text.fill() or text.peek().rstrip() != b"\\data\\":
@@ -200,12 +198,7 @@ def _read_unigrams(text: _Text, count: int) -> tuple[list[str], list[float], lis
 
 
 def _read_ngrams(
-    text: _Text,
-    order: int,
-    count: int,
-    tables: NgramTables,
-    used: int,
-    vocabulary: tuple[Any, Any],
+    text: _Text, order: int, count: int, tables: NgramTables, used: int, vocabulary: Any
 ) -> tuple[NgramTables, int]:
     """Read the n-grams of one order; return the tables and their number of n-grams."""
     left = count
@@ -213,13 +206,16 @@ def _read_ngrams(
         if not text.fill():
             text.peek()  # raises
         block = np.frombuffer(text.block, np.uint8)
-        position, lines, num_read, used, problem = parse_block(
-            tables, *vocabulary, block, text.position, order, left, used
+        position, lines, num_read, used, problem = _parse_block(
+            tables, vocabulary, block, text.position, order, left, used
         )
         text.skip(position, lines)
         left -= num_read
         if problem == FULL:
-            tables = grow(tables)
+            # Half as many slots again, for the blanks of missing suffixes.
+            keys = make_table(len(tables.keys), 2)
+            copy_rows(tables.keys, keys)
+            tables = tables._replace(keys=keys, values=keys.view(np.float32))
         elif problem != DONE:
             line = text.next()
             wanted = _PROBLEMS[problem].format(order=order, context=order - 1)
@@ -228,3 +224,162 @@ def _read_ngrams(
             text.next()
             text.fail(f"expected {count:,} {order}-grams, as counted above, found {count - left:,}")
     return tables, used
+
+
+@KERNEL
+def _is_blank(byte: int) -> bool:
+    return byte == 32 or byte == 9 or byte == 13
+
+
+@KERNEL
+def _parse_number(text: Any, start: int, end: int) -> tuple[float, bool]:
+    position = start
+    negative = position < end and text[position] == 45
+    if position < end and (text[position] == 45 or text[position] == 43):
+        position += 1
+    mantissa, scale, digits, point = 0.0, 0, 0, False
+    while position < end:
+        byte = text[position]
+        if byte == 46 and not point:
+            point = True
+        elif 48 <= byte <= 57:
+            digits += 1
+            if mantissa < 1e15:
+                mantissa = mantissa * 10.0 + (byte - 48)
+                scale -= 1 if point else 0
+            elif not point:
+                scale += 1
+        else:
+            break
+        position += 1
+    if digits == 0:
+        return 0.0, False
+    if position < end and (text[position] == 69 or text[position] == 101):
+        position += 1
+        down = position < end and text[position] == 45
+        if position < end and (text[position] == 45 or text[position] == 43):
+            position += 1
+        exponent, first = 0, position
+        while position < end and 48 <= text[position] <= 57 and exponent < 1000:
+            exponent = exponent * 10 + int(text[position]) - 48
+            position += 1
+        if position == first:
+            return 0.0, False
+        scale += -exponent if down else exponent
+    value = mantissa / 10.0 ** (-scale) if scale < 0 else mantissa * 10.0**scale
+    return -value if negative else value, position == end
+
+
+@KERNEL
+def _parse_block(
+    tables: Any, vocabulary: Any, text: Any, position: int, order: int, left: int, used: int
+) -> tuple[int, int, int, int, int]:
+    """Insert the n-grams of a block's lines into the tables, up to the section's end.
+
+    :return: the first unread byte, the numbers of lines and of n-grams read, the number of n-grams
+        in the tables, and the problem of the line at this byte.
+    """
+    words = np.empty(order, np.int32)
+    starts, ends = np.empty(order + 2, np.int64), np.empty(order + 2, np.int64)
+    lines = done = 0
+    while done < left and position < len(text):
+        if text[position] == 92:  # a backslash: the next section
+            break
+        if used + order > len(tables.keys) - len(tables.keys) // 8:
+            return position, lines, done, used, FULL
+        fields, end = _split_line(text, position, starts, ends)
+        if fields == 0:
+            position = end + 1
+            lines += 1
+            continue
+        if fields < order + 1 or fields > order + 2:
+            return position, lines, done, used, FIELDS
+        log_prob, are_numbers = _parse_number(text, starts[0], ends[0])
+        backoff = -0.0
+        if fields == order + 2:
+            backoff, is_number = _parse_number(text, starts[order + 1], ends[order + 1])
+            are_numbers = are_numbers and is_number
+        if not are_numbers:
+            return position, lines, done, used, NO_NUMBER
+        if backoff != 0.0 and order == tables.order:
+            return position, lines, done, used, HIGHEST_BACKOFF
+        if log_prob > 0.0:
+            return position, lines, done, used, POSITIVE
+        for field in range(order):
+            slot = find(vocabulary, hash_word(text, starts[field + 1], ends[field + 1]))
+            if slot < 0:
+                return position, lines, done, used, UNKNOWN_WORD
+            words[field] = vocabulary[slot, 1]
+        if np.isnan(_remember(tables, words[: order - 1])):
+            return position, lines, done, used, NO_CONTEXT
+        used += _insert(tables, words, log_prob, -0.0 if backoff == 0.0 else backoff)
+        position = end + 1
+        lines += 1
+        done += 1
+    return position, lines, done, used, DONE
+
+
+@KERNEL
+def _split_line(text: Any, position: int, starts: Any, ends: Any) -> tuple[int, int]:
+    """Find the fields of a line; return their number, even beyond the room, and the line's end."""
+    fields = 0
+    while position < len(text) and text[position] != 10:
+        if _is_blank(text[position]):
+            position += 1
+            continue
+        start = position
+        while position < len(text) and text[position] != 10 and not _is_blank(text[position]):
+            position += 1
+        if fields < len(starts):
+            starts[fields], ends[fields] = start, position
+        fields += 1
+    return fields, position
+
+
+@KERNEL
+def _remember(tables: Any, words: Any) -> Any:
+    """Return the backoff of an n-gram and mark that a longer one begins with it; NaN if missing."""
+    if len(words) == 1:
+        if not extends(tables.unigram_backoffs[words[0]]):
+            tables.unigram_backoffs[words[0]] = 0.0
+        return tables.unigram_backoffs[words[0]]
+    key = first_hash(words[-1])
+    for position in range(len(words) - 2, -1, -1):
+        key = longer_hash(key, words[position])
+    slot = find(tables.keys, key)
+    if slot < 0:
+        return np.float32(np.nan)
+    if not extends(tables.values[slot, 3]):
+        tables.values[slot, 3] = 0.0
+    return tables.values[slot, 3]
+
+
+@KERNEL
+def _insert(tables: Any, words: Any, log_prob: float, backoff: float) -> int:
+    """Insert an n-gram, and blanks for its missing suffixes; return how many n-grams were added.
+
+    A blank has the backed-off probability, and no backoff of its own (KenLM's AdjustLower). The
+    first of two equal n-grams counts.
+    """
+    order, added = len(words), 0
+    key = first_hash(words[order - 1])
+    suffix_log_prob = tables.unigram_log_probs[words[order - 1]]
+    for length in range(2, order + 1):
+        first = order - length
+        key = longer_hash(key, words[first])
+        slot = find(tables.keys, key)
+        if slot >= 0:
+            suffix_log_prob = tables.values[slot, 2]
+            continue
+        slot, added = -1 - slot, added + 1
+        tables.keys[slot, 0] = key
+        if length == order:
+            tables.values[slot, 2] = log_prob
+            tables.values[slot, 3] = backoff
+        else:
+            context_backoff = _remember(tables, words[first : order - 1])
+            if not np.isnan(context_backoff):
+                suffix_log_prob += context_backoff
+            tables.values[slot, 2] = suffix_log_prob
+            tables.values[slot, 3] = -0.0
+    return added

@@ -25,8 +25,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weight_lines import format_weight
-from moses_integration.weights import write_weights
+from moses_integration.weight_lines import write_weights
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.output import open_output
 from phrasescore.io.text import read_blocks, read_lines
@@ -52,10 +51,9 @@ class DecoderCommand:
     ini: MosesIni | None = None
 
     def __post_init__(self) -> None:
-        words = self.words()
-        if not words:
+        if not self.words():
             raise PhrasescoreError("--decoder: expected a command, found nothing")
-        if self.is_moses and any(name in word for word in words for name in (WEIGHTS, SIZE)):
+        if self.is_moses and any(name in self.command for name in (WEIGHTS, SIZE)):
             problem = f"expected {NBEST} where the decoder is to write its lists"
             raise PhrasescoreError(f"--decoder: {problem}, found {self.command!r}")
 
@@ -64,8 +62,8 @@ class DecoderCommand:
         try:
             return shlex.split(self.command)
         except ValueError as error:
-            problem = f"cannot split the command: {error}"
-            raise PhrasescoreError(f"--decoder: {problem}: {self.command!r}") from error
+            problem = f"cannot split the command: {error}: {self.command!r}"
+            raise PhrasescoreError(f"--decoder: {problem}") from error
 
     @property
     def is_moses(self) -> bool:
@@ -74,11 +72,8 @@ class DecoderCommand:
 
     def ini_path(self) -> str | None:
         """Return the moses.ini that the command names, or None."""
-        words = self.words()
-        for option, value in pairwise(words):
-            if option in _INI_OPTIONS:
-                return value
-        return None
+        pairs = pairwise(self.words())
+        return next((value for option, value in pairs if option in _INI_OPTIONS), None)
 
     def arguments(self, weights: Weights, nbest: str, weights_path: str, size: int) -> list[str]:
         """Return the words that decode with weights, which ``weights_path`` also holds."""
@@ -90,7 +85,7 @@ class DecoderCommand:
             return words
         if self.ini is not None and self.ini_path() is None:
             words += ["-f", self.ini.path]
-        overwrite = _overwrite(weights) if self.ini is None else self.ini.weight_overwrite(weights)
+        overwrite = (self.ini or MosesIni("", b"")).weight_overwrite(weights)
         if len(overwrite) > _MAX_ARGUMENT:
             problem = f"{len(weights):,} features are too many for moses -weight-overwrite"
             raise PhrasescoreError(f"{problem}; use a decoder command with {WEIGHTS} and {NBEST}")
@@ -106,7 +101,6 @@ class DecoderCommand:
         :param source: the decoder's stdin, one sentence per line.
         :param size: the largest number of hypotheses per list.
         :param nbest: the file for the lists; an existing one is replaced.
-        :raises PhrasescoreError: if the command cannot be started, fails or writes no lists.
         """
         with contextlib.suppress(FileNotFoundError):
             os.unlink(nbest)
@@ -151,7 +145,6 @@ def translate_with_moses(
     :param weights: these override the weights of the moses.ini.
     :param output: one line per sentence, without the blank that Moses appends.
     :param limits: more settings, by the names of moses.ini's sections.
-    :raises PhrasescoreError: if Moses cannot be run, fails, or translates fewer sentences.
     """
     command = [binary, "-f", ini.path, "-threads", str(threads)]
     for name, value in limits.items():
@@ -193,27 +186,17 @@ def _run(command: list[str], source: str, output: str, log: str, *, keeps_log: b
             problem = f"cannot run the decoder {command[0]!r}: {error.strerror}"
             raise PhrasescoreError(problem) from error
     if code != 0:
-        how = f"ended with exit code {code}" if code > 0 else f"was killed by {_signal_name(-code)}"
+        how = f"ended with exit code {code}"
+        if code < 0:
+            names = {number.value: number.name for number in signal.Signals}
+            how = f"was killed by {names.get(-code, f'signal {-code}')}"
         raise PhrasescoreError(f"the decoder {how}{log_tail(log, is_named=keeps_log)}")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _ends_with_newline(path: str) -> bool:
     with open(path, "rb") as stream:
         stream.seek(-1, os.SEEK_END)
         return stream.read() == b"\n"
-
-
-def _overwrite(weights: Weights) -> str:
-    return " ".join(
-        " ".join([f"{name}=", *map(format_weight, values)]) for name, values in weights.items()
-    )
 
 
 def log_tail(log: str, *, is_named: bool = True) -> str:

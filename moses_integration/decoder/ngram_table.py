@@ -1,51 +1,32 @@
-"""N-grams of a backoff language model in one open-addressing hash table, and compiled look-ups.
+"""N-grams of a backoff language model in one hash table, and compiled look-ups.
 
-An n-gram is found by a 64-bit hash of its words, the last word first, as in KenLM's probing model:
-scoring needs the suffix of an n-gram before the n-gram. The key and the values are adjacent, 16
-bytes in one cache line. Two n-grams with the same hash would be confused; among 50 million the
-chance of that is below 1 in 10,000.
+The key of an n-gram is a hash of its words, the last word first, as in KenLM's probing model:
+scoring needs the suffix of an n-gram before the n-gram. Two n-grams with the same key would be
+confused; among 50 million the chance of that is below 1 in 10,000.
 
 States are KenLM's, and so are the probabilities of *blanks*: n-grams that a longer one needs but
 the file lacks (lm/model.cc, lm/search_hashed.cc). So this search recombines the same hypotheses as
 Moses.
 """
 
-import contextlib
 import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from phrasescore.io.kernel_cache import kept_njit
+from phrasescore.io import hashing
+from phrasescore.io.hashing import combine, find, make_table
+from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
 
 MAX_ORDER = 16
 # Ids of <s> and </s>.
 BEGIN, END = 1, 2
 LN_10 = math.log(10)  # Moses: 2.30258509299405f (moses/Util.h, TransformLMScore)
 
-# 2^64 over the golden ratio, and the mixing of splitmix64 (Steele et al., 2014), modulo 2^64.
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
-_SHIFT = np.uint64(29)
-_HALF = np.uint64(32)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 
-
-def drop_stale_kernels(folder: Path) -> None:
-    """Remove compiled functions of a package that are older than one of its sources.
-
-    numba checks the file of a function, but not the files of inlined functions: after a ``git
-    pull`` a search would mix old and new code. A read-only cache stays as it is.
-    """
-    newest = max((source.stat().st_mtime_ns for source in folder.glob("*.py")), default=0)
-    for index in folder.glob("__pycache__/*.nbi"):
-        # Another process may delete the file first.
-        with contextlib.suppress(OSError):
-            if index.stat().st_mtime_ns < newest:
-                index.unlink()
-
-
-drop_stale_kernels(Path(__file__).parent)
+drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 KERNEL = kept_njit()
 
 
@@ -61,7 +42,7 @@ class NgramTables(NamedTuple):
     # float32 (num_words,): values of single words.
     unigram_log_probs: Any
     unigram_backoffs: Any
-    # uint64 (slots, 2): column 0 is the hash of an n-gram of 2 or more words, 0 in an empty slot.
+    # uint64 (slots, 2): a table of n-grams of 2 or more words, see `phrasescore.io.hashing`.
     keys: Any
     # float32 (slots, 4), in the same memory: column 2 is the log probability, column 3 the backoff.
     values: Any
@@ -69,7 +50,7 @@ class NgramTables(NamedTuple):
 
 def make_tables(order: int, num_words: int, num_ngrams: int) -> NgramTables:
     """Return empty tables with room for ``num_ngrams`` n-grams of 2 and more words."""
-    keys = np.zeros((num_ngrams + num_ngrams // 2 + 16, 2), np.uint64)
+    keys = make_table(num_ngrams, 2)
     unigrams = np.full((2, num_words), -0.0, np.float32)
     return NgramTables(order, num_words, unigrams[0], unigrams[1], keys, keys.view(np.float32))
 
@@ -83,24 +64,7 @@ def first_hash(word: Any) -> Any:
 @KERNEL
 def longer_hash(suffix: Any, word: Any) -> Any:
     """Return the hash of an n-gram from the hash of all its words except the first."""
-    mixed = (suffix ^ np.uint64(word + 1)) * _FACTOR
-    return mixed ^ (mixed >> _SHIFT)
-
-
-@KERNEL
-def find(keys: Any, key: Any) -> Any:
-    """Return the slot of an n-gram, or -1 minus the empty slot where it belongs."""
-    size = np.uint64(len(keys))
-    slot: Any = np.int64(((key >> _HALF) * size) >> _HALF)
-    while True:
-        slot_key = keys[slot, 0]
-        if slot_key == key:
-            return slot
-        if slot_key == np.uint64(0):
-            return -1 - slot
-        slot += 1
-        if slot == len(keys):
-            slot = 0
+    return combine(suffix, np.uint64(word + 1))
 
 
 @KERNEL

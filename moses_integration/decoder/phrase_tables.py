@@ -1,39 +1,31 @@
 """Read only those lines of the phrase and the reordering table that some sentences need.
 
-It takes about as long as reading the files. Compiled code reads each line up to the end of its
-key: the words of its first field (a source phrase), or of its first two (a phrase pair). Keys are
-compared by a 64-bit hash of their words, whatever blanks separate them. The lines that match are
-parsed in Python and checked like those of `moses_integration.phrase_table`.
+These lines (`moses_integration.source_text` finds them) are parsed in Python and checked like all
+lines of `moses_integration.phrase_table`.
 """
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from moses_integration.affiliation import Affiliations, affiliate_phrase, check_links
+from moses_integration.alignments import Affiliations, affiliate_phrase, check_links
 from moses_integration.decoder.configuration import (
     NUM_REORDERING_SCORES,
     PHRASE_TABLE,
     REORDERING,
     DecoderConfiguration,
 )
-from moses_integration.decoder.ngram_table import KERNEL, find
-from moses_integration.table_line import FLOAT32_OVERFLOW, LOWEST_LOG, check_no_rules
+from moses_integration.source_text import lines_of_pairs, lines_of_phrases
+from moses_integration.table_line import FLOAT32_OVERFLOW, LOWEST_LOG
 from phrasescore.errors import DataError
-from phrasescore.io.text import NUMBER, decode, read_blocks, shorten
+from phrasescore.io.text import NUMBER, decode, shorten
 
 _NUMBER = NUMBER.encode()
 _NUMBERS = re.compile(rb"[ \t]*(?:" + _NUMBER + rb"[ \t\r]+)*" + _NUMBER + rb"[ \t\r]*")
 _WORD = re.compile(rb"[^ \t]+")
-
-# FNV-1a over the bytes of a word, the mixing of splitmix64 (Steele et al., 2014) over words.
-_BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
-_FACTOR, _SHIFT = np.uint64(0xBF58476D1CE4E5B9), np.uint64(29)
-_SEPARATOR = np.uint64(0x9E3779B97F4A7C15)  # stands for a word at the end of a field
-_EMPTY = np.uint64(0)
 
 
 class PhrasePairs(NamedTuple):
@@ -104,8 +96,7 @@ def _read_reordering(configuration: DecoderConfiguration, pairs: PhrasePairs) ->
     keys = [
         (pairs.sources[row], target) for row, target in zip(sources, pairs.targets, strict=True)
     ]
-    scores = slot.arguments.get("default-scores", "1,1,1,1,1,1")
-    default = [math.log(float(score)) for score in scores.split(",")]
+    default = [math.log(float(score)) for score in slot.arguments["default-scores"].split(",")]
     return read_reordering(slot.arguments["path"], keys, default)
 
 
@@ -119,7 +110,6 @@ def read_phrase_pairs(
 ) -> PhrasePairs:
     """Read the pairs whose source phrase occurs in some sentence.
 
-    :param num_scores: of each pair; moses.ini's ``num-features``.
     :param aligned: whether to compute the affiliations, for which each pair needs an alignment.
     """
     group_of: dict[bytes, int] = {}
@@ -228,139 +218,3 @@ def log_of(probabilities: Any) -> Any:
     with np.errstate(divide="ignore", under="ignore"):
         logs = np.log(probabilities.astype(np.float32).astype(np.float64))
     return np.maximum(logs, LOWEST_LOG)
-
-
-def lines_of_phrases(
-    path: str, sentences: Iterable[Sequence[str]], max_length: int
-) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines whose first field is a phrase of some sentences, as `_matching_lines`."""
-    distinct = {" ".join(sentence) for sentence in sentences}
-    text = "".join(f"{sentence}\n" for sentence in sorted(distinct)).encode()
-    words = [sentence.count(" ") + 1 for sentence in distinct]
-    keys = _make_keys(sum(min(max_length, count) * count for count in words))
-    _insert_phrases(np.frombuffer(text, np.uint8), max_length, keys)
-    return _matching_lines(path, 1, keys)
-
-
-def lines_of_pairs(path: str, pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines whose first two fields are one of these pairs, as `_matching_lines`."""
-    lines = [b"%b|||%b|||\n" % pair for pair in pairs]
-    keys = _make_keys(len(lines))
-    _insert_keys(np.frombuffer(b"".join(lines), np.uint8), 2, keys)
-    return _matching_lines(path, 2, keys)
-
-
-def _matching_lines(path: str, num_fields: int, keys: Any) -> Iterator[tuple[int, bytes]]:
-    """Yield 1-based number and text of the lines with one of these keys, in order."""
-    number = 1
-    for block in read_blocks(path):
-        if number == 1:
-            check_no_rules(path, block)
-        matches, lines, problem = _scan(np.frombuffer(block, np.uint8), num_fields, keys)
-        for start, end, line in matches.tolist():
-            yield number + line, block[start:end]
-        if problem >= 0:
-            line = block[problem:].partition(b"\n")[0]
-            wanted = f"expected at least {num_fields + 1} fields separated by '|||'"
-            raise DataError(path, number + lines, f"{wanted}, found {shorten(line)}")
-        number += lines
-
-
-def _make_keys(how_many: int) -> Any:
-    return np.zeros((how_many + how_many // 2 + 16, 1), np.uint64)
-
-
-@KERNEL
-def _with_word(key: Any, word: Any) -> Any:
-    mixed = (key ^ word) * _FACTOR
-    return mixed ^ (mixed >> _SHIFT)
-
-
-@KERNEL
-def _insert(keys: Any, key: Any) -> None:
-    slot = find(keys, key)
-    if slot < 0:
-        keys[-1 - slot, 0] = key
-
-
-@KERNEL
-def _insert_phrases(text: Any, max_length: int, keys: Any) -> None:
-    begin = 0
-    while begin < len(text):
-        key, word, length, position = _EMPTY, _BASIS, 0, begin
-        following = -1  # where the second word begins
-        while length < max_length:
-            byte = text[position]
-            if byte == 32 or byte == 10:
-                if word != _BASIS:
-                    length += 1
-                    key = _with_word(key, word)
-                    _insert(keys, _with_word(key, _SEPARATOR))
-                    word = _BASIS
-                if following < 0:
-                    following = position + 1
-                if byte == 10:
-                    break
-            else:
-                word = (word ^ np.uint64(byte)) * _PRIME
-            position += 1
-        if length == 0:  # no words remain in the line
-            following = position + 1
-        begin = following
-
-
-@KERNEL
-def _read_key(text: Any, position: int, num_fields: int) -> tuple[Any, int, int]:
-    """Return the key of a line, the number of its complete fields, and where reading stopped."""
-    key, word, fields = _EMPTY, _BASIS, 0
-    while fields < num_fields and position < len(text):
-        byte = text[position]
-        if byte == 10:
-            break
-        is_bar = byte == 124 and position + 2 < len(text)
-        is_end = is_bar and text[position + 1] == 124 and text[position + 2] == 124
-        if is_end or byte == 32 or byte == 9:
-            if word != _BASIS:
-                key, word = _with_word(key, word), _BASIS
-            if is_end:
-                key, fields = _with_word(key, _SEPARATOR), fields + 1
-                position += 2
-        else:
-            word = (word ^ np.uint64(byte)) * _PRIME
-        position += 1
-    return key, fields, position
-
-
-@KERNEL
-def _insert_keys(text: Any, num_fields: int, keys: Any) -> None:
-    position = 0
-    while position < len(text):
-        key, _, position = _read_key(text, position, num_fields)
-        _insert(keys, key)
-        position += 1  # over the newline
-
-
-@KERNEL
-def _scan(text: Any, num_fields: int, keys: Any) -> tuple[Any, int, int]:
-    """Return start, end and number of the matching lines, the number of lines, and an error.
-
-    The error is where a line with too few fields begins, -1 if there is none.
-    """
-    matches = np.empty((64, 3), np.int64)
-    size, line, start = 0, 0, 0
-    while start < len(text):
-        key, fields, position = _read_key(text, start, num_fields)
-        if fields < num_fields:
-            return matches[:size], line, start
-        while position < len(text) and text[position] != 10:
-            position += 1
-        if find(keys, key) >= 0:
-            if size == len(matches):
-                longer = np.empty((2 * size, 3), np.int64)
-                longer[:size] = matches
-                matches = longer
-            matches[size, 0], matches[size, 1], matches[size, 2] = start, position, line
-            size += 1
-        line += 1
-        start = position + 1
-    return matches[:size], line, -1

@@ -14,7 +14,6 @@ from moses_integration.decoder.configuration import (
     STATEFUL,
     DecoderConfiguration,
 )
-from moses_integration.decoder.kbest import best_paths
 from moses_integration.decoder.language_model import NgramModel
 from moses_integration.decoder.ngram_table import (
     BEGIN,
@@ -24,10 +23,9 @@ from moses_integration.decoder.ngram_table import (
     score_next,
     score_word,
 )
-from moses_integration.decoder.options import OptionTable, SentenceOptions
+from moses_integration.decoder.options import OptionTable, SentenceOptions, make_sentence
 from moses_integration.decoder.search_kernels import NUM_ORIENTATIONS, find_orientation
-from moses_integration.decoder.sentence import make_sentence
-from moses_integration.decoder.stack_search import StackSearch
+from moses_integration.decoder.stack_search import StackSearch, best_paths
 from moses_integration.decoder.stateful import (
     DEFAULT_BUFFER_SIZE,
     AlignedWords,
@@ -74,8 +72,7 @@ class StackDecoder:
     :param option_table: of the sentences to translate, with the weights of ``configuration``. It
         should know the weights of ``features`` that are language models, or the search errs more.
     :param features: more features, and their weights.
-    :param buffer_size: requests that such a feature gets per call; 1 for no buffering. It changes
-        only the speed.
+    :param buffer_size: requests that such a feature gets per call. It changes only the speed.
     :ivar names: the names of the features, in the order of ``Translation.values``.
     :ivar buffers: the buffered requests to the additional features, and their weights.
     """
@@ -103,10 +100,8 @@ class StackDecoder:
     def translate(
         self, tokens: Sequence[str], *, nbest: int = 0, distinct: bool = False
     ) -> Translation:
-        """Translate a sentence.
+        """Translate one of the sentences of the option table, or an empty one.
 
-        :param tokens: one of the sentences of the option table. The translation of an empty
-            sentence is empty.
         :param nbest: the number of derivations to list, with the best one.
         :param distinct: list only the best derivation of each sequence of words.
         """
@@ -119,20 +114,13 @@ class StackDecoder:
         sentence = make_sentence(options, self._configuration, tables, keep_words=keep_words)
         affiliations = self._table.affiliations(options) if self.buffers else None
         aligned = None if affiliations is None else AlignedWords(tokens, affiliations)
-        stacks = StackSearch(
-            sentence, tables, search, self.buffers, keep_arcs=nbest > 1, aligned=aligned
-        )
+        stacks = StackSearch(sentence, search, self.buffers, keep_arcs=nbest > 1, aligned=aligned)
         lattice = stacks.run()
         if lattice.goal < 0:
             return self._empty(-np.inf, [0.0] * len(self.buffers))
-        paths = best_paths(
-            lattice,
-            options.offsets,
-            options.target,
-            max(1, nbest),
-            distinct=distinct and nbest > 1,
-            factor=search.nbest_factor or _MOST_PATHS,
-        )
+        count, distinct = max(1, nbest), distinct and nbest > 1
+        most = count * (search.nbest_factor or _MOST_PATHS) if distinct else count
+        paths = best_paths(lattice, options.offsets, options.target, count, most, distinct)
         last = np.zeros(len(paths.options), bool)
         last[paths.offsets[1:] - 1] = True
         scores = stacks.feature_scores(lattice, paths.parents, paths.options, last)
@@ -184,21 +172,14 @@ class StackDecoder:
     def _values(self, options: SentenceOptions, offsets: Any, chosen: Any, added: Any) -> Any:
         """Return all values of derivations, one row each, in the order of ``names``."""
         count = len(offsets) - 1
-        stateless = np.zeros((count, options.values.shape[1]))
-        stateful = {
-            REORDERING: np.zeros((count, NUM_REORDERING_SCORES)),
-            DISTORTION: np.zeros((count, 1)),
-            LANGUAGE_MODEL: np.zeros((count, 1)),
-        }
-        tables = self._lm.tables
-        _score_paths(options, tables, offsets, chosen, stateless, *stateful.values())
-        columns = [
-            stateful[slot.kind] for slot in self._configuration.slots if slot.kind in STATEFUL
-        ]
-        return np.concatenate([*columns, stateless, added], axis=1)
+        widths = (options.values.shape[1], NUM_REORDERING_SCORES, 1, 1)
+        stateless, *stateful = (np.zeros((count, width)) for width in widths)
+        _score_paths(options, self._lm.tables, offsets, chosen, stateless, *stateful)
+        columns = dict(zip((REORDERING, DISTORTION, LANGUAGE_MODEL), stateful, strict=True))
+        kinds = [slot.kind for slot in self._configuration.slots if slot.kind in STATEFUL]
+        return np.concatenate([*map(columns.__getitem__, kinds), stateless, added], axis=1)
 
     def _segments(self, options: SentenceOptions, chosen: Any) -> dict[int, PhraseSegment]:
-        """Return the segment of each distinct option."""
         words = self._table.words
         segments = {}
         for option in np.unique(chosen).tolist():

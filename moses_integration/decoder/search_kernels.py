@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from moses_integration.decoder.ngram_table import END, KERNEL, score_word
-from moses_integration.decoder.search_tables import add_row, find_memo
+from moses_integration.decoder.search_tables import add_row
+from phrasescore.io.hashing import find, mix
 
 # Columns of a block: range of hypotheses, span, range of options (ends exclusive), new coverage.
 BLOCK_COLUMNS = 7
@@ -60,9 +61,7 @@ def describe_coverage(sentence: Any, coverages: Any, row: int) -> None:
 
 
 @KERNEL
-def list_blocks(
-    sentence: Any, hypotheses: Any, coverages: Any, stack: int, blocks: Any, fill: bool
-) -> int:
+def list_blocks(sentence: Any, tables: Any, stack: int, blocks: Any, fill: bool) -> int:
     """Return the number of blocks that lead to a stack; with ``fill``, write them.
 
     Any phrase may fill the first gap. A phrase elsewhere must not end farther from the first gap
@@ -70,6 +69,7 @@ def list_blocks(
     (SearchNormal::ProcessOneHypothesis).
     """
     count, limit = 0, sentence.distortion_limit
+    hypotheses, coverages = tables.hypotheses, tables.coverages
     for size in range(min(sentence.spans.shape[1] - 2, stack), 0, -1):
         first, stop = hypotheses.stacks[stack - size], hypotheses.stacks[stack - size + 1]
         while first < stop:
@@ -107,7 +107,7 @@ def _is_free(sentence: Any, bits: Any, start: int, size: int) -> Any:
 
 @KERNEL
 def score_phrase(
-    sentence: Any, tables: Any, states: Any, state: int, option: int, scratch: Any
+    sentence: Any, states: Any, state: int, option: int, scratch: Any
 ) -> tuple[float, int]:
     """Return the language model's weighted score of an option, and the state after it.
 
@@ -126,7 +126,10 @@ def score_phrase(
     score = 0.0
     for position in range(size):
         log_prob, new_length = score_word(
-            tables, scratch[size - position :], length, sentence.target[begin + position]
+            sentence.ngrams,
+            scratch[size - position :],
+            length,
+            sentence.target[begin + position],
         )
         length = np.int64(new_length)
         score += log_prob * sentence.language_weight
@@ -142,26 +145,32 @@ def score_phrase(
 
 
 @KERNEL
-def end_score(sentence: Any, tables: Any, states: Any, state: int) -> Any:
+def end_score(sentence: Any, states: Any, state: int) -> Any:
     """Return the weighted score of ``</s>`` after a state."""
     if np.isnan(states.end_score[state]):
         key = states.keys[state]
-        log_prob, _ = score_word(tables, key, key[-1], END)
+        log_prob, _ = score_word(sentence.ngrams, key, key[-1], END)
         states.end_score[state] = log_prob * sentence.language_weight
     return states.end_score[state]
 
 
 @KERNEL
+def memo_key(sentence: Any, state: int, option: int) -> Any:
+    """Return the key of an option after a state in the memo."""
+    return mix(np.uint64(np.int64(state) * len(sentence.score) + option + 1))  # mix(0) is no key
+
+
+@KERNEL
 def score_option(
-    sentence: Any, tables: Any, states: Any, memo: Any, state: int, option: int, scratch: Any
+    sentence: Any, states: Any, memo: Any, state: int, option: int, scratch: Any
 ) -> Any:
     """Return the slot in the memo of an option after a state; there must be room for one."""
-    key: Any = np.int64(state) * len(sentence.score) + option
-    slot = find_memo(memo, key)
+    key = memo_key(sentence, state, option)
+    slot = find(memo.keys, key)
     if slot < 0:
         slot = -1 - slot
-        score, new = score_phrase(sentence, tables, states, state, option, scratch)
-        memo.keys[slot], memo.score[slot], memo.state[slot] = key, score, new
+        score, new = score_phrase(sentence, states, state, option, scratch)
+        memo.keys[slot, 0], memo.values[slot, 1], memo.keys[slot, 2] = key, score, np.uint64(new)
         memo.count[0] += 1
     return slot
 
@@ -208,17 +217,16 @@ def offer(
     score: float,
     parent: int,
     option: int,
-    coverage: int,
-    first_key: int,
-    second_key: int,
+    key: tuple[int, int, int],
     state: int,
 ) -> tuple[int, bool]:
     """Add a hypothesis to the pool, or recombine it with one that has the same key.
 
     Return its row, and whether its key is new. The earlier of two equal scores stays. There must be
     room.
+
+    :param key: see `HypothesisPool`.
     """
-    key = np.int64(coverage), np.int64(first_key), np.int64(second_key)
     row, is_new = add_row(pool, key)
     if not is_new and score <= pool.score[row]:
         if keep_arcs:

@@ -10,11 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from moses_integration.decoder.ngram_table import KERNEL
-
-# The finaliser of MurmurHash3.
-_FIRST_FACTOR = np.uint64(0xFF51AFD7ED558CCD)
-_SECOND_FACTOR = np.uint64(0xC4CEB9FE1A85EC53)
-_SHIFT = np.uint64(33)
+from phrasescore.io.hashing import copy_rows, make_table, mix
 
 EMPTY = -1
 # Arrays whose length does not depend on the number of rows.
@@ -52,12 +48,11 @@ class Memo(NamedTuple):
     """Memoised language model scores of options after states."""
 
     count: Any
-    # int64 (rows,): state * options + option, hashed.
+    # uint64 (slots, 3): a table (see `phrasescore.io.hashing`) by the mixed number of a state and
+    # an option. Column 2 is the state after both.
     keys: Any
-    # float64 (rows,): the weighted score of the language model.
-    score: Any
-    # int32 (rows,): the state after it.
-    state: Any
+    # float64 (slots, 3), in the same memory: column 1 is the weighted score of the language model.
+    values: Any
 
 
 class HypothesisPool(NamedTuple):
@@ -102,52 +97,59 @@ class Hypotheses(NamedTuple):
     state: Any
 
 
+class SearchTables(NamedTuple):
+    """All that a search fills."""
+
+    hypotheses: Hypotheses
+    coverages: Coverages
+    states: States
+    memo: Memo
+    pool: HypothesisPool
+    arcs: Arcs
+
+
 _Table = TypeVar("_Table", Coverages, States, Memo, HypothesisPool, Arcs, Hypotheses)
 
 
-def make_coverages(rows: int, length: int) -> Coverages:
-    """Return an empty table with room for ``rows``, a power of two, as in all of these."""
-    bits = np.zeros((rows, max(1, (length + 63) // 64)), np.uint64)
-    return Coverages(_zero(), bits, np.zeros(rows, np.int32), np.zeros(rows), _slots(rows))
+def make_tables(length: int, width: int, few: int, many: int, pool: int, arcs: int) -> SearchTables:
+    """Return empty tables for a sentence of some length.
+
+    :param width: the largest number of target words in a state.
+    :param few: rows for hypotheses and coverages; ``many``: for states and the memo. These and the
+        rows of the last two are powers of two.
+    """
+    zeros = np.zeros(length + 2, np.int64)
+    bits = np.zeros((few, max(1, (length + 63) // 64)), np.uint64)
+    state_keys = np.full((many, width + 1), EMPTY, np.int32)
+    pool_keys, limits = np.empty((pool, 3), np.int32), np.full(2, -np.inf)
+    parent, option, state = np.empty((3, pool), np.int32)
+    return SearchTables(
+        Hypotheses(zeros, np.empty(few), *np.empty((4, few), np.int32)),
+        Coverages(_zero(), bits, np.zeros(few, np.int32), np.zeros(few), _slots(few)),
+        States(_zero(), state_keys, np.full(many, np.nan), _slots(many)),
+        _make_memo(many),
+        HypothesisPool(
+            _zero(), pool_keys, limits, np.empty(pool), parent, option, state, _slots(pool)
+        ),
+        Arcs(_zero(), np.empty(arcs), *np.empty((3, arcs), np.int32)),
+    )
 
 
-def make_states(rows: int, width: int) -> States:
-    """Return an empty table; a state has up to ``width`` target words."""
-    keys = np.full((rows, width + 1), EMPTY, np.int32)
-    return States(_zero(), keys, np.full(rows, np.nan), _slots(rows))
-
-
-def make_memo(rows: int) -> Memo:
-    """Return an empty table; a quarter of its rows must stay empty."""
-    keys = np.full(rows, EMPTY, np.int64)
-    return Memo(_zero(), keys, np.empty(rows), np.empty(rows, np.int32))
-
-
-def make_pool(rows: int) -> HypothesisPool:
-    """Return an empty table."""
-    keys, parent, option, state = np.empty((rows, 3), np.int32), *np.empty((3, rows), np.int32)
-    limits = np.full(2, -np.inf)
-    score = np.empty(rows)
-    return HypothesisPool(_zero(), keys, limits, score, parent, option, state, _slots(rows))
-
-
-def make_arcs(rows: int) -> Arcs:
-    """Return an empty table."""
-    return Arcs(_zero(), np.empty(rows), *np.empty((3, rows), np.int32))
-
-
-def make_hypotheses(rows: int, length: int) -> Hypotheses:
-    """Return an empty table."""
-    stacks = np.zeros(length + 2, np.int64)
-    return Hypotheses(stacks, np.empty(rows), *np.empty((4, rows), np.int32))
+def _make_memo(rows: int) -> Memo:
+    keys = make_table(rows, 3)
+    return Memo(_zero(), keys, keys.view(np.float64))
 
 
 def grow(table: _Table, rows: int) -> _Table:
     """Return a table with the same rows and room for ``rows``; the same table if it has room."""
-    old = len(table[1])
+    old = memo_room(table) if isinstance(table, Memo) else len(table[1])
     if rows <= old:
         return table
     new = 1 << (rows - 1).bit_length()
+    if isinstance(table, Memo):
+        memo = _make_memo(new)
+        copy_rows(table.keys, memo.keys)
+        return memo._replace(count=table.count)
     fields: dict[str, Any] = table._asdict()
     for name in table._fields:
         array: Any = fields[name]
@@ -160,10 +162,7 @@ def grow(table: _Table, rows: int) -> _Table:
             fields[name] = np.full((new, *array.shape[1:]), fill, array.dtype)
             fields[name][:old] = array
     longer = table._replace(**fields)
-    if isinstance(longer, Memo):
-        longer.keys.fill(EMPTY)
-        _hash_memo(table, longer)
-    elif "slots" in fields:
+    if "slots" in fields:
         hash_rows(longer)
     return longer
 
@@ -177,13 +176,9 @@ def _slots(rows: int) -> Any:
 
 
 @KERNEL
-def mix(number: Any) -> Any:
-    """Return 64 bits that each depend on every bit of the number."""
-    number ^= number >> _SHIFT
-    number *= _FIRST_FACTOR
-    number ^= number >> _SHIFT
-    number *= _SECOND_FACTOR
-    return number ^ (number >> _SHIFT)
+def memo_room(memo: Any) -> Any:
+    """Return how many rows a memo may have; a third of its slots stays free."""
+    return len(memo.keys) // 3 * 2
 
 
 @KERNEL
@@ -227,27 +222,3 @@ def hash_rows(table: Any) -> None:
         table.slots[slot] = EMPTY
     for row in range(table.count[0]):
         table.slots[-1 - find_row(table, table.keys[row])] = row
-
-
-@KERNEL
-def find_memo(memo: Any, key: int) -> Any:
-    """Return the slot of a key, or -1 minus the empty slot where it belongs."""
-    mask = len(memo.keys) - 1
-    slot = np.int64(mix(np.uint64(key)) & np.uint64(mask))
-    while True:
-        slot_key = memo.keys[slot]
-        if slot_key == key:
-            return slot
-        if slot_key < 0:
-            return -1 - slot
-        slot = (slot + 1) & mask
-
-
-@KERNEL
-def _hash_memo(old: Any, new: Any) -> None:
-    for slot in range(len(old.keys)):
-        if old.keys[slot] >= 0:
-            free = -1 - find_memo(new, old.keys[slot])
-            new.keys[free] = old.keys[slot]
-            new.score[free] = old.score[slot]
-            new.state[free] = old.state[slot]

@@ -1,5 +1,13 @@
-"""Fill the pool of a stack with all extensions, and prune it."""
+"""Fill the pool of a stack with extensions, all of them or by cube pruning, and prune it.
 
+Cube pruning examines only the most promising extensions. The hypotheses and the options of a block
+are sorted. If the language model added nothing, the first two would have the best sum, and each
+next best sum would be a neighbour of one already taken. So the search expands from the best corners
+of all blocks until the pop limit (Huang and Chiang, 2007; SearchCubePruning and BitmapContainer in
+Moses).
+"""
+
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,11 +15,13 @@ import numpy as np
 from moses_integration.decoder.ngram_table import KERNEL
 from moses_integration.decoder.search_kernels import (
     end_score,
+    memo_key,
     offer,
     score_option,
     start_score,
 )
-from moses_integration.decoder.search_tables import hash_rows, mix
+from moses_integration.decoder.search_tables import hash_rows, memo_room
+from phrasescore.io.hashing import first_slot
 
 
 class Limits(NamedTuple):
@@ -29,9 +39,9 @@ class Limits(NamedTuple):
 
 
 @KERNEL
-def room_for(memo: Any, states: Any, pool: Any, arcs: Any, limits: Any, extensions: int) -> Any:
-    """Return whether all tables have room for some more extensions."""
-    if memo.count[0] + extensions > len(memo.keys) // 4 * 3:
+def _has_room(tables: Any, limits: Any, extensions: int) -> Any:
+    memo, states, pool, arcs = tables.memo, tables.states, tables.pool, tables.arcs
+    if memo.count[0] + extensions > memo_room(memo):
         return False
     if states.count[0] + extensions > len(states.keys):
         return False
@@ -41,30 +51,18 @@ def room_for(memo: Any, states: Any, pool: Any, arcs: Any, limits: Any, extensio
 
 
 @KERNEL
-def expand(
-    sentence: Any,
-    tables: Any,
-    hypotheses: Any,
-    coverages: Any,
-    states: Any,
-    memo: Any,
-    pool: Any,
-    arcs: Any,
-    limits: Any,
-    blocks: Any,
-    begin: int,
-    scratch: Any,
-) -> int:
+def expand(sentence: Any, tables: Any, limits: Any, blocks: Any, begin: int, scratch: Any) -> int:
     """Add all extensions of the blocks from ``begin`` on; return the first block without room."""
     # Bind arrays to names: numba counts references to a tuple's fields at every use.
-    memo_keys, memo_score, memo_state = memo.keys, memo.score, memo.state
-    mask = np.uint64(len(memo_keys) - 1)
+    hypotheses, coverages = tables.hypotheses, tables.coverages
+    pool, arcs, states, memo = tables.pool, tables.arcs, tables.states, tables.memo
+    memo_keys, memo_values = memo.keys, memo.values
     option_score, backward, bound = sentence.score, sentence.backward, sentence.bound
-    limit, num_options = pool.limits, len(sentence.score)
+    limit = pool.limits
     for number in range(begin, len(blocks)):
         block = blocks[number]
         extensions = (block[1] - block[0]) * (block[5] - block[4])
-        if not room_for(memo, states, pool, arcs, limits, extensions):
+        if not _has_room(tables, limits, extensions):
             return number
         coverage = block[6]
         future = coverages.future[coverage]
@@ -74,31 +72,31 @@ def expand(
         for hypothesis in range(block[0], block[1]):
             base, orientation = start_score(sentence, hypotheses, hypothesis, block[2], block[3])
             base += future
-            if base < pool.limits[0] or base == -np.inf:
+            if base < limit[0] or base == -np.inf:
                 continue
             state = hypotheses.state[hypothesis]
-            key = np.int64(state) * num_options
             for option in range(block[4], block[5]):
                 score = base + option_score[option] + backward[option, orientation]
                 if score + bound[option] < limit[0]:
                     continue
                 # The usual case, without calls; score_option also probes other slots.
-                slot = np.int64(mix(np.uint64(key + option)) & mask)
-                if memo_keys[slot] != key + option:
-                    slot = score_option(sentence, tables, states, memo, state, option, scratch)
-                score += memo_score[slot]
-                new_state = memo_state[slot]
+                key = memo_key(sentence, state, option)
+                slot = first_slot(memo_keys, key)
+                if memo_keys[slot, 0] != key:
+                    slot = score_option(sentence, states, memo, state, option, scratch)
+                score += memo_values[slot, 1]
+                new_state = np.int32(memo_keys[slot, 2])
                 if complete:
-                    score += end_score(sentence, tables, states, new_state)
+                    score += end_score(sentence, states, new_state)
                 if score < limit[0]:
                     continue
-                offer_extension(sentence, pool, arcs, limits, score, hypothesis, option, coverage,
-                       state, new_state, complete)  # fmt: skip
+                _offer_extension(sentence, pool, arcs, limits, score, hypothesis, option,
+                                 (state, new_state), coverage, complete)  # fmt: skip
     return len(blocks)
 
 
 @KERNEL
-def offer_extension(
+def _offer_extension(
     sentence: Any,
     pool: Any,
     arcs: Any,
@@ -106,33 +104,34 @@ def offer_extension(
     score: float,
     parent: int,
     option: int,
+    states: tuple[int, int],
     coverage: int,
-    state: int,
-    new_state: int,
     complete: bool,
 ) -> bool:
-    """Offer a hypothesis to the pool, prune that if it is full; return whether the key is new."""
-    first: Any = np.int64(option)
-    second: Any = np.int64(state)
+    """Offer a hypothesis to the pool, prune that if it is full; return whether the key is new.
+
+    :param states: before and after the option.
+    """
+    old_state, new_state = states
+    key = np.int64(coverage), np.int64(option), np.int64(old_state)
     if not limits.by_request:
-        first, second = _recombination_key(sentence, option, new_state, complete)
-    is_new: bool
-    _, is_new = offer(
-        pool, arcs, limits.keep_arcs, score, parent, option, coverage, first, second, new_state
-    )
+        key = _recombination_key(sentence, coverage, option, new_state, complete)
+    _, is_new = offer(pool, arcs, limits.keep_arcs, score, parent, option, key, new_state)
     if pool.count[0] > limits.stack_size:
         pool.limits[0] = max(pool.limits[0], pool.limits[1] + limits.beam_width)
     if limits.stack_size > 0 and pool.count[0] >= 2 * limits.stack_size:
         prune(pool, arcs, limits)
-    return is_new
+    return is_new  # type: ignore[no-any-return]
 
 
 @KERNEL
-def _recombination_key(sentence: Any, option: int, state: int, complete: bool) -> Any:
-    """Return two numbers that are equal for hypotheses of a coverage with the same future."""
+def _recombination_key(
+    sentence: Any, coverage: int, option: int, state: int, complete: bool
+) -> Any:
+    """Return three numbers that are equal for hypotheses with the same future."""
     if complete:
-        return np.int64(0), np.int64(0)
-    return np.int64(sentence.group[option]), np.int64(state)
+        return np.int64(coverage), np.int64(0), np.int64(0)
+    return np.int64(coverage), np.int64(sentence.group[option]), np.int64(state)
 
 
 @KERNEL
@@ -196,7 +195,6 @@ def prune(pool: Any, arcs: Any, limits: Any) -> None:
 
 @KERNEL
 def _move(pool: Any, row: int, to: int) -> None:
-    """Copy a row of a pool to another one."""
     pool.score[to], pool.parent[to] = pool.score[row], pool.parent[row]
     pool.option[to], pool.state[to] = pool.option[row], pool.state[row]
     pool.keys[to] = pool.keys[row]
@@ -216,11 +214,12 @@ def _redirect(arcs: Any, moved: Any) -> None:
 
 
 @KERNEL
-def recombine(sentence: Any, coverages: Any, pool: Any, arcs: Any, keep_arcs: bool) -> None:
+def recombine(sentence: Any, tables: Any, keep_arcs: bool) -> None:
     """Recombine hypotheses that were kept apart until other features had scored them.
 
     There must be room for as many arcs as the pool has rows.
     """
+    pool, arcs, coverages = tables.pool, tables.arcs, tables.coverages
     count = pool.count[0]
     moved = np.empty(count, np.int32)
     num_arcs = arcs.count[0]
@@ -230,9 +229,141 @@ def recombine(sentence: Any, coverages: Any, pool: Any, arcs: Any, keep_arcs: bo
     for row in range(count):
         option, coverage, state = pool.option[row], pool.keys[row, 0], pool.state[row]
         complete = coverages.first_gap[coverage] == sentence.length
-        first, second = _recombination_key(sentence, option, state, complete)
+        key = _recombination_key(sentence, coverage, option, state, complete)
         # Existing arcs stay for now: the new rows of their targets are not known yet.
-        moved[row], _ = offer(pool, arcs, keep_arcs, pool.score[row], pool.parent[row], option,
-                              coverage, first, second, state)  # fmt: skip
+        moved[row], _ = offer(
+            pool, arcs, keep_arcs, pool.score[row], pool.parent[row], option, key, state
+        )
     for row in range(num_arcs):
         arcs.target[row] = moved[arcs.target[row]]
+
+
+# Cube pruning
+
+
+class Cubes(NamedTuple):
+    """The extensions of blocks as sorted rectangles: rows are hypotheses, columns are options."""
+
+    # int64 (blocks + 1,): where the rows of each block begin.
+    rows: Any
+    # int32, by row: hypotheses within the distortion limit, the best first.
+    hypotheses: Any
+    # int64 (blocks + 1,): where the cells of each block begin; and uint8: whether a cell was seen.
+    cells: Any
+    seen: Any
+
+
+@KERNEL
+def make_cubes(sentence: Any, tables: Any, blocks: Any) -> Cubes:
+    """Sort the hypotheses of each block by their scores with the span."""
+    hypotheses, coverages = tables.hypotheses, tables.coverages
+    most = 0
+    for block in blocks:
+        most += block[1] - block[0]
+    rows, cells = np.zeros(len(blocks) + 1, np.int64), np.zeros(len(blocks) + 1, np.int64)
+    numbers = np.empty(most, np.int32)
+    for number in range(len(blocks)):
+        block = blocks[number]
+        scores = np.empty(block[1] - block[0])
+        for hypothesis in range(block[0], block[1]):
+            score, _ = start_score(sentence, hypotheses, hypothesis, block[2], block[3])
+            scores[hypothesis - block[0]] = score
+        count = rows[number]
+        if coverages.future[block[6]] > -np.inf:
+            for row in np.argsort(-scores, kind="mergesort"):
+                if scores[row] > -np.inf:
+                    numbers[count] = block[0] + row
+                    count += 1
+        rows[number + 1] = count
+        cells[number + 1] = cells[number] + (count - rows[number]) * (block[5] - block[4])
+    return Cubes(rows, numbers[: rows[-1]], cells, np.zeros(cells[-1], np.uint8))
+
+
+@KERNEL
+def _push(
+    sentence: Any,
+    hypotheses: Any,
+    coverages: Any,
+    states: Any,
+    memo: Any,
+    blocks: Any,
+    cubes: Any,
+    frontier: Any,
+    candidate: Any,
+    scratch: Any,
+) -> int:
+    """Push a cell of a block to the frontier if it is new; return the number of pushed cells.
+
+    :param candidate: the number of pushed cells so far, the block and the cell.
+    """
+    pushed, block, cell = candidate
+    if cubes.seen[cubes.cells[block] + cell]:
+        return pushed  # type: ignore[no-any-return]
+    cubes.seen[cubes.cells[block] + cell] = 1
+    start, end, first, last, coverage = blocks[block][2:]
+    row, column = divmod(cell, last - first)
+    hypothesis, option = cubes.hypotheses[cubes.rows[block] + row], first + column
+    score, orientation = start_score(sentence, hypotheses, hypothesis, start, end)
+    slot = score_option(sentence, states, memo, hypotheses.state[hypothesis], option, scratch)
+    score += sentence.score[option] + sentence.backward[option, orientation]
+    score += memo.values[slot, 1] + coverages.future[coverage]
+    if coverages.first_gap[coverage] == sentence.length:
+        score += end_score(sentence, states, np.int32(memo.keys[slot, 2]))
+    heappush(frontier, (-score, pushed, block, cell))
+    return pushed + 1  # type: ignore[no-any-return]
+
+
+@KERNEL
+def expand_cubes(
+    sentence: Any,
+    tables: Any,
+    limits: Any,
+    blocks: Any,
+    cubes: Any,
+    pop_limit: int,
+    diversity: int,
+    scratch: Any,
+) -> None:
+    """Add the most promising extensions to the pool. All tables must have room.
+
+    :param pop_limit: the number of extensions.
+    :param diversity: continue for coverages that got fewer new hypotheses than this.
+    """
+    # Bind arrays to names: numba counts references to a tuple's fields at every use.
+    hypotheses, coverages, pool = tables.hypotheses, tables.coverages, tables.pool
+    states, memo, arcs = tables.states, tables.memo, tables.arcs
+    # Candidate extensions: loss, insertion order, block and cell.
+    frontier = [(0.0, 0, 0, 0)]
+    frontier.clear()
+    pushed = 0
+    for block in range(len(blocks)):
+        if cubes.rows[block] < cubes.rows[block + 1]:
+            candidate = (pushed, block, 0)
+            pushed = _push(sentence, hypotheses, coverages, states, memo, blocks, cubes, frontier,
+                           candidate, scratch)  # fmt: skip
+    num_new = np.zeros(coverages.count[0], np.int64)
+    pops = 0
+    while len(frontier) > 0 and (pops < pop_limit or diversity > 0):
+        loss, _, block, cell = heappop(frontier)
+        first, last, coverage = blocks[block][4:]
+        pops += 1
+        if pops > pop_limit and num_new[coverage] >= diversity:
+            continue
+        width = last - first
+        row, column = divmod(cell, width)
+        if -loss >= pool.limits[0]:
+            hypothesis, option = cubes.hypotheses[cubes.rows[block] + row], first + column
+            state = hypotheses.state[hypothesis]
+            slot = score_option(sentence, states, memo, state, option, scratch)
+            new_state = np.int32(memo.keys[slot, 2])
+            complete = coverages.first_gap[coverage] == sentence.length
+            num_new[coverage] += _offer_extension(sentence, pool, arcs, limits, -loss, hypothesis,
+                option, (state, new_state), coverage, complete)  # fmt: skip
+        for neighbour, exists in (
+            (cell + 1, column + 1 < width),
+            (cell + width, cubes.rows[block] + row + 1 < cubes.rows[block + 1]),
+        ):
+            if exists:
+                candidate = (pushed, block, neighbour)
+                pushed = _push(sentence, hypotheses, coverages, states, memo, blocks, cubes,
+                               frontier, candidate, scratch)  # fmt: skip

@@ -21,6 +21,20 @@ class AlignedWords(NamedTuple):
     affiliations: Any
 
 
+class Requests(NamedTuple):
+    """Phrases after their histories, for :meth:`StatefulFeature.scores`."""
+
+    # int32 (rows, context), the latest word last; 1 for the beginning of the sentence, -1 before.
+    histories: Any
+    # int32, the words of all phrases; and int64 (rows + 1,), where each phrase begins.
+    phrases: Any
+    offsets: Any
+    # bool (rows,), whether </s> follows and is scored, too.
+    ends: Any
+    # The affiliations of the phrases; None if tables were read without alignments.
+    aligned: AlignedWords | None = None
+
+
 class StatefulFeature(Protocol):
     """A feature of target words and the words before them."""
 
@@ -44,28 +58,11 @@ class StatefulFeature(Protocol):
         aligned: AlignedWords | None = None,
         /,
     ) -> Any:
-        """Return log p of each phrase after its history.
+        """Return log p of each phrase after its history: float64 (rows,), natural logarithms.
 
-        Rows may repeat. A score must depend only on its row, to the last bit.
-
-        :param histories: int32 (rows, context), the latest word last; 1 for the beginning of the
-            sentence, and -1 before it.
-        :param phrases: int32, the words of all phrases.
-        :param offsets: int64 (rows + 1,), where each phrase begins.
-        :param ends: bool (rows,), whether ``</s>`` follows and is scored, too.
-        :param aligned: affiliations of ``phrases``; None if tables were read without alignments.
-        :return: float64 (rows,), natural logarithms.
+        The parameters are those of `Requests`. Rows may repeat. A score must depend only on its
+        row, to the last bit.
         """
-
-
-class Requests(NamedTuple):
-    """The arguments of :meth:`StatefulFeature.scores`."""
-
-    histories: Any
-    phrases: Any
-    offsets: Any
-    ends: Any
-    aligned: AlignedWords | None = None
 
 
 class RequestBuffer:

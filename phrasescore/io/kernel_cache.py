@@ -4,7 +4,9 @@ numba keeps it beside the sources, in the user's cache, or in NUMBA_CACHE_DIR, a
 finds there.
 """
 
+import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -19,3 +21,20 @@ def kept_njit(*, fastmath: bool | set[str] = False) -> Callable[[Callable[..., A
         nogil=True, cache=True, error_model="numpy", fastmath=fastmath
     )
     return decorate
+
+
+def drop_stale_kernels(folder: Path, *others: Path) -> None:
+    """Remove compiled functions of a folder that are older than one of its sources.
+
+    numba checks the file of a function, but not the files of inlined functions: after a ``git
+    pull`` a program would mix old and new code. A read-only cache stays as it is.
+
+    :param others: sources elsewhere whose functions are inlined.
+    """
+    sources = [*folder.glob("*.py"), *others]
+    newest = max((source.stat().st_mtime_ns for source in sources), default=0)
+    for index in folder.glob("__pycache__/*.nbi"):
+        # Another process may delete the file first.
+        with contextlib.suppress(OSError):
+            if index.stat().st_mtime_ns < newest:
+                index.unlink()

@@ -128,6 +128,10 @@ class GatedDecoderNetwork(PairNetwork):
         """Return c of the sources, ``(batch, context)``."""
         raise NotImplementedError
 
+    def source_vectors(self, source: BatchSide) -> Tensor:
+        """Return c of the sources, for reports."""
+        return self.encode(source)
+
     def forward(self, batch: PairBatch) -> Tensor:
         """See :class:`PairNetwork`."""
         target = batch.target

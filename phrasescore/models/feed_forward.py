@@ -135,7 +135,7 @@ class CslmNetwork(FeedForwardNetwork):
 class JointNetwork(FeedForwardNetwork):
     """p(word | the words before it, the source words around its affiliation).
 
-    The joint model of Devlin et al. (2014); :mod:`moses_integration.affiliation` says with which
+    The joint model of Devlin et al. (2014); :mod:`moses_integration.alignments` says with which
     source word a target word is affiliated. As in Moses' BilingualNPLM, a context has the source
     window from left to right, then the target words, oldest first. With vocabularies of T target
     and S source words, the ids of a context are

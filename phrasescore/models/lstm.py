@@ -160,6 +160,10 @@ class LstmNetwork(PairNetwork):
         states, _, _ = self.decoder(previous, hidden[:, steps.order], cell[:, steps.order], steps)
         return self.sum_log_probs(self.drop(states), target, steps)
 
+    def source_vectors(self, source: BatchSide) -> Tensor:
+        """Return the last h of the encoder's top layer, ``(batch, hidden)``, for reports."""
+        return self.encode(source)[0][-1]
+
     def encode(self, source: BatchSide) -> tuple[Tensor, Tensor]:
         """Return the encoder's last h and c, each ``(layers, batch, hidden)``."""
         steps = source.words().to(source.ids.device)

@@ -5,7 +5,7 @@ Sutskever et al. (2014) draw their figure 2 by principal components, Cho et al. 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,16 +14,11 @@ from torch import Tensor
 
 from phrasescore.models.batches import batch_sequences
 from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.models.grconv import GrconvNetwork
-from phrasescore.models.lstm import LstmNetwork
 from phrasescore.report.blocks import Points, Section, shown
 from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
 
-# Kinds of networks whose encoder turns a whole source into one vector.
-ENCODES_WHOLE = ("encoder-decoder", "grconv", "lstm")
 # Sources per forward pass of an encoder.
 _BATCH_SIZE = 256
 # The usual perplexity of t-SNE: the effective number of neighbours of a point.
@@ -155,7 +150,7 @@ def _band(rank: int, size: int) -> str:
 def text_vectors(
     key: str, name: str, number: int, checkpoint: Checkpoint, texts: Sequence[tuple[str, ...]]
 ) -> Vectors:
-    """Return the vectors that an encoder (see `ENCODES_WHOLE`) makes of phrases or sentences.
+    """Return the vectors that an encoder makes of phrases or sentences.
 
     :param key: phrases or sentences.
     """
@@ -182,17 +177,12 @@ def _length_group(length: int, longest: int) -> str:
 
 def _encode(checkpoint: Checkpoint, sources: list[list[int]]) -> np.ndarray:
     """Return one vector per source, ``(sources, size)``."""
-    network = checkpoint.model
+    network: Any = checkpoint.model
     rows = []
     with torch.inference_mode():
         for start in range(0, len(sources), _BATCH_SIZE):
             side = batch_sequences(sources[start : start + _BATCH_SIZE])
-            if isinstance(network, LstmNetwork):
-                hidden, _ = network.encode(side)
-                rows.append(hidden[-1])  # (batch, size), of the upper layer
-            else:
-                assert isinstance(network, EncoderDecoder | GrconvNetwork)
-                rows.append(network.encode(side))
+            rows.append(network.source_vectors(side))
     if not rows:
         return np.zeros((0, 1))
     return np.asarray(torch.cat(rows).double().numpy())

@@ -102,8 +102,8 @@ class TreeStep(NamedTuple):
     parents: Tensor  # (nodes,) int64: rows of the level above, in ascending order
     words: Tensor  # (nodes,) int64: the last word of each prefix
     roots: Tensor  # (nodes,) int64: the root of each prefix
-    going_on: Tensor  # (families,) int64: the distinct parents, ascending
-    families: Tensor  # (nodes,) int64: the index of each node's parent in ``going_on``
+    branching: Tensor  # (families,) int64: the distinct parents, ascending
+    families: Tensor  # (nodes,) int64: the index of each node's parent in ``branching``
 
     @staticmethod
     def of(parents: Ids, words: Ids, roots: Ids, device: torch.device) -> "TreeStep":

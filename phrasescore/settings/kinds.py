@@ -57,6 +57,11 @@ class NetworkKind:
     is_feed_forward: bool = False
     # Whether it scores single phrase pairs and may be trained on a phrase table.
     scores_phrases: bool = False
+    # Whether its network has a method for reports: ``source_vectors``, which returns a vector per
+    # source; ``alignments`` of words; and ``soft_parse`` of a source.
+    has_source_vectors: bool = False
+    aligns_words: bool = False
+    parses_source: bool = False
 
     @property
     def default_preset(self) -> str:
@@ -74,6 +79,7 @@ KINDS = {
             decoder="phrasescore.scoring.decoders.attention:AttentionDecoder",
             feature="Attention",
             other_names=("rnnsearch",),
+            aligns_words=True,
         ),
         NetworkKind(
             name="cslm",
@@ -92,6 +98,7 @@ KINDS = {
             preset="small",
             other_names=("rnnenc", "rnn"),
             scores_phrases=True,
+            has_source_vectors=True,
         ),
         NetworkKind(
             name="grconv",
@@ -99,6 +106,8 @@ KINDS = {
             network="phrasescore.models.grconv:GrconvNetwork",
             decoder="phrasescore.scoring.decoders.gated:GatedDecoder",
             feature="GrConv",
+            has_source_vectors=True,
+            parses_source=True,
         ),
         NetworkKind(
             name="joint",
@@ -115,6 +124,7 @@ KINDS = {
             decoder="phrasescore.scoring.decoders.lstm:LstmDecoder",
             feature="LSTM",
             other_names=("seq2seq",),
+            has_source_vectors=True,
         ),
     )
 }

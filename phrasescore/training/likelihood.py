@@ -12,7 +12,6 @@ from phrasescore.arguments import flag
 from phrasescore.errors import ConfigError, ModelError, PhrasescoreError, shown_path
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of, empty_network
-from phrasescore.training.draw import held_out_size
 from phrasescore.training.loop import TrainingLoop
 from phrasescore.training.pair_store_writer import (
     CountedPair,
@@ -23,7 +22,7 @@ from phrasescore.training.pair_store_writer import (
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run import NETWORK_PROBLEM, Task, TrainingRun, enough_memory
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.training.stores import PairStore
+from phrasescore.training.stores import PairStore, held_out_size
 
 _logger = logging.getLogger(__name__)
 

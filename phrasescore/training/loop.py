@@ -26,10 +26,10 @@ from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.networks import TrainingConfig
 from phrasescore.signals import catching_signals
-from phrasescore.training.draw import Draw, Store, held_out_size, mix, stream_key
 from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run_folder import RunFolder
+from phrasescore.training.stores import Draw, Store, held_out_size, mix, stream_key
 
 # Batches that are read ahead.
 _LOOKAHEAD = 4
@@ -108,7 +108,7 @@ class TrainingLoop:
             )
         if self.state.batch >= self._draw.batches_per_epoch:
             raise ModelError(
-                f"{folder.path}: cannot go on from this state: an epoch of these pairs has no "
+                f"{folder.path}: cannot continue from this state: an epoch of these pairs has no "
                 f"batch {self.state.batch}"
             )
         self.state.world_size = ranks.size

@@ -162,7 +162,8 @@ class FusedAdadelta(TorchOptimizer):
             self._each(lambda piece: _adadelta(*piece, *numbers), pieces)
             for state in self._optimizer.state.values():
                 state["step"] += 1
-        self._optimizer.zero_grad(set_to_none=True)
+        for parameter in self._parameters.values():
+            parameter.grad = None
         return norm
 
     def _pieces(self) -> list[tuple[_Floats, ...]]:

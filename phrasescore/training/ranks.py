@@ -177,6 +177,6 @@ def _translated_errors() -> Iterator[None]:
         yield
     except (RuntimeError, ValueError) as error:
         raise RankLostError(
-            "another process of this run has ended, or cannot be reached; --resume goes on from "
+            "another process of this run has ended, or cannot be reached; --resume continues from "
             "the last state"
         ) from error

@@ -225,7 +225,7 @@ def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None
     if stored is not None and folder.state is not None:
         if not resume:
             raise PhrasescoreError(
-                f"{work}: an unfinished run; go on with it by --resume, or remove the folder"
+                f"{work}: an unfinished run; continue it with --resume, or remove the folder"
             )
         check_resumable(stored, run.config)
         if is_taken and not _may_replace(run, folder):
@@ -236,7 +236,7 @@ def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None
         return
     if is_taken:
         no_run = (
-            f", and {work} holds no run to go on with (a finished run can be trained further only "
+            f", and {work} holds no run to continue (a finished run can be trained further only "
             "if it was started with --keep-work)"
         )
         raise PhrasescoreError(

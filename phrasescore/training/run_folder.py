@@ -240,4 +240,4 @@ def _load(path: Path) -> dict[str, Tensor]:
 
 
 def _damaged(path: Path, error: Exception) -> ModelError:
-    return ModelError(f"{path}: cannot go on from this state: {error}; {_START_OVER}")
+    return ModelError(f"{path}: cannot continue from this state: {error}; {_START_OVER}")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from moses_integration.decoder.moses import NbestRequest, translate_with_moses
-from moses_integration.decoder.source import MAX_WORDS, markup_of, read_source
 from moses_integration.ini_text import IniText, files_of
-from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
+from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights, weights_path
+from moses_integration.source_text import MAX_WORDS, markup_of, read_source
+from moses_integration.weight_lines import check_weights
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.output import check_files

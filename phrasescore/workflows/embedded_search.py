@@ -11,17 +11,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
+from moses_integration.alignments import PhraseSpan, format_segmentation
 from moses_integration.decoder.configuration import UNKNOWN_WORDS, DecoderConfiguration
 from moses_integration.decoder.moses import NbestRequest
 from moses_integration.decoder.options import OptionTable, read_language_model
 from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.decoder.search import StackDecoder, Translation
-from moses_integration.decoder.source import MAX_WORDS, markup_of, read_source
 from moses_integration.decoder.stateful import StatefulFeature
 from moses_integration.ini_text import IniText
 from moses_integration.nbest_lines import format_hypothesis
-from moses_integration.segmentation import PhraseSpan, format_segmentation
-from moses_integration.weights import check_weights
+from moses_integration.source_text import MAX_WORDS, markup_of, read_source
+from moses_integration.weight_lines import check_weights
 from phrasescore.devices import usable_threads
 from phrasescore.engines import open_pool
 from phrasescore.engines.pool import WorkerPool
@@ -42,10 +42,10 @@ from phrasescore.workflows.text_checks import KnownWords, UnknownWordCheck, unkn
 
 _logger = logging.getLogger(__name__)
 
+Sentence = tuple[str, ...]
+
 # Sentences queued per worker: all stay busy while one sentence takes long.
 _AHEAD = 8
-
-Sentence = tuple[str, ...]
 
 
 class EmbeddedSearch:
@@ -80,7 +80,7 @@ class EmbeddedSearch:
         return [*self.ini_features, *self._settings.feature_names]
 
     def read_source(self, path: str) -> list[Sentence]:
-        """Return the words of each line of a text; see `moses_integration.decoder.source`."""
+        """Return the words of each line of a text; see `moses_integration.source_text`."""
         return read_source(path, MAX_WORDS, self._markup)
 
     def open(
@@ -96,7 +96,6 @@ class EmbeddedSearch:
         :param weights: the weights of the first translation.
         :param closed: descriptors that forked processes close, such as a lock's.
         :param weights_path: the origin of the weights, for messages.
-        :raises DataError: if all translations have the same score under the weights.
         """
         own = {name: weights[name] for name in weights if name in self.ini_features}
         # Report errors before the long work.

@@ -23,9 +23,8 @@ from phrasescore.settings.evaluation import Evaluating
 from phrasescore.subwords import load_vocabulary
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts
-from tuning.bleu import BleuScore
+from tuning.bleu import BleuScore, oracle_bleu
 from tuning.metric import Statistics
-from tuning.oracle import oracle_bleu
 
 # sacrebleu's default number of samples.
 TRIALS = {"bootstrap": 1000, "approximate": 10000}

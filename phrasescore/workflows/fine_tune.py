@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 
-from moses_integration.weights import WeightsSource, load_weights, weights_path
+from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
 from phrasescore.arguments import (
     StrPath,
     check_at_least,

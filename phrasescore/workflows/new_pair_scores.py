@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from moses_integration.lexicon import read_lexicon
+from moses_integration.phrase_table import read_lexicon
 from phrasescore.arguments import PrecisionName, flag
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, ModelError

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from moses_integration.phrase_table import TableBlock
+from moses_integration.source_text import TextPhrases
 from moses_integration.table_line import HIGHEST_LOG, LOWEST_LOG
-from moses_integration.text_phrases import TextPhrases
 from phrasescore.errors import ArgumentError
 from phrasescore.io.digests import new_digest
 

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from moses_integration.affiliation import affiliate_sentence, parse_links
+from moses_integration.alignments import affiliate_sentence, parse_links
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
 from phrasescore.arguments import StrPath, check_at_least, check_sequences

@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moses_integration.affiliation import (
+from moses_integration.alignments import (
     Affiliations,
     affiliate_hypothesis,
     affiliate_sentence,
     has_links,
     parse_links,
+    parse_segmentation,
 )
 from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.reranking import Values, feature_matrix
-from moses_integration.segmentation import parse_segmentation
 from moses_integration.tuning_lists import FeatureColumns
 from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError, PhrasescoreError, shown_path
@@ -36,7 +36,7 @@ from phrasescore.workflows.text_checks import (
 )
 from phrasescore.workflows.tune.pooling import some_names
 from tuning.bleu import Bleu, sentence_bleu
-from tuning.weights import weights_vector
+from tuning.pool import weights_vector
 
 _logger = logging.getLogger(__name__)
 

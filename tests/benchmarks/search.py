@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from moses_integration.decoder.source import read_source
 from moses_integration.decoder.stateful import StatefulFeature
+from moses_integration.source_text import read_source
 from phrasescore.features.cslm import SearchCslm
 from phrasescore.features.joint import SearchJoint
 from phrasescore.kernels.precision import Precision

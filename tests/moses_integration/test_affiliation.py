@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from moses_integration.affiliation import (
+from moses_integration.alignments import (
     affiliate,
     affiliate_hypothesis,
     affiliate_phrase,

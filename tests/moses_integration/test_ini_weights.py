@@ -1,4 +1,4 @@
-"""Promises of moses_integration.ini_weights: weights outside [weight] are read, and written."""
+"""Promises of moses_integration.moses_ini: weights outside [weight] are read, and written."""
 
 import gzip
 from collections.abc import Callable

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.lexicon import read_lexicon
+from moses_integration.phrase_table import read_lexicon
 from phrasescore.errors import DataError
 
 # Lines of lex.f2e that Moses' LexicalTranslationModel.pm wrote for a real text.

@@ -16,8 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from moses_integration import phrase_table, table_line
-from moses_integration.decoder.phrase_tables import lines_of_phrases
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table, read_table_blocks
+from moses_integration.source_text import lines_of_phrases
 from moses_integration.table_line import add_scores, joint_count, parse_line
 from phrasescore.errors import DataError
 from phrasescore.records import PhrasePair

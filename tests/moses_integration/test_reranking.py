@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from moses_integration.moses_ini import load_weights
 from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.reranking import (
     EvenAverage,
@@ -14,7 +15,6 @@ from moses_integration.reranking import (
     totals,
     with_total,
 )
-from moses_integration.weights import load_weights
 from phrasescore.errors import DataError
 from phrasescore.records import Weights
 

@@ -1,8 +1,8 @@
-"""Promises of moses_integration.segmentation."""
+"""Promises of moses_integration.alignments."""
 
 import pytest
 
-from moses_integration.segmentation import PhraseSpan, format_segmentation, parse_segmentation
+from moses_integration.alignments import PhraseSpan, format_segmentation, parse_segmentation
 from phrasescore.errors import DataError
 
 LINE = b"3 ||| a b c  ||| LM0= -1 ||| -2.5"

@@ -1,12 +1,12 @@
-"""Promises of moses_integration.weights: Moses' own files, and back without losing a bit."""
+"""Promises of moses_integration.weight_lines: Moses' own files, and back without losing a bit."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import check_weights, load_weights, write_weights
+from moses_integration.moses_ini import MosesIni, load_weights
+from moses_integration.weight_lines import check_weights, write_weights
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.records import WeightPair, Weights
 

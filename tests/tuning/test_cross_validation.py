@@ -6,8 +6,7 @@ import pytest
 from phrasescore.errors import PhrasescoreError
 from tests.random_pools import random_pool
 from tuning.bleu import CorpusBleu
-from tuning.cross_validation import cross_validate, split_segments
-from tuning.methods import Found, Optimise, Problem, load_method
+from tuning.methods import Found, Optimise, Problem, cross_validate, load_method, split_segments
 from tuning.settings import TuneSettings
 
 METRIC = CorpusBleu()

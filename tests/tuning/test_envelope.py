@@ -1,11 +1,11 @@
-"""Promises of tuning.envelope: the highest line everywhere, by brute force, and tie cases."""
+"""Promises of tuning.line_search: the highest line everywhere, by brute force, and tie cases."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuning.envelope import Envelopes, upper_envelopes
+from tuning.line_search import Envelopes, upper_envelopes
 
 LOW, HIGH = -10.0, 10.0
 

@@ -11,9 +11,8 @@ from tests.list_feature_decoder import LABELS, NETWORK, START, ListFeatureDecode
 from tuning.loop import TOO_FAR, Decided, LoopResult, TuningLoop
 from tuning.methods import Tuned, load_method
 from tuning.metric import Metric
-from tuning.pool import Pool, Vector
+from tuning.pool import Pool, Vector, named_weights, weights_vector
 from tuning.settings import TuneSettings
-from tuning.weights import named_weights, weights_vector
 
 # For each segment its hypotheses: the values of A and B, and whether it is right.
 Lists = list[list[tuple[float, float, int]]]

@@ -1,4 +1,4 @@
-"""Promises of tuning.oracle: as good as trying every choice, on lists small enough for that."""
+"""Promises of tuning.bleu: as good as trying every choice, on lists small enough for that."""
 
 import itertools
 import random
@@ -6,8 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from tuning.bleu import Bleu, BleuScore
-from tuning.oracle import oracle_bleu
+from tuning.bleu import Bleu, BleuScore, oracle_bleu
 
 
 def _corpus(seed: int, sentences: int, hypotheses: int) -> tuple[np.ndarray, np.ndarray]:

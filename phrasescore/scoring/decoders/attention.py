@@ -111,10 +111,10 @@ class AttentionDecoder:
         """Return the states of a level's nodes, and t of each, ``(nodes, maxout)``."""
         multiply, take = self._products.multiply, self._workspace.take
         families = step.families
-        old = state.states.index_select(0, step.going_on)  # (families, hidden)
+        old = state.states.index_select(0, step.branching)  # (families, hidden)
         products = multiply("state", old, self._state)  # (families, units + 2 * hidden)
         # All nodes of a family have the same root.
-        roots = torch.empty_like(step.going_on).scatter_(0, families, step.roots)
+        roots = torch.empty_like(step.branching).scatter_(0, families, step.roots)
         sums, weights = self._contexts(state.annotated, products, roots)
         count, size, buffer = len(families), old.shape[1], 1 - state.buffer
         update, masked = take("update", count, size), take("masked", count, size)

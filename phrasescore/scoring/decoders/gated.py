@@ -102,8 +102,8 @@ class GatedDecoder:
         """Return the states of a level's nodes, and G_r s of each, ``(nodes, rank)``."""
         products, take = self._products, self._products.workspace.take
         old, buffer = state.states, 1 - state.buffer
-        going_on = products.select("going on", state.rounded, step.going_on)
-        recurrent = products.product("recurrent", going_on, self._recurrent)
+        branching = products.select("branching", state.rounded, step.branching)
+        recurrent = products.product("recurrent", branching, self._recurrent)
         new = take(f"states {buffer}", len(step.words), old.shape[1])  # (nodes, hidden)
         gates.decoder_step(
             recurrent,

@@ -119,7 +119,7 @@ class _Stack:
         nodes = torch.arange(len(words), device=words.device)
         after = LstmState([], [], state.depth + 1)
         for number, layer in enumerate(self.layers):
-            upper = state.hidden[number].index_select(0, step.going_on)  # (families, hidden)
+            upper = state.hidden[number].index_select(0, step.branching)  # (families, hidden)
             recurrent = products.multiply("recurrent", upper, layer.recurrent)
             if layer.table is not None:
                 below, places = layer.table, words

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from moses_integration.decoder.source import markup_of, read_source
 from moses_integration.ini_text import IniText
+from moses_integration.source_text import markup_of, read_source
 from phrasescore.errors import ConfigError, DataError
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import read_record

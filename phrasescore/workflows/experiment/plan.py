@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import write_weights
+from moses_integration.weight_lines import write_weights
 from phrasescore.report.tuning import read_tune_report
 from phrasescore.workflows.experiment.checks import check_inputs
 from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import load_weights
+from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.features import network_name
 from phrasescore.records import WeightPair, Weights
 from phrasescore.workflows.experiment.systems import ModelPlan

@@ -17,15 +17,15 @@ from phrasescore.report.blocks import DATA, ENCODE_ERRORS, Report, Section, writ
 from phrasescore.report.page import render_page
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import SECTIONS, Reporting, SectionName
+from phrasescore.settings.kinds import kind_names
 from phrasescore.version import __version__
 from phrasescore.workflows.report.inputs import (
-    PHRASE_KINDS,
     NamedModel,
     ReportFiles,
     ReportInputs,
     read_inputs,
 )
-from phrasescore.workflows.report.sections import SECTION_PLANS, SENTENCE_KINDS, missing_inputs
+from phrasescore.workflows.report.sections import OF_SENTENCES, SECTION_PLANS, missing_inputs
 
 _logger = logging.getLogger(__name__)
 
@@ -149,15 +149,17 @@ def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]
 
 def _check_kinds(inputs: ReportInputs) -> None:
     """Refuse inputs that need a model of another kind, and lines that do not exist."""
-    if inputs.table is not None and not inputs.of_kind(*PHRASE_KINDS):
-        raise _wrong_kind(f"{inputs.table}: as a phrase table", PHRASE_KINDS, inputs.models)
+    if inputs.table is not None and not inputs.of_kind("scores_phrases"):
+        kinds = kind_names(scores_phrases=True)
+        raise _wrong_kind(f"{inputs.table}: as a phrase table", kinds, inputs.models)
     settings, source = inputs.settings, inputs.source
     if settings.sentences is None and settings.lines is None:
         return
     if source is None:
         raise ArgumentError("--sentences and --lines need --source")
-    if not inputs.of_kind(*SENTENCE_KINDS):
-        raise _wrong_kind("--sentences and --lines", SENTENCE_KINDS, inputs.models)
+    if not inputs.of_kind(*OF_SENTENCES):
+        kinds = [kind for name in OF_SENTENCES for kind in kind_names(**{name: True})]
+        raise _wrong_kind("--sentences and --lines", kinds, inputs.models)
     beyond = [line for line in settings.lines or () if line > len(source.texts)]
     if beyond:
         problem = f"--lines: expected a line of the file, which has {len(source.texts):,}"
@@ -167,9 +169,9 @@ def _check_kinds(inputs: ReportInputs) -> None:
 def _refuse_missing(missing: Mapping[SectionName, list[str]], inputs: ReportInputs) -> None:
     """Refuse a section that was asked for and lacks an input."""
     for key, names in missing.items():
-        kinds = SECTION_PLANS[key].kinds
-        if len(names) == 1 and kinds and inputs.models and not inputs.of_kind(*kinds):
-            raise _wrong_kind(key, kinds, inputs.models)
+        kind = SECTION_PLANS[key].kind
+        if len(names) == 1 and kind and inputs.models and not inputs.of_kind(kind):
+            raise _wrong_kind(key, kind_names(**{kind: True}), inputs.models)
         if names:
             raise ArgumentError(f"{key} needs {_join(names)}")
 

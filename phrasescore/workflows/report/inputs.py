@@ -20,12 +20,9 @@ from phrasescore.report.phrases import TableChoice, TablePair, choose_from_table
 from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import Reporting
-from phrasescore.settings.kinds import kind_names
 from phrasescore.settings.toml_file import read_toml
 from phrasescore.workflows.text_checks import warn_of_lengths
 
-# Kinds of networks that score the pairs of a phrase table.
-PHRASE_KINDS = tuple(kind_names(scores_phrases=True))
 # Numbers of the table's scores p(target | source) and p(source | target), from 1. Moses' order is
 # p(f|e) lex(f|e) p(e|f) lex(e|f), with f the source.
 _DIRECT, _INVERSE = 3, 1
@@ -89,13 +86,17 @@ class ReportInputs:
     compute: Compute
     progress: ProgressCallback | None
 
-    def of_kind(self, *kinds: str) -> list[NamedModel]:
-        """Return the models of some kinds, in their order."""
-        return [model for model in self.models if model.kind in kinds]
+    def of_kind(self, *properties: str) -> list[NamedModel]:
+        """Return the models whose kind has one of these properties, in their order."""
+        return [
+            model
+            for model in self.models
+            if any(getattr(model.checkpoint.config.network, name) for name in properties)
+        ]
 
     def phrase_models(self) -> list[NamedModel]:
         """Return the models of p(target | source) of phrase pairs."""
-        return [model for model in self.of_kind(*PHRASE_KINDS) if not model.checkpoint.reverse]
+        return [model for model in self.of_kind("scores_phrases") if not model.checkpoint.reverse]
 
     def table_column(self, model: NamedModel) -> int:
         """Return the index of the table's score of a model's probability, from 0."""
@@ -106,7 +107,7 @@ class ReportInputs:
     def table_choice(self) -> TableChoice:
         """The chosen lines of the table, which is read once, as a stream."""
         assert self.table is not None
-        columns = [self.table_column(model) for model in self.of_kind(*PHRASE_KINDS)]
+        columns = [self.table_column(model) for model in self.of_kind("scores_phrases")]
         settings = self.settings
         with Meter("report: phrase table", "lines", self.progress, lines_of=self.table) as meter:
             lines = meter.track(read_phrase_table(self.table))

@@ -19,7 +19,7 @@ from phrasescore.generation.sampling import (
 from phrasescore.progress import Meter
 from phrasescore.records import PhrasePair
 from phrasescore.report.blocks import Section
-from phrasescore.report.maps import ENCODES_WHOLE, Vectors, map_section, text_vectors, word_vectors
+from phrasescore.report.maps import Vectors, map_section, text_vectors, word_vectors
 from phrasescore.report.phrases import SAMPLES, preference_section, sample_section, score_section
 from phrasescore.report.results import experiment_section, training_section, tuning_section
 from phrasescore.report.sentences import (
@@ -34,15 +34,15 @@ from phrasescore.report.sentences import (
     soft_parse_section,
 )
 from phrasescore.report.translations import difference_section, translation_section
+from phrasescore.settings.kinds import kind_names
 from phrasescore.workflows.report.inputs import (
-    PHRASE_KINDS,
     NamedModel,
     ReportInputs,
 )
 from phrasescore.workflows.scoring.network_scorer import NetworkScorer
 
-# Kinds of networks that have a figure for a sentence.
-SENTENCE_KINDS = ("attention", "grconv")
+# The properties of kinds of networks that have figures of sentences.
+OF_SENTENCES = ("aligns_words", "parses_source")
 # Default number of sentences drawn for these figures.
 _SENTENCES = 5
 # Sentence lengths per group of BLEU by length.
@@ -60,14 +60,14 @@ class MadeSection(NamedTuple):
 
 
 class SectionPlan(NamedTuple):
-    """The function that makes a section, the inputs that it needs, and the kinds of models.
+    """The function that makes a section, and its inputs, by their names in `missing_inputs`.
 
-    A section with kinds needs one model of one of them. Inputs have the names in `missing_inputs`.
+    :ivar kind: the property of a kind of network, of which a model is needed; empty for no model.
     """
 
     make: Callable[[ReportInputs], MadeSection]
     needs: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
+    kind: str = ""
 
 
 def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
@@ -84,8 +84,8 @@ def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
         _TWO_SYSTEMS: len(inputs.systems) > 1,
     }
     missing = [name for name in plan.needs if not is_given[name]]
-    if plan.kinds and not inputs.of_kind(*plan.kinds):
-        missing.append(f"a --model of the kind {' or '.join(plan.kinds)}")
+    if plan.kind and not inputs.of_kind(plan.kind):
+        missing.append(f"a --model of the kind {' or '.join(kind_names(**{plan.kind: True}))}")
     return missing
 
 
@@ -152,7 +152,7 @@ def _make_scores(inputs: ReportInputs) -> MadeSection:
     pairs = [line.pair for line in choice.pairs]
     scored = [
         (model.name, _score(inputs, model, pairs), inputs.table_column(model))
-        for model in inputs.of_kind(*PHRASE_KINDS)
+        for model in inputs.of_kind("scores_phrases")
     ]
     return MadeSection(score_section(choice.pairs, scored, choice.num_pairs))
 
@@ -208,10 +208,14 @@ def _make_phrases(inputs: ReportInputs) -> MadeSection:
 def _make_sentences(inputs: ReportInputs) -> MadeSection:
     assert inputs.source is not None
     # With a table, networks that score phrases are taken to be trained on phrases only.
-    kinds = [kind for kind in ENCODES_WHOLE if inputs.table is None or kind not in PHRASE_KINDS]
+    models = [
+        model
+        for model in inputs.of_kind("has_source_vectors")
+        if inputs.table is None or not model.checkpoint.config.network.scores_phrases
+    ]
     settings = inputs.settings
     sets, reasons, notes = [], [], []
-    for number, (name, checkpoint) in enumerate(inputs.of_kind(*kinds), start=1):
+    for number, (name, checkpoint) in enumerate(models, start=1):
         side = inputs.source
         if checkpoint.reverse:
             if not inputs.references:
@@ -230,7 +234,7 @@ def _make_sentences(inputs: ReportInputs) -> MadeSection:
 
 
 def _make_alignments(inputs: ReportInputs) -> MadeSection:
-    models = inputs.of_kind("attention")
+    models = inputs.of_kind("aligns_words")
     pairs, reasons = _choose_sentences(inputs)
     given = "the references" if inputs.references else f"those of {inputs.systems[0].name}"
     section = alignment_section(models, pairs, given)
@@ -239,7 +243,7 @@ def _make_alignments(inputs: ReportInputs) -> MadeSection:
 
 def _make_parses(inputs: ReportInputs) -> MadeSection:
     models, reasons = [], []
-    for model in inputs.of_kind("grconv"):
+    for model in inputs.of_kind("parses_source"):
         if model.checkpoint.reverse and not (inputs.references or inputs.systems):
             reasons.append(f"{model.name} reads the other side: needs --references")
         else:
@@ -290,14 +294,14 @@ SECTION_PLANS = {
     "differences": SectionPlan(_make_differences, (_TWO_SYSTEMS, "--references")),
     "experiment": SectionPlan(_show_experiment, ("--experiment",)),
     "tuning": SectionPlan(_show_tuning, ("--tuning-report",)),
-    "preferences": SectionPlan(_make_preferences, ("TABLE",), PHRASE_KINDS),
-    "samples": SectionPlan(_make_samples, ("TABLE",), PHRASE_KINDS),
-    "scores": SectionPlan(_make_scores, ("TABLE",), PHRASE_KINDS),
+    "preferences": SectionPlan(_make_preferences, ("TABLE",), "scores_phrases"),
+    "samples": SectionPlan(_make_samples, ("TABLE",), "scores_phrases"),
+    "scores": SectionPlan(_make_scores, ("TABLE",), "scores_phrases"),
     "words": SectionPlan(_make_words, ("a --model",)),
-    "phrases": SectionPlan(_make_phrases, ("TABLE",), PHRASE_KINDS),
-    "sentences": SectionPlan(_make_sentences, ("--source",), ENCODES_WHOLE),
-    "alignments": SectionPlan(_make_alignments, ("--source", _ANY_TARGET), ("attention",)),
-    "parses": SectionPlan(_make_parses, ("--source",), ("grconv",)),
+    "phrases": SectionPlan(_make_phrases, ("TABLE",), "scores_phrases"),
+    "sentences": SectionPlan(_make_sentences, ("--source",), "has_source_vectors"),
+    "alignments": SectionPlan(_make_alignments, ("--source", _ANY_TARGET), "aligns_words"),
+    "parses": SectionPlan(_make_parses, ("--source",), "parses_source"),
     "training": SectionPlan(
         lambda inputs: MadeSection(training_section(inputs.models)), ("a --model",)
     ),

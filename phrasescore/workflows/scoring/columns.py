@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from moses_integration.lexicon import read_lexicon
+from moses_integration.phrase_table import read_lexicon
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features import (

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from moses_integration.affiliation import affiliate_hypothesis, has_links
+from moses_integration.alignments import affiliate_hypothesis, has_links
 from moses_integration.nbest import Ids, NbestList, read_nbest
 from phrasescore.errors import DataError
 from phrasescore.io.text import MARKUP, decode, read_lines, split_words
@@ -67,8 +67,8 @@ class SourcedList:
 
         :raises DataError: at a hypothesis that is not UTF-8, or lacks a word alignment.
         """
-        nbest, firsts = self.nbest, self.numbering[0].tolist()
-        hypotheses = [nbest.text(index) for index in firsts]
+        nbest, firsts = self.nbest, self.numbering[0]
+        hypotheses = nbest.texts(firsts)
         affiliations = None
         if self.aligned:
             affiliations = [
@@ -79,7 +79,7 @@ class SourcedList:
                     nbest.path,
                     nbest.first_line + index,
                 )
-                for index in firsts
+                for index in firsts.tolist()
             ]
         return PhraseBlock.of_source(self.source, hypotheses, affiliations)
 

@@ -9,15 +9,14 @@ from typing import Literal
 import numpy as np
 
 from moses_integration.ini_text import named_files
-from moses_integration.moses_ini import MosesIni
+from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights, weights_path
 from moses_integration.tuning_files import (
     read_start_weights,
     write_features,
     write_scores,
     write_start_weights,
 )
-from moses_integration.weight_lines import is_sparse
-from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
+from moses_integration.weight_lines import check_weights, is_sparse
 from phrasescore.arguments import check_at_least, check_sequences
 from phrasescore.errors import ArgumentError
 from phrasescore.evaluation.sentences import find_references
@@ -35,12 +34,11 @@ from phrasescore.workflows.tune.outcome import (
 )
 from phrasescore.workflows.tune.pooling import ListReader, read_extracted, some_names
 from tuning.bleu import CorpusBleu
-from tuning.cross_validation import cross_validate as validate
 from tuning.methods import Tuned, load_method
+from tuning.methods import cross_validate as validate
 from tuning.metric import Metric
-from tuning.pool import Pool, Vector
+from tuning.pool import Pool, Vector, named_weights, weights_vector
 from tuning.settings import METHODS, ReferenceLength
-from tuning.weights import named_weights, weights_vector
 
 _logger = logging.getLogger(__name__)
 

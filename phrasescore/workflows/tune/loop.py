@@ -10,8 +10,8 @@ import msgspec
 
 from moses_integration.decoder.moses import DecoderCommand
 from moses_integration.ini_text import files_of
-from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import WeightsSource, check_weights, load_weights, weights_path
+from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights, weights_path
+from moses_integration.weight_lines import check_weights
 from phrasescore.arguments import check_at_least, check_sequences
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.evaluation.plugin_metric import metric_packages

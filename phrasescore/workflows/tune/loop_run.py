@@ -24,7 +24,7 @@ from phrasescore.workflows.tune.outcome import (
 from phrasescore.workflows.tune.pooling import some_names
 from phrasescore.workflows.tune.rounds import INI, Rounds, read_decisions, write_rounds
 from tuning.loop import LoopResult, TuningLoop
-from tuning.weights import weights_vector
+from tuning.pool import weights_vector
 
 _logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import write_weights
+from moses_integration.weight_lines import write_weights
 from phrasescore.errors import ArgumentError, show_controls
 from phrasescore.io.output import check_files, check_output, open_output, optional_path
 from phrasescore.records import WeightPair, Weights

@@ -7,7 +7,7 @@ import pytest
 
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.search_limits import SearchLimits
-from moses_integration.weights import load_weights
+from moses_integration.moses_ini import load_weights
 from phrasescore.errors import ConfigError, DataError
 from tests.log import warnings
 
@@ -61,7 +61,7 @@ def test_features_stand_in_the_order_of_moses_nbest_lists() -> None:
     assert [slot.name for slot in configuration.slots] == [*names, "TM"]
     slot = configuration.find("PhraseDictionaryMemory")
     assert slot is not None
-    assert (slot.weights, slot.arguments["path"], slot.line) == ((0.125, 2.0), "table", 11)
+    assert (slot.weights, slot.arguments["path"]) == ((0.125, 2.0), "table")
     reordering = configuration.find("LexicalReordering")
     assert reordering is not None
     assert reordering.arguments["path"] == "reordering.gz"  # as Moses looks for it

@@ -8,13 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moses_integration.decoder.phrase_tables import (
-    lines_of_phrases,
-    log_of,
-    read_phrase_pairs,
-    read_reordering,
-)
+from moses_integration.decoder.phrase_tables import log_of, read_phrase_pairs, read_reordering
 from moses_integration.phrase_table import read_phrase_table
+from moses_integration.source_text import lines_of_phrases
 from phrasescore.errors import DataError
 
 # Not sorted; blanks and separators where no tool of Moses puts them.

@@ -17,9 +17,9 @@ from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.options import OptionTable, read_language_model
 from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.decoder.search import StackDecoder
-from moses_integration.decoder.source import read_source
 from moses_integration.nbest import read_nbest
 from moses_integration.nbest_lines import parse_features
+from moses_integration.source_text import read_source
 from tests.moses_integration.decoder.given_derivations import Segment, score_derivation
 
 EXAMPLE = Path("examples") / "english-french"

@@ -5,29 +5,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moses_integration.decoder.search_tables import (
-    add_row,
-    find_memo,
-    find_row,
-    grow,
-    make_arcs,
-    make_coverages,
-    make_hypotheses,
-    make_memo,
-    make_pool,
-    make_states,
-)
+from moses_integration.decoder.search_tables import add_row, find_row, grow, make_tables
+from phrasescore.io.hashing import find, mix
 
 ROWS = 8
+# Of 100 words, which are two numbers of 64 bits.
+TABLES = make_tables(100, 2, ROWS, ROWS, ROWS, ROWS)
 
 
 @pytest.mark.parametrize(
     ("table", "keys"),
     [
-        # Of 100 words, which are two numbers of 64 bits.
-        (make_coverages(ROWS, 100), np.array([[1 << 63, row] for row in range(9)], np.uint64)),
-        (make_states(ROWS, 2), np.array([[row, -1, 1] for row in range(9)], np.int32)),
-        (make_pool(ROWS), np.array([[1, row, 2] for row in range(9)], np.int32)),
+        (TABLES.coverages, np.array([[1 << 63, row] for row in range(9)], np.uint64)),
+        (TABLES.states, np.array([[row, -1, 1] for row in range(9)], np.int32)),
+        (TABLES.pool, np.array([[1, row, 2] for row in range(9)], np.int32)),
     ],
     ids=["coverages", "states", "pool"],
 )
@@ -45,23 +36,24 @@ def test_rows_are_found_when_there_are_more_of_them(table: Any, keys: Any) -> No
 
 
 def test_scores_of_the_end_that_were_not_asked_for_are_not_known() -> None:
-    longer = grow(make_states(ROWS, 2), ROWS + 1)
+    longer = grow(make_tables(100, 2, ROWS, ROWS, ROWS, ROWS).states, ROWS + 1)
     assert np.isnan(longer.end_score).all()
 
 
 def test_the_memo_has_its_scores_when_there_are_more_of_them() -> None:
-    memo = make_memo(ROWS)
-    for key in (5, 6 << 40, 7):
-        place = -1 - find_memo(memo, key)
-        memo.keys[place], memo.score[place], memo.state[place] = key, key / 2, key % 10
+    memo = TABLES.memo
+    keys = [np.uint64(mix(np.uint64(number))) for number in (5, 6 << 40, 7)]
+    for number, key in enumerate(keys):
+        slot = -1 - find(memo.keys, key)
+        memo.keys[slot, 0], memo.values[slot, 1], memo.keys[slot, 2] = key, number / 2, number
     longer = grow(memo, 100)
-    for key in (5, 6 << 40, 7):
-        place = find_memo(longer, key)
-        assert (longer.score[place], longer.state[place]) == (key / 2, key % 10)
-    assert find_memo(longer, 8) < 0
+    for number, key in enumerate(keys):
+        slot = find(longer.keys, key)
+        assert (longer.values[slot, 1], longer.keys[slot, 2]) == (number / 2, number)
+    assert find(longer.keys, np.uint64(mix(np.uint64(8)))) < 0
 
 
-@pytest.mark.parametrize("table", [make_arcs(ROWS), make_hypotheses(ROWS, 3)])
+@pytest.mark.parametrize("table", [TABLES.arcs, TABLES.hypotheses])
 def test_rows_stay_when_there_are_more_of_them(table: Any) -> None:
     table.score[:] = np.arange(ROWS)
     longer = grow(table, ROWS + 1)
@@ -70,5 +62,4 @@ def test_rows_stay_when_there_are_more_of_them(table: Any) -> None:
 
 
 def test_a_table_with_enough_room_stays() -> None:
-    arcs = make_arcs(ROWS)
-    assert grow(arcs, ROWS) is arcs
+    assert grow(TABLES.arcs, ROWS) is TABLES.arcs

@@ -1,4 +1,4 @@
-"""Promises of moses_integration.decoder.sentence: what a sentence is to the search."""
+"""Promises of moses_integration.decoder.options: what a sentence is to the search."""
 
 import math
 from itertools import product
@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from moses_integration.decoder.language_model import read_arpa
-from moses_integration.decoder.options import OptionTable
+from moses_integration.decoder.options import OptionTable, Sentence, make_sentence
 from moses_integration.decoder.phrase_tables import read_tables
-from moses_integration.decoder.sentence import Sentence, make_sentence
 from tests.moses_integration.decoder.small_decoder import ORDER, TARGETS, SmallDecoder
 
 TOKENS = "bedface"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from moses_integration.alignments import parse_segmentation
 from moses_integration.nbest import read_nbest
-from moses_integration.segmentation import parse_segmentation
 from phrasescore.cli import main
 
 INI = """\

@@ -97,5 +97,7 @@ def test_an_optimizer_s_state_of_another_network_is_said_with_its_file(tmp_path:
         name.replace("optimizer/", "optimizer/other"): each for name, each in tensors.items()
     }
     safetensors.torch.save_file(changed, path)
-    with pytest.raises(ModelError, match=r"state-000000008\.safetensors: cannot go on from this"):
+    with pytest.raises(
+        ModelError, match=r"state-000000008\.safetensors: cannot continue from this"
+    ):
         train_model(run, resume=True)

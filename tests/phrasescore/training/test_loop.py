@@ -13,11 +13,11 @@ from phrasescore.errors import ConfigError
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import REVERSE, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.training.draw import Draw
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.optimizers import FusedAdadelta
 from phrasescore.training.pair_store_writer import Shortlist, write_pair_store
 from phrasescore.training.run import train_model
+from phrasescore.training.stores import Draw
 from phrasescore.vocabulary import Vocabulary
 from tests.tiny_runs import (
     TINY,

@@ -174,7 +174,7 @@ def test_an_existing_model_or_an_unfinished_run_is_not_overwritten(tmp_path: Pat
     run = make_run(tmp_path, TINY.override(["training.checkpoint_updates=2"]))
     with pytest.raises(KilledError):
         train_model(run, report=kill_after(3))
-    with pytest.raises(PhrasescoreError, match="an unfinished run; go on with it by --resume"):
+    with pytest.raises(PhrasescoreError, match="an unfinished run; continue it with --resume"):
         train_model(run)
     train_model(run, resume=True)
     before = weights(run)

@@ -91,7 +91,10 @@ def test_a_finished_model_is_not_replaced_by_a_run_that_lost_its_state(tmp_path:
     before = weights(run)
     for path in [*run.work.glob("state-*"), *run.work.glob("best-*")]:
         path.unlink()
-    for resume, problem in ((True, "state-0000000.*: cannot go on"), (False, "an unfinished run")):
+    for resume, problem in (
+        (True, "state-0000000.*: cannot continue"),
+        (False, "an unfinished run"),
+    ):
         with pytest.raises(PhrasescoreError, match=problem):
             train_model(run, resume=resume)
     assert weights(run) == before

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 import phrasescore
-from moses_integration.weights import load_weights, write_weights
+from moses_integration.moses_ini import load_weights
+from moses_integration.weight_lines import write_weights
 from phrasescore.errors import DataError
 from phrasescore.progress import Progress
 from phrasescore.records import WeightPair, Weights

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import phrasescore
+from moses_integration.moses_ini import load_weights
 from moses_integration.nbest import read_nbest
-from moses_integration.weights import load_weights
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
@@ -18,11 +18,10 @@ from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import fine_tuning_settings
 from phrasescore.settings.networks import FINE_TUNING
-from phrasescore.training.draw import Permutation
 from phrasescore.training.expected_bleu import ExpectedBleu, ExpectedBleuLoop
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.training.stores import ListBatch
+from phrasescore.training.stores import ListBatch, Permutation
 from phrasescore.workflows import train as module
 from phrasescore.workflows.train import TrainSummary
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
@@ -260,7 +259,7 @@ def test_a_run_is_resumed_with_its_lists_alone(
     kill_at(1)
     with pytest.raises(KilledError):
         fine_tune(task, "lstm")
-    with pytest.raises(PhrasescoreError, match="an unfinished run; go on with it by --resume"):
+    with pytest.raises(PhrasescoreError, match="an unfinished run; continue it with --resume"):
         fine_tune(task, "lstm")
     with pytest.raises(PhrasescoreError, match="was started with another likelihood"):
         fine_tune(task, "lstm", resume=True, likelihood=0.2)

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from moses_integration.decoder import phrase_tables
-from moses_integration.weights import load_weights
+from moses_integration.moses_ini import load_weights
 from phrasescore.cli import main
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.workflows.tune.rounds import Rounds

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from click.testing import CliRunner
 
-from moses_integration.weights import load_weights
+from moses_integration.moses_ini import load_weights
 from phrasescore.cli import main
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from tests.doubles import RandomModel

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.weights import load_weights
+from moses_integration.moses_ini import load_weights
 from phrasescore.workflows.tune import loop_run
 from phrasescore.workflows.tune import optimiser as optimiser_module
 from phrasescore.workflows.tune.rounds import write_rounds

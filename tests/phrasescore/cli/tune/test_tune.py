@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from moses_integration.weights import load_weights
+from moses_integration.moses_ini import load_weights
 from phrasescore.cli import main
 from tests.phrasescore.workflows.tune.tune_folder import (
     FEATURES,

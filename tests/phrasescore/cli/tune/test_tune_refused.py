@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.weights import load_weights
+from moses_integration.moses_ini import load_weights
 from phrasescore.workflows.tune import optimiser as optimiser_module
 from tests.phrasescore.workflows.tune.tune_folder import NBEST, WEIGHTS, TuneFolder
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from moses_integration.weights import write_weights
+from moses_integration.weight_lines import write_weights
 from phrasescore.cli import main
 from phrasescore.records import Weights
 from phrasescore.workflows.experiment.config import read_experiment

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from moses_integration.moses_ini import MosesIni
-from moses_integration.weights import load_weights
+from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.cli import main
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.plan import build_plan

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from moses_integration.weights import load_weights
+from moses_integration.moses_ini import load_weights
 from tests.phrasescore.workflows.experiment.experiment_folder import (
     INI,
     plan_of,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import phrasescore
-from moses_integration.weights import load_weights
+from moses_integration.moses_ini import load_weights
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
 from phrasescore.workflows.tune import lists

@@ -1,6 +1,9 @@
-"""Word alignments, and the affiliations of target words.
+"""Word alignments and phrase segmentations, and the affiliations of target words.
 
-Alignments are in Pharaoh's format, ``0-0 1-2``: pairs of 0-based source and target words.
+Alignments are in Pharaoh's format, ``0-0 1-2``: pairs of 0-based source and target words. In n-best
+lists Moses and the embedded search write two more fields after the total: the alignment, and the
+phrases in target order, ``0-1=0-2 2=3``, 0-based with ends included, as source and target words. A
+range of one word, or of no target words, has only its first number (Moses, Manager::OutputNBest).
 
 A joint model reads the source words around the *affiliation* of a target word (Devlin et al., 2014,
 section 2.1), by the rule of Moses' BilingualLM:
@@ -18,6 +21,7 @@ text within the whole sentence including ``</s>`` (scripts/training/bilingual-lm
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from phrasescore.errors import DataError
 from phrasescore.io.text import shorten
@@ -26,9 +30,7 @@ Affiliations = tuple[int, ...]
 
 _LINK = rb"[0-9]{1,9}-[0-9]{1,9}"
 _LINKS = re.compile(rb" *(?:%b +)*%b *" % (_LINK, _LINK))
-# Moses' format: source words and target words of a phrase, ends inclusive.
-_SEGMENT = rb"[0-9]{1,9}(?:-[0-9]{1,9})?=[0-9]{1,9}(?:-[0-9]{1,9})?"
-_SEGMENTS = re.compile(rb" *(?:%b +)*%b *" % (_SEGMENT, _SEGMENT))
+_PHRASE = re.compile(rb"(\d{1,6})(?:-(\d{1,6}))?=(\d{1,6})(?:-\d{1,6})?")
 
 
 def parse_links(
@@ -39,14 +41,10 @@ def parse_links(
     field = field.removesuffix(b"\r").strip(b" ")
     check_links(field, path, line)
     for link in field.split():
-        source_text, _, target_text = link.partition(b"-")
-        source, target = int(source_text), int(target_text)
+        source, target = map(int, link.split(b"-"))
         if source >= source_length or target >= target_length:
-            problem = (
-                f"the words {link.decode()} of the alignment (from 0) are outside of a pair of "
-                f"{source_length} and {target_length} words"
-            )
-            raise DataError(path, line, problem)
+            problem = f"the words {link.decode()} of the alignment (from 0) are outside of a pair"
+            raise DataError(path, line, f"{problem} of {source_length} and {target_length} words")
         linked[target].append(source)
     return linked
 
@@ -109,33 +107,96 @@ def affiliate_hypothesis(
 ) -> Affiliations:
     """Return the affiliations of the words of a hypothesis, a line of an n-best list.
 
-    The alignment is in a field after the total; an empty field means that no word is aligned. If
-    there is also a phrase segmentation, unaligned words are affiliated within their phrase, as in
-    the search. Otherwise, and in phrases without links (from Moses' XML options), they are
-    affiliated within the sentence.
+    An empty alignment means that no word is aligned. If there is also a phrase segmentation,
+    unaligned words are affiliated within their phrase, as in the search. Otherwise, and in phrases
+    without links (from Moses' XML options), they are affiliated within the sentence.
     """
     if target_length == 0:
         return ()
     fields = [field.removesuffix(b"\r").strip(b" ") for field in raw.split(b"|||")[4:]]
     alignment = next((field for field in fields if _LINKS.fullmatch(field)), None)
     if alignment is None and b"" not in fields:
-        problem = (
+        raise DataError(
+            path,
+            line,
             "expected a word alignment after the total, found none: Moses writes it with "
-            "-print-alignment-info-in-n-best, phrasescore decode with --alignment"
+            "-print-alignment-info-in-n-best, phrasescore decode with --alignment",
         )
-        raise DataError(path, line, problem)
     linked = parse_links(alignment or b"", source_length, target_length, path, line)
-    segments = [field for field in fields if _SEGMENTS.fullmatch(field)]
     in_sentence = affiliate_sentence(linked, source_length)
-    if not segments:
+    matches = [list(map(_PHRASE.fullmatch, field.split())) for field in fields if field]
+    phrases = next((row for row in matches if None not in row), None)
+    if phrases is None:
         return in_sentence
-    starts = [int(part.split(b"=")[1].split(b"-")[0]) for part in segments[0].split()]
+    starts = [int(match[3]) for match in phrases if match is not None]
     # A phrase without words begins where the next phrase does.
     borders = [*starts, target_length]
     if starts[0] != 0 or borders != sorted(borders):
-        problem = f"expected phrases of {target_length} words, found {shorten(segments[0])}"
+        found = b" ".join(match.group() for match in phrases if match is not None)
+        problem = f"expected phrases of {target_length} words, found {shorten(found)}"
         raise DataError(path, line, problem)
     affiliations: list[int] = []
     for begin, end in pairwise(borders):
         affiliations += affiliate(linked[begin:end]) or in_sentence[begin:end]
     return tuple(affiliations)
+
+
+class PhraseSpan(NamedTuple):
+    """A phrase of a derivation: 0-based words, ends exclusive."""
+
+    source_start: int
+    source_end: int
+    target_start: int
+    target_end: int
+
+
+def parse_segmentation(
+    raw: bytes, source_size: int, target_size: int, path: str, line: int
+) -> list[PhraseSpan]:
+    """Return the phrases of a line of an n-best list, in target order.
+
+    >>> parse_segmentation(b"0 ||| la maison  ||| A= 1 ||| 0 ||| 1=0 0=1", 2, 2, "nbest", 1)
+    [PhraseSpan(source_start=1, source_end=2, target_start=0, target_end=1),
+     PhraseSpan(source_start=0, source_end=1, target_start=1, target_end=2)]
+    """
+    fields = [field.split() for field in raw.split(b"|||")[4:]]
+    tokens = next((field for field in fields if field and b"=" in field[0]), None)
+    if tokens is None:
+        cure = "made by decode --segmentation, or by Moses' -include-segmentation-in-n-best"
+        problem = f"expected a segmentation into phrases after the total, {cure}"
+        raise DataError(path, line, f"{problem}, found none")
+    ranges = []
+    for token in tokens:
+        match = _PHRASE.fullmatch(token)
+        if match is None:
+            raise DataError(path, line, f"expected a phrase as 0-1=0-2, found {shorten(token)}")
+        ranges.append(match.groups())
+    borders = [*(int(target) for _, _, target in ranges), target_size]
+    spans = [
+        PhraseSpan(int(first), int(last or first) + 1, start, end)
+        for (first, last, _), (start, end) in zip(ranges, pairwise(borders), strict=True)
+    ]
+    words = [word for span in spans for word in range(span.source_start, span.source_end)]
+    covers = sorted(words) == list(range(source_size)) and all(
+        span.source_start < span.source_end for span in spans
+    )
+    if not covers or borders[0] != 0 or borders != sorted(borders):
+        problem = f"expected phrases of {source_size} source and {target_size} target words"
+        raise DataError(path, line, f"{problem}, found {shorten(b' '.join(tokens))}")
+    return spans
+
+
+def format_segmentation(spans: Sequence[PhraseSpan]) -> str:
+    """Return phrases in Moses' format.
+
+    >>> format_segmentation([PhraseSpan(0, 2, 0, 3), PhraseSpan(2, 3, 3, 4)])
+    '0-1=0-2 2=3'
+    """
+    return " ".join(
+        f"{_range(span.source_start, span.source_end)}={_range(span.target_start, span.target_end)}"
+        for span in spans
+    )
+
+
+def _range(start: int, end: int) -> str:
+    return f"{start}-{end - 1}" if end - start > 1 else f"{start}"

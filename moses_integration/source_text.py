@@ -1,0 +1,269 @@
+"""Source texts, and the lines of tables that have a phrase of them.
+
+A text is tokenised, with a sentence per line. Phrases are found by a 64-bit hash of their words
+(`phrasescore.io.hashing`). Reading the lines of a table that some sentences need takes about as
+long as reading the file: compiled code reads each line up to the end of its key, the words of its
+first field (a source phrase) or of its first two (a phrase pair), whatever blanks separate them.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moses_integration.ini_text import IniLine, IniText
+from moses_integration.table_line import check_no_rules
+from phrasescore.errors import DataError
+from phrasescore.io import hashing
+from phrasescore.io.hashing import EMPTY, NO_BYTES, add_byte, add_key, combine, find, make_table
+from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
+from phrasescore.io.text import MARKUP, Markup, decode, read_blocks, read_lines, shorten
+
+drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
+_KERNEL = kept_njit()
+
+# Moses splits words here (moses/Util.h, Tokenize), but not at a "\r" at the end of the line.
+_BLANKS = re.compile(r"[ \t]+")
+
+_SEPARATOR = np.uint64(0x9E3779B97F4A7C15)  # stands for a word at the end of a field
+# Phrases of up to this many words are hashed; of a longer one, this many first words.
+_LOOKED_UP = 7
+
+# Longest sentence of the embedded search, in words; it takes about a minute. Time and memory grow
+# faster than the square of the length.
+MAX_WORDS = 4000
+
+
+def markup_of(ini: IniText) -> Markup:
+    """Return the markup that a moses.ini enables by xml-brackets and xml-input."""
+    values: dict[str, IniLine] = {}
+    for line in ini.content_lines():
+        values.setdefault(line.section, line)
+    every_tag, brackets = False, ["<", ">"]
+    if "xml-input" in values:
+        every_tag = values["xml-input"].words[0].group() != "pass-through"
+    if "xml-brackets" in values:
+        line = values["xml-brackets"]
+        brackets = [word.group() for word in line.words]
+        if len(brackets) != 2:
+            problem = "expected an opening and a closing bracket, with a blank between them"
+            raise ini.error(line, "", f"{problem}, found {shorten(' '.join(brackets))}")
+    return Markup(*brackets, every_tag=every_tag)
+
+
+def read_source(
+    path: str, max_words: int | None = None, markup: Markup = MARKUP
+) -> list[tuple[str, ...]]:
+    """Return the words of each line; an empty line has none.
+
+    :param path: text or gzip; ``-`` is stdin.
+    :param max_words: of a line; None for no limit.
+    :param markup: the markup that the decoder would interpret; a line with markup is refused.
+    """
+    sentences = []
+    for number, raw in enumerate(read_lines(path), start=1):
+        line = decode(path, number, raw).removesuffix("\r")
+        markup.check(path, number, line)
+        words = tuple(filter(None, _BLANKS.split(line)))
+        if max_words is not None and len(words) > max_words:
+            problem = f"expected a sentence of {max_words:,} words at most, found {len(words):,}"
+            raise DataError(path, number, problem)
+        for word in words:
+            if "|" in word:
+                problem = f"expected words without factors, found {shorten(word)}"
+                raise DataError(path, number, f"{problem}; '|' as a word is escaped, &#124;")
+        sentences.append(words)
+    return sentences
+
+
+class TextPhrases:
+    """All sequences of consecutive words of some sentences.
+
+    Moses' filter-model-given-input.pl selects lines of a phrase table by them.
+
+    :ivar text: UTF-8, one sentence per line, one space between words.
+    """
+
+    def __init__(self, sentences: Iterable[Sequence[str]]) -> None:
+        self.text = "".join(" ".join(words) + "\n" for words in sentences if words).encode()
+        self._keys = _phrase_keys(self.text, _LOOKED_UP)
+        # With a space on both sides of each word.
+        self._spaced = b" " + self.text.replace(b"\n", b" \n ")
+
+    @classmethod
+    def read(cls, paths: Iterable[str]) -> Self:
+        """Read texts; each must contain a word."""
+        sentences: list[tuple[str, ...]] = []
+        for path in paths:
+            text = read_source(path)
+            if not any(text):
+                raise DataError(path, None, "expected a tokenised text, found no word")
+            sentences += text
+        return cls(sentences)
+
+    def contain(self, text: bytes, phrases: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return for each phrase whether it occurs as consecutive words of a sentence.
+
+        :param text: UTF-8; one space between the words of a phrase.
+        :param phrases: ``(phrases, 2)``, begin and end of each in ``text``.
+        """
+        begins_like, is_longer = np.empty((2, len(phrases)), np.bool_)
+        _look_up(np.frombuffer(text, np.uint8), phrases, self._keys, begins_like, is_longer)
+        for phrase in np.flatnonzero(begins_like & is_longer):
+            begin, end = phrases[phrase]
+            begins_like[phrase] = b" %b " % text[begin:end] in self._spaced
+        return begins_like
+
+
+def lines_of_phrases(
+    path: str, sentences: Iterable[Sequence[str]], max_length: int
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines whose first field is a phrase of some sentences, as `_matching_lines`."""
+    distinct = {" ".join(sentence) for sentence in sentences}
+    text = "".join(f"{sentence}\n" for sentence in sorted(distinct)).encode()
+    return _matching_lines(path, 1, _phrase_keys(text, max_length))
+
+
+def lines_of_pairs(path: str, pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines whose first two fields are one of these pairs, as `_matching_lines`."""
+    lines = [b"%b|||%b|||\n" % pair for pair in pairs]
+    keys = make_table(len(lines))
+    _insert_keys(np.frombuffer(b"".join(lines), np.uint8), 2, keys)
+    return _matching_lines(path, 2, keys)
+
+
+def _matching_lines(path: str, num_fields: int, keys: Any) -> Iterator[tuple[int, bytes]]:
+    """Yield 1-based number and text of the lines with one of these keys, in order."""
+    number = 1
+    for block in read_blocks(path):
+        if number == 1:
+            check_no_rules(path, block)
+        matches, lines, problem = _scan(np.frombuffer(block, np.uint8), num_fields, keys)
+        for start, end, line in matches.tolist():
+            yield number + line, block[start:end]
+        if problem >= 0:
+            line = block[problem:].partition(b"\n")[0]
+            wanted = f"expected at least {num_fields + 1} fields separated by '|||'"
+            raise DataError(path, number + lines, f"{wanted}, found {shorten(line)}")
+        number += lines
+
+
+def _phrase_keys(text: bytes, max_length: int) -> Any:
+    keys = make_table(_count_phrases(np.frombuffer(text, np.uint8), max_length))
+    _add_phrases(np.frombuffer(text, np.uint8), max_length, keys)
+    return keys
+
+
+@_KERNEL
+def _count_phrases(text: Any, max_length: int) -> int:
+    """Return a number of phrases that `_add_phrases` does not exceed."""
+    count, words = 0, 0
+    for byte in text:
+        if byte == 32 or byte == 10:
+            words += 1
+            count += min(words, max_length)
+        if byte == 10:
+            words = 0
+    return count
+
+
+@_KERNEL
+def _add_phrases(text: Any, max_length: int, keys: Any) -> None:
+    begin = 0
+    while begin < len(text):
+        key, word, length, position = EMPTY, NO_BYTES, 0, begin
+        following = -1  # where the second word begins
+        while length < max_length:
+            byte = text[position]
+            if byte == 32 or byte == 10:
+                if word != NO_BYTES:
+                    length += 1
+                    key = combine(key, word)
+                    add_key(keys, combine(key, _SEPARATOR))
+                    word = NO_BYTES
+                if following < 0:
+                    following = position + 1
+                if byte == 10:
+                    break
+            else:
+                word = add_byte(word, byte)
+            position += 1
+        begin = following
+
+
+@_KERNEL
+def _look_up(text: Any, phrases: Any, keys: Any, found: Any, is_longer: Any) -> None:
+    """Mark the phrases that occur, by their first words if they are longer than ``_LOOKED_UP``."""
+    for phrase in range(len(phrases)):
+        end = phrases[phrase, 1]
+        key, word, words, position = EMPTY, NO_BYTES, 0, phrases[phrase, 0]
+        while True:
+            if position == end or text[position] == 32:
+                key, word, words = combine(key, word), NO_BYTES, words + 1
+                if position == end or words == _LOOKED_UP:
+                    break
+            else:
+                word = add_byte(word, text[position])
+            position += 1
+        found[phrase] = find(keys, combine(key, _SEPARATOR)) >= 0
+        is_longer[phrase] = position < end
+
+
+@_KERNEL
+def _read_key(text: Any, position: int, num_fields: int) -> tuple[Any, int, int]:
+    """Return the key of a line, the number of its complete fields, and where reading stopped."""
+    key, word, fields = EMPTY, NO_BYTES, 0
+    while fields < num_fields and position < len(text):
+        byte = text[position]
+        if byte == 10:
+            break
+        is_bar = byte == 124 and position + 2 < len(text)
+        is_end = is_bar and text[position + 1] == 124 and text[position + 2] == 124
+        if is_end or byte == 32 or byte == 9:
+            if word != NO_BYTES:
+                key, word = combine(key, word), NO_BYTES
+            if is_end:
+                key, fields = combine(key, _SEPARATOR), fields + 1
+                position += 2
+        else:
+            word = add_byte(word, byte)
+        position += 1
+    return key, fields, position
+
+
+@_KERNEL
+def _insert_keys(text: Any, num_fields: int, keys: Any) -> None:
+    position = 0
+    while position < len(text):
+        key, _, position = _read_key(text, position, num_fields)
+        add_key(keys, key)
+        position += 1  # over the newline
+
+
+@_KERNEL
+def _scan(text: Any, num_fields: int, keys: Any) -> tuple[Any, int, int]:
+    """Return start, end and number of the matching lines, the number of lines, and an error.
+
+    The error is where a line with too few fields begins, -1 if there is none.
+    """
+    matches = np.empty((64, 3), np.int64)
+    size, line, start = 0, 0, 0
+    while start < len(text):
+        key, fields, position = _read_key(text, start, num_fields)
+        if fields < num_fields:
+            return matches[:size], line, start
+        while position < len(text) and text[position] != 10:
+            position += 1
+        if find(keys, key) >= 0:
+            if size == len(matches):
+                longer = np.empty((2 * size, 3), np.int64)
+                longer[:size] = matches
+                matches = longer
+            matches[size, 0], matches[size, 1], matches[size, 2] = start, position, line
+            size += 1
+        line += 1
+        start = position + 1
+    return matches[:size], line, -1
