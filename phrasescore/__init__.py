@@ -18,126 +18,20 @@ are common to all of them:
 
 import importlib
 import os
-from typing import TYPE_CHECKING, Any
+import re
+from pathlib import Path
+from typing import Any
 
 from phrasescore.version import __version__ as __version__
 
-if TYPE_CHECKING:
-    from phrasescore.errors import StoppedError as StoppedError
-    from phrasescore.features import ColumnSpec as ColumnSpec
-    from phrasescore.foreign import ForeignText as ForeignText
-    from phrasescore.models.checkpoint import TrainingRecord as TrainingRecord
-    from phrasescore.records import PhrasePair as PhrasePair
-    from phrasescore.records import WeightPair as WeightPair
-    from phrasescore.settings.compute import Compute as Compute
-    from phrasescore.settings.scoring import Rescoring as Rescoring
-    from phrasescore.settings.scoring import TextScoring as TextScoring
-    from phrasescore.settings.training import ListTraining as ListTraining
-    from phrasescore.settings.training import NewNetwork as NewNetwork
-    from phrasescore.settings.training import Shortlists as Shortlists
-    from phrasescore.settings.training import UnfinishedRun as UnfinishedRun
-    from phrasescore.settings.tuning import ListTuning as ListTuning
-    from phrasescore.settings.tuning import ListTuningFiles as ListTuningFiles
-    from phrasescore.settings.tuning import Reranking as Reranking
-    from phrasescore.settings.tuning import RoundTuning as RoundTuning
-    from phrasescore.settings.tuning import RoundTuningFiles as RoundTuningFiles
-    from phrasescore.workflows.annotate import AnnotateSummary as AnnotateSummary
-    from phrasescore.workflows.annotate import annotate as annotate
-    from phrasescore.workflows.augment import AugmentSummary as AugmentSummary
-    from phrasescore.workflows.augment import augment as augment
-    from phrasescore.workflows.combine import CombineSummary as CombineSummary
-    from phrasescore.workflows.combine import combine as combine
-    from phrasescore.workflows.decode import DecodeSummary as DecodeSummary
-    from phrasescore.workflows.decode import decode as decode
-    from phrasescore.workflows.doctor import Diagnosis as Diagnosis
-    from phrasescore.workflows.doctor import doctor as doctor
-    from phrasescore.workflows.evaluate import Evaluation as Evaluation
-    from phrasescore.workflows.evaluate import evaluate as evaluate
-    from phrasescore.workflows.experiment.run import run_experiment as run_experiment
-    from phrasescore.workflows.experiment.snakemake import export_experiment as export_experiment
-    from phrasescore.workflows.experiment.table import ExperimentTable as ExperimentTable
-    from phrasescore.workflows.export import ExportSummary as ExportSummary
-    from phrasescore.workflows.export import export as export
-    from phrasescore.workflows.fine_tune import fine_tune as fine_tune
-    from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
-    from phrasescore.workflows.generate import generate as generate
-    from phrasescore.workflows.generate_foreign import (
-        ForeignGenerateSummary as ForeignGenerateSummary,
-    )
-    from phrasescore.workflows.generate_foreign import generate_foreign as generate_foreign
-    from phrasescore.workflows.list_features import FeatureList as FeatureList
-    from phrasescore.workflows.list_features import ListedName as ListedName
-    from phrasescore.workflows.list_features import list_features as list_features
-    from phrasescore.workflows.load_model import ScoringModel as ScoringModel
-    from phrasescore.workflows.load_model import load_model as load_model
-    from phrasescore.workflows.perplexity import PerplexitySummary as PerplexitySummary
-    from phrasescore.workflows.perplexity import TextPerplexities as TextPerplexities
-    from phrasescore.workflows.perplexity import perplexity as perplexity
-    from phrasescore.workflows.report import ReportSummary as ReportSummary
-    from phrasescore.workflows.report import make_report as make_report
-    from phrasescore.workflows.rerank import RerankSummary as RerankSummary
-    from phrasescore.workflows.rerank import rerank as rerank
-    from phrasescore.workflows.rescore import RescoreSummary as RescoreSummary
-    from phrasescore.workflows.rescore import rescore as rescore
-    from phrasescore.workflows.score import ScoreSummary as ScoreSummary
-    from phrasescore.workflows.score import score as score
-    from phrasescore.workflows.search_settings import SearchSettings as SearchSettings
-    from phrasescore.workflows.segment import SegmentSummary as SegmentSummary
-    from phrasescore.workflows.segment import segment as segment
-    from phrasescore.workflows.select import SelectSummary as SelectSummary
-    from phrasescore.workflows.select import select as select
-    from phrasescore.workflows.show import TableFigures as TableFigures
-    from phrasescore.workflows.show import show as show
-    from phrasescore.workflows.train import TrainSummary as TrainSummary
-    from phrasescore.workflows.train import train as train
-    from phrasescore.workflows.tune.lists import TuneOutcome as TuneOutcome
-    from phrasescore.workflows.tune.lists import tune as tune
-    from phrasescore.workflows.tune.loop import LoopOutcome as LoopOutcome
-    from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
-
-# The public names of each module.
-_NAMES = {
-    "engines": ("Compute",),
-    "errors": ("StoppedError",),
-    "features": ("ColumnSpec",),
-    "foreign": ("ForeignText",),
-    "models.checkpoint": ("TrainingRecord",),
-    "records": ("PhrasePair", "WeightPair"),
-    "settings.compute": ("Compute",),
-    "settings.scoring": ("Rescoring", "TextScoring"),
-    "settings.training": ("ListTraining", "NewNetwork", "Shortlists", "UnfinishedRun"),
-    "settings.tuning": (
-        *("ListTuning", "ListTuningFiles", "Reranking", "RoundTuning", "RoundTuningFiles"),
-    ),
-    "workflows.annotate": ("AnnotateSummary", "annotate"),
-    "workflows.augment": ("AugmentSummary", "augment"),
-    "workflows.combine": ("CombineSummary", "combine"),
-    "workflows.decode": ("DecodeSummary", "decode"),
-    "workflows.doctor": ("Diagnosis", "doctor"),
-    "workflows.evaluate": ("Evaluation", "evaluate"),
-    "workflows.experiment.run": ("run_experiment",),
-    "workflows.experiment.snakemake": ("export_experiment",),
-    "workflows.experiment.table": ("ExperimentTable",),
-    "workflows.export": ("ExportSummary", "export"),
-    "workflows.fine_tune": ("fine_tune",),
-    "workflows.generate": ("GenerateSummary", "generate"),
-    "workflows.generate_foreign": ("ForeignGenerateSummary", "generate_foreign"),
-    "workflows.list_features": ("FeatureList", "ListedName", "list_features"),
-    "workflows.load_model": ("ScoringModel", "load_model"),
-    "workflows.perplexity": ("PerplexitySummary", "TextPerplexities", "perplexity"),
-    "workflows.report": ("ReportSummary", "make_report"),
-    "workflows.rerank": ("RerankSummary", "rerank"),
-    "workflows.rescore": ("RescoreSummary", "rescore"),
-    "workflows.score": ("ScoreSummary", "score"),
-    "workflows.search_settings": ("SearchSettings",),
-    "workflows.segment": ("SegmentSummary", "segment"),
-    "workflows.select": ("SelectSummary", "select"),
-    "workflows.show": ("TableFigures", "show"),
-    "workflows.train": ("TrainSummary", "train"),
-    "workflows.tune.lists": ("TuneOutcome", "tune"),
-    "workflows.tune.loop": ("LoopOutcome", "tune_with_decoder"),
+# Each name is declared once, in the stub, which type checkers read as well.
+_STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+_HOMES = {
+    name: home
+    for home, names in re.findall(r"^from (\S+) import ([^(\n]+|\([^)]+\))$", _STUB, re.MULTILINE)
+    for name in re.findall(r"(\w+) as", names)
+    if not name.startswith("_")
 }
-_HOMES = {name: f"phrasescore.{home}" for home, names in _NAMES.items() for name in names}
 
 __all__ = sorted(_HOMES)
 

@@ -11,7 +11,7 @@ from phrasescore.errors import PhrasescoreError
 if TYPE_CHECKING:
     import torch
 
-# Threads that keep a GPU busy with scoring: while it computes for one, another prepares work.
+# Number of threads that keep a GPU busy: while it computes for one, the other prepares work.
 GPU_THREADS = 2
 
 # torch's number of threads before the first `torch_threads`, then the active ones, innermost last.
@@ -53,18 +53,15 @@ def move(device: "torch.device", *parts: "torch.Tensor") -> "Sequence[torch.Tens
 def is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
     """Return whether torch or numpy raised this because memory is short.
 
-    On a CPU torch raises a plain RuntimeError: "DefaultCPUAllocator: can't allocate memory: ...",
-    "unable to mmap ...: Cannot allocate memory (12)".
+    torch raises a plain RuntimeError on a CPU, "... can't allocate memory ...", and on a GPU an
+    OutOfMemoryError or a library's "..._STATUS_ALLOC_FAILED".
     """
-    if isinstance(error, MemoryError):
-        return True
-    # The last two are a GPU's: torch.OutOfMemoryError or AcceleratorError, and a library's error.
     known = ("allocate memory", "out of memory", "_STATUS_ALLOC_FAILED")
-    return any(words in str(error) for words in known)
+    return isinstance(error, MemoryError) or any(words in str(error) for words in known)
 
 
 def memory_problem(error: MemoryError | RuntimeError) -> str | None:
-    """Return a message if memory is short, and None for any other error."""
+    """Return a message if memory is short, or None for any other error."""
     if not is_out_of_memory(error):
         return None
     reason = str(error).partition("\n")[0].split(". ")[0]

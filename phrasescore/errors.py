@@ -25,7 +25,7 @@ _MACHINE_ERRORS = {
     errno.ENOENT,
 }
 
-# Part of the message about a file that begins with a byte order mark.
+# Ends the message about a file that begins with a byte order mark.
 BOM_PROBLEM = "found a byte order mark before it: save the file as UTF-8 without one"
 
 # Characters that a terminal interprets: C0 and C1 without tab and line feed, and those that change
@@ -34,9 +34,7 @@ _CONTROLS = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 
 
 def show_controls(text: str) -> str:
-    """Return a message or a table with its control characters escaped as in JSON.
-
-    These texts quote files of unknown origin, and a terminal interprets control characters.
+    """Return a text that quotes files with its control characters escaped as in JSON.
 
     >>> show_controls(chr(27) + "[2J") == chr(92) + "u001b[2J"
     True
@@ -52,8 +50,7 @@ def shown_path(path: str) -> str:
 class PhrasescoreError(Exception):
     """Base of every error that is raised on purpose; it can be pickled.
 
-    Messages name parameters as options of the command line, as in "--moses-ini and --moses-ini-out
-    go together".
+    Messages name parameters by their options: "--moses-ini and --moses-ini-out go together".
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -71,8 +68,7 @@ def _restore(
 class DataError(PhrasescoreError):
     """An input file is malformed.
 
-    :param path: as the user gave it; ``-`` is printed as ``<stdin>``.
-    :param line: 1-based, counted after decompression; None if no single line is wrong.
+    :param line: from 1, counted after decompression; None if no single line is wrong.
     """
 
     def __init__(self, path: str, line: int | None, problem: str) -> None:
@@ -113,18 +109,14 @@ class PluginError(PhrasescoreError):
 
 
 class ArgumentError(PhrasescoreError, ValueError):
-    """The arguments of a library call do not go together.
-
-    The command line exits with 2, as for any usage error.
-    """
+    """The arguments of a call do not go together; the command line exits with 2."""
 
 
 class StoppedError(PhrasescoreError):
     """A signal stopped long work, whose state is kept so that it can be resumed.
 
-    The command line exits with 128 plus the signal number ``signal``.
-
-    :param problem: how far the work is, and how to resume it.
+    The command line exits with 128 plus the signal number ``signal``. The message says how far the
+    work is, and how to resume it.
     """
 
     def __init__(self, signal: int, problem: str) -> None:

@@ -5,9 +5,8 @@ An installed package names its classes in its metadata, from its ``pyproject.tom
     [project.entry-points."phrasescore.features"]
     copied_words = "outside_feature:CopiedWords"
 
-Finding them reads only the metadata of packages; a class is imported when a user asks for it by
-name, or lists all. The current folder is never searched because it holds data, although ``python
--m phrasescore`` has it on Python's path.
+Finding them reads only the metadata of packages; a class is imported when a user names it, or lists
+all. The current folder, which ``python -m`` puts on the path, holds data and is not searched.
 """
 
 import os
@@ -46,12 +45,12 @@ class Plugin:
     # The package's name and version; another version may compute other values.
     package: str
     entry_point: "EntryPoint"
-    # Why its name makes it unusable; None if it does not.
+    # Why it is unusable under its name.
     problem: str | None = None
 
     @property
     def title(self) -> str:
-        """The package, the kind and the name: the beginning of messages."""
+        """The package, the kind and the name, for messages."""
         return f"{self.package}: {self.kind} {self.name}"
 
     def load(self) -> Any:
@@ -86,10 +85,7 @@ def find_plugins(kind: PluginKind, ours: Collection[str]) -> list[Plugin]:
 
 
 def find_plugin(kind: PluginKind, name: str, ours: Collection[str]) -> Plugin | None:
-    """Return the class with this name, or None.
-
-    :raises PluginError: if the name is not unique, or is reserved.
-    """
+    """Return the class with this name, which must be unique and not reserved, or None."""
     plugin = next((plugin for plugin in find_plugins(kind, ours) if plugin.name == name), None)
     if plugin is not None and plugin.problem is not None:
         raise PluginError(plugin.title, plugin.problem)
@@ -122,14 +118,13 @@ def _problem(
     if plugin.name in ours:
         return f"phrasescore {__version__} has a {plugin.kind} of this name itself"
     if count > 1:
-        all_of_them = (other.package for other in plugins if other.name == plugin.name)
-        packages = " and ".join(dict.fromkeys(all_of_them))
-        return f"installed {count} times under this name, by {packages}"
+        packages = dict.fromkeys(other.package for other in plugins if other.name == plugin.name)
+        return f"installed {count} times under this name, by {' and '.join(packages)}"
     return None
 
 
 def shown_error(error: BaseException) -> str:
-    """Return another package's error for a message: its type, and the start of its text.
+    """Return another package's error for a message: its type and the beginning of its text.
 
     >>> shown_error(KeyError("x"))
     "KeyError: 'x'"

@@ -10,8 +10,8 @@ from typing import Self, TypeVar
 
 _T = TypeVar("_T")
 
-# For each text, the number of lines that its latest reader has read, and a function that returns
-# the share of its bytes; None at the end.
+# For each text, the number of lines that its latest reader has read so far, and a function that
+# returns the share of its bytes; None after the last line.
 _read: dict[str, tuple[int, Callable[[], float] | None]] = {}
 
 # Minimum number of seconds between two calls of a callback.
@@ -22,14 +22,13 @@ INTERVAL = 0.1
 class Progress:
     """The progress of a piece of work."""
 
-    # Name of the work, such as "annotate".
+    # Such as "annotate".
     task: str
     # What is counted, in the plural.
     unit: str
     done: int
-    # Total count; None if it is not known.
     total: int | None = None
-    # Estimated share that is done, from 0 to 1; None without an estimate.
+    # Estimated share that is done, from 0 to 1.
     share: float | None = None
     # Such as "loss 3.21".
     note: str = ""
@@ -45,8 +44,7 @@ class Meter:
 
     A context manager: it reports the beginning on entering, and the last count as ``finished`` on
     leaving without an error; in between it reports at most every `INTERVAL` seconds. If there is no
-    total, the share that is done is estimated from how much of a text has been read. The clock of
-    the work starts with the last report of a beginning.
+    total, the share that is done is estimated from how much of a text has been read.
 
     :param lines_of: the text whose lines are counted, once each.
     :ivar skipped: number of lines of the text that an earlier run had done.
@@ -79,7 +77,7 @@ class Meter:
         return self
 
     def begin(self) -> None:
-        """Report the beginning of the work, again if its preparation has just ended."""
+        """Report the beginning of the work, from which its time is measured."""
         self._report(finished=False)
 
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
@@ -141,17 +139,13 @@ def format_duration(seconds: float) -> str:
 def note_lines(path: str, lines: int, share: Callable[[], float] | None) -> None:
     """Record how many lines of a text its reader has read.
 
-    :param share: returns the share of its bytes that has been read, 0 if unknown; None if these are
-        all lines.
+    :param share: returns the share of its bytes that has been read, 0 if unknown; None at the end.
     """
     _read[path] = lines, share
 
 
 def estimate_lines(path: str) -> int | None:
-    """Return the number of lines of a text, estimated from the part that has been read.
-
-    The number is exact after the text has been read, and None without an estimate, as for a stream.
-    """
+    """Return the number of lines of a text, estimated until it has been read; None for a stream."""
     lines, share = _read.get(path, (0, None))
     if share is None:
         return lines or None

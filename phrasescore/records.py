@@ -10,12 +10,9 @@ if TYPE_CHECKING:
 
 
 def to_words(text: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the words of a tokenised text, or of a sequence of words.
+    """Return the words of a tokenised sentence (separated by U+0020), or of a sequence of words.
 
-    The words of a string are separated by U+0020. A line end at the end of a string is no part of
-    its last word.
-
-    :raises TypeError: if it is no text, or has two sentences or words where one is expected.
+    :raises TypeError: if it is neither.
 
     >>> to_words("the  house\\n"), to_words(["the", "house"])
     (('the', 'house'), ('the', 'house'))
@@ -27,8 +24,7 @@ def to_words(text: str | Iterable[str]) -> tuple[str, ...]:
     try:
         joined = " ".join(words)
     except TypeError as error:
-        problem = f"expected words, or a text of words as a string, got {text!r}"
-        raise TypeError(problem) from error
+        raise TypeError(f"expected words, or a text of words as a string, got {text!r}") from error
     if joined.count(" ") >= len(words) > 0 or "\n" in joined:
         raise TypeError(f"expected a word at each place, or one sentence as a string, got {text!r}")
     return words
@@ -40,18 +36,15 @@ class _Phrases(NamedTuple):
 
 
 class PhrasePair(_Phrases):
-    """A source phrase and a target phrase, as words without ``<s>`` and ``</s>``.
+    """A source phrase and a target phrase, as words without ``<s>`` and ``</s>``; see `to_words`.
 
-    It is a NamedTuple because one is created per line of a phrase table, and a frozen dataclass
-    takes three times as long.
-
-    :param source: words, or a string with spaces between them; ``target`` likewise.
+    A NamedTuple, because a frozen dataclass takes three times as long to create.
     """
 
     __slots__ = ()
 
     def __new__(cls, source: str | Iterable[str], target: str | Iterable[str]) -> Self:
-        """Return the pair; ``_make`` does not check the types, and is faster."""
+        """Return the pair; ``_make`` is faster, and checks nothing."""
         return cls._make((to_words(source), to_words(target)))
 
 
@@ -143,18 +136,13 @@ class PhraseBlock(NamedTuple):
 class _List(NamedTuple):
     source: tuple[str, ...]
     hypotheses: list[tuple[str, ...]]
-    # For each hypothesis, the index of the source word that each word is affiliated with, from 0;
-    # the number of source words stands for their end. None without alignments.
+    # For each hypothesis, the index of the source word that each word is affiliated with; the
+    # number of source words stands for their end.
     affiliations: list[tuple[int, ...]] | None = None
 
 
 class HypothesisList(_List):
-    """A source sentence and its translations, as tokens; a translation may occur twice.
-
-    :param source: words, or a string with spaces between them; each of ``hypotheses`` likewise.
-    :raises TypeError: if ``hypotheses`` is a string.
-    :raises ValueError: if the affiliations do not fit the words of the hypotheses.
-    """
+    """A source sentence and its translations, as words (see `to_words`), possibly repeated."""
 
     __slots__ = ()
 
@@ -164,7 +152,7 @@ class HypothesisList(_List):
         hypotheses: Iterable[str | Iterable[str]],
         affiliations: Sequence[Sequence[int]] | None = None,
     ) -> Self:
-        """Return the list."""
+        """Check the arguments, and return the list."""
         if isinstance(hypotheses, str):
             raise TypeError(f"expected a list of hypotheses, got the string {hypotheses!r}")
         words, translations = to_words(source), list(map(to_words, hypotheses))
@@ -178,11 +166,9 @@ class HypothesisList(_List):
 
 
 class FeatureLabel(NamedTuple):
-    """The position of a feature value in Moses' ``Name= v0 v1 ...``."""
+    """The name of a feature in Moses' ``Name= v0 v1 ...``, and the index of one of its values."""
 
-    # The feature's name, without ``=``.
     name: str
-    # Index of the value, from 0.
     place: int
 
     def __str__(self) -> str:
@@ -195,9 +181,7 @@ Weights = dict[str, tuple[float, ...]]
 
 
 class WeightPair(NamedTuple):
-    """Two sets of weights; equal if n-best lists have only the decoder's features."""
+    """The weights for decoding, and the weights of all features of n-best lists for reranking."""
 
-    # Of the decoder's features, used for decoding.
     search: Weights
-    # Of all features of its n-best lists, used for reranking.
     lists: Weights

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 
 class EndedBySignal(BaseException):
@@ -50,8 +50,8 @@ def catching_signals() -> Iterator[list[int]]:
 def ending_on_signals() -> Iterator[None]:
     """Let SIGINT, SIGTERM and SIGHUP raise exceptions, so that child processes are ended.
 
-    Ignored signals stay ignored. An exception that is swallowed, as torch does while it imports
-    numpy, is raised again at the end.
+    Ignored signals stay ignored. An exception that something swallows, as torch does while it
+    imports numpy, is raised again at the end.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -96,12 +96,9 @@ def deferring_signals() -> Iterator[None]:
             raise KeyboardInterrupt
         waiting.append(number)
 
-    def keep(*_: Any, **__: Any) -> None:
-        pass
-
     install = signal.signal
     before = {number: install(number, defer) for number in (signal.SIGINT, signal.SIGTERM)}
-    signal.signal = keep
+    signal.signal = lambda *_, **__: None
     try:
         yield
     finally:

@@ -1,9 +1,9 @@
 """Vocabularies of subwords, which can spell every word without a new character.
 
-The pieces are sentencepiece's byte pair encoding (Sennrich et al., 2016), trained and applied to
-one word at a time: Moses' words are tokens already, and a piece never spans two of them. The first
-piece of a word begins with ``▁``, as in sentencepiece. The pieces are saved like any vocabulary,
-with sentencepiece's model beside it: ``source.spm`` beside ``source.vocab``.
+The pieces are sentencepiece's byte pair encoding (Sennrich et al., 2016) of single words: Moses'
+words are tokens already, and no piece spans two of them. The first piece of a word begins with
+``▁``, as in sentencepiece. The pieces are saved like any vocabulary, with sentencepiece's model
+beside it: ``source.spm`` beside ``source.vocab``.
 """
 
 import io
@@ -48,10 +48,7 @@ class SubwordVocabulary(Vocabulary):
 
     @classmethod
     def from_counts(cls, counts: Mapping[str, float], size: int) -> "SubwordVocabulary":
-        """Train at most ``size`` pieces on words; all characters are among them.
-
-        The same counts give the same pieces.
-        """
+        """Train at most ``size`` pieces, all characters included; equal counts give equal ones."""
         # sentencepiece would take these for its own symbols, or for the end of a word.
         marks = (*cls.SYMBOLS, BEGIN, "\t")
         rows = [
@@ -143,9 +140,6 @@ def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
     except ValueError as error:
         raise DataError(str(beside), None, str(error)) from error
     if not words.has_words_of(subwords):
-        raise DataError(
-            str(beside),
-            None,
-            f"expected the model of the pieces in {os.path.basename(path)}, found another",
-        )
+        problem = f"expected the model of the pieces in {os.path.basename(path)}, found another"
+        raise DataError(str(beside), None, problem)
     return subwords

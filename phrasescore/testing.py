@@ -64,7 +64,7 @@ def check_feature(
     (``copy.copy``), as threads have them, do not disturb each other.
 
     :param feature: an object, or a class that can be called without arguments.
-    :param read_ahead: number of pairs that it may read beyond those whose values it has returned.
+    :param read_ahead: number of pairs that it may read before it has returned their values.
     :raises PluginError: naming the first promise that is broken.
     """
     if isinstance(feature, type):
@@ -108,11 +108,8 @@ def _endless(title: str, pairs: Sequence[PhrasePair], most: int) -> Iterator[Phr
     """Yield the pairs repeatedly, and raise a PluginError if more than ``most`` are read."""
     for number, pair in enumerate(itertools.cycle(pairs)):
         if number >= most:
-            raise PluginError(
-                title,
-                f"expected values lazily, and it reads {most:,} pairs and more before their values "
-                "are asked for",
-            )
+            problem = f"it reads {most:,} pairs and more before their values are asked for"
+            raise PluginError(title, problem)
         yield pair
 
 
@@ -122,10 +119,9 @@ def check_metric(made: Callable[[Any], Any]) -> None:
     It takes references by file and segment, as words. It returns ``num_stats`` finite numbers per
     hypothesis, which do not depend on the other hypotheses. The ``score`` of their sum over a
     corpus is from 0 to 1, for an array of sums as well, and also for fractional sums and sums
-    plus 1, which tuning uses. The references themselves score higher than empty hypotheses.
+    plus 1, which tuning uses. The references score higher than empty hypotheses.
 
     :param made: the class, or a function from references to an object of the class.
-    :raises PluginError: naming the first promise that is broken.
     """
     title = getattr(made, "__name__", type(made).__name__)
     for references in (REFERENCES, REFERENCES[1:]):
@@ -152,8 +148,11 @@ def check_metric(made: Callable[[Any], Any]) -> None:
         _check_same(title, "a matrix of sums has other scores than a list", square, scores)
         metric.score(stats)
         if not scores[0] > scores[1]:
-            problem = f"{scores[0]:g}, and of empty hypotheses {scores[1]:g}"
-            raise PluginError(title, f"score: the references' own is {problem}")
+            raise PluginError(
+                title,
+                f"score: the references' own is {scores[0]:g}, and of empty hypotheses "
+                f"{scores[1]:g}",
+            )
 
 
 def _check_same(

@@ -50,10 +50,7 @@ class Vocabulary:
 
     @classmethod
     def from_counts(cls, counts: Mapping[str, float], size: int) -> "Vocabulary":
-        """Return the shortlist of the ``size`` words with the highest counts, symbols excluded.
-
-        Words with equal counts are in the order of their bytes.
-        """
+        """Return the ``size`` words with the highest counts; of equal counts by their bytes."""
         if size < 1:
             raise ValueError(f"size must be at least 1, got {size}")
         # Code points have the same order as UTF-8's bytes.
@@ -61,16 +58,16 @@ class Vocabulary:
         return cls(word for _, word in heapq.nsmallest(size, ranked))
 
     def ids(self, words: Sequence[str]) -> list[int]:
-        """Return the id of each word, in order; 1 (``<unk>``) outside the shortlist."""
+        """Return the id of each word; 1 (``<unk>``) outside the shortlist."""
         return self.ids_of_pieces(words)
 
     def ids_of_pieces(self, pieces: Sequence[str]) -> list[int]:
-        """Return the id of each piece from `split`, in order."""
+        """Return the id of each piece from `split`."""
         get = self._ids.get
         return [get(piece, 1) for piece in pieces]
 
     def split(self, words: Sequence[str]) -> list[tuple[str, ...]]:
-        """Return the pieces of each word, which here are the word itself."""
+        """Return the pieces of each word; here, the word itself."""
         return [(word,) for word in words]
 
     def join(self, pieces: Sequence[str]) -> tuple[str, ...]:
@@ -119,7 +116,7 @@ class Vocabulary:
         number = num_bytes = 0
         for number, raw in enumerate(read_lines(path), start=1):
             num_bytes += len(raw)
-            if num_bytes > MAX_WORDS:  # the size of a compressed file says little
+            if num_bytes > MAX_WORDS:  # a compressed file may be much smaller
                 raise DataError(path, number, f"expected {MAX_WORDS:,} bytes at most, found more")
             word = decode(path, number, raw)
             if number == 1:

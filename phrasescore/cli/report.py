@@ -9,8 +9,8 @@ import click
 from phrasescore.cli import from_settings, options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import Verb, heading
-from phrasescore.report import SECTIONS
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.evaluation import Reporting
 
 _logger = logging.getLogger(__name__)
 
@@ -57,29 +57,13 @@ def _check_lines(ctx: click.Context, param: click.Parameter, value: str | None) 
 )
 @options.file("--tuning-report", "Written by tune --report --format json.")
 @options.file("--experiment", "Of phrasescore experiment, with its table.toml.", "FOLDER")
+@from_settings.of(Reporting, without={"lines"})
 @heading("Output")
-@options.choice(
-    "--only", "Make this section, and no other one without an --only.", SECTIONS, multiple=True
-)
-@options.count("--sentences", "Sentences drawn for attention and soft parses.", show_default="5")
 @options.option(
     "--lines",
     "Show these lines of the source, from 1, instead of drawn ones.",
     metavar="N,N,...",
     callback=_check_lines,
-)
-@options.count("--points", "Phrase pairs drawn for the plot of scores.", default=5000)
-@options.count("--map-points", "Most words, phrases or sentences of a map.", default=2000)
-@options.count(
-    "--long", "Least number of words of a source phrase that is listed or mapped.", default=4
-)
-@options.count(
-    "--table-score",
-    "Number, from 1, of the TABLE's score of the models' probability.",
-    show_default="3; 1 for a reverse model",
-)
-@options.count(
-    "--seed", "Start of every random choice: the same seed gives the same report.", default=1
 )
 @from_settings.of(Compute, only=("device", "threads"))
 @heading("Output")
@@ -90,7 +74,7 @@ def _check_lines(ctx: click.Context, param: click.Parameter, value: str | None) 
     required=True,
 )
 @options.verbosity
-def report(inputs: tuple[str, ...], output: str, **arguments: Any) -> None:
+def report(inputs: tuple[str, ...], output: str, **given: Any) -> None:
     """Make a page, for a browser, of what models have learned and systems do, and its data.
 
     Models are compared with the phrase table TABLE; the n-best lists NBEST and each --translation
@@ -100,5 +84,7 @@ def report(inputs: tuple[str, ...], output: str, **arguments: Any) -> None:
     """
     from phrasescore.workflows.report import make_report
 
-    made = make_report(inputs, output, progress=show_progress, **arguments)
-    _logger.info("%s", made.summary())
+    given["settings"] = from_settings.take(Reporting, given)
+    given["compute"] = from_settings.take(Compute, given)
+    done = make_report(inputs, output, **given, progress=show_progress)
+    _logger.info("%s", done.summary())

@@ -28,8 +28,7 @@ _SPM_NAMES = {
     "source": ("source.spm", "sentencepiece.bpe.model"),
     "target": ("target.spm", "sentencepiece.bpe.model"),
 }
-# Limit for a batch, in probabilities (one per known piece and position): 128 MiB per thread, enough
-# for large matrix products.
+# Limit for a batch, in probabilities (one per known piece and position): 128 MiB per thread.
 MAX_BATCH = 1 << 25
 # A translation has at most twice the source's pieces plus this many.
 _MORE_PIECES = 10
@@ -45,10 +44,9 @@ class _ConvertedConfig(msgspec.Struct):
 
 
 class PieceScore(NamedTuple):
-    """log p of a translation, with counts."""
+    """log p of a translation, and the numbers of pieces on both sides and of unknown pieces."""
 
     log_prob: float
-    # Pieces of source and translation, without given tokens; and pieces that the model lacks.
     pieces: int
     unknown: int
 
@@ -65,12 +63,7 @@ class _WordsOfPieces:
 
 
 class ForeignModel:
-    """A CTranslate2 model in a folder, checked and not loaded.
-
-    Its files are regular files, and none of them is executed.
-
-    :raises ModelError: if a file is missing or malformed, or CTranslate2 is not installed.
-    """
+    """A CTranslate2 model in a folder, checked and not loaded; none of its files is executed."""
 
     def __init__(self, folder: str, text: ForeignText, truecase_model: str | None = None) -> None:
         self.folder = folder
@@ -296,10 +289,7 @@ class ForeignNetwork:
 
 
 def _batches(items: list[_Key], size: int) -> Iterator[list[_Key]]:
-    """Yield batches of items; a batch of one item contains it twice.
-
-    :param size: of an item, in probabilities.
-    """
+    """Yield batches of items of ``size`` probabilities; a batch of one item contains it twice."""
     count = max(MAX_BATCH // size, 2)
     for start in range(0, len(items), count):
         batch = items[start : start + count]
@@ -315,13 +305,12 @@ class ForeignFolder:
     device: str = "cpu"
     # Number of callers in the worker's process.
     threads: int = 1
-    # Expected fingerprint; None if the folder is on this machine.
+    # Expected if the folder may be on another machine.
     fingerprint: str | None = None
-    # For `ForeignNetwork.translate`.
     truecase_model: str | None = None
 
     def load(self) -> ForeignNetwork:
-        """Load the model."""
+        """Check the model and load it."""
         model = ForeignModel(self.path, self.text, self.truecase_model)
         if self.fingerprint not in (None, model.fingerprint):
             raise ModelError(f"{self.path}: there is another model where a worker runs")

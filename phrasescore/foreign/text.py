@@ -33,8 +33,6 @@ class PieceText:
 
     :param spm: path of a sentencepiece model; None if words are the pieces.
     :param language: a code such as ``fr``, for the rules of Moses' tokenizer.
-    :param detruecase: whether Moses' words are truecased, and the model's are not.
-    :raises DataError: if a file is malformed.
     """
 
     def __init__(
@@ -67,7 +65,7 @@ class PieceText:
 
     @property
     def fingerprint(self) -> str:
-        """Everything that the pieces of words depend on, as text."""
+        """Everything that the pieces of words depend on."""
         return f"{self._digest} {self._rules}"
 
     def text(self, words: Sequence[str]) -> str:

@@ -38,7 +38,7 @@ class Compression(NamedTuple):
     """A compressed format. Concatenated files of a format are one file."""
 
     name: str
-    # The ending of a file's name, without the dot; also xopen's name for the format.
+    # The ending of a file's name; also xopen's name for the format.
     ending: Literal["gz", "bz2", "xz"]
     # The first bytes of a file.
     start: re.Pattern[bytes]
@@ -59,10 +59,7 @@ class _Decompressor:
         self._file = new()
 
     def read(self, size: int = -1) -> bytes:
-        """Return at most ``size`` bytes; none at the end.
-
-        :raises EOFError, OSError, LZMAError: if the data are truncated or corrupt.
-        """
+        """Return at most ``size`` bytes; none at the end."""
         data = b""
         while not data:
             piece = b""

@@ -28,12 +28,11 @@ class TextLine(NamedTuple):
 def read_monolingual_text(path: str, *, refuse_marks: bool = False) -> Iterator[TextLine]:
     """Yield each sentence of a text, in order, lazily.
 
-    An empty line is a sentence without words, as in KenLM: its end is predicted.
+    An empty line is a sentence without words, as in KenLM: its end is predicted. A file without
+    words is an error.
 
     :param refuse_marks: whether ``<s>`` and ``</s>`` are errors, as in text that a language model
         is trained or measured on.
-    :raises DataError: on reading, as `sentence_words`, `check_no_marks` and
-        :func:`phrasescore.io.text.read_lines`, or if the file has no word.
     """
     has_words = False
     for number, raw in enumerate(read_lines(path), start=1):
@@ -64,8 +63,6 @@ def read_parallel_text(
 
     :param source: a path; at most one of the two may be ``-``.
     :param allow_empty: accept empty lines and all words, for text other than training text.
-    :raises DataError: on reading, as `sentence_words` and :func:`phrasescore.io.text.read_lines`;
-        if a line has no word, the files have different numbers of lines, or they are empty.
     """
     words = sentence_words if allow_empty else _words
     number = 0
@@ -73,11 +70,8 @@ def read_parallel_text(
     for number, (source_line, target_line) in enumerate(lines, start=1):
         if source_line is None or target_line is None:
             ended, other = (source, target) if source_line is None else (target, source)
-            raise DataError(
-                ended,
-                number,
-                f"expected as many lines as {shown_path(other)} has, found the end of the file",
-            )
+            wanted = f"expected as many lines as {shown_path(other)} has"
+            raise DataError(ended, number, f"{wanted}, found the end of the file")
         sides = (words(source, number, source_line), words(target, number, target_line))
         yield ParallelLine(b"%b\n%b" % (source_line, target_line), PhrasePair._make(sides))
     if number == 0:
@@ -85,22 +79,14 @@ def read_parallel_text(
 
 
 def sentence_words(path: str, number: int, line: bytes) -> tuple[str, ...]:
-    """Return the words of a line, which may be empty.
-
-    :raises DataError: if it is not UTF-8 or has markup, or if the first line has fields like a
-        phrase table or an n-best list.
-    """
+    """Return the words of a line, possibly none; refuse markup, and fields in the first line."""
     text = decode(path, number, line).removesuffix("\r")
     MARKUP.check(path, number, text)
     words = split_words(text)
     # Later it may be a word of an odd sentence; tables and lists have it from the first line on.
     if number == 1 and FIELD_SEPARATOR in words:
-        raise DataError(
-            path,
-            number,
-            f"expected a sentence, found {FIELD_SEPARATOR!r} among its words: is it a phrase "
-            "table, or an n-best list?",
-        )
+        problem = f"expected a sentence, found {FIELD_SEPARATOR!r} among its words"
+        raise DataError(path, number, f"{problem}: is it a phrase table, or an n-best list?")
     return words
 
 
@@ -115,12 +101,9 @@ def check_no_marks(path: str, number: int, raw: bytes, words: tuple[str, ...]) -
         return
     for mark in _MARKS:
         if mark in words:
+            problem = f"expected text without <s> and </s>, found {mark} as a word"
             cure = r"models add them: remove them, as with sed 's/^<s> //; s/ <\/s>$//'"
-            raise DataError(
-                path,
-                number,
-                f"expected text without <s> and </s>, found {mark} as a word; {cure}",
-            )
+            raise DataError(path, number, f"{problem}; {cure}")
 
 
 def _words(path: str, number: int, line: bytes) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ from phrasescore.io.output import writing
 # Name of the lock file in a work folder.
 LOCK = "lock"
 
-# Suffixes of a folder that is not yet complete, and of the older one until it is removed. Nobody
-# else may use such names: remains of a killed run are removed silently.
+# Suffixes of a folder that is not complete yet, and of the older one until it is removed. Folders
+# with such names are remains of a killed run, and are removed silently.
 NEW, OLD = ".phrasescore-new", ".phrasescore-old"
 
 
@@ -22,11 +22,10 @@ NEW, OLD = ".phrasescore-new", ".phrasescore-old"
 def writing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a new empty folder to fill, which replaces ``path`` when the block ends.
 
-    The folder is filled beside ``path``, under its name plus `NEW` (remains of a killed run are
-    removed), synced to the disk and renamed. An older folder at ``path`` is first renamed and
-    removed last, so that one of the two is always there whole; between two renames it is the one
-    with the suffix `OLD`. On an exception the new folder is removed and the older one stays. If
-    ``path`` is a symbolic link, the folder it points to is replaced.
+    The folder is filled beside ``path``, under its name plus `NEW`, synced to the disk and renamed.
+    An older folder at ``path`` is first renamed and removed last, so that one of the two is always
+    complete. On an exception the new folder is removed and the older one stays. If ``path`` is a
+    symbolic link, the folder it points to is replaced.
     """
     shown, path = path, Path(os.path.realpath(path))
     new, old = names_beside(path)
@@ -85,14 +84,12 @@ def locked(work: Path) -> Iterator[int]:
 
     Yield the descriptor of the lock: a process that inherits it keeps the folder locked, too.
     Parent folders that were created here are removed when the block ends, if they are empty.
-
-    :raises PhrasescoreError: if another process has the lock.
     """
     created = [folder for folder in work.parents if not folder.exists()]
     with writing(work):
         work.mkdir(parents=True, exist_ok=True)
         # The lock is a file because the folder is removed at the end. Nothing is written to it, so
-        # a file or a pipe that a link of this name leads to stays as it is.
+        # whatever a link of this name leads to stays as it is.
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         lock = os.fdopen(os.open(work / LOCK, flags, 0o666), "rb")
     with lock:

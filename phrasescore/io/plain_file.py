@@ -50,9 +50,9 @@ def check_plain(path: str | os.PathLike[str], max_size: int | None = None) -> No
 
 
 def open_at_end(path: str) -> FileIO:
-    """Open a regular file, or create one, to append bytes without a buffer.
+    """Open a regular file, or create one, to append bytes.
 
-    Without a buffer, closing the file does not retry a write that a full disk refused.
+    It has no buffer: closing it does not retry a write that a full disk refused.
 
     :raises DataError: if the name is a link, a pipe or a device.
     :raises OSError: if it cannot be opened.

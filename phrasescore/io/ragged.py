@@ -106,8 +106,7 @@ class RaggedBuilder:
 def map_array(path: Path, kind: Any) -> Array:
     """Memory-map a file of numbers for reading.
 
-    :raises OSError: if it cannot be read.
-    :raises ValueError: if its size is not a multiple of the numbers' size.
+    :raises OSError, ValueError: if it cannot be read, or has parts of numbers.
     """
     check_plain(path, MAX_ARRAYS)
     if path.stat().st_size == 0:  # which cannot be mapped

@@ -56,21 +56,20 @@ class InputLines(Protocol):
         """Return the lines from ``first`` up to, not including, ``after``, counted from 0."""
 
 
-def _decompression_errors() -> tuple[type[Exception], ...]:
-    errors: list[type[Exception]] = [zlib.error, lzma.LZMAError, EOFError]
+def _read_errors() -> tuple[type[Exception], ...]:
+    # gzip.BadGzipFile and bz2's errors are OSErrors without an errno.
+    errors: list[type[Exception]] = [zlib.error, lzma.LZMAError, EOFError, OSError]
     for name in ("isal.isal_zlib", "zlib_ng.zlib_ng"):  # their presence depends on the machine
         with contextlib.suppress(ImportError):
             errors.append(importlib.import_module(name).error)
     return tuple(errors)
 
 
-_DECOMPRESSION_ERRORS = _decompression_errors()
+_READ_ERRORS = _read_errors()
 
 
 def shorten(text: str | bytes) -> str:
-    """Return some input in quotes for a message, cut at 60 characters.
-
-    Bytes are decoded; bytes that are not UTF-8 become escapes.
+    """Return some input in quotes for a message, cut at 60 characters; bytes are decoded.
 
     >>> shorten("0,5"), shorten("été".encode()), shorten(b"\\xff")
     ("'0,5'", "'été'", "'\\\\\\\\xff'")
@@ -101,15 +100,14 @@ class _PackedBytes(io.RawIOBase):
 
 
 class _CheckedReader(io.RawIOBase):
-    """A byte source whose failures are DataErrors that name the file."""
+    """A byte source, such as a decompressor, whose failures are DataErrors that name the file.
+
+    :param opened: the file underneath, which is closed at the end; None for stdin.
+    """
 
     def __init__(
         self, path: str, source: ByteSource, opened: BinaryIO | None, form: str = "plain"
     ) -> None:
-        """
-        :param source: the stream to read; for compressed data, the decompressor.
-        :param opened: the file underneath, which is closed at the end; None for stdin.
-        """
         self._form = form
         self._path = path
         self._source = source
@@ -130,22 +128,20 @@ class _CheckedReader(io.RawIOBase):
         view = memoryview(buffer)
         try:
             data = self._source.read(len(view))
-        except EOFError as error:
-            problem = f"the {self._form} data end too early (truncated?)"
-            raise DataError(self._path, None, problem) from error
-        except _DECOMPRESSION_ERRORS as error:
-            raise DataError(self._path, None, f"corrupt {self._form} data: {error}") from error
-        except OSError as error:
-            # gzip.BadGzipFile and bz2's errors are OSErrors without an errno.
-            problem = f"corrupt {self._form}: {error}"
-            if error.errno:
-                problem = f"cannot read: {error.strerror}"
-            raise DataError(self._path, None, problem) from error
+        except _READ_ERRORS as error:
+            raise DataError(self._path, None, self._problem(error)) from error
         if self._at_start and data.startswith(codecs.BOM_UTF8):
             raise DataError(self._path, 1, f"expected text, {BOM_PROBLEM}")
         self._at_start = False
         view[: len(data)] = data
         return len(data)
+
+    def _problem(self, error: Exception) -> str:
+        if isinstance(error, EOFError):
+            return f"the {self._form} data end too early (truncated?)"
+        if not isinstance(error, OSError):
+            return f"corrupt {self._form} data: {error}"
+        return f"cannot read: {error.strerror}" if error.errno else f"corrupt {self._form}: {error}"
 
     def close(self) -> None:
         if not self.closed:
@@ -161,10 +157,8 @@ def open_input(path: str) -> io.BufferedReader:
 
     :param path: ``-`` is stdin, which may be compressed, too, and is not closed. A file whose name
         ends in ``.gz`` must be gzip, and so on. Concatenated compressed files are one text.
-    :raises DataError: at the call, if the file cannot be opened or its format differs from its
-        name; on reading, if the text begins with a byte order mark, or compressed data are
-        truncated or corrupt. The error about compressed data has no line number; `read_blocks` and
-        `read_lines` add the last line that they have read.
+    :raises DataError: at the call or on reading. Errors about compressed data have no line number;
+        `read_blocks` and `read_lines` add the last line that they have read.
     """
     opened: io.BufferedReader | None = None
     if path != "-":
@@ -184,10 +178,9 @@ def open_input(path: str) -> io.BufferedReader:
             raise DataError(
                 path, None, f"expected {named.name} data, as the name says, found {shown}"
             )
+        source: ByteSource = stream
         if form is not None:
-            source: ByteSource = form.decompress(cast(BinaryIO, _PackedBytes(stream)))
-        else:
-            source = stream
+            source = form.decompress(cast(BinaryIO, _PackedBytes(stream)))
     except BaseException:
         if opened is not None:
             opened.close()
@@ -210,11 +203,7 @@ def read_blocks(path: str) -> Iterator[bytes]:
     """Yield a file as blocks of whole lines, each about a quarter of a megabyte.
 
     The blocks are the file's bytes: each ends with a newline, except that the last one lacks it if
-    the file does. This is the fast way to read.
-
-    :raises DataError: at the first ``next`` if the file cannot be opened; later if compressed data
-        are damaged (with the number of the last line before, if any) or a line is longer than
-        64 MiB, which text never is.
+    the file does. This is the fast way to read. A line of more than 64 MiB is an error.
     """
     lines = 0
     pending: list[bytes] = []
@@ -258,13 +247,7 @@ def read_blocks(path: str) -> Iterator[bytes]:
 
 
 def read_lines(path: str) -> Iterator[bytes]:
-    """Yield the lines of a file without their newline, lazily.
-
-    A ``\\r`` before the newline stays. A missing newline at the end of the file makes no
-    difference; use `read_blocks` to see it.
-
-    :raises DataError: as `read_blocks`.
-    """
+    """Yield the lines of a file without their newline, lazily; a ``\\r`` before it stays."""
     for block in read_blocks(path):
         yield from split_block(block)
 
@@ -361,10 +344,7 @@ def is_stream(path: str) -> bool:
 
 
 def same_file(first: str, second: str) -> bool:
-    """Return whether two paths lead to the same file, also through links; ``-`` never does.
-
-    Paths of files that do not exist yet are compared after resolving links and ``..``.
-    """
+    """Return whether two paths lead to the same file, existing or not; ``-`` never does."""
     if "-" in (first, second):
         return False
     try:

@@ -1,9 +1,8 @@
 """The element-wise parts of a decoder step, each in one pass over memory.
 
-Between two matrix products, a step reads rows that belong to a node's parent, its root and its last
-word, adds them up and applies an activation function. As separate tensor operations this would take
-as long as the products; here each node's rows are read once, in place. On a GPU the same functions
-use plain torch.
+Between two matrix products, a step adds up rows of a node's parent, root and last word, and applies
+an activation function. As separate tensor operations this would take as long as the products; here
+each node's rows are read once, in place. On a GPU the same functions use plain torch.
 """
 
 import numba
@@ -22,7 +21,7 @@ from phrasescore.kernels.vector_math import (
 
 @numba.njit(inline="always")
 def thirds(row):  # type: ignore[no-untyped-def]
-    """Return the three parts of a row: of z, of r and of the candidate.
+    """Return the three parts of a row: for z, for r and for the candidate.
 
     An index like ``j + size`` often compiles to a gather, because it could be negative and count
     from the end; separate parts are read eight or sixteen numbers at a time.
@@ -50,7 +49,7 @@ def _decoder_step(  # type: ignore[no-untyped-def]
             z = read(product_z, j, unit, scales_z) + widen(outer_z[j]) + widen(word_z[j])
             r = read(product_r, j, unit, scales_r) + widen(outer_r[j]) + widen(word_r[j])
             update[j], reset[j] = sigmoid(z), sigmoid(r)
-        # A candidate depends on its reset gate; a separate loop finds all of them ready.
+        # In a separate loop, all reset gates are ready.
         for j in range(size):
             inner = read(product_h, j, unit, scales_h) + widen(outer_h[j])
             candidate = tanh(widen(word_h[j]) + reset[j] * inner)
@@ -129,14 +128,11 @@ def decoder_step(
 
     Cho et al. (2014), appendix A.1.1: z', r', h~' and their combination.
 
-    :param products: U'_z h', U'_r h' and U' h' of the needed parents, ``(rows, 3 * hidden)``.
-    :param positions: ``(nodes,)``: the row of ``products`` of each node's parent.
+    :param products: U'_z h', U'_r h' and U' h' of the needed parents, ``(rows, 3 * hidden)``;
+        ``positions``, ``(nodes,)``, are the rows of the nodes' parents.
     :param context: C_z c, C_r c and C c of each root, ``(roots, 3 * hidden)``.
-    :param roots: ``(nodes,)``: each node's root.
     :param table: W'_z e, W'_r e and W' e of each word with the biases, ``(words, 3 * hidden)``.
-    :param words: ``(nodes,)``: each node's last word.
-    :param old: states of the level above, ``(rows, hidden)``.
-    :param parents: ``(nodes,)``: the row of ``old`` of each node's parent.
+    :param old: states of the level above, ``(rows, hidden)``; ``parents`` are the nodes' rows.
     """
     if is_fused(out):
         inputs = (positions, context, roots, table, words, old, parents, out)

@@ -1,9 +1,9 @@
 """Matrix products of 8-bit integers: round the factors, and scale the products.
 
-A row of numbers becomes integers from -127 to 127 times a scale of its own, which is its largest
-absolute value divided by 127; so does a column of a matrix. Sums of integers are exact in any
-order: a product has the same bits whatever the other rows, the number of threads and the processor
-are. The only error is the rounding of the factors, to 1/254 of the largest value of a row.
+A row of numbers, or a column of a matrix, becomes integers from -127 to 127 times a scale, its
+largest absolute value divided by 127. Sums of integers are exact in any order, so a product does
+not depend on other rows, the number of threads or the processor. The only error is the rounding of
+the factors, to 1/254 of the largest value of a row.
 """
 
 import functools
@@ -28,8 +28,7 @@ _MAGNITUDE = np.int32(0x7FFFFFFF)  # all bits of a float32 except its sign
 def _largest(row):  # type: ignore[no-untyped-def]
     """Return the bits of the largest absolute value of a row; a NaN is larger than any number.
 
-    Without their sign, floats have the order of their bits, and vector instructions can find the
-    largest integer.
+    Without their sign, floats are ordered as their bits, which vector instructions can compare.
     """
     bits = row.view(np.int32)
     largest = np.int32(0)
@@ -100,10 +99,8 @@ def multiply(rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
 def check_exact(size: int, columns: int) -> None:
     """Check that products of extreme integers with an ``(size, columns)`` matrix are exact.
 
-    Some processors add up products of bytes in 16 bits with saturation, and the library chooses
-    another kernel for other sizes. Each size of matrix is checked once.
-
-    :raises PhrasescoreError: if they are not exact, or this torch has no such product.
+    Some processors add up products of bytes in 16 bits with saturation, and the library has other
+    kernels for other sizes, so each size is checked once.
     """
     generator = torch.Generator().manual_seed(1)
     shape = (_CHECKED_ROWS + columns, size)
@@ -118,5 +115,6 @@ def check_exact(size: int, columns: int) -> None:
         problem = f"this torch cannot multiply 8-bit integers on the CPU: {error}"
         raise PhrasescoreError(problem) from error
     if not torch.equal(result, expected):
-        problem = "this processor's products of 8-bit integers are not exact"
-        raise PhrasescoreError(f"{problem} ({size} x {columns})")
+        raise PhrasescoreError(
+            f"this processor's products of 8-bit integers are not exact ({size} x {columns})"
+        )

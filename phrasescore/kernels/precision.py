@@ -1,9 +1,8 @@
 """Matrix products of a chosen precision: how they are computed, stored, and read by loops.
 
 Compiled loops read a product as it lies in memory: numbers, the bits of bfloat16, or integers with
-scales (:func:`widen`, :func:`unit_of`, :func:`read`). Which of these is chosen when a loop is
-compiled, by the types of its arrays. A loop that was compiled before this file changes keeps what
-it has: numba's cache looks at the loop's own file only.
+scales (:func:`widen`, :func:`unit_of`, :func:`read`), by the types of their arrays. numba's cache
+looks only at a loop's own file: loops do not change when this file does.
 """
 
 import contextlib
@@ -30,11 +29,11 @@ _logger = logging.getLogger(__name__)
 FUSED_DEVICES: tuple[str, ...] = ("cpu",)
 
 # By how much rounding may change the product of two vectors, as a share of the product of their
-# norms: twice the error of their rounded factors, and for float32 that of adding up some thousand.
-# In int8 a word's own product is rounded exactly as the one in the sum over all words.
+# norms: twice the error of the rounded factors, and for float32 the error of some thousand sums.
+# In int8 a word's own product is rounded exactly like the one in the sum over all words.
 _ROUNDING = {"float32": 2.0**-20, "tf32": 2.0**-9, "bfloat16": 2.0**-7, "int8": 2.0**-20}
 
-# By how much a sum of powers of 2 may differ from that of its terms, as a share; see softmax_sums.
+# Relative error of a sum of powers of 2; see softmax_sums.
 _POWERS = 2.0**-11
 
 # A product has at least this many rows.
@@ -84,7 +83,7 @@ class Product:
         return integers.scale(values, self.rows, self.columns, out)
 
     def parts(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return values and scales as compiled loops take them: no scales are empty ones."""
+        """Return values and scales for compiled loops; missing scales are empty."""
         empty = self.values.new_empty(0, dtype=torch.float32)
         rows = empty if self.rows is None else self.rows
         return self.values, rows, empty if self.columns is None else self.columns
@@ -113,13 +112,11 @@ class Workspace(threading.local):
 
 
 class Precision:
-    """Matrix products of a chosen precision. States, gates and sums are float32 always.
+    """Matrix products of a chosen precision. States, gates and sums are always float32.
 
-    ``float32``: as the type says. ``bfloat16``: factors have 8 bits of mantissa, and on a CPU the
-    products too, though not the sums that make them. ``int8``: on a CPU; factors are integers, see
-    :mod:`phrasescore.kernels.integers`. ``tf32``: factors of 11 bits, on CUDA devices.
-
-    :raises PhrasescoreError: if the device does not have the precision.
+    ``bfloat16``: factors have 8 bits of mantissa, and on a CPU the products too, but not the sums
+    within them. ``int8``, only on a CPU: factors are integers, see
+    :mod:`phrasescore.kernels.integers`. ``tf32``, only on CUDA devices: factors have 11 bits.
     """
 
     def __init__(self, name: PrecisionName, device: torch.device) -> None:
@@ -144,10 +141,7 @@ class Precision:
                 self.product_type = self.table_type = torch.bfloat16
 
     def prepare(self, matrix: Tensor) -> Factor:
-        """Return an ``(in, out)`` matrix as :meth:`multiply` wants its second factor.
-
-        :raises PhrasescoreError: if the processor's int8 products of this size are not exact.
-        """
+        """Return an ``(in, out)`` matrix as the second factor of :meth:`multiply`."""
         if self.name != "int8":
             return Factor(matrix.contiguous().to(self.factor_type))
         integers.check_exact(*matrix.shape)
@@ -156,7 +150,7 @@ class Precision:
         return Factor(columns.values.t(), columns.scales)
 
     def round(self, rows: Tensor) -> Factor:
-        """Return rows as :meth:`multiply` wants its first factor."""
+        """Return rows as the first factor of :meth:`multiply`."""
         if self.name != "int8":
             return Factor(rows.to(self.factor_type))
         found = Factor(torch.empty_like(rows, dtype=self.factor_type), rows.new_empty(len(rows)))
@@ -164,10 +158,10 @@ class Precision:
         return found
 
     def round_into(self, rows: Tensor, out: Factor) -> None:
-        """Write rows, rounded, into the first rows of ``out``, and zeros into those behind them.
+        """Write rows, rounded, into the first rows of ``out``, and zeros into the others.
 
-        The products of the zeros are not used. But some CPUs' bfloat16 kernels read past a row's
-        end and multiply what is there by 0: a NaN would spread.
+        Some CPUs' bfloat16 kernels read past a row's end and multiply what they find by 0, so that
+        a NaN would spread.
         """
         count = len(rows)
         if out.scales is None:
@@ -190,8 +184,8 @@ class Precision:
         """Return the number of rows, at least ``count``, at which a product is fast.
 
         A product of a few rows uses another kernel, and its rows have other bits. The CPU's library
-        compiles a product of bfloat16 for each number of rows, which takes as long as computing it:
-        with numbers that are multiples of 128 it soon has them all.
+        compiles a product of bfloat16 for each number of rows, which takes as long as computing it;
+        there are few multiples of 128.
         """
         if self.name == "int8":
             return count
@@ -212,14 +206,13 @@ class Precision:
         return Product(torch.mm(rows.values, matrix.values, out_dtype=out.dtype, out=out))
 
     def at_most_certain(self, log_probs: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
-        """Return log-probabilities, those at 0 that rounding alone has lifted above 0.
+        """Return log-probabilities, with 0 for values that only rounding has lifted above 0.
 
-        A word's own logit and the sum over all words, of which it is one, are not added up in the
-        same order. Where the word is all but certain, the two may differ either way.
+        A word's own logit and the sum over all words are not added up in the same order, so they
+        may differ either way if the word is nearly certain.
 
         :param log_probs: ``(count,)``.
-        :param rows: ``(count, width)``; with ``weights``, what the words' own logits are made of.
-        :param weights: ``(count, width)``.
+        :param rows: the factors of the words' logits, ``(count, width)``, as ``weights``.
         """
         bound = self.rounding * rows.norm(dim=1) * weights.norm(dim=1)
         if self.product_type != torch.float32:
@@ -228,9 +221,9 @@ class Precision:
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """Let torch use TF32 meanwhile if that is the precision, in the whole process.
+        """Let torch use TF32 within the block, if that is the precision, in the whole process.
 
-        Within another such block, as in a thread that it waits for, nothing is changed.
+        Nested blocks, as in a thread that the block waits for, change nothing.
         """
         backend = torch.backends.cuda.matmul
         before, wanted = backend.fp32_precision, "tf32" if self.name == "tf32" else "ieee"
@@ -257,7 +250,7 @@ def _widen_overload(x):  # type: ignore[no-untyped-def]
 
 
 def unit_of(products, units, row):  # type: ignore[no-untyped-def]
-    """Return the scale of a row of a product of integers, 1 of other products; see :func:`read`."""
+    """Return the scale of a row of a product of integers, 1 for other products."""
     raise NotImplementedError("for compiled code only")
 
 
@@ -297,7 +290,7 @@ def arrays(*tensors: Tensor) -> list[NDArray[np.generic]]:
 def lacks_units(name: PrecisionName) -> bool:
     """Return whether this processor computes in float32 faster than in a smaller type.
 
-    Units of which torch says nothing (another architecture, an older torch) are taken to exist.
+    Units that torch does not report (other architectures, older versions) are assumed to exist.
     """
     has = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
     told = [has[unit] for unit in _UNITS.get(name, ()) if unit in has]
@@ -306,7 +299,7 @@ def lacks_units(name: PrecisionName) -> bool:
 
 @functools.cache
 def _warn_of_missing_units(name: PrecisionName) -> None:
-    """Say once that another precision is better here, if so."""
+    """Warn once if another precision is better here."""
     if lacks_units(name):
         _logger.warning(
             "this processor has no instructions for products in %s: float32 is likely faster", name

@@ -1,9 +1,8 @@
-"""Element-wise parts of networks that score only sentences, each in one pass over memory.
+"""Element-wise parts of the deep LSTM's cell, RNNsearch's decoder step and grConv's cells.
 
-They are the deep LSTM's cell, RNNsearch's decoder step and grConv's cells. As in
-:mod:`phrasescore.kernels.gates`, each node's rows are read once, in place, and a result has the
-same bits whatever the other rows are. In RNNsearch, nodes with the same parent (a *family*) share
-the values that depend only on the parent: its products, and the context.
+As in :mod:`phrasescore.kernels.gates`, each node's rows are read once, in place, and a result does
+not depend on other rows. In RNNsearch, nodes with the same parent (a *family*) share the values
+that depend only on the parent: its products, and the context.
 """
 
 import numba
@@ -21,7 +20,7 @@ from phrasescore.kernels.vector_math import (
 )
 
 _ZERO = np.float32(0)
-# Of a grConv cell: for the new activation, the left child and the right child.
+# The gates of a grConv cell: for the new activation, the left child and the right child.
 _JOIN_GATES = 3
 
 
@@ -68,13 +67,10 @@ def lstm_cell(
 
     Zaremba et al. (2014), equation 3. A row of ``4 * hidden`` has the parts i, f, o and g.
 
-    :param recurrent: the gates' input from the last h of this layer, ``(rows, 4 * hidden)``.
-    :param positions: ``(nodes,)``: the row of ``recurrent`` of each node's parent.
-    :param below: the gates' input from the layer below, ``(other rows, 4 * hidden)``.
-    :param places: ``(nodes,)``: the row of ``below`` of each node.
-    :param bias: ``(4 * hidden,)``.
-    :param old: c before the step, ``(more rows, hidden)``; it must not overlap with ``cell``.
-    :param parents: ``(nodes,)``: the row of ``old`` of each node's parent.
+    :param recurrent: the gates' input from the last h of this layer, ``(rows, 4 * hidden)``;
+        ``positions``, ``(nodes,)``, are the rows of the nodes' parents.
+    :param below: the gates' input from the layer below, with the nodes' rows ``places``.
+    :param old: c before the step, with the rows ``parents``; it must not overlap with ``cell``.
     """
     if is_fused(hidden):
         _lstm_cell(*arrays(recurrent, positions, below, places, bias, old, parents, hidden, cell))
@@ -144,9 +140,7 @@ def attentive_gates(
 
     :param products: W_a s, U_z s and U_r s, ``(families, units + 2 * hidden)``.
     :param sums: C_z c, C_r c, C c and C_o c, ``(families, 3 * hidden + 2 * maxout)``.
-    :param families: ``(nodes,)``: the family of each node.
     :param table: W_z e, W_r e and W e of each word with the biases, ``(words, 3 * hidden)``.
-    :param words: ``(nodes,)``: each node's last word.
     :param old: s of the families, ``(families, hidden)``.
     """
     if is_fused(update):
@@ -234,8 +228,8 @@ def join_cells(
 
     :param products: W_l h and W_r h of the cells below, ``(below, 2 * size)``.
     :param logits: G_l h and G_r h of the cells below, ``(below, 6)``.
-    :param old: the cells below, ``(below, size)``.
-    :param left: ``(cells,)``: the row of each cell's left child; ``right``: of its right child.
+    :param old: the cells below, ``(below, size)``; ``left`` and ``right`` are the rows of the
+        cells' children.
     """
     size = old.shape[1]
     if is_fused(old):

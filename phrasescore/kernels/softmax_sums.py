@@ -25,9 +25,9 @@ _D0, _D1, _D2, _D3 = (
 def _power(bits):  # type: ignore[no-untyped-def]
     """Return 2^x to 2e-4 of its value, given (x + 127) * 2^23.
 
-    That error is far below that of x, whose factors were rounded. Of the whole number that is
-    given, the upper bits are the exponent of 2^x, whatever the lower ones; and those are the
-    mantissa m = 1 + f of a number from 1 to 2, where f is the fraction of x.
+    The error is far below the error of x, whose factors were rounded. The upper bits of the given
+    number are the exponent of 2^x, and the lower bits the mantissa m = 1 + f of a number from 1 to
+    2, where f is the fraction of x.
     """
     whole = np.int32(min(max(bits, _LOWEST), _HIGHEST))
     power = np.int32(whole & _EXPONENT).view(np.float32)
@@ -92,10 +92,7 @@ def add_sums_of_scaled_powers(exponents: Product, bias: Tensor, out: Tensor) -> 
 
 
 def add_sums_of_exp(logits: Tensor, bias: Tensor, out: Tensor) -> None:
-    """Add the sum of e^(logit + bias) over each row to ``out``, ``(rows,)``.
-
-    :param bias: ``(columns,)``.
-    """
+    """Add the sum of e^(logit + bias) over each row to ``out``, ``(rows,)``."""
     if is_fused(out):
         _add_sums_of_exp(*arrays(logits, bias, out))
         return

@@ -1,9 +1,9 @@
-"""The scores of a feed-forward network, of words after contexts that are its own ids.
+"""Score words after contexts, given as ids of a feed-forward network.
 
-Each distinct context is computed once, in the order of the contexts, and so is a word's share of
-the first layer at a place: W_i e(w) is a row of a table that grows with the words that come
-(Devlin et al., 2014, section 2.3, compute all of it before). A value does not depend on the other
-contexts of a call, to the last bit (:mod:`phrasescore.scoring.products`).
+Each distinct context is computed once, and so is a word's share of the first layer at a position:
+W_i e(w) is a row of a table that is filled on demand (Devlin et al., 2014, section 2.3, fill it in
+advance). A value does not depend on the other contexts of a call, to the last bit
+(:mod:`phrasescore.scoring.products`).
 """
 
 import threading
@@ -42,19 +42,19 @@ _KERNEL = kept_njit()
 
 
 class Numbering(NamedTuple):
-    """Words by the caller's numbers, which are their places."""
+    """Words, numbered by the caller, with the network's ids of them and, at the end, ``</s>``."""
 
     words: Sequence[str]
-    # The network's id of each, and at the end that of ``</s>``.
     ids: WordIds
 
 
 class ContextMemo:
-    """Maps a context to the row that the softmax reads and to log Z; emptied when it is full.
+    """Maps contexts to the rows that the softmax reads and to log Z, for one thread at a time.
 
-    It is for one thread at a time. The operating system provides memory only as rows are written.
+    A search extends hypotheses by phrases of several lengths in several stacks, so the same context
+    comes back in call after call. A full memo is emptied.
 
-    :param capacity: maximum number of contexts; None for as many as take 64 MB.
+    :param capacity: maximum number of contexts; None for 64 MB.
     """
 
     def __init__(
@@ -127,18 +127,15 @@ def _find(contexts: Any, kept: Any, slots: Any, count: int, indices: Any) -> int
 
 
 class ContextScorer:
-    """log p(word | context). Several threads may use one instance at once.
+    """log p(word | context). Several threads may share one instance.
 
-    :ivar order: of the network's n-grams of target words.
-    :ivar contexts_scored: softmaxes so far.
-    :ivar vocabulary: of the predicted words.
+    :ivar order: order of the network's n-grams of target words; a context has one word less.
+    :ivar contexts_scored: number of softmaxes so far.
+    :ivar vocabulary: the predicted words.
 
-    :param checkpoint: of ``network``.
-    :param precision: of the matrix products.
-    :param normalized: False leaves log Z out: values are then near log p only where training kept
-        log Z near 0, and may be above 0.
+    :param normalized: False omits log Z: values are near log p only if training kept log Z near 0,
+        and may be above 0.
     :param shortlist: the ids among which the network shares its probability; None for all.
-    :raises ModelError: if the network has a weight that is not finite.
     """
 
     def __init__(
@@ -160,7 +157,7 @@ class ContextScorer:
         self._activate = network.activate
         self._num_inputs = len(network.embedding)
         self._width = len(network.input_ranges())
-        # The rows of the softmax by the network's ids; -1 where another model predicts the word.
+        # The rows of the softmax by the network's ids; -1 if another model predicts the word.
         self._rows = np.arange(len(self.vocabulary))
         self._upper: Any = None
         with torch.inference_mode():
@@ -179,12 +176,12 @@ class ContextScorer:
             self._probabilities = WordProbabilities(weight, bias, self._products, checkpoint.folder)
 
     def number(self, words: Sequence[str]) -> Numbering:
-        """Return the caller's words, of subwords the pieces, with the network's ids."""
+        """Return words, or pieces of subwords, with the network's ids."""
         ids = [*self.vocabulary.ids_of_pieces(words), Vocabulary.END]
         return Numbering(words, np.array(ids, dtype=np.int32))
 
     def new_memo(self) -> ContextMemo:
-        """Return an empty memory of contexts for :meth:`log_probs_of_ids`."""
+        """Return an empty memo for :meth:`log_probs_of_ids`."""
         return ContextMemo(self._width, self._num_factors, self._device)
 
     def log_probs_of_ids(
@@ -193,9 +190,8 @@ class ContextScorer:
         """Return log p of each word after its context, ``(n,)``, natural logarithms.
 
         :param contexts: ``(n, width)`` ids of the network. Equal rows cost one softmax.
-        :param words: ``(n,)`` ids: 0 is ``</s>``, 1 is ``<unk>``; of the shortlist.
-        :param memo: its contexts cost no softmax, and it learns the others; for one thread.
-        :raises ModelError: if a value is not a finite log-probability.
+        :param words: ``(n,)`` ids in the shortlist: 0 is ``</s>``, 1 is ``<unk>``.
+        :param memo: contexts that cost no softmax; new ones are added. For one thread at a time.
         """
         if len(words) == 0:
             return np.zeros(0)
@@ -207,7 +203,7 @@ class ContextScorer:
         return self._probabilities.check(found, 0.0 if self._normalized else np.inf)
 
     def _distinct_log_probs(self, contexts: WordIds, words: WordIds) -> Floats:
-        """Return log p, with a softmax for each distinct context, in the order of the contexts."""
+        """Return log p, with a softmax for each distinct context."""
         distinct, places = distinct_rows(contexts, self._num_inputs)
         self.contexts_scored += len(distinct)
         order = np.argsort(places, kind="stable")
@@ -222,7 +218,7 @@ class ContextScorer:
         return found
 
     def _known_log_probs(self, contexts: WordIds, words: WordIds, memo: ContextMemo) -> Floats:
-        """Return log p, with a softmax for each context that the memo does not know."""
+        """Return log p, with a softmax for each context that the memo lacks."""
         found = np.empty(len(words))
         step = min(memo.capacity, _CONTEXTS[self._device.type])
         for start in range(0, len(words), step):
@@ -232,7 +228,7 @@ class ContextScorer:
         return found
 
     def _layers(self, contexts: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        """Return the rows that the softmax reads after contexts, and log Z; 0 if left out."""
+        """Return the rows that the softmax reads after contexts, and log Z, 0 if omitted."""
         self.contexts_scored += len(contexts)
         rows = self._hidden(contexts)
         if not self._normalized:
@@ -265,7 +261,7 @@ class ContextScorer:
 
 
 class _FirstLayer:
-    """W e + b, where W_i e(w) of word w at place i is computed when it first comes."""
+    """W e + b, where W_i e(w) of word w at position i is computed at its first occurrence."""
 
     def __init__(self, network: FeedForwardNetwork, products: Products) -> None:
         self._products = products
@@ -275,12 +271,12 @@ class _FirstLayer:
         weight = network.lower.weight.detach()
         self._matrices = [products.prepare(part.t()) for part in weight.split(width, dim=1)]
         self._bias = products.place(network.lower.bias)
-        # Each place has rows for the words that it may hold, that of word w at starts[place] + w.
+        # Each position has rows for its possible words: word w has row starts[position] + w.
         ranges = network.input_ranges()
         ends = np.cumsum([len(words) for words in ranges])
         self._cuts = ends[:-1]
         self._starts = ends - np.array([words.stop for words in ranges])
-        # Memory that is not written to is not taken.
+        # The operating system provides memory only as rows are written.
         self._table = torch.empty(int(ends[-1]), len(weight), device=device)
         self._known = np.zeros(len(self._table), dtype=bool)
         self._lock = threading.Lock()
@@ -310,9 +306,9 @@ class _FirstLayer:
 def distinct_rows(
     rows: NDArray[np.integer], size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct rows, sorted by their columns, and which of them each row is.
+    """Return the distinct rows, sorted by their columns, and the index of each row among them.
 
-    :param rows: ``(rows, columns)``, each number from 0 to ``size - 1``.
+    :param rows: ``(rows, columns)`` of numbers below ``size``.
     """
     keys = np.zeros(len(rows), dtype=np.int64)
     limit = 1  # keys are below it

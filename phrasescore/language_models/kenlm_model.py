@@ -31,8 +31,7 @@ _MAX_QUOTE = 500
 
 # The module kenlm splits a sentence at these. ARPA files have U+000B and U+000C within words.
 _DIVIDERS = re.compile("[\0\t\n\v\f\r]")
-# No model knows a word with one of these: they end words in ARPA files, too, and the module cannot
-# look up a word with U+0000.
+# No model knows a word with one of these: they end words in ARPA files, or, U+0000, in the module.
 _IN_NO_WORD = re.compile("[\0\t\n\r]")
 _SYMBOLS = frozenset({"<s>", "</s>", "<unk>"})
 
@@ -49,11 +48,7 @@ def import_kenlm() -> Any:
 
 
 def load_kenlm(path: str) -> "kenlm.Model":
-    """Return the model of an ARPA file, plain or ``.gz``, or of a binary from build_binary.
-
-    :raises DataError: if the file is malformed, or its order is too high for this build of kenlm.
-    :raises PhrasescoreError: if kenlm is not installed.
-    """
+    """Return the model of an ARPA file, plain or ``.gz``, or of a binary from build_binary."""
     kenlm = import_kenlm()
     if is_stream(path):
         raise DataError(path, None, "expected a file: KenLM cannot read a stream")
@@ -123,22 +118,15 @@ class BackoffModel:
     the n-gram model's vocabulary with ``</s>`` and ``<unk>``. A word of the shortlist that the
     n-gram model does not know is not in S: both treat it as ``<unk>``.
 
-    :param path: an ARPA file, plain or ``.gz``, or KenLM's binary of one.
     :param order: the network's order, which the n-gram model must not exceed.
-    :raises DataError: if the file is malformed, or its order is too high.
-    :raises PhrasescoreError: if it knows no word of the shortlist.
     """
 
     def __init__(self, path: str, vocabulary: Vocabulary, order: int) -> None:
         self._model = load_kenlm(path)
         self._new_state = import_kenlm().State
         if self._model.order > order:
-            raise DataError(
-                path,
-                None,
-                f"expected a model of at most the network's order {order}, found order "
-                f"{self._model.order}",
-            )
+            problem = f"expected a model of at most the network's order {order}"
+            raise DataError(path, None, f"{problem}, found order {self._model.order}")
         self._path = path
         words = [vocabulary.word(number) for number in range(len(vocabulary))]
         # The ids of S, ascending; </s> is the first.
@@ -189,10 +177,7 @@ class BackoffModel:
         return log_10 * LN_10
 
     def log_mass(self, state: "kenlm.State") -> float:
-        """Return log P_S(h), a natural logarithm.
-
-        :raises PhrasescoreError: if the mass of S is not above 0 and at most 1.
-        """
+        """Return log P_S(h), a natural logarithm."""
         mass = self._masses.get(state)
         if mass is None:
             if len(self._masses) >= _MASSES:

@@ -23,13 +23,14 @@ Flags = NDArray[np.bool_]
 
 
 class Differences(NamedTuple):
-    """Cross-entropies of sentences, in-domain minus general."""
+    """Cross-entropies of sentences, in-domain minus general, in nats per token.
 
-    # Nats per token, in the order of the sentences.
+    :ivar tokens: number of words and ends of sentences.
+    :ivar known_to_one: number of words that only one of the models knows.
+    """
+
     values: Floats
-    # Number of words and ends of sentences.
     tokens: int
-    # Number of words that only one of the models knows.
     known_to_one: int
 
 
@@ -38,10 +39,6 @@ class CrossEntropyDifference:
 
     Each word and ``</s>`` is a token. An unknown word gets the probability of ``<unk>``, which
     covers different words in models with different vocabularies: see ``known_to_one``.
-
-    :param in_domain: an n-gram model of the wanted domain: ARPA, plain or ``.gz``, or KenLM's
-        binary of one.
-    :param general: an n-gram model of the text to select from.
     """
 
     def __init__(self, in_domain: str, general: str) -> None:

@@ -21,12 +21,7 @@ from moses_integration.augment import (
     write_block,
 )
 from moses_integration.phrase_table import TableBlock, read_table_blocks
-from phrasescore.arguments import (
-    StrPath,
-    check_at_least,
-    check_at_most,
-    check_sequences,
-)
+from phrasescore.arguments import StrPath
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.engines.pool import Pending
 from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
@@ -39,6 +34,7 @@ from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import shorten
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.generation import Augmenting
 from phrasescore.version import __version__
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.annotate import check_moses_ini, declare_scores
@@ -80,18 +76,7 @@ def augment(
     model: StrPath,
     output: StrPath,
     *,
-    ensemble: Sequence[StrPath] = (),
-    beam: int | None = None,
-    num_targets: int = 3,
-    min_probability: float = 0.0,
-    min_count: float | None = None,
-    only_sources: StrPath | None = None,
-    max_phrase_length: int = 7,
-    reverse_model: StrPath | None = None,
-    lexicon: StrPath | None = None,
-    reverse_lexicon: StrPath | None = None,
-    score_columns: str | None = None,
-    indicator: bool = True,
+    settings: Augmenting = Augmenting(),
     moses_ini: StrPath | None = None,
     moses_ini_out: StrPath | None = None,
     resume: bool = False,
@@ -105,47 +90,26 @@ def augment(
     nothing: the target would translate the rest of them.
 
     :param table: sorted as ``LC_ALL=C sort`` does.
-    :param ensemble: more models, whose probabilities are averaged with the first one's.
-    :param beam: hypotheses that are kept; None for 10, or for ``num_targets`` if that is more.
-    :param num_targets: targets generated per source; those that the table has are dropped.
-    :param min_probability: p(target | source) that a new pair has at least.
-    :param min_count: only sources that were extracted at least this often.
-    :param only_sources: a file of source phrases, one per line: only these; the table need not
-        have them.
-    :param max_phrase_length: words of a new target at most.
-    :param reverse_model: a model trained in reverse, for p(source | target).
-    :param lexicon: Moses' lex.f2e, for lex(target | source).
-    :param reverse_lexicon: Moses' lex.e2f, for lex(source | target).
-    :param score_columns: the content of each column of a new pair, separated by commas:
-        ``forward``, ``reverse``, ``lexicon``, ``reverse-lexicon`` or a probability; None for
-        Moses' four.
-    :param indicator: whether to add the score; without it old lines stay byte for byte.
-    :param moses_ini: the moses.ini that uses the table.
-    :param moses_ini_out: where that goes with the new score in it, with weight 0.
-    :param resume: go on with a run of the same arguments that was killed; it may have left nothing.
-    :param threads: of the engine here, which has one for each core where None.
-    :param engine: where targets are generated; None for threads of this process. The output is the
-        same, and a run may be resumed on another one.
+    :param moses_ini: the moses.ini that uses the table; with the new score, at weight 0, it goes to
+        ``moses_ini_out``.
+    :param resume: continue a run of the same arguments that was killed, if it left anything.
+    :param compute: where targets are generated; a run may be resumed on another engine.
     """
     table, output = os.fspath(table), os.fspath(output)
-    check_sequences(ensemble=ensemble)
-    models = [os.fspath(path) for path in (model, *ensemble)]
-    only_path = optional_path(only_sources)
+    models = [os.fspath(path) for path in (model, *settings.ensemble)]
+    only_path = optional_path(settings.only_sources)
     ini_path, new_ini_path = optional_path(moses_ini), optional_path(moses_ini_out)
     given = {
-        "reverse": optional_path(reverse_model),
-        "lexicon": optional_path(lexicon),
-        "reverse-lexicon": optional_path(reverse_lexicon),
+        "reverse": optional_path(settings.reverse_model),
+        "lexicon": optional_path(settings.lexicon),
+        "reverse-lexicon": optional_path(settings.reverse_lexicon),
     }
-    check_at_least(1, beam=beam, targets=num_targets, max_phrase_length=max_phrase_length)
-    check_at_least(0, min_probability=min_probability, min_count=min_count)
-    check_at_most(1, min_probability=min_probability)
     compute = compute.on_workers()
     check_moses_ini(ini_path, new_ini_path)
-    if not indicator and ini_path is not None:
-        problem = "without one moses.ini stays as it is, but for the path"
-        raise ArgumentError(f"--no-indicator: {problem}")
-    width = max(USUAL_WIDTH, num_targets) if beam is None else beam
+    if not settings.indicator and ini_path is not None:
+        raise ArgumentError("--no-indicator: without it moses.ini stays as it is, except the path")
+    num_targets = settings.num_targets
+    width = max(USUAL_WIDTH, num_targets) if settings.beam is None else settings.beam
     if width < num_targets:
         raise ArgumentError("--beam: at least as many as --targets")
     check_resume(output, resume)
@@ -154,7 +118,7 @@ def augment(
     only = None if only_path is None else _read_sources(only_path)
     blocks = read_table_blocks(table)
     first = next(blocks)
-    columns = plan_columns(score_columns, given, first.num_scores)
+    columns = plan_columns(settings.score_columns, given, first.num_scores)
     ini = declare_scores(ini_path, new_ini_path, table, output, 1, first.num_scores)
     generator, checkpoints = load_generator(models, compute)
     if checkpoints[0].reverse:
@@ -166,7 +130,7 @@ def augment(
     scores = PairScores(
         columns, given, device=compute.device, precision=compute.precision, threads=num_threads
     )
-    search = BeamSettings(width, num_targets, unknown=False, max_length=max_phrase_length)
+    search = BeamSettings(width, num_targets, unknown=False, max_length=settings.max_phrase_length)
     augmenter = Augmenter(
         beam_work(generator, search),
         [checkpoint.source_vocabulary for checkpoint in checkpoints],
@@ -177,21 +141,19 @@ def augment(
         ),
         scores,
         only,
-        min_count,
-        min_probability,
-        indicator,
+        settings,
     )
     # Everything that the new lines depend on, except the table.
-    settings = {
+    depends_on = {
         "version": f"phrasescore {__version__}, torch {torch.__version__}",
         "precision": compute.precision,
         "beam": str(width),
         "columns": str(columns),
         "num targets": str(num_targets),
-        "min probability": str(min_probability),
-        "min count": str(min_count),
-        "max phrase length": str(max_phrase_length),
-        "no indicator": str(not indicator),
+        "min probability": str(settings.min_probability),
+        "min count": str(settings.min_count),
+        "max phrase length": str(settings.max_phrase_length),
+        "no indicator": str(not settings.indicator),
         **{f"model {n}": each.fingerprint for n, each in enumerate(checkpoints, start=1)},
         **scores.fingerprints,
         "only sources": (
@@ -201,7 +163,7 @@ def augment(
     # Fork the workers before the output's lock and its threads exist.
     with (
         augmenter.work.open_pool(compute) as pool,
-        open_resumable(output, settings, resume=resume) as target,
+        open_resumable(output, depends_on, resume=resume) as target,
     ):
         blocks = target.remaining(chain([first], blocks), table)
         after = None
@@ -262,9 +224,7 @@ class Augmenter:
     scores: PairScores
     # The sources that get new targets; None for all.
     only: frozenset[Source] | None
-    min_count: float | None
-    min_probability: float
-    indicator: bool
+    settings: Augmenting
     # The fields of AugmentSummary.
     counts: dict[str, Any] = field(
         default_factory=lambda: dict.fromkeys(("sources", "asked", "unknown", "new", "known"), 0)
@@ -301,7 +261,9 @@ class Augmenter:
         }
         self.counts["new"] += sum(map(len, new.values()))
         for block in blocks:
-            yield from write_block(block, new.get(block.source, ()), indicator=self.indicator)
+            yield from write_block(
+                block, new.get(block.source, ()), indicator=self.settings.indicator
+            )
 
     def warn(self) -> None:
         """Warn if the networks do not know the table's words; for the end of the table."""
@@ -311,7 +273,7 @@ class Augmenter:
     def _is_asked(self, block: SourceBlock) -> bool:
         if self.only is not None and block.source not in self.only:
             return False
-        least = self.min_count
+        least = self.settings.min_count
         if least is not None and block.lines and block.times_extracted < least:
             return False
         sources, targets = self.unknown_words
@@ -329,7 +291,7 @@ class Augmenter:
         """Return the targets that the table lacks and that are probable enough."""
         new = NewTargets(block.source, [], [])
         for words, log_prob in targets:
-            if not is_writable(words) or math.exp(log_prob) < self.min_probability:
+            if not is_writable(words) or math.exp(log_prob) < self.settings.min_probability:
                 continue
             if block.lacks(words):
                 new.targets.append(words)

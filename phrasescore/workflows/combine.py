@@ -15,16 +15,16 @@ from phrasescore.progress import Meter, ProgressCallback
 
 @dataclass(frozen=True, slots=True)
 class CombineSummary:
-    """What n-best lists have been joined."""
+    """The numbers and features of the joined n-best lists."""
 
     sentences: int
-    # Lines that come from each file, in the order of the files.
+    # Number of lines from each file.
     hypotheses: tuple[int, ...]
-    # Names of the features that say which file has a hypothesis, a feature per file.
+    # Names of the features that say which file has a hypothesis, one per file.
     features: tuple[str, ...]
-    # Of features that were filled because hypotheses lacked them, in the order of the alphabet.
+    # Names, in alphabetical order, of features that some hypotheses lacked and got, and of features
+    # that the first file lacks.
     filled: tuple[str, ...]
-    # Of features that the first file lacks, in the same order.
     left_out: tuple[str, ...]
 
 
@@ -33,15 +33,13 @@ def combine(
 ) -> CombineSummary:
     """Join the n-best lists of several systems: for each sentence one list of all hypotheses.
 
-    The first file is the decoder's, and its lines come first. Of hypotheses of the same words those
-    of the earliest file that has them are kept. Each line gets a feature per file, ``Made0``,
-    ``Made1`` and so on: 1 where that file has its words, else 0.
+    The first file is the decoder's, and its lines come first. Hypotheses with the same words are
+    kept only from the earliest file that has them. Each line gets a feature per file, ``Made0``,
+    ``Made1`` and so on: 1 if that file has its words, else 0.
 
-    All hypotheses get the features of the first file. Where one of another file lacks some, their
-    values and the total are those of the first file's hypothesis with the lowest total. Features
-    that the first file lacks are left out, but for sparse ones (names with ``_``).
-
-    :param lists: two files or more, of the same sentences.
+    All hypotheses get the features of the first file. A hypothesis that lacks some gets their
+    values, and the total, from the first file's hypothesis with the lowest total. Features that the
+    first file lacks are left out, except sparse ones (names with ``_``).
     """
     check_sequences(lists=lists)
     paths, output = [os.fspath(path) for path in lists], os.fspath(output)
@@ -63,10 +61,7 @@ def combine(
 
 
 def _aligned(paths: Sequence[str], names: Sequence[str]) -> Iterator[list[NbestList]]:
-    """Yield the lists of each sentence, one per file.
-
-    :raises DataError: if a file lacks a sentence that another has, or has one of the new features.
-    """
+    """Yield the lists of each sentence, one per file; refuse files that already have features."""
     for lists in zip_longest(*map(read_nbest, paths)):
         there: list[NbestList] = [found for found in lists if found is not None]
         first = min(there, key=lambda found: found.id)

@@ -1,4 +1,4 @@
-"""Tell what this machine can do, and what to do about what it lacks."""
+"""Check what this machine offers to phrasescore, and how to get what it lacks."""
 
 import importlib.metadata
 import json
@@ -25,14 +25,11 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that a machine has or lacks."""
+    """Something that a machine has or lacks, what was found, and how to use it or to get it."""
 
-    # What was looked for, such as GPU.
     name: str
     is_there: bool
-    # What was found, or the reason why there is none.
     found: str
-    # How to use it, or to get it.
     advice: str
 
 
@@ -56,10 +53,7 @@ class Diagnosis:
 
 
 def doctor() -> Diagnosis:
-    """Return what this machine has of what phrasescore can use, and what to do with each.
-
-    Nothing is computed or changed. ``to_text()`` lays the findings out.
-    """
+    """Return what phrasescore can use on this machine; nothing is computed or changed."""
     return Diagnosis(
         (_versions(), _processor(), _threads(), _gpu(), _moses(), _kenlm(), *_packages())
     )
@@ -74,21 +68,20 @@ def _versions() -> Finding:
 
 
 def _processor() -> Finding:
-    """Return the instructions that products use, and the precisions that gain from them."""
     from phrasescore.engines.likeness import describe
     from phrasescore.kernels.precision import lacks_units
 
     found = f"{_model_name()}: {describe()['processor']}"
     faster = [name for name in PRECISIONS if name in ("bfloat16", "int8") and not lacks_units(name)]
-    if faster:
-        advice = f"it has instructions for --precision {' and '.join(faster)}"
-        return Finding("processor", True, found, f"{advice}, faster than float32")
     advice = "keep --precision float32: it has no instructions for bfloat16 or int8"
+    if faster:
+        names = " and ".join(faster)
+        advice = f"it has instructions for --precision {names}, faster than float32"
     return Finding("processor", True, found, advice)
 
 
 def _model_name() -> str:
-    """Return the processor's name, where Linux tells it."""
+    """Return the processor's name, which Linux knows."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -98,7 +91,7 @@ def _model_name() -> str:
 
 
 def _threads() -> Finding:
-    """Return how many cores a command may use, and whether a container gives it as much time."""
+    """Return how many cores a command may use, and whether its container limits their time."""
     usable, cores = usable_threads(None), os.cpu_count() or 1
     found = f"{usable} of {cores} cores"
     quota = _quota()
@@ -145,10 +138,7 @@ def _moses() -> Finding:
         folder = os.path.dirname(program)
         advice = f"decode --decoder moses --moses-bin {folder}; tune --decoder 'moses -f moses.ini'"
         return Finding("Moses", True, program, advice)
-    advice = (
-        "decode and tune --decoder embedded need none; another folder is named by decode "
-        "--moses-bin DIR"
-    )
+    advice = "decode and tune --decoder embedded need none; decode --moses-bin DIR names a folder"
     return Finding("Moses", False, "no program moses on the PATH", advice)
 
 
@@ -158,14 +148,10 @@ def _kenlm() -> Finding:
     try:
         import_kenlm()
     except PhrasescoreError as error:
-        return Finding("kenlm", False, *_split(str(error)))
+        found, _, advice = str(error).partition(": ")
+        return Finding("kenlm", False, found, advice)
     advice = "n-gram models: --lm, --backoff-lm, select"
     return Finding("kenlm", True, importlib.metadata.version("kenlm"), advice)
-
-
-def _split(problem: str) -> tuple[str, str]:
-    found, _, advice = problem.partition(": ")
-    return found, advice
 
 
 def _packages() -> Iterator[Finding]:

@@ -44,7 +44,7 @@ _logger = logging.getLogger(__name__)
 
 Sentence = tuple[str, ...]
 
-# Sentences queued per worker, enough to keep all busy while one of them takes long.
+# Sentences queued per worker: all stay busy while one sentence takes long.
 _AHEAD = 8
 
 
@@ -247,11 +247,7 @@ class SentenceTask(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchWork:
-    """Translation by a moses.ini: the work of an engine's workers.
-
-    Each worker loads tables, language model and networks; processes share the first two, which are
-    loaded before the fork.
-    """
+    """Translation by a moses.ini; processes share its tables, which are loaded before the fork."""
 
     ini_path: str
     # The relative paths in moses.ini start here.

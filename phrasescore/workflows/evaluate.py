@@ -9,16 +9,7 @@ from typing import Any, get_args
 import numpy as np
 
 from moses_integration.nbest import read_nbest
-from phrasescore.arguments import (
-    PairedTestName,
-    ReportFormat,
-    SideName,
-    StrPath,
-    Tokenizer,
-    check_at_least,
-    check_choice,
-    check_sequences,
-)
+from phrasescore.arguments import ReportFormat, StrPath, check_choice, check_sequences
 from phrasescore.errors import ArgumentError, DataError, show_controls
 from phrasescore.evaluation.comparison import BreakdownScores, Comparison, shortlists_by_side
 from phrasescore.evaluation.metrics import Score, score
@@ -28,6 +19,7 @@ from phrasescore.evaluation.significance import PairedComparison, PairedTest
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.settings.evaluation import Evaluating
 from phrasescore.subwords import load_vocabulary
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts
@@ -168,16 +160,8 @@ def evaluate(
     hypotheses: Sequence[StrPath],
     references: Sequence[StrPath],
     *,
-    metrics: Sequence[str] = ("multi-bleu", "bleu"),
-    tokenize: Tokenizer = "none",
-    paired: PairedTestName | None = None,
-    trials: int | None = None,
-    seed: int = 12345,
+    settings: Evaluating = Evaluating(),
     nbest: StrPath | None = None,
-    allow_missing: bool = False,
-    by_length: Sequence[SideName] = (),
-    width: int = 10,
-    by_unknown: StrPath | None = None,
     source: StrPath | None = None,
     plot: StrPath | None = None,
     output: StrPath | None = None,
@@ -191,41 +175,24 @@ def evaluate(
 
     :param hypotheses: one file per system; may be empty if ``nbest`` is given.
     :param references: one file per set of references, or NAME for NAME0, NAME1 and so on.
-    :param metrics: ``multi-bleu`` is the papers' BLEU, of text as it is split; ``bleu``, ``chrf``,
-        ``chrf++`` and ``ter`` are sacrebleu's; other names are metrics of plug-ins.
-    :param tokenize: how the metric bleu splits text: ``none`` for tokenised text.
-    :param paired: test each system against the first one by paired bootstrap (Koehn, 2004) or
-        approximate randomization (Riezler and Maxwell, 2005).
-    :param trials: number of samples of ``paired``; None for sacrebleu's default.
-    :param seed: seed of ``paired``, 1 or more; the p-values are sacrebleu's for this seed.
     :param nbest: n-best lists, of which the first hypotheses and the best choice (oracle) are
         measured.
-    :param allow_missing: use an empty translation for each sentence without a list in ``nbest``.
-    :param by_length: sides by whose number of words sentences are grouped.
-    :param width: number of lengths that share a group.
-    :param by_unknown: a model folder or a word list; sentences are grouped by their number of words
-        that it does not have.
-    :param source: the source, for ``by_length`` and ``by_unknown``.
+    :param source: the source, for groups of sentences.
     :param plot: file for a figure of the groups: .png, .svg or .pdf.
     :param output: file for the scores, as text or JSON.
-    :raises DataError: if files differ in their number of lines.
     """
     check_sequences(hypotheses=hypotheses, references=references)
-    check_sequences(metrics=metrics, by_length=by_length)
+    metrics, paired, by_length = settings.metrics, settings.paired, settings.by_length
     plugins = {name: find_metric(name) for name in dict.fromkeys(metrics)}
     check_choice(known_metrics(OURS), metric=metrics)
-    check_choice(get_args(SideName), by_length=by_length)
-    check_choice(get_args(Tokenizer), tokenize=tokenize)
-    check_choice(TRIALS, paired=paired)
     check_choice(get_args(ReportFormat), format=report_format)
-    check_at_least(1, trials=trials, seed=seed, width=width)
     translated = [os.fspath(path) for path in hypotheses]
     reference_paths = tuple(find_references(references))
-    lists, unknown_to = optional_path(nbest), optional_path(by_unknown)
+    lists, unknown_to = optional_path(nbest), optional_path(settings.by_unknown)
     source_path, figure = optional_path(source), optional_path(plot)
     if not translated and lists is None:
         raise ArgumentError("nothing to evaluate: give translations, or --nbest")
-    if allow_missing and lists is None:
+    if settings.allow_missing and lists is None:
         raise ArgumentError("--allow-missing goes with --nbest")
     if not reference_paths:
         raise ArgumentError("--references: at least one file is needed")
@@ -233,7 +200,7 @@ def evaluate(
         raise ArgumentError("--paired needs a second file of translations")
     if paired is not None and set(metrics) == {"multi-bleu"}:
         raise ArgumentError("--paired needs a --metric of sacrebleu, such as bleu")
-    if trials is not None and paired is None:
+    if settings.trials is not None and paired is None:
         raise ArgumentError("--trials goes with --paired")
     is_grouped = bool(by_length) or unknown_to is not None
     if is_grouped and not translated:
@@ -255,12 +222,16 @@ def evaluate(
     translations = [system.text for system in comparison.systems]
     warn_of_texts(translations, comparison.references)
     built = [
-        comparison.build_metric(name, tokenize, plugin)
+        comparison.build_metric(name, settings.tokenize, plugin)
         for name, plugin in plugins.items()
         if name != "multi-bleu"
     ]
-    test = None if paired is None else PairedTest(paired, trials or TRIALS[paired], seed)
-    breakdowns = [comparison.by_length(side, width) for side in dict.fromkeys(by_length)]
+    test = (
+        None
+        if paired is None
+        else PairedTest(paired, settings.trials or TRIALS[paired], settings.seed)
+    )
+    breakdowns = [comparison.by_length(side, settings.width) for side in dict.fromkeys(by_length)]
     if unknown_to is not None:
         breakdowns += comparison.by_unknown_words(_read_shortlists(unknown_to, comparison))
     evaluation = Evaluation(
@@ -279,7 +250,7 @@ def evaluate(
         () if test is None else tuple(comparison.run_test(test, built)),
         None
         if lists is None
-        else _score_nbest(lists, comparison, progress, allow_missing=allow_missing),
+        else _score_nbest(lists, comparison, progress, allow_missing=settings.allow_missing),
         tuple(comparison.score_groups(breakdown) for breakdown in breakdowns),
     )
     if figure is not None:

@@ -29,33 +29,33 @@ from phrasescore.models.feed_forward import BOUNDARY, CslmNetwork, FeedForwardNe
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.annotate import check_moses_ini
 
-# What NPLM gives words that no text holds; Moses' lowest score (moses/TypeDef.h).
+# The score of words that occur in no text, Moses' lowest (moses/TypeDef.h).
 _NEVER = -100.0
 
 
 @dataclass(frozen=True, slots=True)
 class ExportSummary:
-    """What was written."""
+    """The exported network."""
 
-    # Moses' class of the feature, and its name in moses.ini; None without a moses.ini.
+    # Moses' class of the feature, and its name in moses.ini, if there is one.
     kind: str
     name: str | None
-    # Of NPLM: words that the network reads, and the one that it predicts.
+    # NPLM's order: the number of words that the network reads, plus 1.
     order: int
-    # Of the shortlists and NPLM's own, such as <unk>.
+    # Number of words in the shortlists and of NPLM's own words, such as <unk>.
     input_words: int
-    # What Moses takes for the network.
+    # Memory that Moses needs for the network.
     num_bytes_in_moses: int
 
 
 class _MosesFeature(NamedTuple):
-    """A network, and how a moses.ini declares it."""
+    """A network, and its class and arguments in a moses.ini."""
 
     network: NplmNetwork
     kind: str
-    # Besides name=, path= and the vocabularies.
+    # Without name=, path= and the vocabularies.
     arguments: Mapping[str, str]
-    # Files that Moses reads beside the network, by the argument that names them.
+    # By the argument that names the vocabulary's file.
     vocabularies: Mapping[str, Sequence[str]] = {}
 
 
@@ -164,12 +164,12 @@ def _joint(checkpoint: Checkpoint) -> _MosesFeature:
 
 
 def _own_words(vocabulary: Vocabulary, *own: str) -> list[str]:
-    """Return words of NPLM's own, and those of a shortlist."""
+    """Return NPLM's own words, followed by the words of a shortlist."""
     return [*own, *map(vocabulary.word, range(len(Vocabulary.SYMBOLS), len(vocabulary)))]
 
 
 def _target_words(checkpoint: Checkpoint) -> list[str]:
-    """Return the target words in the order that `_nplm` has."""
+    """Return the target words in the order of `_nplm`."""
     return _own_words(checkpoint.target_vocabulary, "<unk>", "<s>", "</s>", "<null>")
 
 
@@ -179,20 +179,19 @@ def _nplm(
     embedding: Tensor,
     activation: Literal["rectifier", "tanh"],
 ) -> NplmNetwork:
-    """Return a network as NPLM has it, of which target words are all input words.
+    """Return a network in NPLM's form, with the target words as its input words.
 
-    ``<s>`` and ``</s>``, which are one word of the network's contexts, are two of NPLM's.
+    ``<s>`` and ``</s>``, which are one word in the network's contexts, are two words of NPLM.
 
     :param embedding: of the target words.
-    :raises ModelError: if the network was trained without self-normalisation.
     """
     if not network.config.self_normalization:
         raise ModelError(
             "Moses leaves log Z out of NPLM's scores, and this network was trained without "
             "self-normalization; train one with --set model.self_normalization=0.1"
         )
-    # One more row for <null>, the place of a word that is not known yet in Moses' estimates of
-    # phrases on their own, and for what is never predicted.
+    # One more row for <null>, which stands for words that are not known yet when Moses estimates
+    # single phrases, and for words that are never predicted.
     extra = len(embedding)
     embeddings, output = _floats(embedding), _layer(network.output)
     mean = embeddings[len(Vocabulary.SYMBOLS) :].mean(axis=0, keepdims=True)

@@ -9,13 +9,7 @@ from itertools import chain, tee
 from typing import Any
 
 from moses_integration.nbest_lines import check_feature_names, format_hypothesis, format_value
-from phrasescore.arguments import (
-    StrPath,
-    check_at_least,
-    check_positive,
-    check_sequences,
-    flag,
-)
+from phrasescore.arguments import StrPath, check_at_least
 from phrasescore.devices import choose_device, torch_threads
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.features import ENSEMBLE_NAME, NORMALIZED, network_name
@@ -33,13 +27,15 @@ from phrasescore.io.output import check_files, open_output
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.declaration import settings_of
+from phrasescore.settings.generation import Generating
 from phrasescore.workflows.text_checks import UnknownWordCheck, warn_of_shortlists
 
 _logger = logging.getLogger(__name__)
 
-# Hypotheses in the beam: as in Cho et al. (2014b).
+# Hypotheses in the beam, as in Cho et al. (2014b).
 USUAL_WIDTH = 10
-# Line numbers that a message names at most.
+# Maximum number of lines that a message names.
 _SHOWN_LINES = 5
 
 
@@ -47,13 +43,13 @@ _SHOWN_LINES = 5
 class GenerateSummary:
     """The work of one `generate`."""
 
-    # Of the text that was read; unknown words are those that at least one network does not know.
+    # Of the text; unknown words are unknown to at least one network.
     lines: int
     words: int
     unknown_words: int
-    # ``<unk>`` predicted in the translations, whether or not a word of the source stands for it.
+    # Number of ``<unk>`` in the translations, also if a word of the source replaces them.
     predicted_unknown_words: int
-    # Translations that were cut, or samples that were left out, because they found no end.
+    # Number of translations that were cut, or samples that were left out, as they found no end.
     unfinished: int
 
 
@@ -63,106 +59,84 @@ def generate(
     model: StrPath,
     output: StrPath,
     *,
-    ensemble: Sequence[StrPath] = (),
-    beam: int | None = None,
-    normalize: bool = False,
-    unknown: bool = True,
-    copy_unknown: bool = False,
-    max_length: int | None = None,
+    settings: Generating = Generating(),
     nbest: tuple[StrPath, int] | None = None,
-    name: str | None = None,
-    sample: int | None = None,
-    temperature: float = 1.0,
-    top: int | None = None,
-    seed: int = 1,
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> GenerateSummary:
     """Write the best translation of each line of a text, or random ones.
 
     Best by log p(target ``</s>`` | source), a natural logarithm that is not divided by length. The
-    output for a line depends on the line and the networks alone (and a sample on the line's
+    output for a line depends only on the line and the networks (a sample also on the line's
     number). An empty line stays one; with ``sample`` it gets nothing.
 
     :param source: tokenised sentences, one per line.
     :param model: one trained in reverse reads the target side.
-    :param ensemble: more models, whose probabilities are averaged with the first one's.
-    :param beam: hypotheses that are kept; None for 10, or for as many as ``nbest`` wants.
-    :param normalize: sort complete translations by log p / (words + 1), or pieces of words.
-    :param unknown: whether ``<unk>`` may be predicted.
-    :param copy_unknown: for each ``<unk>`` write the source word it is aligned with most.
-    :param max_length: words, or pieces, at most; None for twice those of the source and 10.
     :param nbest: a file for the n best of each line as Moses writes them, and n.
-    :param name: of the feature in that file; None for one that says the kind of the network.
-    :param sample: draw this many random translations of each line, and write the distinct ones by
-        falling log p: ``source ||| target ||| log p ||| times``.
-    :param temperature: words of samples are drawn in proportion to p^(1 / temperature).
-    :param top: how many distinct samples of each line are written; None for all.
-    :param seed: of the samples.
     """
     source, output = os.fspath(source), os.fspath(output)
-    check_sequences(ensemble=ensemble)
-    models = [os.fspath(path) for path in (model, *ensemble)]
+    models = [os.fspath(path) for path in (model, *settings.ensemble)]
     lists, num_best = (None, 1) if nbest is None else (os.fspath(nbest[0]), nbest[1])
-    check_at_least(1, beam=beam, max_length=max_length, nbest=num_best, sample=sample, top=top)
-    check_at_least(0, seed=seed)
-    check_positive(temperature=temperature)
+    check_at_least(1, nbest=num_best)
     compute = compute.on_workers()
-    width = max(USUAL_WIDTH, num_best) if beam is None else beam
-    if sample is None:
-        _refuse("is of --sample alone", temperature=temperature != 1.0, top=top, seed=seed != 1)
-    else:
-        of_searches = {"beam": beam, "nbest": nbest, "normalize": normalize}
-        _refuse("is not of --sample", **of_searches, copy_unknown=copy_unknown, name=name)
-    if copy_unknown and not unknown:
-        raise ArgumentError("--copy-unknown has nothing to copy for: no <unk> is predicted")
+    width = max(USUAL_WIDTH, num_best) if settings.beam is None else settings.beam
+    _check_way(settings, lists)
     if num_best > width:
         raise ArgumentError("--beam: at least as many as --nbest wants of each sentence")
-    if name is not None and lists is None:
-        raise ArgumentError("--name is of the feature in --nbest")
     check_files((source,), (output, lists))
-    # Before the networks are loaded: a text that cannot be read is refused at once.
+    # Refuse an unreadable text before the networks are loaded.
     lines = read_monolingual_text(source)
     lines = chain([next(lines)], lines)
     generator, checkpoints = load_generator(models, compute)
     text = _CountedText(source, lines, dict(zip(models, checkpoints, strict=True)))
-    if sample is not None:
+    if settings.sample is not None:
         drawing = SampleSettings(
-            sample, temperature=temperature, seed=seed, max_length=max_length, unknown=unknown
+            settings.sample,
+            temperature=settings.temperature,
+            seed=settings.seed,
+            max_length=settings.max_length,
+            unknown=settings.unknown,
         )
         sources, ahead = tee(text.sources())
         drawn = samples(generator, ahead, drawing, compute)
-        _write_samples(zip(sources, drawn, strict=True), text, output, top, progress)
+        _write_samples(zip(sources, drawn, strict=True), text, output, settings.top, progress)
         return text.finish(unfinished="samples found no end and are left out")
     searching = BeamSettings(
         width,
         num_best,
-        normalize=normalize,
-        unknown=unknown,
-        max_length=max_length,
-        copy_unknown=copy_unknown,
+        normalize=settings.normalize,
+        unknown=settings.unknown,
+        max_length=settings.max_length,
+        copy_unknown=settings.copy_unknown,
     )
-    names = _feature_names(name, checkpoints, normalize)
+    names = _feature_names(settings.name, checkpoints, settings.normalize)
     found = best_targets(generator, text.sources(), searching, compute)
     _write_translations(found, text, output, lists, names, progress)
     end = "translations found no end and are cut at their longest"
-    return text.finish(unfinished=end, copied=copy_unknown)
+    return text.finish(unfinished=end, copied=settings.copy_unknown)
 
 
-def _refuse(reason: str, **values: object) -> None:
-    """Raise an ArgumentError at the first value that is given."""
-    for name, value in values.items():
-        if value:
-            raise ArgumentError(f"{flag(name)}: {reason}")
+def _check_way(settings: Generating, lists: str | None) -> None:
+    """Refuse settings that do not go together, such as samples with n-best lists."""
+    others = {"normalize", "copy_unknown", "name", "beam"}
+    reason = "is not of --sample"
+    if settings.sample is None:
+        others, reason = {"temperature", "top", "seed"}, "is only for --sample"
+    elif lists is not None:
+        raise ArgumentError(f"--nbest: {reason}")
+    for setting in settings_of(Generating):
+        if setting.name in others and getattr(settings, setting.name) != setting.default:
+            raise ArgumentError(f"{setting.flag}: {reason}")
+    if settings.copy_unknown and not settings.unknown:
+        raise ArgumentError("--copy-unknown has nothing to copy for: no <unk> is predicted")
+    if settings.name is not None and lists is None:
+        raise ArgumentError("--name is of the feature in --nbest")
 
 
 def load_generator(
     models: Sequence[str], compute: Compute
 ) -> tuple[Generator | NetworkFolders, list[Checkpoint]]:
-    """Return networks, ready to generate, or where workers on Ray find them; and their models.
-
-    :raises ModelError: if a model is unusable, or they cannot generate together.
-    """
+    """Return models, and their generator; for workers on Ray, the folders to load it from."""
     checkpoints = [load_checkpoint(path) for path in models]
     check_kinds(checkpoints)
     if checkpoints[0].reverse:
@@ -182,7 +156,7 @@ def load_generator(
 class _CountedText:
     """The lines of a text, with counts of what was read and written.
 
-    :param checkpoints: the models that translate it, by their paths.
+    :param checkpoints: the models that translate it, by path.
     """
 
     def __init__(
@@ -217,10 +191,7 @@ class _CountedText:
         check.warn()
 
     def count_written(self, targets: Sequence[Generated], *, left_out: int = 0) -> None:
-        """Count what was written for the next line.
-
-        :param left_out: samples that were not written, because they found no end.
-        """
+        """Count what was written for the next line, and the samples that were left out."""
         self._counts["lines"] += 1
         self._counts["predicted_unknown_words"] += sum(target.unknown_words for target in targets)
         unfinished = left_out + sum(not target.finished for target in targets)
@@ -229,16 +200,16 @@ class _CountedText:
             self._lines_unfinished.append(self._counts["lines"])
 
     def finish(self, *, unfinished: str, copied: bool = False) -> GenerateSummary:
-        """Return the counts; log them, and warn of long sentences and unfinished translations.
+        """Return and log the counts; warn about long sentences and unfinished translations.
 
-        :param unfinished: what became of targets without an end.
-        :param copied: whether a word of the source stands for each ``<unk>``.
+        :param unfinished: what happened to targets without an end.
+        :param copied: whether a word of the source replaces each ``<unk>``.
         """
         done = GenerateSummary(**self._counts)
         if self._too_long:
             _logger.warning(
-                "%s lines are longer than the %s %s that were the most in training; the longest "
-                "has %s: networks translate such lines badly",
+                "%s lines are longer than the longest in training (%s %s); the longest has %s: "
+                "networks translate such lines badly",
                 *(f"{self._too_long:,}", f"{self._longest_trained:,}"),
                 "pieces"
                 if any(each.is_subwords for each in self._vocabularies.values())
@@ -272,7 +243,7 @@ def _write_translations(
     names: Sequence[str],
     progress: ProgressCallback | None,
 ) -> None:
-    """Write the best translation of each line, and the n-best lists if they are wanted."""
+    """Write the best translation of each line, and the n-best lists if requested."""
     with ExitStack() as stack:
         translations = stack.enter_context(open_output(output))
         nbest = None if lists is None else stack.enter_context(open_output(lists))
@@ -290,7 +261,7 @@ def _write_translations(
 def _feature_names(
     name: str | None, checkpoints: Sequence[Checkpoint], normalize: bool
 ) -> list[str]:
-    """Return the names of the features in an n-best list: log p, and what it is sorted by."""
+    """Return the names of the features in an n-best list: log p, and normalized."""
     first = checkpoints[0]
     prefix = network_name(
         first.config.kind, reverse=first.reverse, right_to_left=first.right_to_left

@@ -1,9 +1,9 @@
 """The scores of generated phrase pairs: the value of each column of the table.
 
 Moses' four columns are p(source | target), lex(source | target), p(target | source) and lex(target
-| source). A network's probability is of the whole phrase and its end, made word by word: it stands
-for both columns of its direction, unless a lexical table is given for the second. A column without
-a model has :data:`FLOOR` in every new pair alike; the indicator's weight can make up for that.
+| source). A network's probability, of the whole phrase and its end, fills both columns of its
+direction, unless there is a lexical table for the second. A column without a model has `FLOOR` in
+every new pair; the indicator's weight can make up for that.
 """
 
 import logging
@@ -49,11 +49,9 @@ def plan_columns(
 ) -> list[ColumnContent]:
     """Return the content of each column of a new pair.
 
-    :param scores: the contents that are wanted, separated by commas; None for Moses' four.
-    :param given: the files behind the scores, by the scores' names; None where there is no file.
-    :param num_scores: of the table.
-    :raises ArgumentError: if ``score_columns`` does not fit the table or the files, or is needed
-        and not given.
+    :param scores: the contents, separated by commas; None for Moses' four.
+    :param given: the file of each score, by the score's name.
+    :param num_scores: number of columns of the table.
     """
     if scores is not None:
         columns = [_parse(text.strip(), given) for text in scores.split(",")]
@@ -73,8 +71,7 @@ def plan_columns(
         ]
         if floor in columns:
             _logger.warning(
-                "no --reverse-model: new pairs have %g in the columns of p(source | target), "
-                "whatever they are",
+                "no --reverse-model: new pairs have %g in the columns of p(source | target)",
                 FLOOR,
             )
     if len(columns) != num_scores:
@@ -100,12 +97,9 @@ def _parse(text: str, given: Mapping[str, str | None]) -> ColumnContent:
 
 
 class PairScores:
-    """Fills the columns of new pairs.
+    """Fills the columns of new pairs; see `plan_columns`.
 
-    :ivar fingerprints: what the scores depend on, by their names: equal texts, equal scores.
-
-    :param given: as of :func:`plan_columns`.
-    :raises PhrasescoreError: if a model or a lexical table is not what it should be.
+    :ivar fingerprints: what the scores depend on, by their names.
     """
 
     def __init__(

@@ -36,21 +36,19 @@ _Sentences = list[tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ModelPerplexity:
-    """The perplexities of a text under one model."""
+    """The perplexities of a text under one model; a mixture has the network's ``weight``."""
 
     model: str
     found: Perplexity
-    # The network's share, 0 to 1, where the model is a mixture.
     weight: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LogZ:
-    """The log normalizer of a network over a text, a natural logarithm; 0 for probabilities."""
+    """The log normalizer of a network over a text: mean, deviation and largest absolute value."""
 
     mean: float
     deviation: float
-    # The largest absolute value.
     largest: float
 
 
@@ -61,7 +59,6 @@ class TextPerplexities:
     text: str
     sentences: int
     models: tuple[ModelPerplexity, ...]
-    # None where it was not asked for.
     log_z: LogZ | None
 
     def to_text(self) -> str:
@@ -97,9 +94,8 @@ class TextPerplexities:
 
 @dataclass(frozen=True, slots=True)
 class PerplexitySummary:
-    """The work of one `perplexity`."""
+    """The result of `perplexity`, text by text."""
 
-    # In the order that they were given.
     texts: tuple[TextPerplexities, ...]
 
 
@@ -157,7 +153,7 @@ def _read(path: str) -> _Sentences:
 
 
 class _Models:
-    """The models that measure; those of a mixture predict the same words.
+    """The models to measure with; the models of a mixture predict the same words.
 
     :param meter: counts each sentence once per model.
     """
@@ -165,7 +161,7 @@ class _Models:
     def __init__(self, model: str | None, lm: str | None, compute: Compute, meter: Meter) -> None:
         self._lm, self._meter = lm, meter
         self._ngrams = None if lm is None else load_kenlm(lm)
-        # The words that each model knows, by its path.
+        # By the model's path.
         self.known_words: dict[str, Container[str]] = {}
         if lm is not None and self._ngrams is not None:
             self.known_words[lm] = self._ngrams
@@ -192,7 +188,6 @@ class _Models:
             self._backed_off = WordScorer(checkpoint, place, exact, backoff=lm)
 
     def _score(self, model: "WordScorer | kenlm.Model | None", sentences: _Sentences) -> TextScores:
-        """Return the scores of a text under a network, or an n-gram model."""
         assert model is not None
         counted = self._meter.track(sentences)
         if isinstance(model, WordScorer):
@@ -217,7 +212,7 @@ class _Models:
             yield ModelPerplexity(f"mixture, {weight:.4f} of the network", found, weight)
 
     def mixture_weight(self, sentences: _Sentences) -> float:
-        """Return the network's weight under which a text is most probable."""
+        """Return the weight of the network that makes a text most probable."""
         models = (self._backed_off or self._alone, self._ngrams)
         return mixture_weight(*(self._score(model, sentences).log_probs for model in models))
 

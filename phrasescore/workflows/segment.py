@@ -6,15 +6,8 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import get_args
 
-from phrasescore.arguments import (
-    ConfidenceName,
-    SegmentationName,
-    StrPath,
-    check_at_least,
-    check_choice,
-)
+from phrasescore.arguments import StrPath
 from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.generation.beam_search import BeamSettings, best_targets
@@ -36,6 +29,7 @@ from phrasescore.models.checkpoint import Checkpoint, direction_of, load_checkpo
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.generation import Segmenting
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.scoring.network_scorer import NetworkScorer
 from phrasescore.workflows.text_checks import UnknownWordCheck
@@ -48,7 +42,7 @@ class SegmentSummary:
     """The work of one `segment`."""
 
     work: SegmentationWork
-    # Segments that are longer than the longest sentence of the forward model's training.
+    # Number of segments that are longer than the forward model's training sentences.
     too_long: int
 
 
@@ -59,83 +53,59 @@ def segment(
     output: StrPath,
     *,
     reverse_model: StrPath | None = None,
-    swapped: bool = False,
-    confidence: ConfidenceName = "penalized",
-    segmentation: SegmentationName = "best",
-    like: StrPath | None = None,
-    max_segment: int = 20,
-    min_length: int = 1,
-    beam: int = 10,
-    candidates: int | None = None,
-    unknown: bool = True,
+    settings: Segmenting = Segmenting(),
     segments: StrPath | None = None,
-    seed: int = 1,
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> SegmentSummary:
     """Translate sentences, each cut into the segments that networks are most confident of.
 
     Every span of a sentence is translated, the segmentation with the highest sum of confidences is
-    taken, and the translations of its segments are joined. The output for a sentence depends on it
-    alone (with a random control on its number, too). An empty line stays one.
+    taken, and the translations of its segments are joined. The output for a sentence depends only
+    on it (with a random control also on its number). An empty line stays one.
 
     :param source: tokenised sentences, one per line.
     :param model: the trained model that translates segments.
     :param reverse_model: a model trained in reverse, which tells how well a translation leads back;
-        needed for every confidence but ``forward``.
-    :param swapped: ``reverse_model`` was trained forward, on the two texts in the other order.
-    :param confidence: as `phrasescore.generation.segmentation.CONFIDENCES` has them.
-    :param segmentation: the most confident one, or a control.
-    :param like: for ``random``: the ``segments`` of another run, whose lengths are imitated.
-    :param max_segment: words of the longest segment.
-    :param min_length: sentences with fewer words stay whole.
-    :param beam: width of the search for translations.
-    :param candidates: translations of a segment of which the one with the highest confidence is
-        taken; None for ``beam``.
-    :param unknown: whether ``<unk>`` may be predicted.
+        needed for every confidence except ``forward``.
     :param segments: a file for the segments: JSON, one line per sentence.
-    :param seed: of the random controls.
-    :raises ModelError: if a model is of the wrong kind or direction.
     """
     source, output = os.fspath(source), os.fspath(output)
-    reverse_path, like_path = optional_path(reverse_model), optional_path(like)
-    details = optional_path(segments)
-    check_choice(CONFIDENCES, confidence=confidence)
-    check_choice(get_args(SegmentationName), segmentation=segmentation)
-    check_at_least(1, max_segment=max_segment, min_length=min_length)
-    check_at_least(1, beam=beam, candidates=candidates)
-    check_at_least(0, seed=seed)
+    reverse_path, like_path = optional_path(reverse_model), optional_path(settings.like)
+    details, confidence = optional_path(segments), settings.confidence
     compute.check_only("precision", "device", "threads")
     if (confidence == "forward") != (reverse_path is None):
         problem = "asks no" if confidence == "forward" else "needs a"
         raise ArgumentError(f"--confidence {confidence} {problem} --reverse-model")
-    if swapped and reverse_path is None:
-        raise ArgumentError("--swapped is said of the --reverse-model, and there is none")
+    if settings.swapped and reverse_path is None:
+        raise ArgumentError("--swapped is about the --reverse-model, and there is none")
+    segmentation, max_segment = settings.segmentation, settings.max_segment
     if segmentation == "random" and like_path is None:
         raise ArgumentError("--segmentation random needs --like: the segments of another run")
     if segmentation != "random" and like_path is not None:
         raise ArgumentError("--like is for --segmentation random")
-    if candidates is not None and candidates > beam:
+    beam, candidates = settings.beam, settings.candidates or settings.beam
+    if candidates > beam:
         raise ArgumentError(f"--candidates {candidates} needs a --beam at least as wide")
     check_files((source, like_path), (output, details))
     cut: Cut | None = None
     if segmentation == "none":
         cut = cut_nothing
     elif segmentation == "random-confidence":
-        cut = cut_by_random_confidence(seed, max_segment)
+        cut = cut_by_random_confidence(settings.seed, max_segment)
     elif like_path is not None:
-        sizes = read_sizes(like_path, min_length=min_length, max_segment=max_segment)
-        cut = fit_random_cuts(sizes, max_segment=max_segment, seed=seed)
+        sizes = read_sizes(like_path, min_length=settings.min_length, max_segment=max_segment)
+        cut = fit_random_cuts(sizes, max_segment=max_segment, seed=settings.seed)
     place, num_threads = choose_device(compute.device), usable_threads(compute.threads)
     forward = _load_forward(os.fspath(model))
     scores = None
     if reverse_path is not None:
-        reverse = _load_reverse(reverse_path, forward, swapped=swapped)
+        reverse = _load_reverse(reverse_path, forward, swapped=settings.swapped)
         scores = NetworkScorer(
             reverse, str(place), precision=compute.precision, threads=num_threads
         )
     generator = Generator([forward], place, precision=compute.precision)
-    search = BeamSettings(width=beam, num_best=candidates or beam, unknown=unknown)
+    search = BeamSettings(width=beam, num_best=candidates, unknown=settings.unknown)
 
     def translate(spans: Sequence[tuple[str, ...]]) -> list[list[Generated]]:
         return list(best_targets(generator, spans, search, Compute(workers=num_threads)))
@@ -150,7 +120,7 @@ def segment(
         CONFIDENCES[confidence],
         max_segment=max_segment,
         cut=cut,
-        min_length=min_length,
+        min_length=settings.min_length,
     )
     longest, vocabulary = forward.config.training.max_length, forward.source_vocabulary
     too_long = 0
@@ -169,18 +139,15 @@ def segment(
             meter.update()
     if too_long:
         _logger.warning(
-            "%s segments are longer than the %s %s that were the most in training: networks "
-            "translate such ones badly",
+            "%s segments are longer than the longest in training (%s %s): networks translate such "
+            "segments badly",
             *(f"{too_long:,}", f"{longest:,}", "pieces" if vocabulary.is_subwords else "words"),
         )
     return SegmentSummary(segmenter.work, too_long)
 
 
 def _load_forward(path: str) -> Checkpoint:
-    """Return the model that translates spans.
-
-    :raises ModelError: if it translates nothing, or the other way round.
-    """
+    """Return the model that translates spans, which must predict the target."""
     checkpoint = _load_translator(f"--model {path}", path)
     if checkpoint.reverse:
         problem = "expected a model that predicts the target, found one trained with --reverse"
@@ -189,10 +156,7 @@ def _load_forward(path: str) -> Checkpoint:
 
 
 def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoint:
-    """Return the model that scores spans given their translations, as one trained in reverse.
-
-    :raises ModelError: if it scores nothing, or the same way round as ``forward``.
-    """
+    """Return the model that scores spans given their translations, as one trained in reverse."""
     name = f"--reverse-model {path}"
     checkpoint = _load_translator(name, path)
     if swapped and checkpoint.reverse:
@@ -207,9 +171,8 @@ def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoin
     of_target = len(reads & _words(forward.target_vocabulary))
     if of_source > of_target:
         raise ModelError(
-            f"{name}: expected a model of the words that --model writes, found one that "
-            f"has {of_source:,} of the words that --model reads and {of_target:,} of those that it "
-            "writes"
+            f"{name}: expected a model that reads what --model writes; of its words, --model reads "
+            f"{of_source:,} and writes {of_target:,}"
         )
     direction = direction_of(reverse=True, right_to_left=checkpoint.right_to_left)
     record = dataclasses.replace(checkpoint.record, direction=direction)
@@ -217,10 +180,7 @@ def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoin
 
 
 def _load_translator(name: str, path: str) -> Checkpoint:
-    """Return a model that reads one text and predicts another.
-
-    :param name: of the model, for messages.
-    """
+    """Return a model that reads one text and predicts another; ``name`` is for messages."""
     checkpoint = load_checkpoint(path)
     if not checkpoint.config.network.reads_source:
         raise ModelError(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasescore.arguments import StrPath, check_at_least, check_at_most, check_positive, flag
+from phrasescore.arguments import StrPath, flag
 from phrasescore.devices import usable_threads
 from phrasescore.engines import open_pool
 from phrasescore.errors import ArgumentError, PhrasescoreError
@@ -26,6 +26,7 @@ from phrasescore.language_models.selection import (
 )
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.evaluation import Selecting
 from phrasescore.workflows.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)
@@ -33,9 +34,9 @@ _logger = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-# Lines of a block, which is scored by one process.
+# Number of lines of a block, which is scored by one process.
 _LINES = 5_000
-# The share of tokens known to one model alone that is worth a warning.
+# Warn if a larger share of the tokens is known to only one model.
 _MANY_DIFFER = 0.01
 
 # The words of a line: of one side, or of two.
@@ -62,13 +63,8 @@ def select(
     target_output: StrPath | None = None,
     in_domain_target: StrPath | None = None,
     general_target: StrPath | None = None,
-    share: float | None = None,
-    lines: int | None = None,
-    threshold: float | None = None,
-    at_random: bool = False,
-    seed: int = 1,
+    settings: Selecting = Selecting(),
     differences: StrPath | None = None,
-    processes: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> SelectSummary:
     """Keep the lines of a text, tokenised sentences, that are most like an in-domain text.
@@ -76,21 +72,13 @@ def select(
     The difference of the cross-entropies under two n-gram models decides (Moore and Lewis, 2010):
     in nats per token, ``</s>`` included; the lower, the better. With ``target``, the other side of
     parallel text, pairs stay together, and the differences of both sides add up where models of
-    both are given (Axelrod et al., 2011). Lines keep their bytes and their order. One of ``share``,
-    ``lines`` and ``threshold`` is needed.
+    both are given (Axelrod et al., 2011). Lines keep their bytes and their order.
 
-    :param text: read twice, and so not a stream; nor is ``target``.
-    :param output: where the kept lines of ``text`` go.
-    :param in_domain: an n-gram model of text as it is wanted, ARPA (.gz, too) or a KenLM binary.
-    :param general: one of text such as ``text``.
-    :param target_output: where the kept lines of ``target`` go.
-    :param share: the part of the lines to keep, above 0 and at most 1: the best lines.
-    :param lines: the number of lines to keep, the best ones.
-    :param threshold: keep lines with a difference below this.
-    :param at_random: keep as many lines drawn at random by ``seed``; needs no models.
-    :param differences: where each line's difference goes, one per line.
-    :param processes: that score at the same time; None for all cores.
-    :raises PhrasescoreError: if no line is below the threshold, or the text changes meanwhile.
+    :param text: read twice, and so not a stream, as ``target``.
+    :param output: for the kept lines of ``text``; ``target_output`` is for the lines of ``target``.
+    :param in_domain: an n-gram model of the wanted kind of text, ARPA (.gz, too) or a KenLM binary;
+        ``general`` is a model of text such as ``text``. Not for lines drawn at random.
+    :param differences: for each line's difference, one per line.
     """
     texts = [os.fspath(path) for path in (text, target) if path is not None]
     outputs = (os.fspath(output), optional_path(target_output), optional_path(differences))
@@ -98,10 +86,7 @@ def select(
         (optional_path(in_domain), optional_path(general)),
         (optional_path(in_domain_target), optional_path(general_target)),
     )
-    check_positive(share=share)
-    check_at_most(1, share=share)
-    check_at_least(1, lines=lines, processes=processes)
-    check_at_least(0, seed=seed)
+    share, lines, threshold = settings.share, settings.lines, settings.threshold
     if [share, lines, threshold].count(None) != 2:
         raise ArgumentError("expected one of --share, --lines and --threshold")
     for suffix, (one, other) in zip(("", "_target"), sides, strict=True):
@@ -111,9 +96,9 @@ def select(
         if one is not None and other is not None and same_file(one, other):
             raise ArgumentError(f"{names} are one file: expected two models")
     given = [one is not None for one, _ in sides]
-    if at_random and (any(given) or differences is not None or threshold is not None):
+    if settings.at_random and (any(given) or differences is not None or threshold is not None):
         raise ArgumentError("--random takes no models, --scores or --threshold")
-    if not at_random and not any(given):
+    if not settings.at_random and not any(given):
         raise ArgumentError("expected --in-domain and --general, or --random")
     if (target is None) != (target_output is None):
         raise ArgumentError("a target text and --target-output go together")
@@ -128,15 +113,15 @@ def select(
         if one is not None and other is not None and same_file(one, other):
             _logger.warning("the %s models of both sides are one file, for two languages", kind)
     values = None
-    if at_random:
+    if settings.at_random:
         total = sum(1 for _ in _read(texts))
-        chosen = draw(total, _count(total, share, lines), seed)
+        chosen = draw(total, _count(total, share, lines), settings.seed)
     else:
         models = [
             None if one is None or other is None else CrossEntropyDifference(one, other)
             for one, other in sides
         ]
-        values = _score(texts, models, usable_threads(processes), progress)
+        values = _score(texts, models, usable_threads(settings.processes), progress)
         if threshold is None:
             chosen = choose_best(values, _count(len(values), share, lines))
         else:
@@ -154,7 +139,7 @@ def select(
 
 
 def _count(total: int, share: float | None, lines: int | None) -> int:
-    """Return how many lines are kept: at least one, and at most all of them."""
+    """Return the number of lines to keep, from one to all."""
     if share is not None:
         return max(1, round(share * total))
     assert lines is not None
@@ -169,10 +154,7 @@ class _TextPair(NamedTuple):
 
 
 def _read(texts: Sequence[str]) -> Iterator[_TextPair]:
-    """Yield the lines of a text, or of parallel text.
-
-    :raises DataError: on reading.
-    """
+    """Yield the lines of a text, or of parallel text."""
     if len(texts) == 1:
         for line in read_monolingual_text(texts[0], refuse_marks=True):
             yield _TextPair((line.raw,), (line.words,))
@@ -227,7 +209,7 @@ def _score(
 def _blocks(
     texts: Sequence[str], models: Sequence[CrossEntropyDifference | None]
 ) -> Iterator[list[_Sides]]:
-    """Yield the words of some lines at a time; warn of models that do not know them."""
+    """Yield blocks of lines, as words; warn about models that do not know them."""
     unknown_words = [
         UnknownWordCheck(text, {} if model is None else model.known_words)
         for text, model in zip(texts, models, strict=False)
@@ -245,10 +227,7 @@ def _blocks(
 def _write(
     stack: ExitStack, texts: Sequence[str], outputs: Sequence[str | None], chosen: Flags
 ) -> None:
-    """Write the chosen lines as they are.
-
-    :raises PhrasescoreError: if the text has become another one.
-    """
+    """Write the chosen lines as they are, and check that the text has not changed."""
     streams = [stack.enter_context(open_output(name)) for name in outputs if name is not None]
     number = 0
     for number, line in enumerate(_read(texts), start=1):

@@ -17,9 +17,9 @@ from phrasescore.progress import Meter, ProgressCallback
 if TYPE_CHECKING:
     from phrasescore.report.model_summary import ModelReport
 
-# Phrases of more words than this share a row of the text.
+# Phrases of more words share a row of the text.
 _LONGEST = 10
-# A folder with one of these is a model, though perhaps a damaged one.
+# A folder with one of these is a model, perhaps a damaged one.
 _MODEL_FILES = {"config.toml", "model.safetensors", "training.json"}
 
 
@@ -50,11 +50,10 @@ def show(
     model: StrPath | None = None,
     progress: ProgressCallback | None = None,
 ) -> "ModelReport | TableFigures":
-    """Return the figures of a model folder or a phrase table; ``to_text()`` lays them out.
+    """Return the figures of a model folder or a phrase table; ``to_text()`` prints them.
 
-    A table is read once, as a stream.
+    A table may be a stream.
 
-    :param path: a folder is a model, everything else a table.
     :param model: also return how much of the table this model's shortlists cover.
     """
     path = os.fspath(path)
@@ -93,7 +92,6 @@ def _count_table(path: str, model: str | None, progress: ProgressCallback | None
 
 
 def _rows(report: TableReport) -> list[tuple[str, str]]:
-    """Return the names and values that take one line each."""
     each = report.targets_per_source
     counts = report.counts
     rows = [
@@ -126,7 +124,7 @@ def _coverage_rows(coverage: Coverage) -> list[tuple[str, str]]:
 
 
 def _length_rows(report: TableReport) -> list[list[str]]:
-    """Return the number of phrases of each length; phrases of over _LONGEST words share a row."""
+    """Return the numbers of phrases by their length; the longest ones share a row."""
     names = [*map(str, range(1, _LONGEST + 1)), f"> {_LONGEST}"]
     sides = []
     for lengths in (report.source_lengths, report.target_lengths):

@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-# The models are judged when this many words are counted, early in a long run; and again when as
-# many words are counted as ever are, or at the end.
+# Models are judged when this many words have been counted, early in a long run; and again after the
+# maximum number of words, or at the end.
 _EARLY_WORDS, _MOST_WORDS = 10_000, 1_000_000
-# Pairs of a block that are counted.
+# Number of pairs of a block that are counted.
 _MOST_PAIRS = 256
-# Forms of words that Moses' text does not have, and what to do about them.
+# Forms of words that do not occur in Moses' text, and what to do about them.
 _FORMS = {
     re.compile(pattern): f"these are {cause}"
     for pattern, cause in (
         (r"\|\d+-\d+(,.*)?\|", "marks of phrases: leave out -report-segmentation, or remove them"),
-        (r"[^|]+(\|[^|]+)+", "words with factors (word|POS): keep the words alone"),
+        (r"[^|]+(\|[^|]+)+", "words with factors (word|POS): keep only the words"),
         (r".+@@", "pieces of words (BPE): join them"),
         (r"▁.*", "pieces of words (sentencepiece): join them"),
     )
 }
-# The share of words that are unknown and of such a form above which there is a warning.
+# Warn if a larger share of the words is unknown and has such a form.
 _MANY_OF_FORM = 0.1
 
 
 class KnownWords(NamedTuple):
-    """The words that a model knows on each side; None for a side that it does not look at."""
+    """The words that a model knows on each side; None for a side that it does not read."""
 
     model: str
     source: Container[str] | None
@@ -54,10 +54,10 @@ def known_words(path: str, checkpoint: "Checkpoint") -> KnownWords:
 
 
 class UnknownWordCheck:
-    """Counts the words of a text, and warns once of each model that does not know them.
+    """Counts up to a million words of a text, and warns once about each model that lacks many.
 
     Such a model knows less than half of the words; or a tenth of the words is unknown and of a form
-    that Moses' text does not have, as ``word|POS``. The first million words are counted.
+    that does not occur in Moses' text, such as ``word|POS``.
 
     :param text: the name of the text, for the message.
     :param models: the words that each model knows, by the model's name.
@@ -71,7 +71,7 @@ class UnknownWordCheck:
         self._limit = _EARLY_WORDS
 
     def count(self, words: Sequence[str]) -> None:
-        """Count the words of a sentence; warn as soon as there are enough of them."""
+        """Count the words of a sentence, and warn if there are enough words to judge the models."""
         if not self._models:
             return
         self._counts.update(words)
@@ -105,9 +105,9 @@ class UnknownWordCheck:
         self.warn()
 
     def warn(self) -> None:
-        """Warn of the models that do not know the words so far; for the end of a text, too."""
+        """Warn about models that lack many of the words so far; call it at the end of a text."""
         for model, known in list(self._models.items()):
-            # A model of pieces may know all pieces of a word that is none.
+            # A model of pieces may know all pieces of such a form.
             forms = _FORMS if getattr(known, "is_subwords", False) else ()
             unknown = Counter(
                 {
@@ -154,10 +154,7 @@ def _likely_cause(unknown: Counter[str], known: Container[str]) -> str:
 def unknown_words_of(
     source: str, target: str, models: Iterable[KnownWords]
 ) -> tuple[UnknownWordCheck, UnknownWordCheck]:
-    """Return what counts the unknown words of a source, and of its translations.
-
-    :param source: the name of the source, for the message; ``target`` likewise.
-    """
+    """Return the checks of a source and of its translations, which have these names in messages."""
     models = list(models)
     return (
         UnknownWordCheck(source, {name: known for name, known, _ in models if known is not None}),
@@ -166,10 +163,7 @@ def unknown_words_of(
 
 
 def warn_of_lexicon(table: str, path: str, tally: "LexicalTally") -> None:
-    """Warn of a lexicon that has no translation for most words of a phrase table.
-
-    :param path: of the lexicon.
-    """
+    """Warn about a lexicon that has no translation for most words of a phrase table."""
     if 2 * tally.floored > tally.words:
         _logger.warning(
             "%s: %s has no translation for %s of %s %s words: is it the lexicon of this direction?",
@@ -179,7 +173,7 @@ def warn_of_lexicon(table: str, path: str, tally: "LexicalTally") -> None:
 
 
 def warn_of_alignments(path: str) -> None:
-    """Warn of n-best lists in which no word of any hypothesis is aligned."""
+    """Warn about n-best lists in which no word of any hypothesis is aligned."""
     problem = "no hypothesis has a link in its word alignment, and so all words are unaligned"
     _logger.warning(
         "%s: %s: has the phrase table of the decoder alignments?", shown_path(path), problem
@@ -187,12 +181,7 @@ def warn_of_alignments(path: str) -> None:
 
 
 def warn_of_lengths(path: str, words: int, reference_words: int) -> None:
-    """Warn of translations that are less than half or more than twice as long as the references.
-
-    :param path: of the translations, for the message.
-    :param words: of all translations.
-    :param reference_words: of all references of one set.
-    """
+    """Warn about translations less than half or more than twice as long as a set of references."""
     if reference_words > 2 * words or words > 2 * reference_words:
         _logger.warning(
             "%s has %s words, the references %s: are they of the same text, in the same language, "
@@ -202,11 +191,7 @@ def warn_of_lengths(path: str, words: int, reference_words: int) -> None:
 
 
 def warn_of_texts(systems: Sequence[Sentences], references: Sequence[Sentences]) -> None:
-    """Warn of empty translations and references, and of translations of unlike length.
-
-    :param systems: of the same number of lines as the references.
-    :param references: sets of references, of which each sentence needs one.
-    """
+    """Warn about empty translations, sentences without any reference, and unlike lengths."""
     for system in systems:
         if system.num_empty:
             path = shown_path(system.path)

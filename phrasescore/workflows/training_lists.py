@@ -58,10 +58,9 @@ class NetworkFeature(NamedTuple):
 
 
 def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
-    """Return a network's feature, whose name may be ``NAME_PLACE`` for one of several values.
+    """Return a network's feature, which needs a weight; ``NAME_PLACE`` is one of several values.
 
-    :param where: the origin of the weights, for the message.
-    :raises PhrasescoreError: if it has no weight, or the weight is 0.
+    :param where: the origin of the weights, for messages.
     """
     label = FeatureLabel(name, 0)
     base, _, number = name.rpartition("_")
@@ -69,22 +68,21 @@ def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
         label = FeatureLabel(base, int(number))
     found = weights.get(label.name, ())
     if label.place >= len(found) or (label.name == name and len(found) > 1):
-        cure = (
-            "name the network's feature by --feature, as TranslationModel0_4 for the fifth score "
-            "of a table, or tune weights on lists that have it"
+        raise PhrasescoreError(
+            f"{where}: expected one weight of {name}: name the network's feature by --feature, as "
+            "TranslationModel0_4 for the fifth score of a table, or tune weights on lists that "
+            "have it"
         )
-        raise PhrasescoreError(f"{where}: expected one weight of {name}: {cure}")
     if not found[label.place]:
-        problem = f"the weight of {name} is 0, so that no network changes a choice"
-        raise PhrasescoreError(f"{where}: {problem}: tune weights on lists that have it")
+        raise PhrasescoreError(
+            f"{where}: the weight of {name} is 0, so that no network changes a choice: tune "
+            "weights on lists that have it"
+        )
     return NetworkFeature(label, name, found[label.place])
 
 
 class _PairCollector:
-    """Adds pairs to a store as a network reads and predicts them.
-
-    :param checkpoint: of the network.
-    """
+    """Adds pairs to a store as a network reads and predicts them."""
 
     def __init__(self, checkpoint: Checkpoint, builder: ListStoreBuilder) -> None:
         self.kind, self._reverse = checkpoint.config.network, checkpoint.reverse
@@ -126,14 +124,12 @@ def read_training_lists(
     Hypotheses with the same words count once, with the highest of their model scores. Lists of
     sentences without words are left out.
 
-    :param source: the sentences of all lists.
-    :param references: files of translations of these sentences, at least one.
-    :param weights: of all features. The lists need not have the network's own feature.
+    :param source: the sentences of all lists; ``references`` are their translations.
+    :param weights: of all features that the lists have; the network's own may be missing.
     :param alignments: of the sentences with their first references, for a joint model.
     :param where: the origin of the weights, for messages.
-    :raises DataError: if a file is malformed, the files have different numbers of sentences, or the
-        lists lack a feature that has a weight; also if the lists lack the segmentation into phrases
-        that an encoder-decoder needs, or the word alignments that a joint model needs.
+    :raises DataError: also if the lists lack a feature that has a weight, the segmentation into
+        phrases that an encoder-decoder needs, or the word alignments that a joint model needs.
     """
     texts = [read_sentences(source, is_source=True), *map(read_sentences, references)]
     check_aligned(texts)
@@ -192,10 +188,7 @@ def read_training_lists(
 def _read_affiliations(
     path: str, sources: Sequence[tuple[str, ...]], targets: Sequence[tuple[str, ...]]
 ) -> list[Affiliations]:
-    """Return the affiliations of the words of each target.
-
-    :raises DataError: if the alignments do not fit the sentences.
-    """
+    """Return the affiliations of the words of each target."""
     lines = list(read_lines(path))
     if len(lines) != len(sources):
         raise DataError(path, None, f"expected {len(sources):,} lines, found {len(lines):,}")
@@ -207,12 +200,10 @@ def _read_affiliations(
 
 
 def _numbered(paths: Sequence[str], size: int, source: str) -> Iterator[NbestList]:
-    """Yield the lists of files that follow one another, a list per sentence.
-
-    :raises DataError: if a sentence has no list, or a list no sentence.
-    """
+    """Yield the lists of consecutive files, and check that there is one per sentence."""
     done = 0
     path = paths[0]
+    expected = f"expected lists of the {size:,} sentences of {shown_path(source)}"
     for path in paths:
         begin = done
         for nbest in read_nbest(path):
@@ -220,18 +211,16 @@ def _numbered(paths: Sequence[str], size: int, source: str) -> Iterator[NbestLis
                 problem = f"expected id {done - begin}, found {nbest.id}"
                 raise DataError(path, nbest.first_line, f"{problem}: a sentence has no hypotheses")
             if done == size:
-                problem = f"expected lists of the {size:,} sentences of {shown_path(source)}"
-                raise DataError(path, nbest.first_line, f"{problem}, found one more")
+                raise DataError(path, nbest.first_line, f"{expected}, found one more")
             yield nbest
             done += 1
     if done < size:
-        problem = f"expected lists of the {size:,} sentences of {shown_path(source)}"
-        raise DataError(path, None, f"{problem}, found {done:,}")
+        raise DataError(path, None, f"{expected}, found {done:,}")
 
 
 @dataclass
 class _Reader:
-    """Extracts from lists all that the network learns from, except BLEU."""
+    """Extracts from lists everything that the network learns from, except BLEU."""
 
     pairs: _PairCollector
     weights: Weights
@@ -260,21 +249,22 @@ class _Reader:
         return [scores[best[each]] for each in kept], kept, found
 
     def _make_vector(self, nbest: NbestList) -> Values:
-        """Return the weight of each column, 0 for the network's own."""
+        """Return the weights of the columns, with 0 for the network's own."""
         sizes = self.columns.sizes
         own = self.feature.label
         for name, size in sizes.items():
-            if len(self.weights.get(name, (0.0,) * size)) != size:
-                problem = f"{name} has {size} values, and {len(self.weights[name])} weights"
-                raise DataError(nbest.path, nbest.first_line, f"{problem} in {self.where}")
+            count = len(self.weights.get(name, (0.0,) * size))
+            if count != size:
+                problem = f"{name} has {size} values, and {count} weights in {self.where}"
+                raise DataError(nbest.path, nbest.first_line, problem)
         lost = [
             name
             for name in self.weights
             if name not in sizes and not is_sparse(name) and name != self.feature.name
         ]
         if lost:
-            problem = f"expected the features {some_names(lost)}, which have weights"
-            raise DataError(nbest.path, nbest.first_line, f"{problem} in {self.where}, found none")
+            problem = f"expected the features {some_names(lost)}, which have weights in"
+            raise DataError(nbest.path, nbest.first_line, f"{problem} {self.where}, found none")
         known = {name: values for name, values in self.weights.items() if name in sizes}
         vector = weights_vector(known, self.columns.labels)
         vector[[label == own for label in self.columns.labels]] = 0.0

@@ -2,25 +2,27 @@
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasescore.arguments import StrPath, check_at_least, check_choice, check_sequences
+from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.folders import writing_folder
+from phrasescore.io.output import optional_path
 from phrasescore.progress import ProgressCallback
-from phrasescore.report import SECTIONS
 from phrasescore.report.blocks import DATA, ENCODE_ERRORS, Report, Section, write_data
 from phrasescore.report.page import render_page
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.evaluation import SECTIONS, Reporting, SectionName
 from phrasescore.settings.kinds import kind_names
 from phrasescore.version import __version__
 from phrasescore.workflows.report.inputs import (
     NamedModel,
+    ReportFiles,
     ReportInputs,
-    ReportSettings,
     read_inputs,
 )
 from phrasescore.workflows.report.sections import OF_SENTENCES, SECTION_PLANS, missing_inputs
@@ -36,9 +38,8 @@ _NAMES = {PAGE, "report.json", DATA}
 class ReportSummary:
     """The new report."""
 
-    # Path of the page, index.html.
+    # Path and size in bytes of the page, index.html.
     page: str
-    # Bytes of the page.
     size: int
     # Keys of the sections, in the order of the page.
     sections: tuple[str, ...]
@@ -65,16 +66,8 @@ def make_report(
     translations: Sequence[tuple[str, StrPath]] = (),
     tuning_report: StrPath | None = None,
     experiment: StrPath | None = None,
-    only: Sequence[str] = (),
-    sentences: int | None = None,
-    lines: Sequence[int] | None = None,
-    points: int = 5000,
-    map_points: int = 2000,
-    long: int = 4,
-    table_score: int | None = None,
-    seed: int = 1,
-    device: str = "auto",
-    threads: int | None = None,
+    settings: Reporting = Reporting(),
+    compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> ReportSummary:
     """Make a page of all sections that the inputs allow, and its data as JSON and TSV files.
@@ -93,50 +86,26 @@ def make_report(
         with the first system; systems of n-best lists come first.
     :param tuning_report: JSON that `phrasescore.tune` wrote.
     :param experiment: folder of an experiment, with its ``table.toml``.
-    :param only: keys of the only sections to make, of `phrasescore.report.SECTIONS`; they must not
-        lack an input.
-    :param sentences: number of sentences drawn for attention and soft parses; None for 5.
-    :param lines: lines of the source, from 1, that are shown instead of drawn ones.
-    :param points: number of phrase pairs in the plot of scores.
-    :param map_points: largest number of words, phrases or sentences in a map.
-    :param long: smallest number of words of a source phrase that is listed or mapped.
-    :param table_score: number, from 1, of the table's score of the models' probability; None for 3,
-        p(target | source), and for reverse models 1.
-    :param seed: seed of all random choices, at least 1.
-    :param device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
-    :param threads: number of CPU threads; None for all cores.
-    :raises ModelError: if `inputs`, `sentences`, `lines` or `only` need a model of another kind.
+    :raises ModelError: if the inputs or settings need a model of another kind.
     :raises PhrasescoreError: if a file is not as expected, ``folder`` holds anything else, or no
         section can be made.
     """
-    check_sequences(inputs=inputs, models=models, references=references, only=only)
-    check_at_least(1, points=points, map_points=map_points, long=long, seed=seed)
-    check_at_least(1, sentences=sentences, table_score=table_score, lines=min(lines or (1,)))
-    check_choice(SECTIONS, only=only)
-    if sentences is not None and lines is not None:
+    check_sequences(inputs=inputs, models=models, references=references)
+    compute.check_only("device", "threads")
+    if settings.sentences is not None and settings.lines is not None:
         raise ArgumentError("--sentences draws lines, and --lines names them: not both")
-    settings = ReportSettings(
+    files = ReportFiles(
         inputs=[os.fspath(path) for path in inputs],
         models=[os.fspath(path) for path in models],
-        source=None if source is None else os.fspath(source),
+        source=optional_path(source),
         references=find_references(references),
         translations=[(name, os.fspath(path)) for name, path in translations],
-        tuning_report=None if tuning_report is None else os.fspath(tuning_report),
+        tuning_report=optional_path(tuning_report),
         experiment=None if experiment is None else os.path.join(experiment, "table.toml"),
-        only=only,
-        sentences=sentences,
-        lines=None if lines is None else list(dict.fromkeys(lines)),
-        points=points,
-        map_points=map_points,
-        long=long,
-        table_score=table_score,
-        seed=seed,
-        device=choose_device(device),
-        threads=threads,
-        progress=progress,
     )
-    _check_folder(os.fspath(folder), settings.paths())
-    report, left_out = _make_sections(read_inputs(settings))
+    choose_device(compute.device)  # refuse a missing device before the long work
+    _check_folder(os.fspath(folder), files.paths())
+    report, left_out = _make_sections(read_inputs(files, settings, compute, progress))
     size = _write(report, folder)
     return ReportSummary(
         str(Path(folder) / PAGE),
@@ -145,9 +114,6 @@ def make_report(
         sum(len(section.blocks) for section in report.sections),
         tuple(left_out),
     )
-
-
-# Sections
 
 
 def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]:
@@ -194,13 +160,13 @@ def _check_kinds(inputs: ReportInputs) -> None:
     if not inputs.of_kind(*OF_SENTENCES):
         kinds = [kind for name in OF_SENTENCES for kind in kind_names(**{name: True})]
         raise _wrong_kind("--sentences and --lines", kinds, inputs.models)
-    for line in settings.lines or ():
-        if line > len(source.texts):
-            problem = f"--lines: expected a line of the file, which has {len(source.texts):,}"
-            raise DataError(source.path, None, f"{problem}, got {line}")
+    beyond = [line for line in settings.lines or () if line > len(source.texts)]
+    if beyond:
+        problem = f"--lines: expected a line of the file, which has {len(source.texts):,}"
+        raise DataError(source.path, None, f"{problem}, got {beyond[0]}")
 
 
-def _refuse_missing(missing: dict[str, list[str]], inputs: ReportInputs) -> None:
+def _refuse_missing(missing: Mapping[SectionName, list[str]], inputs: ReportInputs) -> None:
     """Refuse a section that was asked for and lacks an input."""
     for key, names in missing.items():
         kind = SECTION_PLANS[key].kind
@@ -238,22 +204,16 @@ def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
         yield "references", f"{references.path}: {len(references.texts):,} sentences"
     for system in inputs.systems:
         yield "translations", f"{system.name}: {system.text.path}"
-    if inputs.settings.tuning_report is not None:
-        yield "tuning report", inputs.settings.tuning_report
-    if inputs.settings.experiment is not None:
-        yield "experiment", inputs.settings.experiment
+    if inputs.files.tuning_report is not None:
+        yield "tuning report", inputs.files.tuning_report
+    if inputs.files.experiment is not None:
+        yield "experiment", inputs.files.experiment
     yield "seed", str(inputs.settings.seed)
     yield "made by", f"phrasescore {__version__}"
 
 
-# The folder
-
-
 def _check_folder(folder: str, inputs: Sequence[str]) -> None:
-    """Check, before the long work, that a report may be written.
-
-    :param inputs: paths of the inputs, which must not be replaced.
-    """
+    """Check that a report may be written, and would replace no input."""
     target = Path(os.path.abspath(folder))
     parent = target.parent
     if not target.name:
@@ -265,18 +225,20 @@ def _check_folder(folder: str, inputs: Sequence[str]) -> None:
     if not os.path.lexists(target):
         return
     if target.is_symlink() or not target.is_dir():
-        expected = "expected a folder for the report"
-        raise PhrasescoreError(f"{folder}: {expected}, found a file or a link")
+        raise PhrasescoreError(
+            f"{folder}: expected a folder for the report, found a file or a link"
+        )
     if os.listdir(target) and not _is_report(target):
-        expected = "expected an older report or an empty folder"
-        raise PhrasescoreError(f"{folder}: {expected}, found another folder; name a new one")
+        raise PhrasescoreError(
+            f"{folder}: expected an older report or an empty folder, found another folder; name a "
+            "new one"
+        )
     for path in inputs:
         if target in Path(os.path.abspath(path)).parents:
             raise PhrasescoreError(f"{folder}: would replace {path}, which it is made from")
 
 
 def _is_report(folder: Path) -> bool:
-    """Return whether a folder has exactly the names of a report."""
     data = folder / DATA
     return (
         set(os.listdir(folder)) == _NAMES

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import torch
-
 from moses_integration.nbest import read_nbest
 from moses_integration.nbest_lines import split_feature
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
@@ -20,6 +18,8 @@ from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.report.phrases import TableChoice, TablePair, choose_from_table
 from phrasescore.report.tuning import TuneReport, read_tune_report
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.evaluation import Reporting
 from phrasescore.settings.toml_file import read_toml
 from phrasescore.workflows.text_checks import warn_of_lengths
 
@@ -38,34 +38,24 @@ class NamedModel(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The kind of network."""
+        """The kind of the network."""
         return self.checkpoint.config.kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportSettings:
-    """The arguments of `make_report`."""
+class ReportFiles:
+    """The paths of a report's inputs."""
 
     # Phrase tables and n-best lists.
     inputs: Sequence[str]
     models: Sequence[str]
     source: str | None
     references: Sequence[str]
+    # With the names of their systems.
     translations: Sequence[tuple[str, str]]
     tuning_report: str | None
     # The file table.toml of an experiment.
     experiment: str | None
-    only: Sequence[str]
-    sentences: int | None
-    lines: Sequence[int] | None
-    points: int
-    map_points: int
-    long: int
-    table_score: int | None
-    seed: int
-    device: torch.device
-    threads: int | None
-    progress: ProgressCallback | None
 
     def texts(self) -> list[str]:
         """Return the paths of all files of lines."""
@@ -91,7 +81,10 @@ class ReportInputs:
     tuning: TuneReport | None
     # The content of table.toml.
     experiment: dict[str, Any] | None
-    settings: ReportSettings
+    files: ReportFiles
+    settings: Reporting
+    compute: Compute
+    progress: ProgressCallback | None
 
     def of_kind(self, *properties: str) -> list[NamedModel]:
         """Return the models whose kind has one of these properties, in their order."""
@@ -112,16 +105,11 @@ class ReportInputs:
 
     @cached_property
     def table_choice(self) -> TableChoice:
-        """The chosen lines of the table, which is read once, as a stream.
-
-        :raises DataError: if the file is not a phrase table, or lacks a score that a model needs.
-        """
+        """The chosen lines of the table, which is read once, as a stream."""
         assert self.table is not None
         columns = [self.table_column(model) for model in self.of_kind("scores_phrases")]
         settings = self.settings
-        with Meter(
-            "report: phrase table", "lines", settings.progress, lines_of=self.table
-        ) as meter:
+        with Meter("report: phrase table", "lines", self.progress, lines_of=self.table) as meter:
             lines = meter.track(read_phrase_table(self.table))
             pairs = _table_pairs(self.table, lines, max(columns, default=0) + 1)
             return choose_from_table(
@@ -139,28 +127,27 @@ class ReportInputs:
         return Comparison(self.systems, self.references, self.source)
 
 
-def read_inputs(settings: ReportSettings) -> ReportInputs:
-    """Read all inputs except the table, and check that they fit together.
-
-    :raises ArgumentError: if there are two tables, or two systems with the same name.
-    """
-    for path in settings.texts():
+def read_inputs(
+    files: ReportFiles, settings: Reporting, compute: Compute, progress: ProgressCallback | None
+) -> ReportInputs:
+    """Read all inputs except the table, and check that they fit together."""
+    for path in files.texts():
         if is_stream(path):
             raise ArgumentError(f"a report is made from files: {path!r} is not one")
-    lists = [path for path in settings.inputs if _is_nbest(path)]
-    tables = [path for path in settings.inputs if path not in lists]
+    lists = [path for path in files.inputs if _is_nbest(path)]
+    tables = [path for path in files.inputs if path not in lists]
     if len(tables) > 1:
         raise ArgumentError(f"expected one phrase table, got {' and '.join(tables)}")
-    names = [*map(os.path.basename, lists), *(name for name, _ in settings.translations)]
+    names = [*map(os.path.basename, lists), *(name for name, _ in files.translations)]
     if len(set(names)) < len(names):
         raise ArgumentError(f"two systems have one name: {', '.join(names)}")
-    tuning = None if settings.tuning_report is None else read_tune_report(settings.tuning_report)
-    experiment = None if settings.experiment is None else read_toml(settings.experiment)
-    models = _load_models(settings.models)
-    references = [read_sentences(path) for path in settings.references]
-    source = None if settings.source is None else read_sentences(settings.source, is_source=True)
-    translations = [read_sentences(path) for _, path in settings.translations]
-    translations = [*(_read_first_best(path, settings.progress) for path in lists), *translations]
+    tuning = None if files.tuning_report is None else read_tune_report(files.tuning_report)
+    experiment = None if files.experiment is None else read_toml(files.experiment)
+    models = _load_models(files.models)
+    references = [read_sentences(path) for path in files.references]
+    source = None if files.source is None else read_sentences(files.source, is_source=True)
+    translations = [read_sentences(path) for _, path in files.translations]
+    translations = [*(_read_first_best(path, progress) for path in lists), *translations]
     texts = [*references, *translations, *([] if source is None else [source])]
     if texts:
         check_aligned(texts)
@@ -174,7 +161,10 @@ def read_inputs(settings: ReportSettings) -> ReportInputs:
         models,
         tuning,
         experiment,
+        files,
         settings,
+        compute,
+        progress,
     )
 
 
@@ -192,8 +182,6 @@ def _is_nbest(path: str) -> bool:
     """Return whether a file is an n-best list, by its first line, and not a phrase table.
 
     A source phrase may be a number, but only the scores of an n-best list have names.
-
-    :raises DataError: if it is neither.
     """
     first = next(read_lines(path), None)
     if first is None:
@@ -224,17 +212,14 @@ def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:
 def _table_pairs(
     path: str, lines: Iterator[PhraseTableLine], num_scores: int
 ) -> Iterator[TablePair]:
-    """Yield the pairs of a table with their scores and counts.
-
-    :param num_scores: smallest number of scores of a line.
-    :raises DataError: on reaching a line with fewer scores.
-    """
+    """Yield the pairs of a table with their scores, at least ``num_scores``, and counts."""
     for line in lines:
         if line.num_scores < num_scores:
-            problem = (
+            raise DataError(
+                path,
+                line.number,
                 f"expected p(target | source) or its reverse as score {num_scores} of a line, "
-                f"found {line.num_scores} scores (--table-score N says which one it is)"
+                f"found {line.num_scores} scores (--table-score N says which one it is)",
             )
-            raise DataError(path, line.number, problem)
         scores = line.raw.split(b"|||", 3)[2].split()
         yield TablePair(line.pair, tuple(map(float, scores)), joint_count(line.raw))

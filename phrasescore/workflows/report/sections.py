@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from phrasescore.devices import usable_threads
+from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import DataError
 from phrasescore.evaluation.comparison import shortlists_by_side
 from phrasescore.generation.generator import Generator
@@ -41,7 +41,6 @@ from phrasescore.workflows.report.inputs import (
 )
 from phrasescore.workflows.scoring.network_scorer import NetworkScorer
 
-# Kinds of networks that have a figure for a sentence.
 # The properties of kinds of networks that have figures of sentences.
 OF_SENTENCES = ("aligns_words", "parses_source")
 # Default number of sentences drawn for these figures.
@@ -61,12 +60,13 @@ class MadeSection(NamedTuple):
 
 
 class SectionPlan(NamedTuple):
-    """The needs of a section, and the function that makes it."""
+    """The function that makes a section, and its inputs, by their names in `missing_inputs`.
+
+    :ivar kind: the property of a kind of network, of which a model is needed; empty for no model.
+    """
 
     make: Callable[[ReportInputs], MadeSection]
-    # Names of inputs, as in `missing_inputs`.
     needs: tuple[str, ...] = ()
-    # The property of a kind of network that is needed; empty if no model is.
     kind: str = ""
 
 
@@ -94,9 +94,6 @@ _SYSTEM = "translations (--translation or NBEST)"
 _TWO_SYSTEMS = "translations by two systems (--translation or NBEST)"
 
 
-# Translations
-
-
 def _make_translations(inputs: ReportInputs) -> MadeSection:
     comparison = inputs.comparison
     breakdowns = [comparison.by_length(side, _GROUP_WIDTH) for side in comparison.sides]
@@ -109,25 +106,19 @@ def _make_differences(inputs: ReportInputs) -> MadeSection:
     return MadeSection(difference_section(inputs.comparison))
 
 
-# Results of other commands
-
-
 def _show_tuning(inputs: ReportInputs) -> MadeSection:
     assert inputs.tuning is not None
     return MadeSection(tuning_section(inputs.tuning))
 
 
 def _show_experiment(inputs: ReportInputs) -> MadeSection:
-    path, table = inputs.settings.experiment, inputs.experiment
+    path, table = inputs.files.experiment, inputs.experiment
     assert path is not None
     assert table is not None
     try:
         return MadeSection(experiment_section(table))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DataError(path, None, f"expected the table of an experiment: {error!r}") from error
-
-
-# Phrases of the table
 
 
 def _make_preferences(inputs: ReportInputs) -> MadeSection:
@@ -168,29 +159,25 @@ def _make_scores(inputs: ReportInputs) -> MadeSection:
 
 def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair]) -> list[float]:
     """Return a network's log-probability of each pair."""
-    settings = inputs.settings
     scorer = NetworkScorer(
         model.checkpoint,
-        str(settings.device),
-        threads=usable_threads(settings.threads),
+        str(choose_device(inputs.compute.device)),
+        threads=usable_threads(inputs.compute.threads),
         of_phrases=True,
     )
-    with Meter(f"report: {model.name}", "pairs", settings.progress, total=len(pairs)) as meter:
+    with Meter(f"report: {model.name}", "pairs", inputs.progress, total=len(pairs)) as meter:
         return list(meter.track(scorer.score_pairs(pairs)))
 
 
 def _draw(
     inputs: ReportInputs, model: NamedModel, sources: Sequence[Words]
 ) -> list[list[CountedSample]]:
-    """Return the distinct finished samples of each source, by falling log-probability."""
-    settings = inputs.settings
-    torch.set_num_threads(usable_threads(settings.threads))
-    generator = Generator([model.checkpoint], settings.device)
-    drawn = sample_targets(generator, sources, SampleSettings(SAMPLES, seed=settings.seed))
+    """Return the distinct finished samples of each source, the most probable first."""
+    torch.set_num_threads(usable_threads(inputs.compute.threads))
+    generator = Generator([model.checkpoint], choose_device(inputs.compute.device))
+    drawing = SampleSettings(SAMPLES, seed=inputs.settings.seed)
+    drawn = sample_targets(generator, sources, drawing)
     return [count_samples([sample for sample in samples if sample.finished]) for samples in drawn]
-
-
-# Maps
 
 
 def _make_words(inputs: ReportInputs) -> MadeSection:
@@ -246,9 +233,6 @@ def _make_sentences(inputs: ReportInputs) -> MadeSection:
     return MadeSection(section, reasons + problems, notes)
 
 
-# Figures of sentences
-
-
 def _make_alignments(inputs: ReportInputs) -> MadeSection:
     models = inputs.of_kind("aligns_words")
     pairs, reasons = _choose_sentences(inputs)
@@ -272,7 +256,7 @@ def _make_parses(inputs: ReportInputs) -> MadeSection:
 def _choose_sentences(inputs: ReportInputs) -> tuple[list[SentencePair], list[str]]:
     """Return the sentences to show, and the reasons why lines are left out.
 
-    Their translations are the references, or those of the first system, or empty.
+    Their translations are the references, or the first system's, or empty.
     """
     assert inputs.source is not None
     settings, source = inputs.settings, inputs.source.words
@@ -284,10 +268,11 @@ def _choose_sentences(inputs: ReportInputs) -> tuple[list[SentencePair], list[st
         if not numbers:
             reasons = ["each sentence is empty, or its translation is"]
     else:
-        numbers = [line - 1 for line in settings.lines if all(side[line - 1] for side in sides)]
+        wanted = list(dict.fromkeys(settings.lines))
+        numbers = [line - 1 for line in wanted if all(side[line - 1] for side in sides)]
         reasons = [
             f"line {line:,}: the sentence is empty, or its translation is"
-            for line in settings.lines
+            for line in wanted
             if line - 1 not in numbers
         ]
     target = sides[1] if given else [()] * len(source)

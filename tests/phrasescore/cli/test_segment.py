@@ -194,9 +194,9 @@ def test_segments_beyond_the_training_are_reported(folder: Path) -> None:
     network = RandomNetwork("lstm", SOURCE_WORDS, TARGET_WORDS, max_length=4)
     save_checkpoint(folder / "forward", network.checkpoint)
     result = run(f"{ALONE} --segmentation none -o out")
-    assert "1 segments are longer than the 4 words that were the most in training" in result.stderr
+    assert "1 segments are longer than the longest in training (4 words)" in result.stderr
     result = run(f"{ALONE} --segmentation random-confidence --max-segment 4 -o out")
-    assert "were the most in training" not in result.stderr
+    assert "longest in training" not in result.stderr
 
 
 def test_lengths_in_training_are_in_pieces_where_a_network_reads_pieces(folder: Path) -> None:
@@ -206,11 +206,11 @@ def test_lengths_in_training_are_in_pieces_where_a_network_reads_pieces(folder: 
     too_long = sum(len(pieces.ids(words)) > 7 for words in SENTENCES)
     assert too_long > 1
     result = run(f"{ALONE} --segmentation none -o out")
-    expected = f"{too_long} segments are longer than the 7 pieces that were the most in training"
+    expected = f"{too_long} segments are longer than the longest in training (7 pieces)"
     assert expected in result.stderr
     arguments = ["generate", "forward", "text", "--beam", "1", "-o", "out"]
     result = CliRunner().invoke(main, arguments)
-    assert f"{too_long} lines are longer than the 7 pieces that" in result.stderr
+    assert f"{too_long} lines are longer than the longest in training (7 pieces)" in result.stderr
 
 
 @pytest.mark.usefixtures("forward")
@@ -239,7 +239,7 @@ def test_random_segments_are_as_long_as_those_of_another_run() -> None:
     [
         ("--model forward", "--confidence penalized needs a --reverse-model"),
         (f"{BOTH} --confidence forward", "--confidence forward asks no --reverse-model"),
-        (f"{ALONE} --swapped", "--swapped is said of the --reverse-model, and there is none"),
+        (f"{ALONE} --swapped", "--swapped is about the --reverse-model, and there is none"),
         (f"{ALONE} --segmentation random", "needs --like"),
         (f"{ALONE} --like text", "--like is for --segmentation random"),
         (f"{ALONE} --beam 2 --candidates 3", "--candidates 3 needs a --beam at least as wide"),
@@ -262,7 +262,10 @@ def test_command_lines_that_make_no_sense_are_refused(arguments: str, message: s
         ("--model forward --reverse-model lm", "--reverse-model lm: expected a model that reads"),
         ("--model forward --reverse-model forward", "expected a model trained with --reverse"),
         (f"{BOTH} --swapped", "--reverse-model reverse: trained with --reverse, so that it is not"),
-        ("--model forward --reverse-model forward --swapped", "found one that has 6 of the words "),
+        (
+            "--model forward --reverse-model forward --swapped",
+            "of its words, --model reads 6 and writes 2",
+        ),
         (f"{ALONE} -o text", "text: would overwrite another file"),
         (f"{ALONE} -o out --segments ./out", "./out: would overwrite another file"),
         (f"{ALONE} -o nowhere/out", "nowhere/out: cannot write: there is no folder"),

@@ -7,6 +7,7 @@ import pytest
 import phrasescore
 from phrasescore.errors import ArgumentError
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.generation import Augmenting, Generating, Segmenting
 from tests.doubles import RandomModel
 from tests.log import warnings
 
@@ -29,7 +30,9 @@ def test_generate_returns_counts(
     model: Path, text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     done = phrasescore.generate(
-        text, model, tmp_path / "out", max_length=1, compute=Compute(threads=1)
+        *(text, model, tmp_path / "out"),
+        settings=Generating(max_length=1),
+        compute=Compute(threads=1),
     )
     assert (done.lines, done.words, done.unknown_words) == (3, 5, 1)
     lines = (tmp_path / "out").read_text().split("\n")
@@ -50,13 +53,15 @@ def test_augment_returns_counts(
     assert warnings(caplog)[0].startswith("no --reverse-model: new pairs have 1e-07")
     assert done.summary().startswith("1 of 2 sources asked, 1 not for their unknown words")
     with pytest.raises(ArgumentError, match="--beam: at least as many as --targets"):
-        phrasescore.augment(table, model, tmp_path / "out", beam=2)
+        phrasescore.augment(table, model, tmp_path / "out", settings=Augmenting(beam=2))
 
 
 def test_segment_returns_counts(model: Path, text: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = phrasescore.segment(
-        text, model, out, confidence="forward", max_segment=2, compute=Compute(threads=1)
+        *(text, model, out),
+        settings=Segmenting(confidence="forward", max_segment=2),
+        compute=Compute(threads=1),
     )
     assert (done.work.sentences, done.work.words, done.too_long) == (3, 5, 0)
     assert out.read_text().count("\n") == 3

@@ -12,6 +12,7 @@ from phrasescore.generation.beam_search import BATCH_ROWS
 from phrasescore.generation.sampling import BATCH_SAMPLES
 from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.generation import Generating
 from phrasescore.workflows import augment as augmenter
 from tests.doubles import RandomModel
 from tests.ray_here import kill_worker, run_ray
@@ -62,8 +63,9 @@ def test_a_text_has_the_same_translations_on_each_engine(engine: Compute, folder
 
 
 def test_samples_are_the_same_in_processes(folder: Path) -> None:
-    here = phrasescore.generate("text", "model", "one", sample=5, compute=Compute(threads=2))
-    assert phrasescore.generate("text", "model", "two", sample=5, compute=PROCESSES) == here
+    five = Generating(sample=5)
+    here = phrasescore.generate("text", "model", "one", settings=five, compute=Compute(threads=2))
+    assert phrasescore.generate("text", "model", "two", settings=five, compute=PROCESSES) == here
     assert (folder / "one").read_bytes() == (folder / "two").read_bytes() != b""
 
 
@@ -86,7 +88,8 @@ def test_a_table_gets_the_same_pairs_even_if_a_worker_is_killed(
 
 def test_what_a_worker_cannot_do_is_told(folder: Path) -> None:
     with pytest.raises(PhrasescoreError, match="<unk> cannot be replaced by a source word"):
-        phrasescore.generate("text", "model", "out", copy_unknown=True, compute=PROCESSES)
+        copying = Generating(copy_unknown=True)
+        phrasescore.generate("text", "model", "out", settings=copying, compute=PROCESSES)
     assert not (folder / "out").exists()
 
 

@@ -14,6 +14,7 @@ from phrasescore.errors import ArgumentError
 from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
+from phrasescore.settings.generation import Generating, Segmenting
 from tests.doubles import RandomCslm, RandomModel
 from tests.tiny_runs import write_table
 
@@ -106,12 +107,16 @@ def calls(tmp_path: Path, tiny_table: Path) -> Iterator[dict[str, Callable[[], o
     yield {
         "annotate": lambda: phrasescore.annotate(tiny_table, [model], out),
         "augment": lambda: phrasescore.augment(augmented, model, out),
-        "generate": lambda: phrasescore.generate(text, model, out, max_length=2),
+        "generate": lambda: phrasescore.generate(
+            text, model, out, settings=Generating(max_length=2)
+        ),
         "load_model": lambda: score_pairs_twice(model),
         "perplexity": lambda: phrasescore.perplexity([text], model=cslm),
         "rescore": lambda: phrasescore.rescore(lists, text, [model], out),
         "score": lambda: phrasescore.score(text, text, [model], out),
-        "segment": lambda: phrasescore.segment(text, model, out, confidence="forward", beam=2),
+        "segment": lambda: phrasescore.segment(
+            text, model, out, settings=Segmenting(confidence="forward", beam=2)
+        ),
         "train": lambda: phrasescore.train(
             "encoder-decoder",
             training,

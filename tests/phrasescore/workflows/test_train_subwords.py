@@ -19,6 +19,7 @@ from phrasescore.report.model_summary import model_report
 from phrasescore.report.sentences import attention_weights
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
+from phrasescore.settings.generation import Generating
 from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists
 from phrasescore.training.stores import PairStore
 from phrasescore.workflows.fine_tune import fine_tune
@@ -197,7 +198,7 @@ def test_generate_writes_words_with_the_scores_of_rescore(
     source.write_text("la maison\n\nles grandes rueettes\nlaxyz\n")
     phrasescore.generate(
         *(source, models[name], tmp_path / "out"),
-        beam=4,
+        settings=Generating(beam=4),
         nbest=(tmp_path / "nbest", 4),
         compute=CPU,
     )
@@ -224,7 +225,7 @@ def test_samples_are_words_with_the_scores_of_rescore(
     (tmp_path / "source").write_text("la maison\n")
     phrasescore.generate(
         *(tmp_path / "source", models["attention"], tmp_path / "out"),
-        sample=30,
+        settings=Generating(sample=30),
         compute=CPU,
     )
     rows = [line.split(" ||| ") for line in (tmp_path / "out").read_text().splitlines()]
@@ -242,10 +243,16 @@ def test_what_makes_no_sense_with_subwords_is_refused(
     with pytest.raises(ModelError, match="predicts words, and this network pieces of them"):
         phrasescore.export(models["cslm"], out)
     with pytest.raises(PhrasescoreError, match="needs an attention model of whole words"):
-        phrasescore.generate(source, attention, out, copy_unknown=True, compute=Compute(threads=1))
+        phrasescore.generate(
+            *(source, attention, out),
+            settings=Generating(copy_unknown=True),
+            compute=Compute(threads=1),
+        )
     with pytest.raises(ModelError, match="is of models with the same subwords; rescore takes any"):
         phrasescore.generate(
-            source, attention, out, ensemble=[models["other"]], compute=Compute(threads=1)
+            *(source, attention, out),
+            settings=Generating(ensemble=[models["other"]]),
+            compute=Compute(threads=1),
         )
     links = tmp_path / "links"
     links.write_text("0-0\n" * 80)

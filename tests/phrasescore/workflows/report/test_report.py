@@ -9,6 +9,7 @@ import pytest
 
 import phrasescore
 from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.settings.evaluation import SECTIONS, Reporting
 from tests.phrasescore.workflows.report.report_folder import BASELINE, SOURCE, Folder, facts
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -16,7 +17,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def test_a_report_is_a_page_and_its_data_and_its_summary_tells_of_it(folder: Folder) -> None:
     model = Path(folder.model("rnn"))
-    made = phrasescore.make_report([], Path("out"), models=[model], only=["training", "words"])
+    settings = Reporting(only=["training", "words"])
+    made = phrasescore.make_report([], Path("out"), models=[model], settings=settings)
     assert (made.page, made.sections) == ("out/index.html", ("words", "training"))
     out = folder.path / "out"
     assert sorted(path.name for path in out.iterdir()) == ["data", "index.html", "report.json"]
@@ -36,7 +38,7 @@ def test_sections_without_their_inputs_are_told_in_the_summary_and_on_the_page(
     assert left_out["alignments"].startswith("needs --source, translations (--references,")
     told = facts(folder.report())
     assert all(told[f"left out: {key}"] == reason for key, reason in left_out.items())
-    assert {*left_out, *made.sections} == {*phrasescore.report.SECTIONS}
+    assert {*left_out, *made.sections} == {*SECTIONS}
 
 
 def test_the_same_seed_makes_the_same_bytes_and_another_one_draws_others(folder: Folder) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from phrasescore.generation.generator import Generated
 from phrasescore.models.checkpoint import save_checkpoint
-from phrasescore.report import SECTIONS
+from phrasescore.settings.evaluation import SECTIONS
 from phrasescore.workflows.report import sections
 from tests.doubles import RandomModel
 from tests.log import warnings
