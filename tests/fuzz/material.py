@@ -133,7 +133,7 @@ def make_material(folder: Path) -> None:
     _write(folder / "phrases", sorted({_fields(line)[0] for line in pairs})[::3])
     (folder / "moses.ini").write_text(_INI)
     (folder / "experiment.toml").write_text(_EXPERIMENT)
-    preset = (REPOSITORY / "phrasescore" / "config" / "presets" / "small.toml").read_text()
+    preset = (REPOSITORY / "phrasescore" / "settings" / "presets" / "small.toml").read_text()
     small = re.sub(r"(?m)^(hidden|embedding|maxout)_size = .*", r"\1_size = 6", preset)
     (folder / "settings.toml").write_text(small.replace("output_rank = 64", "output_rank = 4"))
     _write(folder / "mixed", references[:2])

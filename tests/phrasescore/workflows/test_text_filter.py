@@ -93,10 +93,8 @@ def test_engines_and_streams_give_the_same_bytes(
     model = [str(make_model(folder / "model").path)]
     options = {"columns": model, "keep_others": keep_others}
     one = annotate(folder, f"one{end}", **options, compute=Compute(threads=1))
-    assert (
-        annotate(folder, f"two{end}", **options, engine=Compute(engine="processes", workers=2))
-        == one
-    )
+    processes = Compute(engine="processes", workers=2)
+    assert annotate(folder, f"two{end}", **options, compute=processes) == one
     arguments = ["-", "--model", model[0], "--for", str(folder / "text"), "--threads", "1"]
     arguments += [] if keep_others is None else ["--keep-others", "1"]
     data = (folder / "table").read_bytes()
