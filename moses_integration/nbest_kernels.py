@@ -1,10 +1,14 @@
 """Compiled loops over the lines of n-best lists: see :mod:`moses_integration.nbest`."""
 
+from pathlib import Path
+
 import numpy as np
 
+from phrasescore.io import hashing
 from phrasescore.io.hashing import find, hash_word
-from phrasescore.io.kernel_cache import kept_njit
+from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
 
+drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 _KERNEL = kept_njit()
 
 _RETURN, _SPACE, _BAR = 13, 32, 124

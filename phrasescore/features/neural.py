@@ -6,6 +6,7 @@ pair, for it would hold up all threads and a GPU.
 
 import threading
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ModelError
 from phrasescore.features import BlockScores, Feature
+from phrasescore.io import hashing
 from phrasescore.io.hashing import find, hash_word, number_words
-from phrasescore.io.kernel_cache import kept_njit
+from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
@@ -24,6 +26,7 @@ from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import PairWork, TreeScorer, split_words
 from phrasescore.vocabulary import Vocabulary
 
+drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 _KERNEL = kept_njit()
 
 # See `phrasescore.io.hashing.number_words`.
