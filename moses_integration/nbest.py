@@ -275,10 +275,11 @@ def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList
     parts: list[NbestList] = []
     for data in read_blocks(path):
         for part in reader.read(data):
-            if parts and part.id != parts[0].id:
+            if part is None:
                 yield _join(parts)
                 parts = []
-            parts.append(part)
+            else:
+                parts.append(part)
     if not parts:
         raise DataError(path, None, "expected an n-best list, found no lines")
     yield _join(parts)
@@ -320,8 +321,8 @@ class _NbestReader:
         self._features: list[tuple[str, int]] = []
         self._pattern = _NO_FEATURES
 
-    def read(self, data: bytes) -> Iterator[NbestList]:
-        """Yield the lines of a block, in parts of one sentence each."""
+    def read(self, data: bytes) -> Iterator[NbestList | None]:
+        """Yield the lines of a block, in parts of one sentence each; None ends a sentence."""
         if self._before == 0:
             self._read_pattern(data.partition(b"\n")[0])
         lines = _ScannedLines.scan(data, self._pattern)
@@ -336,6 +337,8 @@ class _NbestReader:
                 if sent_id != self._id or self._key is None:
                     if line > first:
                         yield self._part(lines, first, line)
+                    if self._key is not None:
+                        yield None
                     self._begin(sent_id, number)
                     first = line
                 self._key = key

@@ -85,7 +85,8 @@ def _read_values(text, begin, end, pattern, row):  # type: ignore[no-untyped-def
     It returns -1 if the features and their order are not the pattern's.
     """
     names, name_ends, sizes, sign, is_spaced = pattern
-    start = number = value_end = 0
+    start = number = 0
+    value_end = begin  # where there is no feature
     position = _skip_spaces(text, begin, end)
     for feature in range(len(sizes)):
         for place in range(start, name_ends[feature]):

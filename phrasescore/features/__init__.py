@@ -75,7 +75,7 @@ class Feature(ABC):
     highest: tuple[float, ...] | None = None
     # Pairs of n-best lists or parallel text that are scored together, so that they fill a processor
     # or a GPU.
-    group_size: "dict[str, int]" = {"cpu": 1, "cuda": 1}  # noqa: RUF012
+    group_size: "dict[str, int]" = {"cpu": 1024, "cuda": 1024}  # noqa: RUF012
 
     def prepare(self) -> None:  # noqa: B027
         """Load what the first block needs, before several threads or processes ask for it."""

@@ -41,6 +41,9 @@ class PluginFeature(Feature):
     :raises PluginError: if the class cannot be imported, made, or has no ``values``.
     """
 
+    # A message counts the values of a list.
+    group_size = {"cpu": 1, "cuda": 1}  # noqa: RUF012
+
     def __init__(self, plugin: Plugin) -> None:
         self._title, self.fingerprints = plugin.title, (plugin.package,)
         made = plugin.load()

@@ -18,8 +18,10 @@ def join_blocks(blocks: Sequence[PhraseBlock]) -> PhraseBlock:
         after = first + len(places)
         _copy_phrases(np.frombuffer(data, np.uint8), places, offset, text, spans[first:after])
         offset, first = offset + size, after
-    known = [block.affiliations for block in blocks if block.affiliations is not None]
-    affiliations = [each for part in known for each in part] if known else None
+    known = [block.affiliations for block in blocks if len(block.places)]
+    affiliations = None
+    if None not in known:
+        affiliations = [each for part in known for each in part or []]
     return PhraseBlock(text.tobytes(), spans, affiliations)
 
 

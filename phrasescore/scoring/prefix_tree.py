@@ -6,7 +6,7 @@ holds the prefixes of t + 1 words. The targets of different sources have differe
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import chain, pairwise, repeat
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -208,8 +208,8 @@ class HypothesisTexts:
         self._hypotheses = _sequences(hypotheses, numbers)
         self._source_of = np.array(source_of, np.int64)
         self._affiliations = block.affiliations
-        aligned = block.affiliations or repeat(())
-        self.num_distinct = len(set(zip(source_of, hypotheses, aligned, strict=False)))
+        aligned = block.affiliations or [()] * len(hypotheses)
+        self.num_distinct = len(set(zip(source_of, hypotheses, aligned, strict=True)))
         self.words = list(numbers)
         # By `right_to_left`.
         self._trees: dict[bool, PrefixTree] = {}

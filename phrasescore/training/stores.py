@@ -176,9 +176,10 @@ class ListBatch(NamedTuple):
 
     def to(self, device: torch.device) -> "ListBatch":
         """Return the batch on ``device``."""
-        *scores, size = self.scores
-        pairs, hypotheses, *scores = move(device, self.part_pairs, self.part_hypotheses, *scores)
-        known = KnownScores(scores[0], scores[1], scores[2], size)
+        model_scores, gains, lists, size = self.scores
+        pairs, hypotheses, lists = move(device, self.part_pairs, self.part_hypotheses, lists)
+        model_scores, gains = move(device, model_scores, gains)
+        known = KnownScores(model_scores, gains, lists, size)
         return ListBatch(self.pairs.to(device), pairs, hypotheses, known, self.taught.to(device))
 
     def values(self, log_probs: Tensor) -> Tensor:

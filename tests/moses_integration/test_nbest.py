@@ -392,3 +392,24 @@ def test_equal_hypotheses_have_one_number_in_the_order_of_their_first_lines(tmp_
     (found,) = read_nbest(write(tmp_path, *lines))
     firsts, numbers = found.numbering
     assert (firsts.tolist(), numbers.tolist()) == ([0, 1, 3, 4], [0, 1, 0, 2, 3, 1, 3])
+
+
+def test_a_first_line_without_features_leaves_the_others_in_their_places(tmp_path: Path) -> None:
+    lines = [b"0 ||| a |||  ||| -1", b"0 ||| b ||| ||| -2", b"1 ||| c ||| A= 1 ||| -2"]
+    texts = [b" X= 0", b" X= 1", b" X= 2"]
+    lists = list(read_nbest(write(tmp_path, *lines)))
+    assert [found.ends for found in lists] == [[11, 11], [16]]
+    added = b"".join(
+        found.with_features(texts[found.first_line - 1 :][: found.num_lines]) for found in lists
+    )
+    assert added.split(b"\n")[:3] == [
+        line[:end] + text + line[end:]
+        for line, end, text in zip(lines, (11, 11, 16), texts, strict=True)
+    ]
+
+
+def test_a_list_comes_before_the_next_one_is_checked(tmp_path: Path) -> None:
+    lists = read_nbest(write(tmp_path, LINE, b"1 ||| b ||| wrong ||| 1"))
+    assert next(lists).id == 0
+    with pytest.raises(DataError, match=":2: expected the name of a feature"):
+        next(lists)

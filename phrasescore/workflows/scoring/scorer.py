@@ -30,8 +30,9 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Words = list[list[Floats]]
 
-# Lines of a group for each pair that it should have, at most: few lines may have pairs.
-_LINES_PER_PAIR = 16
+# Lines of a group for each pair that it should have, at most: few lines of a table may have pairs,
+# and a list has several lines for each distinct hypothesis.
+_TABLE_LINES_PER_PAIR, _LIST_LINES_PER_PAIR = 4, 16
 # Pairs of parallel text that are read at once.
 _PAIRS_OF_TEXT = 256
 
@@ -187,6 +188,8 @@ class Scorer:
         kind = loader.device.partition(":")[0]
         sizes = [feature.group_size[kind] for feature in self.features]
         self._group_size = BLOCK_SIZE[kind] if loader.of_phrases else max(sizes, default=1)
+        per_pair = _TABLE_LINES_PER_PAIR if loader.of_phrases else _LIST_LINES_PER_PAIR
+        self._most_lines = per_pair * self._group_size
         self._pool: WorkerPool[Item, list[BlockScores]] | None = None
         self._stack = ExitStack()
         self.start_counting()
@@ -235,7 +238,7 @@ class Scorer:
             group.append(each)
             num_pairs += len(each.block.places)
             num_lines += each.num_lines
-            if num_pairs >= self._group_size or num_lines >= _LINES_PER_PAIR * self._group_size:
+            if num_pairs >= self._group_size or num_lines >= self._most_lines:
                 yield group
                 group, num_pairs, num_lines = [], 0, 0
         if group:

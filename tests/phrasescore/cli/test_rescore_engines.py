@@ -27,6 +27,7 @@ SIZES = {
     "phrasescore.io.text.BLOCK_SIZE": 512,
     "phrasescore.workflows.rescore.CHUNK_LISTS": 2,
     "phrasescore.features.networks.SentenceScore.group_size": {"cpu": 8},
+    "phrasescore.features.word_counts.TargetLength.group_size": {"cpu": 8},
 }
 PROGRAM = f"""
 import sys

@@ -38,3 +38,9 @@ def test_affiliations_and_sources_stay_with_their_pairs() -> None:
     last = joined.select(np.array([2, 0]))
     assert list(last.pairs()) == [PhrasePair("u", ()), PhrasePair("s t", "a")]
     assert last.affiliations == [(), (1,)]
+
+
+def test_some_pairs_without_affiliations_leave_none() -> None:
+    aligned = PhraseBlock.of_source(("s",), [("a",)], [(0,)])
+    assert join_blocks([aligned, PhraseBlock.of([(("t",), ("b",))])]).affiliations is None
+    assert join_blocks([aligned, PhraseBlock.of([])]).affiliations == [(0,)]

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import phrasescore
 from phrasescore.workflows.experiment.calls import Call
 from phrasescore.workflows.experiment.running import run_steps
 from phrasescore.workflows.experiment.steps import Step, StepStates
@@ -66,6 +67,8 @@ class Steps:
         (folder / "command.py").write_text(COMMAND)
 
     def step(self, name: str, source: str, *more: str) -> Step:
+        # A command is printed from the parameters of its function.
+        vars(phrasescore).setdefault(name, lambda: None)
         target = self.folder / f"{name}.out"
         flags = {each.lstrip("-"): True for each in more}
         arguments = {"source": self.folder / source, "target": target, **flags}
