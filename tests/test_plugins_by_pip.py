@@ -35,7 +35,7 @@ def test_packages_that_pip_installs_are_used_and_refused(tmp_path: Path) -> None
     (tmp_path / "out").write_text("old")
     arguments = ("phrasescore", "annotate", "table", "-o", "out", "--feature")
     done = run(*arguments, "raises", cwd=tmp_path, site=site)
-    reason = r"value 1: it raised KeyError: 'no such word:\nmaison'"
+    reason = r"value 2: it raised KeyError: 'no such word:\nmaison'"
     problem = f"Error: broken-package 0.1: feature raises: {reason}\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", problem)
     assert (tmp_path / "out").read_text() == "old"
