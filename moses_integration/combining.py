@@ -25,7 +25,7 @@ class _Bound(NamedTuple):
     """Feature values for hypotheses that the decoder's list lacks."""
 
     path: str
-    # Of the decoder's list; see `NbestList.style`.
+    # The style of the decoder's list; see `NbestList.style`.
     style: bytes
     # The values of each dense feature as text, each after a blank.
     values: dict[str, bytes]
@@ -44,13 +44,13 @@ class ListCombiner:
     left_out: set[str] = field(default_factory=set)
 
     def __call__(self, lists: Sequence[NbestList]) -> Iterator[list[bytes]]:
-        """Yield the lines that come from each list, newlines included, in order.
+        """Yield the combined lines of each list, newlines included, in order.
 
-        A hypothesis whose words an earlier list has is dropped. Every line gets a feature ``MadeN``
+        A hypothesis is dropped if an earlier list has its text. Every line gets a feature ``MadeN``
         for each list: 1 if the list has its words, else 0. Otherwise lines with all features stay
         as they are. Where features are filled in, the total is replaced, too.
 
-        :param lists: the decoder's first.
+        :param lists: one n-best list per system, the decoder's first.
         """
         distinct = [nbest.distinct() for nbest in lists]
         makers = [set(words.values()) for words in distinct]

@@ -46,7 +46,7 @@ def format_value(value: float) -> bytes:
 def format_features(features: Iterable[tuple[str, float]], style: bytes = b"= ") -> bytes:
     """Return the text of features that is inserted after the last feature of a line.
 
-    :param style: of the list, see `NbestList.style`.
+    :param style: the list's style, see `NbestList.style`.
 
     >>> format_features([("LSTM0", -2.5), ("UnknownWords0", 1)])
     b' LSTM0= -2.5 UnknownWords0= 1'
@@ -164,7 +164,7 @@ def split_feature(token: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 def feature_style(raw: bytes) -> bytes:
-    """Return the text between the first name of a line and its value; nothing without one."""
+    """Return the separator after a line's first feature name, or ``b""`` without a feature."""
     start, end = feature_span(raw)
     return split_feature(raw[start:end].lstrip(b" ").partition(b" ")[0])[1]
 

@@ -168,7 +168,7 @@ def _targets_per_source(
 
 
 class _DistinctHashes:
-    """Counts distinct 64-bit numbers in 8 to 16 bytes each."""
+    """Counts distinct 64-bit numbers, using 8 to 16 bytes of memory for each."""
 
     def __init__(self) -> None:
         self._known = np.empty(0, dtype=np.int64)

@@ -80,7 +80,7 @@ def search_mert(problem: Problem) -> Found:
 
 
 def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch") -> None:
-    """Continue the walk from the start weights, and add random and near ones."""
+    """Continue the walk from the start weights, and add walks from random and nearby weights."""
     first, problem = walks[0], search.problem
     free, settings = problem.free, problem.settings
     start, random = first.weights * first.length, np.random.default_rng([problem.seed, 1])

@@ -61,7 +61,7 @@ _PROBLEMS = {
 
 
 class NgramModel(NamedTuple):
-    """A backoff language model in memory, 24 bytes per n-gram, and its words."""
+    """A backoff language model in memory: its words, and tables of 24 bytes per n-gram."""
 
     # The vocabulary; ids 0, 1, 2 are <unk>, <s>, </s>.
     words: list[str]
@@ -69,7 +69,7 @@ class NgramModel(NamedTuple):
 
 
 class _Text:
-    """The lines of a file, read one at a time or by blocks."""
+    """Reads the lines of a file one at a time or in blocks."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -52,7 +52,7 @@ def _has_room(tables: Any, limits: Any, extensions: int) -> Any:
 
 @KERNEL
 def expand(sentence: Any, tables: Any, limits: Any, blocks: Any, begin: int, scratch: Any) -> int:
-    """Add all extensions of the blocks from ``begin`` on; return the first block without room."""
+    """Add the extensions of ``blocks[begin:]``; return the index of the first without room."""
     # Bind arrays to names: numba counts references to a tuple's fields at every use.
     hypotheses, coverages = tables.hypotheses, tables.coverages
     pool, arcs, states, memo = tables.pool, tables.arcs, tables.states, tables.memo

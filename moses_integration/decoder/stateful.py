@@ -47,7 +47,7 @@ class StatefulFeature(Protocol):
         """The number of preceding words that a score depends on: 6 for 7-grams."""
 
     def begin(self, words: Sequence[str]) -> None:
-        """Set the words by id (``<unk>``, ``<s>``, ``</s>`` first); repeated if words are added."""
+        """Set the words by id: <unk>, <s>, </s>, ...; called again whenever words are added."""
 
     def scores(
         self,

@@ -24,8 +24,8 @@ _ANSWER = 15.0
 class RayConnection:
     """A connection to Ray.
 
-    :param engine: with the address of a Ray; without one, a Ray is started for this machine only.
-    :ivar ray: the module.
+    :param engine: settings with the address of a Ray cluster; without one, Ray is started here.
+    :ivar ray: the module ``ray``.
     :raises PhrasescoreError: if Ray is not installed, not at the address, or cannot be started.
     """
 

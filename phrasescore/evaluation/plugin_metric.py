@@ -25,11 +25,11 @@ _ROOM = 0.01
 class CheckedMetric:
     """A metric for tuning whose class is checked against the contract of plug-ins.
 
-    The class is called with references (by file and segment, as words). It has ``num_stats``,
+    The class is called with references, tokenised, by file and segment. It has ``num_stats``,
     ``statistics(hypotheses, segments)`` and ``score(sums)``: see :class:`tuning.metric.Metric`.
 
-    :param name: name in reports; ``title`` is the name in messages.
-    :raises PluginError: if the class breaks its contract, here and in both methods.
+    :param name: the metric's name in reports; ``title`` is its name in messages.
+    :raises PluginError: if the class breaks its contract; also raised by both methods.
     """
 
     def __init__(

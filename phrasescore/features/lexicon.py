@@ -29,18 +29,18 @@ _Floats = NDArray[np.float64]
 class Lexicon(NamedTuple):
     """p(predicted word | given word) of the pairs that were seen, 16 bytes each, and the words."""
 
-    # From 1, by word, for both sides; 0 is for words that are not there.
+    # The id of each word of both sides, from 1; 0 stands for unknown words.
     ids: dict[str, int]
-    # predicted * (len(ids) + 1) + given, rising, and the probabilities; behind them a key that is
-    # larger than any, with the probability 0.
+    # The sorted keys, predicted * (len(ids) + 1) + given, and their probabilities. The last key
+    # is a sentinel, larger than all others, with the probability 0.
     keys: _Ids
     probabilities: _Floats
 
     @classmethod
     def from_entries(cls, path: str, entries: Iterable[tuple[str, str, float]]) -> "Lexicon":
-        """Return the lexicon of some (predicted, given, probability).
+        """Return the lexicon with these entries: (predicted word, given word, probability).
 
-        :param path: their file, with an entry per line, for messages.
+        :param path: the file of the entries, one per line, for messages.
         :raises DataError: if there is no entry, or a pair of words has two.
         """
         ids: dict[str, int] = {}
@@ -125,9 +125,9 @@ class LexicalScore(Feature):
 
     (Brown et al., 1993, without the probability of the length), but at least :data:`FLOOR`, 1e-7,
     the probability of a word that the lexicon lacks. There is no ``</s>``: a side without words
-    has the score 0. A value depends on its pair alone, to the last bit.
+    has the score 0. A value depends only on its pair, to the last bit.
 
-    :param lexicon: of the same direction.
+    :param lexicon: a lexicon of the same direction.
     :param reverse: whether the source side is predicted.
     """
 

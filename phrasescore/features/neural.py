@@ -43,7 +43,7 @@ class NeuralScore(Feature):
     by length. A model trained with ``--reverse`` predicts the source, one trained with
     ``--right-to-left`` the last word first. A word outside the shortlist is scored as ``<unk>``.
 
-    :param precision: of the matrix products.
+    :param precision: the precision of the matrix products.
     :raises ModelError: if the network does not score phrase pairs.
     """
 
@@ -82,8 +82,8 @@ class NeuralScore(Feature):
         # do so at once: one that comes too early computes with other kernels, and other last bits.
         one_word = RaggedArray.from_lengths(np.array([Vocabulary.UNKNOWN]), np.array([1]))
         self._scorer.score_pairs(one_word, one_word)
-        # Of the side that is read, and of the one that is predicted: its words, and where it
-        # begins and ends in a row of a block's places.
+        # For the side that is read and the one that is predicted: the numbering of its words, and
+        # the columns of a block's ``places`` that hold its begin and end.
         vocabularies = (checkpoint.source_vocabulary, checkpoint.target_vocabulary)
         columns = [(2, 3), (0, 1)] if checkpoint.reverse else [(0, 1), (2, 3)]
         numbers = [

@@ -1,4 +1,4 @@
-"""Features of the words alone: lengths, unknown words, and items that only one side has.
+"""Features that use only the words: lengths, unknown words, and items that only one side has.
 
 Numbers and punctuation are after the word-level features of Och et al. (2004), *A Smorgasbord of
 Features for Statistical Machine Translation*.
@@ -42,9 +42,9 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class CountTally:
-    """The sum of counts."""
+    """A total of counts."""
 
-    # Of the things that are counted, in plural.
+    # The noun for what is counted, in the plural.
     name: str
     total: int
 
@@ -61,7 +61,7 @@ class _Count(Feature):
     A phrase table holds e to the count: Moses then has the count itself as the feature's value.
     """
 
-    # Of the things that are counted, for the summary.
+    # The noun for what is counted, for the summary.
     counted: ClassVar[str]
 
     def score(self, block: PhraseBlock) -> BlockScores:
@@ -224,7 +224,7 @@ class NumberMismatch(_Mismatch):
 
 @lru_cache(maxsize=1 << 16)
 def _mark(word: str) -> str:
-    """Return the kind of a punctuation mark; an empty text for another word."""
+    """Return the kind of a punctuation mark, or an empty string for any other word."""
     text = html.unescape(word) if word.startswith("&") else word
     if not text or any(unicodedata.category(character)[0] not in "PS" for character in text):
         return ""
@@ -234,7 +234,7 @@ def _mark(word: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _digits(word: str) -> str:
-    """Return the digits of a word as 0 to 9; an empty text for a word without digits."""
+    """Return the digits of a word as 0 to 9, or an empty string if it has none."""
     if word.isalpha():
         return ""
     text = html.unescape(word) if word.startswith("&") else word

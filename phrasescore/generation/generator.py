@@ -54,7 +54,7 @@ class Generated(NamedTuple):
     finished: bool = True
     # Number of predicted ``<unk>``.
     unknown_words: int = 0
-    # Number of predicted pieces of words; None for the number of words.
+    # Number of predicted pieces of words; None if each word is one piece.
     num_pieces: int | None = None
 
     @property
@@ -122,9 +122,9 @@ class Generator:
         return self._networks[0].read(sources).lengths
 
     def in_order(self, words: Sequence[str]) -> tuple[tuple[str, ...], bool]:
-        """Return the target of predicted words or pieces, and whether its pieces are usual.
+        """Return the target of predicted pieces, and whether they are the target's usual pieces.
 
-        A network may put a word together from other pieces than those that `rescore` scores.
+        A network may build a word from other pieces than those that `rescore` scores.
         """
         pieces = words[::-1] if self.right_to_left else words
         target = self._vocabulary.join(pieces)

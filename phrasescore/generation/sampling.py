@@ -40,7 +40,7 @@ class SampleSettings:
     temperature: float = 1.0
     # From 0 to 2^64 - 1.
     seed: int = 1
-    # Maximum number of words; None for twice the source's words plus 10.
+    # Maximum number of words; None for twice the source's number of words plus 10.
     max_length: int | None = None
     # Whether ``<unk>`` may be drawn.
     unknown: bool = True
@@ -64,7 +64,7 @@ def samples(
 
     An empty source has no target.
 
-    :param generator: for the workers; Ray needs the folders.
+    :param generator: the generator that workers use; the engine ``ray`` needs the folders.
     """
     find = partial(_draw_window, settings)
     work = TargetWork(generator, find, _batch_size(generator, settings))

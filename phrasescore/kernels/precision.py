@@ -64,11 +64,11 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product as it lies in memory: numbers, or integers with their scales."""
+    """A product in memory: floating-point numbers, or integers with their scales."""
 
     values: Tensor  # (rows, columns)
     rows: Tensor | None = None  # int8: the scale of each row, (rows,), times ...
-    columns: Tensor | None = None  # ... that of each column, (columns,)
+    columns: Tensor | None = None  # ... the scale of each column, (columns,)
 
     def first(self, count: int) -> "Product":
         """Return the first rows."""

@@ -1,8 +1,8 @@
 """Build prefix trees in compiled code: sort the sequences, and create their nodes in order.
 
-If sequences are sorted by root and words, those with a common prefix are adjacent, beginning with
-the prefix itself. The words that a sequence shares with the previous one are all it shares with any
-earlier one; each further word is a new node. At every depth, nodes have the order of their parents.
+If sequences are sorted by root and words, those with a common prefix are adjacent, and the prefix
+itself comes first. No earlier sequence shares more words with a sequence than the one before it, so
+each further word is a new node. At every depth, nodes have the order of their parents.
 """
 
 import numpy as np

@@ -107,12 +107,12 @@ def write_pair_store(
     Equal pairs are found by a hash of 64 bits: in a table of 100 million distinct pairs, the
     probability that one is lost is below 0.0003.
 
-    :param lines: read once.
+    :param lines: the input lines, which are read once.
     :param max_length: pairs with more words, or pieces of words, on either side are counted and not
         stored.
     :param reverse: read the table's target side and predict its source side.
     :param right_to_left: store the words of the predicted side with the last one first.
-    :param shortlists: of the side that the network reads and of the one that it predicts.
+    :param shortlists: the shortlists of the side that the network reads and of the predicted side.
     :param distinct: leave out repeated pairs.
     :raises PhrasescoreError: if no pair is left, or the folder cannot be written.
     """

@@ -41,7 +41,7 @@ class Ranks:
     """The ranks of a run, seen from one of them; by default there is only this process.
 
     :param rank: the number of this process, from 0.
-    :param device: of the network.
+    :param device: the device of the network.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, device: torch.device | None = None) -> None:

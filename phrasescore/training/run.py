@@ -36,9 +36,9 @@ Report = Callable[[TrainingProgress], None]
 
 
 class Task(NamedTuple):
-    """What a run trains, once its inputs are read."""
+    """A training run whose inputs have been read."""
 
-    # The network with its start weights on the run's device, and the record of the items.
+    # The network with its start weights, on the run's device, and the record of its inputs.
     start: Checkpoint
     # Phrases about the items, for the log.
     description: list[str]

@@ -33,7 +33,7 @@ from phrasescore.settings.config import Config
 from phrasescore.training.optimizers import Optimizer
 
 _JOURNAL, _PAIRS = "run.json", "pairs"
-# What a run leaves that was killed before its journal was written.
+# Files that a run leaves if it is killed before its journal is written.
 _BEGINNINGS = {LOCK, _PAIRS, f"{_PAIRS}{NEW}", f"{_JOURNAL}.new"}
 _START_OVER = "remove the folder to start over"
 # Prefixes of the names of weights and of the optimizer's averages.
@@ -102,13 +102,13 @@ class RunFolder:
 
     @property
     def state(self) -> RunState | None:
-        """The state to continue from, None if there is none."""
+        """The state to continue from, or None if the run has no state yet."""
         journal = self._read()
         return None if journal is None else journal.state
 
     @property
     def inputs(self) -> dict[str, str] | None:
-        """The recorded inputs, None for a run that stores its pairs."""
+        """The recorded inputs, or None if the run stores its pairs."""
         journal = self._read()
         return None if journal is None else journal.inputs
 
@@ -123,7 +123,7 @@ class RunFolder:
         return Config.from_dict(journal.settings, str(self.path / _JOURNAL))
 
     def begin(self, config: Config) -> None:
-        """Remove the files of a run without a state, and write the settings of a new run."""
+        """Begin a new run: remove all old files except the lock, and write the settings."""
         (self.path / _JOURNAL).unlink(missing_ok=True)
         for path in self.path.iterdir():
             if path.is_dir():

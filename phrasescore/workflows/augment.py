@@ -50,14 +50,14 @@ GROUP_LINES = 4096
 
 @dataclass(frozen=True, slots=True)
 class AugmentSummary:
-    """The work of one `augment`; a resumed run does not count the work of the earlier one."""
+    """Counts from one run of `augment`; a resumed run excludes the work of earlier runs."""
 
-    # Sources that were read, and those that targets were generated for.
+    # Number of sources that were read, and of sources that targets were generated for.
     sources: int
     asked: int
-    # Sources left out because a network does not know one of their words.
+    # Number of sources left out because a network does not know one of their words.
     unknown: int
-    # Pairs added, and generated pairs that the table has already.
+    # Number of pairs added, and of generated pairs that the table has already.
     new: int
     known: int
 
@@ -222,7 +222,7 @@ class Augmenter:
     # One check per side of the lines whose sources may be asked.
     unknown_words: tuple[UnknownWordCheck, UnknownWordCheck]
     scores: PairScores
-    # The sources that get new targets; None for all.
+    # The sources that get new targets; None if all do.
     only: frozenset[Source] | None
     settings: Augmenting
     # The fields of AugmentSummary.
@@ -302,7 +302,7 @@ class Augmenter:
 
 
 def _ahead(groups: Iterable[SourceGroup]) -> int:
-    """Return how many windows are with the workers beside those of the first group."""
+    """Return the number of submitted windows that belong to later groups than the first."""
     return sum(max(1, len(group.targets)) for group in islice(groups, 1, None))
 
 

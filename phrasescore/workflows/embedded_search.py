@@ -55,7 +55,7 @@ class EmbeddedSearch:
     each worker keeps its tables, language model and networks.
 
     :param ini_path: the moses.ini; its relative paths start at the working folder.
-    :param engine: where it runs; None for the engine processes.
+    :param engine: the engine that it runs on; None for the engine ``processes``.
     """
 
     def __init__(
@@ -160,8 +160,8 @@ class EmbeddedSearch:
     ) -> Counter[str]:
         """Translate sentences; files appear whole, and only if all went well.
 
-        :param sentences: some of those that `open` got.
-        :param weights: for features that they lack, the moses.ini has weights.
+        :param sentences: some of the sentences that `open` was given.
+        :param weights: weights that override those of the moses.ini.
         :return: the number of ``untranslated`` sentences, and of the networks' ``requests``,
             ``distinct`` requests and ``calls``.
         """
@@ -228,16 +228,16 @@ def _report(counts: Counter[str]) -> None:
 
 
 class OutputLines(NamedTuple):
-    """What a worker returns for a sentence: its translation, its n-best list, and counts."""
+    """A worker's result for a sentence: its translation, its n-best list, and counts."""
 
     output: bytes
     nbest: bytes
-    # The sums of `EmbeddedSearch.translate`.
+    # The counts that `EmbeddedSearch.translate` adds up.
     counts: Counter[str]
 
 
 class SentenceTask(NamedTuple):
-    """A sentence to translate, and how."""
+    """A sentence to translate, with the weights and the n-best request."""
 
     sent_id: int
     words: Sentence

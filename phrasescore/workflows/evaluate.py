@@ -170,8 +170,8 @@ def evaluate(
 ) -> Evaluation:
     """Measure translations against references: one sentence per line in every file.
 
-    Every score of sacrebleu has its signature. BLEU of groups and of n-best lists is
-    multi-bleu.perl's: of text as it is split, without smoothing, and from 0 to 100.
+    Every sacrebleu score comes with its signature. Groups and n-best lists get the BLEU of
+    multi-bleu.perl: on the given tokens, without smoothing, from 0 to 100.
 
     :param hypotheses: one file per system; may be empty if ``nbest`` is given.
     :param references: one file per set of references, or NAME for NAME0, NAME1 and so on.

@@ -69,16 +69,16 @@ def export(
 ) -> ExportSummary:
     """Write a trained network as a file that Moses' own search loads.
 
-    The format is NPLM's text model, for a Moses that is built with NPLM. Moses scores without log
+    The format is NPLM's text model, which needs Moses built with NPLM. Moses scores without log
     Z, as ``unnormalized`` does here.
 
     A joint model has two vocabulary files beside it, ``output.source_vocab`` and
     ``output.target_vocab``.
 
-    :param model: of the kind cslm or joint, trained with ``self_normalization``.
+    :param model: a model of the kind cslm or joint, trained with ``self_normalization``.
     :param output: ``-`` is stdout, for a cslm.
-    :param moses_ini: gets a feature that loads the file.
-    :param moses_ini_out: where it goes with that feature, which has the weight 0.
+    :param moses_ini: the moses.ini to add a feature to that loads the file.
+    :param moses_ini_out: the file for the moses.ini with that feature, which has the weight 0.
     :raises ModelError: also if the format cannot hold the network.
     """
     path = os.fspath(output)
@@ -150,7 +150,7 @@ def _joint(checkpoint: Checkpoint) -> _MosesFeature:
     for vocabulary in (words, sources):
         check_words(vocabulary, MOSES_BLANKS)
     nplm = _nplm(network, words, network.target_embedding, "tanh")
-    # Of the network's source words, <s> is the last.
+    # <s> is the last of the network's source words.
     rows = _floats(network.embedding[len(network.target_embedding) :])
     order = [Vocabulary.UNKNOWN, -1, Vocabulary.END, *range(len(Vocabulary.SYMBOLS), len(rows) - 1)]
     nplm = nplm._replace(
@@ -183,7 +183,7 @@ def _nplm(
 
     ``<s>`` and ``</s>``, which are one word in the network's contexts, are two words of NPLM.
 
-    :param embedding: of the target words.
+    :param embedding: the embedding of the target words.
     """
     if not network.config.self_normalization:
         raise ModelError(

@@ -61,8 +61,8 @@ def fine_tune(
     :param references: their translations; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
     :param weights: all weights of the log-linear model, the network's included: a file or values.
     :param output: the folder to make.
-    :param alignments: of the sentences with their first references, ``0-0 1-2`` per line; for a
-        joint model.
+    :param alignments: word alignments of the sentences and their first references, ``0-0 1-2`` per
+        line; for a joint model.
     :param kind: the expected kind of the network; None for any.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
     :raises DataError: if a file is malformed, or belongs to other sentences.

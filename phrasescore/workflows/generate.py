@@ -1,4 +1,4 @@
-"""Translate with networks alone, or draw samples of what they predict."""
+"""Translate using only networks, or draw samples from their predictions."""
 
 import logging
 import os
@@ -41,15 +41,15 @@ _SHOWN_LINES = 5
 
 @dataclass(frozen=True, slots=True)
 class GenerateSummary:
-    """The work of one `generate`."""
+    """Counts from one run of `generate`."""
 
-    # Of the text; unknown words are unknown to at least one network.
+    # Counts of the text; unknown words are unknown to at least one network.
     lines: int
     words: int
     unknown_words: int
     # Number of ``<unk>`` in the translations, also if a word of the source replaces them.
     predicted_unknown_words: int
-    # Number of translations that were cut, or samples that were left out, as they found no end.
+    # Number of translations that were cut, or samples left out, because they did not end.
     unfinished: int
 
 
@@ -167,7 +167,7 @@ class _CountedText:
         self._vocabularies = {path: each.source_vocabulary for path, each in checkpoints.items()}
         self._longest_trained = min(c.config.training.max_length for c in checkpoints.values())
         self._longest = self._too_long = 0
-        # Of the summary.
+        # The counts of the summary.
         self._counts: dict[str, Any] = dict.fromkeys(
             ("lines", "words", "unknown_words", "predicted_unknown_words", "unfinished"), 0
         )
@@ -202,7 +202,7 @@ class _CountedText:
     def finish(self, *, unfinished: str, copied: bool = False) -> GenerateSummary:
         """Return and log the counts; warn about long sentences and unfinished translations.
 
-        :param unfinished: what happened to targets without an end.
+        :param unfinished: the text for what happened to targets that did not end.
         :param copied: whether a word of the source replaces each ``<unk>``.
         """
         done = GenerateSummary(**self._counts)

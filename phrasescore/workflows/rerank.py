@@ -22,20 +22,20 @@ from tuning.settings import MetricName
 
 _logger = logging.getLogger(__name__)
 
-# How many times the deviation of the other one a score of an average has, if it decides alone.
+# A score decides an average alone if its deviation is this many times the other score's.
 _DECIDES_ALONE = 10
 
 
 @dataclass(frozen=True, slots=True)
 class RerankSummary:
-    """How a new score has changed n-best lists."""
+    """How a new score changed the n-best lists."""
 
-    # Sentences without a list included.
+    # Number of sentences, including those without a list.
     sentences: int
     hypotheses: int
-    # Sentences whose best hypothesis is another one than the decoder's.
+    # Number of sentences whose best hypothesis differs from the decoder's.
     moved: int
-    # Features that have no weight, in the order of the alphabet.
+    # Features without a weight, in alphabetical order.
     unweighted: tuple[str, ...]
 
 
@@ -132,7 +132,7 @@ def _warn_of_scales(score: EvenAverage) -> None:
 def _aligned(
     lists: Iterable[NbestList], path: str, num_sentences: int | None, allow_missing: bool
 ) -> Iterator[NbestList | None]:
-    """Yield the lists, and None for each sentence that has none.
+    """Yield the list of each sentence, or None if the sentence has no list.
 
     :raises DataError: if a list is missing and must not be, or there are too many.
     """

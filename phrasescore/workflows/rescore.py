@@ -34,7 +34,7 @@ CHUNK_LISTS = 64
 
 @dataclass(frozen=True, slots=True)
 class RescoreSummary:
-    """What was added to one file of n-best lists."""
+    """Counts from rescoring one file of n-best lists."""
 
     # Names of the new features, in the order of the columns.
     features: tuple[str, ...]
@@ -80,9 +80,9 @@ def rescore(
     A model of the kind joint needs lists with word alignments.
 
     :param source: the sentences that were translated, tokenised, one per line.
-    :param columns: one feature per column; a string is a model's folder. Those of the kind
-        ``scores`` have a file of a number per line of the lists, and the ``name`` of their feature.
-    :param word_scores: where the log-probability of each predicted word goes.
+    :param columns: one feature per column; a string is a model's folder. A column of kind
+        ``scores`` has a file with a number per line of the lists, and the ``name`` of its feature.
+    :param word_scores: a file for the log-probability of each predicted word.
     :param resume: continue a run of the same arguments that was killed, if it left anything. Only
         the engine, its workers and threads may differ. Not with ``word_scores``.
     :param compute: where the columns are computed; this process reads and writes files.
@@ -172,7 +172,7 @@ def _feature_texts(
 ) -> tuple[list[bytes], Ids]:
     """Return the texts that are added to the lines of a list, and the number of each line's text.
 
-    :param values: of the columns that are not given scores, (columns, pairs).
+    :param values: the values of all columns except given scores, (columns, pairs).
     """
     pairs = found.numbering[1]
     rows = list(values)

@@ -1,4 +1,4 @@
-"""Translate a text piece by piece, with networks alone (Pouget-Abadie et al., 2014)."""
+"""Translate a text piece by piece, using only networks (Pouget-Abadie et al., 2014)."""
 
 import dataclasses
 import logging
@@ -39,7 +39,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SegmentSummary:
-    """The work of one `segment`."""
+    """Counts from one run of `segment`."""
 
     work: SegmentationWork
     # Number of segments that are longer than the forward model's training sentences.

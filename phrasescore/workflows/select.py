@@ -39,13 +39,13 @@ _LINES = 5_000
 # Warn if a larger share of the tokens is known to only one model.
 _MANY_DIFFER = 0.01
 
-# The words of a line: of one side, or of two.
+# The words of a line, on one side or both sides.
 _Sides = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SelectSummary:
-    """How much of a text was kept."""
+    """Counts of the lines that were kept."""
 
     kept: int
     lines: int
@@ -75,10 +75,10 @@ def select(
     both are given (Axelrod et al., 2011). Lines keep their bytes and their order.
 
     :param text: read twice, and so not a stream, as ``target``.
-    :param output: for the kept lines of ``text``; ``target_output`` is for the lines of ``target``.
+    :param output: the file for kept lines of ``text``; ``target_output`` gets lines of ``target``.
     :param in_domain: an n-gram model of the wanted kind of text, ARPA (.gz, too) or a KenLM binary;
         ``general`` is a model of text such as ``text``. Not for lines drawn at random.
-    :param differences: for each line's difference, one per line.
+    :param differences: the file for the difference of each line, one per line.
     """
     texts = [os.fspath(path) for path in (text, target) if path is not None]
     outputs = (os.fspath(output), optional_path(target_output), optional_path(differences))

@@ -39,7 +39,7 @@ _MANY_OF_FORM = 0.1
 
 
 class KnownWords(NamedTuple):
-    """The words that a model knows on each side; None for a side that it does not read."""
+    """The words that a model knows on each side, or None for a side that it does not use."""
 
     model: str
     source: Container[str] | None

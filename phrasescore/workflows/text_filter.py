@@ -38,12 +38,12 @@ class TextFilter:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What the bytes of the result depend on."""
+        """The texts' digest and the default score, which determine the result's bytes."""
         default = {} if self._default is None else {"others": repr(math.exp(self._default))}
         return {"texts": new_digest(self._phrases.text).hexdigest(), **default}
 
     def mark(self, blocks: Iterable[TableBlock]) -> Iterator[TableBlock]:
-        """Yield the same blocks, in which the lines are marked that get scores."""
+        """Yield the same blocks, with the lines to score marked."""
         for block in blocks:
             wanted = self._phrases.contain(block.data, block.phrases[:, :2])
             self.kept += int(wanted.sum())

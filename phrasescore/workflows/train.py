@@ -71,7 +71,7 @@ def train(
     If several processes that torchrun has started call this, each batch is divided among them. The
     folders and the inputs must be the same for all, and the first process writes.
 
-    :param kind: of network: a key of `phrasescore.settings.kinds.KINDS`.
+    :param kind: the kind of network, a key of `phrasescore.settings.kinds.KINDS`.
     :param inputs: the two files of a parallel text, a phrase table for an encoder-decoder, or one
         text for a language model. One of all files may be ``-``, which is stdin.
     :param output: the folder to make.

@@ -1,6 +1,6 @@
-"""The work of a step as a value: a function of the library and its arguments.
+"""The call that a step makes, as data: a function of the library and its arguments.
 
-The value goes to the step's process as JSON. A reader sees it as the command that does the same.
+It is sent to the step's process as JSON, and shown as the equivalent command.
 """
 
 import json
@@ -140,7 +140,7 @@ class Call:
 
 
 def compute_of(threads: int | None) -> Compute | None:
-    """Return the settings of an engine with this number of threads; None for its own."""
+    """Return the settings of an engine with this number of threads, or None for the defaults."""
     return None if threads is None else Compute(threads=threads)
 
 

@@ -20,11 +20,11 @@ _logger = logging.getLogger(__name__)
 def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool) -> None:
     """Refuse files that are missing, or do not go together.
 
-    :param files: that are needed besides those of the experiment's own file.
+    :param files: the files needed in addition to those that the experiment's file names.
     :param only_shown: nothing will be run: a model that is still being trained is only named.
-    :raises ConfigError: for names of texts that cannot be names, and networks of another kind.
-    :raises DataError: for a file that is missing, and a text of other length than its references.
-    :raises ModelError: for a folder that holds no model.
+    :raises ConfigError: for invalid names of texts, and networks of another kind.
+    :raises DataError: for a missing file, and a text whose length differs from its references.
+    :raises ModelError: for a folder without a model.
     """
     texts = [wanted.data.dev, *wanted.data.tests]
     models = wanted.models.values()

@@ -238,7 +238,7 @@ class _Planner:
         """Write the weights that tuning starts from."""
         before = None
         if starts := self._starts(run):
-            # Of equally good ones the richest, and of these the latest.
+            # On ties, prefer the row with the most features, then the latest one.
             best = max(
                 reversed(starts),
                 key=lambda each: (

@@ -1,4 +1,4 @@
-"""What the rows of an experiment share: networks, annotated tables, and moses.ini files."""
+"""The inputs that rows of an experiment share: networks, annotated tables, and moses.ini files."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,7 +117,7 @@ class Preparation:
         return {model.name: model.xbleu for model in named if model.xbleu is not None}
 
     def train_on(self, system: System, runs: list[Run]) -> Iterator[Step]:
-        """Yield the steps that train networks on from those of earlier rows, with their weights."""
+        """Yield the steps that fine-tune networks of earlier rows, using those rows' weights."""
         for name, xbleu in self.trained_on(system).items():
             start = self.model_folder(xbleu.model)
             run = next(run for run in runs if run.system.name == xbleu.row)
@@ -221,11 +221,11 @@ class Preparation:
         return (ini, *files)
 
     def in_search(self, system: System) -> tuple[str, ...]:
-        """Return the networks that the search has."""
+        """Return the networks that the search uses."""
         return system.search if self._engine.searches_with_networks else ()
 
     def in_lists(self, system: System) -> tuple[str, ...]:
-        """Return the features of n-best lists; with a Moses that has none in its search, those."""
+        """Return the features that rescoring adds, networks included that the search cannot use."""
         return (*(() if self.in_search(system) else system.search), *system.rescore)
 
     def layout(self, system: System) -> Layout:

@@ -24,11 +24,11 @@ from phrasescore.workflows.experiment.steps import Step, StepState, StepStates
 PROGRAM = (sys.executable, "-m", "phrasescore.cli.step")
 # The exit code of a process that Ctrl-C has stopped.
 _INTERRUPTED = 130
-# Seconds of waiting for one step before looking at the next.
+# Seconds to wait for one step before polling the next one.
 _LOOK_EVERY = 0.1
 # Seconds that an interrupted step has to save its work.
 _PATIENCE = 60.0
-# Lines of a log that a message shows, and bytes of it that are looked at.
+# Number of log lines in a message, and of bytes that are read from the log's end.
 _TAIL_LINES = 8
 _TAIL_BYTES = 8192
 
@@ -41,10 +41,10 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RunningStep:
-    """A step at work in a process of its own, started by the constructor.
+    """A step that runs in its own process, which the constructor starts.
 
-    :param call: the step's call; also with ``resume``.
-    :param state: gets its warnings and its time.
+    :param call: the step's call, perhaps with ``resume``.
+    :param state: receives the step's warnings and time.
     :param log: the command and the process's stderr are appended to it.
     :param kept_open: descriptors that the process inherits.
     """
@@ -98,19 +98,19 @@ class RunningStep:
         return self.state.warnings is not known
 
     def close(self) -> None:
-        """Record the time that it took."""
+        """Close the messages, and record the time that the step took."""
         self._messages.close()
         self.state.spent = self.before + time.monotonic() - self._start
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and to the processes that it has started."""
+        """Send a signal to the step's process group."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
     def problem(self, code: int) -> str | None:
-        """Return why it has failed, None if it has not.
+        """Return why the step failed, or None if it did not fail.
 
-        :param code: its exit code; below 0 it is that of a signal.
+        :param code: the exit code of its process, negative if a signal ended it.
         """
         missing = [str(path) for path in self.step.outputs if not path.exists()]
         if code == 0 and not missing:

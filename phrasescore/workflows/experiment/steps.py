@@ -33,34 +33,34 @@ STATE = "steps.json"
 class Step:
     """A call, with the files and folders that it reads and writes."""
 
-    # Unique; the name of its log, with dots for blanks.
+    # A unique name; with dots for blanks it names the log.
     name: str
     call: Call
     # Everything that the outputs depend on.
     inputs: tuple[Path, ...]
-    # What exists when it is done.
+    # The files and folders that exist when the step is done.
     outputs: tuple[Path, ...]
-    # What a killed run leaves, from which the call can be resumed; removed before a fresh start.
+    # Files of a killed run, from which the call can resume; removed before a fresh start.
     partial: tuple[Path, ...] = ()
-    # Called before the process starts, to write an input that no user has made.
+    # Called before the process starts, to write a generated input.
     prepare: Callable[[], None] = field(default=lambda: None)
-    # Processor cores that it uses; None for all.
+    # Number of processor cores that the step uses; None for all cores.
     cores: int | None = None
 
     def reads(self, paths: Collection[Path]) -> bool:
-        """Return whether it reads one of some files and folders, or a file inside of one."""
+        """Return whether the step reads any of these paths, or a file inside one of them."""
         return any(
             path == other or path in other.parents for path in paths for other in self.inputs
         )
 
 
 class StepState(msgspec.Struct, omit_defaults=True):
-    """What is known of a step."""
+    """The recorded state of a step."""
 
-    # Its key when it was started, and when it was done.
+    # The step's key when it was started, and when it was completed.
     begun: str | None = None
     done: str | None = None
-    # Seconds of runs that were stopped, and of the whole step.
+    # Seconds that stopped runs took, and that the completed step took.
     spent: float = 0.0
     seconds: float | None = None
     warnings: list[str] = []

@@ -38,10 +38,10 @@ _logger = logging.getLogger(__name__)
 class ListScorer:
     """Scores the pairs of n-best lists or parallel text, and counts unknown words.
 
-    A context manager, which closes the cache. Given scores among the columns are of one file.
+    A context manager, which closes the cache. Columns of given scores belong to one input file.
 
-    :param words: whether the scores of single words can be asked for; the cache then has no use.
-    :ivar added: the columns, in order.
+    :param words: whether the scores of single words can be requested; the cache is then unused.
+    :ivar added: the columns that are added, in order.
     :raises ArgumentError: if arguments do not go together.
     :raises ModelError: if a model cannot be loaded.
     """
@@ -159,7 +159,7 @@ class ListScorer:
 
     @property
     def networks(self) -> "SentenceWork | None":
-        """The work of the networks in the file so far; None without networks."""
+        """The networks' counts in this file so far; None without networks."""
         return self._scorer.tallies[0] if self._loader.models else None
 
     @property
@@ -192,11 +192,11 @@ class ListScorer:
     def word_lines(
         self, block: PhraseBlock, scores: LineScores, numbers: Iterable[int]
     ) -> list[bytes]:
-        """Return a line for each pair: its number, and for each network its scores of words.
+        """Return a line for each pair: its sentence number, and one field per network.
 
-        A network has a field of ``word=log p``.
+        A network's field lists ``word=log p`` for each predicted word.
 
-        :param numbers: of the sentences of the pairs.
+        :param numbers: the sentence number of each pair.
         """
         assert scores.words is not None
         networks = [added for added in self.added if added.is_network and not added.normalized]

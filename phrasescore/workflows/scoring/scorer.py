@@ -85,10 +85,10 @@ class LineScores(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A block for a worker."""
+    """A block that is sent to a worker."""
 
     block: PhraseBlock
-    # For each feature the pairs to score; None for all.
+    # The indices of the pairs to score, per feature; None for all pairs.
     missing: tuple[Indices | None, ...]
 
 
@@ -101,14 +101,14 @@ class Scoring:
 
     loader: FeatureLoader
     fingerprints: tuple[tuple[str, ...], ...]
-    # None on another machine.
+    # The loaded features; None on another machine.
     features: Sequence[Feature] | None
-    # The features that are needed from the beginning.
+    # Indices of the features that are needed from the beginning.
     needed: tuple[int, ...] = ()
 
     @property
     def device(self) -> str:
-        """Where the features compute."""
+        """The device that the features compute on."""
         return self.loader.device
 
     def in_folders(self) -> "Scoring":
@@ -132,7 +132,7 @@ class Scoring:
 
 
 class _LoadedFeatures:
-    """What a worker does with each item."""
+    """Scores items on a worker."""
 
     def __init__(self, features: Sequence[Feature]) -> None:
         self._features = features
@@ -159,13 +159,13 @@ class _LineGroup(NamedTuple, Generic[AnyLines]):
 class Scorer:
     """Scores the pairs of lines on an engine. A context manager, which ends the workers.
 
-    A value depends on its pair alone, to the last bit: not on the lines beside it, the engine, the
+    A value depends only on its pair, to the last bit: not on the lines beside it, the engine, the
     number of workers, or a cache.
 
     :param engine: computes, each worker with one thread. A GPU has `GPU_THREADS` here.
-    :param cache: where values of features that use one are looked up and kept.
-    :param unit: what the input has, for messages.
-    :ivar tallies: of each feature, over the lines so far.
+    :param cache: stores the values of the features that use a cache.
+    :param unit: the noun for an item of the input, for messages.
+    :ivar tallies: the tally of each feature over the lines so far.
     """
 
     def __init__(

@@ -75,16 +75,16 @@ def tune(
     :param lists: n-best lists in Moses' format; the lists of several files are pooled.
     :param references: of all sentences, a line each; ``NAME`` may stand for ``NAME0``, ``NAME1``
         and so on, as in mert-moses.pl.
-    :param start: the weights that the lists were made with: a file of them, or values; where None,
-        those of ``moses_ini``, or of ``ifile``. Features without a weight start at 0.
-    :param output: gets the weights as ``Name= value`` lines.
+    :param start: the weights that the lists were made with: a file or values; None for the
+        weights of ``moses_ini`` or ``ifile``. Features without a weight start at 0.
+    :param output: the file for the weights, as ``Name= value`` lines.
     :param features: files of Moses' extractor instead of lists and references.
-    :param scores: their statistics.
-    :param ifile: start weights as Moses' mert has them.
-    :param compute: the threads.
+    :param scores: the extractor's files of statistics.
+    :param ifile: start weights in the format of Moses' mert.
+    :param compute: the number of threads.
     :param progress: counts steps of the method: starts, epochs or iterations.
     :raises ArgumentError: if arguments do not go together, or a number is too low.
-    :raises DataError: if a file is not what it should be.
+    :raises DataError: if a file is malformed.
     :raises KeyboardInterrupt: after Ctrl-C.
     """
     metrics, seed = settings.metric_weights, settings.seed
@@ -181,7 +181,7 @@ def tune(
 
 
 def merge_weights(weights: StrPath, moses_ini: StrPath, moses_ini_out: StrPath) -> None:
-    """Write a moses.ini with the weights of a file; of two sets, those of the search.
+    """Write a moses.ini with the weights of a file, or the search's weights of two sets.
 
     :raises DataError, ConfigError: if a file is not what it should be.
     """

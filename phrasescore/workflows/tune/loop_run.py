@@ -93,7 +93,7 @@ class LoopRun:
         _logger.info("%s", said, extra={"news": True})  # for an experiment's console
 
     def _of_decoder(self, weights: Weights) -> Weights:
-        """Return the weights of features that are not of lists alone."""
+        """Return the weights of the features that the decoder has."""
         added = self.rounds.added
         return {name: values for name, values in weights.items() if name not in added}
 
@@ -102,9 +102,9 @@ class LoopRun:
     ) -> tuple[WeightPair, TuneReport]:
         """Write the best moses.ini into the folder; return the weights and the report.
 
-        :param output: where the weights will go, for a message.
+        :param output: the file that the weights will be written to, for a message.
         :param options: of ``phrasescore rescore``, which add the features, for the same message.
-        :param details: whether each feature is looked at, which takes time.
+        :param details: whether to evaluate each feature for the report, which takes time.
         """
         result, added, metric = self.result, self.rounds.added, self.rounds.reader.metric
         best, pool, ini = result.best, result.pool, self.rounds.ini

@@ -31,7 +31,7 @@ class Optimiser:
     """
 
     tuning: TuningMethod
-    # None for all cores.
+    # Number of threads; None for all cores.
     threads: int | None = None
     # Gets a line for each step.
     report: Report = _logger.debug
@@ -103,8 +103,8 @@ def read_metric(
 ) -> tuple[ReferenceMetric, list[list[tuple[str, ...]]]]:
     """Return the metric, and the words of the references by file and sentence.
 
-    :param paths: of the references.
-    :param metrics: the weight of ``bleu``, ``chrf`` or another package's metric, or of several.
+    :param paths: the paths of the references.
+    :param metrics: the weight of each metric: ``bleu``, ``chrf`` or other packages' metrics.
     :raises ArgumentError: if there is an unknown metric, or a weight is not above 0.
     :raises DataError: if the references cannot be read, or are not aligned.
     :raises PluginError: if a metric of another package cannot be used.

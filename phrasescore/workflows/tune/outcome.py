@@ -135,10 +135,10 @@ def explain_two_sets(
     output: str | os.PathLike[str] | None,
     ini: Path | None,
 ) -> str:
-    """Return the commands that translate with a set of weights for the search and one for lists.
+    """Return the commands that translate with separate weights for the search and the lists.
 
-    :param added: features that only the lists have.
-    :param options: of ``phrasescore rescore``, which add these features.
+    :param added: the features that only the lists have.
+    :param options: options of ``phrasescore rescore`` that add these features.
     :param output: the file of the weights.
     :param ini: the moses.ini with the search's weights.
     """
