@@ -20,7 +20,7 @@ from phrasescore.errors import DataError
 from phrasescore.io.text import shorten
 
 ORIGIN = b"{{Tree generated}}"
-# It follows a phrase in a line, so it takes part in sorting by bytes.
+# It follows a phrase in a line, so it affects sorting by bytes.
 _SEPARATOR = b" ||| "
 
 

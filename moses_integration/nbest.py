@@ -1,10 +1,10 @@
 """Read n-best lists of Moses and other decoders, and add features to their lines.
 
 A line is ``id ||| hypothesis ||| Name0= v v ... Name1= v ||| total [||| more fields]``. The lines
-of a sentence stand together, and ids rise. A line is valid if Moses' own tuning reads it
+of a sentence are adjacent, and ids rise. A line is valid if Moses' own tuning reads it
 (mert/Data.cpp, loadNBest and AddFeatures) without damage:
 
-* ``|||`` is the separator wherever it stands; the spaces around it belong to the fields. Moses
+* ``|||`` is the separator wherever it occurs; the spaces around it belong to the fields. Moses
   writes two spaces after a hypothesis, and an empty hypothesis for an empty line of input.
 * A token of field 3 that ends in ``=`` names a feature, and the numbers after it are its values.
   Moses treats a name with an underscore as a sparse feature, which has one value.

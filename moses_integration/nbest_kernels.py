@@ -18,7 +18,7 @@ _POWERS = np.array([float(f"1e{power}") for power in range(23)])
 
 @_KERNEL
 def _find_bars(text, begin, end):  # type: ignore[no-untyped-def]
-    """Return where the first ``|||`` begins; -1 if there is none."""
+    """Return the position of the first ``|||``, or -1."""
     for position in range(begin, end - 2):
         if text[position] == _BAR and text[position + 1] == _BAR and text[position + 2] == _BAR:
             return position

@@ -4,7 +4,7 @@ A line is ``source ||| target ||| scores ||| alignment ||| counts ||| sparse |||
 the fields after the scores may be missing. A line is valid if Moses itself loads it
 (moses/TranslationModel/RuleTable/LoaderStandard.cpp) without damage:
 
-* ``|||`` is the separator wherever it stands; the spaces around it belong to the fields. One ``\r``
+* ``|||`` is the separator wherever it occurs; the spaces around it belong to the fields. One ``\r``
   before the newline is not part of the line (util/file_piece.hh, ReadLine).
 * Scores are separated by any number of spaces and tabs. Moses' double-conversion must read the
   whole token as a number: ``1``, ``.5``, ``5.``, ``+0.5``, ``1E-5``; not ``0x10``, ``1e``, ``0,5``,
@@ -81,7 +81,7 @@ def parse_line(
 ) -> tuple[PhrasePair, int]:
     """Return the phrase pair of any valid line, and its number of scores.
 
-    :param num_scores: of the first line; None if this is the first line.
+    :param num_scores: the first line's number of scores; None if this is the first line.
     """
     text = decode(path, number, raw).removesuffix("\r")
     fields = text.split("|||")
@@ -105,7 +105,7 @@ def parse_line(
 
 
 def _score_problem(score: str) -> str | None:
-    """Return what was expected instead of an invalid score, None for a valid one."""
+    """Return what was expected instead of an invalid score, or None for a valid score."""
     if _SCORE.fullmatch(score) is None:
         return "a number as score"
     if float(score) < 0:

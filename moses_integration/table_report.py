@@ -84,7 +84,7 @@ class TableReport:
     target_lengths: Mapping[int, int]
     scores: tuple[ScoreColumn, ...]
     counts: Counts
-    # None where no shortlist was given.
+    # None without a shortlist.
     coverage: Coverage | None
 
 

@@ -19,7 +19,7 @@ from phrasescore.records import FeatureLabel
 class FeatureColumns:
     """The columns of feature values; every new sparse feature adds one.
 
-    The dense features are those of the first hypothesis.
+    The first hypothesis determines the dense features.
     """
 
     def __init__(self) -> None:

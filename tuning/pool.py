@@ -258,7 +258,7 @@ def _constant_columns(features: Any, starts: Any) -> Any:
 
 
 def weights_vector(weights: Weights, labels: Sequence[FeatureLabel], where: str = "") -> Vector:
-    """Return the weight of each label, 0 if there is none.
+    """Return the weight of each label, or 0 if a label has no weight.
 
     :param where: the source of the weights, for messages.
     """

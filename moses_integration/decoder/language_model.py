@@ -163,7 +163,7 @@ def _read_counts(text: _Text) -> list[int]:
 
 
 def _read_unigrams(text: _Text, count: int) -> tuple[list[str], list[float], list[float], bool]:
-    """Return words, log10 probabilities and backoffs by id, and whether ``<unk>`` is there."""
+    """Return words, log10 probabilities and backoffs by id, and whether the file has ``<unk>``."""
     missing = (1.0, 0.0)
     values = dict.fromkeys((_UNKNOWN, _BEGIN, _END), missing)
     for _ in range(count):
@@ -358,7 +358,7 @@ def _remember(tables: Any, words: Any) -> Any:
 def _insert(tables: Any, words: Any, log_prob: float, backoff: float) -> int:
     """Insert an n-gram, and blanks for its missing suffixes; return how many n-grams were added.
 
-    A blank has the backed-off probability, and no backoff of its own (KenLM's AdjustLower). The
+    A blank has the backed-off probability, and no separate backoff (KenLM's AdjustLower). The
     first of two equal n-grams counts.
     """
     order, added = len(words), 0

@@ -282,7 +282,7 @@ class Sentence(NamedTuple):
     # float64 (words + 1,): the language model's score of a phrase's words from this one on, given
     # only the words before it in the phrase.
     tail: Any
-    # int32 (options,): words in the language model's state after the phrase alone.
+    # int32 (options,): words in the language model's state after only the phrase.
     last_length: Any
     # float64 (options,): an upper bound of the language model's score.
     bound: Any

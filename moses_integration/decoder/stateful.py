@@ -60,7 +60,7 @@ class StatefulFeature(Protocol):
     ) -> Any:
         """Return log p of each phrase after its history: float64 (rows,), natural logarithms.
 
-        The parameters are those of `Requests`. Rows may repeat. A score must depend only on its
+        The parameters are as in `Requests`. Rows may repeat. A score must depend only on its
         row, to the last bit.
         """
 

@@ -108,7 +108,7 @@ FEATURES = {
     "unknown_words": "phrasescore.features.word_counts:UnknownWords",
 }
 
-# Features that an option of their own makes, from a file; every other one is a --feature.
+# Features with their own options, which read a file; all others are selected by --feature.
 FROM_FILES = {"ctranslate2", "language_model", "lexicon", "neural"}
 FEATURE_NAMES = sorted(FEATURES.keys() - FROM_FILES)
 

@@ -124,7 +124,7 @@ class ScoreCache:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Close the file; everything stored is there."""
+        """Close the file, after all stored values are written."""
         with self._errors():
             self._store.close()
 
@@ -153,7 +153,7 @@ class ScoreCache:
         return PhrasescoreError(f"{self._path}: {problem}")
 
     def store(self, keys: Sequence[bytes], values: Sequence[float]) -> None:
-        """Keep values; of a key that is there already the old one stays.
+        """Store values; a key that the cache already has keeps its old value.
 
         :raises PhrasescoreError: if the file cannot be written.
         """

@@ -90,7 +90,7 @@ class SearchNetwork(Generic[Scorer]):
     ) -> tuple[WordIds, WordIds]:
         """Return the contexts ``(ngrams, context)`` and words ``(ngrams,)`` of phrases, in order.
 
-        BOUNDARY stands for ``<s>``, and for ``</s>`` where a word is predicted.
+        BOUNDARY stands for ``<s>``, or for ``</s>`` as a predicted word.
 
         :param histories: ``(n, context)`` numbers of the last words, the oldest first; 1 is ``<s>``
             and -1 stands in the places before it.

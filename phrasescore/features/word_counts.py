@@ -198,8 +198,8 @@ class PunctuationMismatch(_Mismatch):
     """The number of punctuation marks of either side that the other side lacks.
 
     A word counts if all its characters are punctuation or symbols, after Moses' escapes are undone
-    (``&quot;``). Quotation marks of all kinds are one, as are dashes, brackets that open, brackets
-    that close, and the marks of other scripts with those of Latin; ``...`` is a full stop.
+    (``&quot;``). All quotation marks are one mark, and so are all dashes, opening brackets, closing
+    brackets, and the same marks of different scripts; ``...`` is a full stop.
     An apostrophe that belongs to a word (``l'``) does not count.
     """
 

@@ -165,7 +165,7 @@ class _Network:
             )
         self._source_vocabulary = checkpoint.source_vocabulary
         self._target_vocabulary = checkpoint.target_vocabulary
-        # The network's id of each word of the ensemble; None where they are the same.
+        # The network's id of each word of the ensemble; None if the ids are the same.
         self.columns: Ids | None = None
         self.can_align = hasattr(self.decoder, "attention") and not (
             checkpoint.source_vocabulary.is_subwords or checkpoint.target_vocabulary.is_subwords

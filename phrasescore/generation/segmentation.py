@@ -58,7 +58,7 @@ class Confidence(NamedTuple):
         return total / divisor if divisor else -math.inf
 
 
-# The three definitions of section 5.2, and that of the authors' program (GroundHog), which divides
+# The three definitions of section 5.2, and the authors' program's (GroundHog), which divides
 # by log(n + 2). penalized is eq. 2: the logarithm of the length of a span of one word is 0, so that
 # its confidence is minus infinity; yet table 3 of the paper has a segment of one word.
 CONFIDENCES = {

@@ -9,7 +9,7 @@ from typing import BinaryIO, Literal, NamedTuple, Protocol
 from xopen import xopen
 from zlib_ng import zlib_ng
 
-# The files are as small as those of Moses' scripts (zlib at level 6), in less than half the time.
+# Files as small as Moses' scripts write (zlib at level 6), in less than half the time.
 _GZIP_LEVEL = 5
 _PIECE = 1 << 16  # bytes per read
 

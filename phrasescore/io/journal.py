@@ -80,8 +80,8 @@ def check_settings(
 ) -> None:
     """Check that a run to resume has the same settings and inputs as when it was started.
 
-    :param where: what holds the run, for the message.
-    :param start_over: what else the user can do.
+    :param where: the folder or file of the run, for the message.
+    :param start_over: the text for the user's alternative.
     :raises PhrasescoreError: naming the first setting that differs, in alphabetical order.
     """
     for key in sorted({*old, *new}):

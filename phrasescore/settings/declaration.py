@@ -96,7 +96,7 @@ class Setting:
         return next(name for name in self.flags if name.startswith("--"))
 
     def problem(self, value: Any) -> str | None:
-        """Return what is wrong with a value, or None."""
+        """Return the problem with a value, or None if it is valid."""
         if value is None:
             return None if self.is_optional else "expected a value, got None"
         if not self.is_sequence:

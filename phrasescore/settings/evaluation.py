@@ -81,7 +81,7 @@ class Evaluating(Settings, heading="Method"):
 
 @dataclass(frozen=True, kw_only=True)
 class Reporting(Settings, heading="Output"):
-    """What a report shows."""
+    """Settings of a report's content."""
 
     only: Annotated[
         Sequence[SectionName],

@@ -17,7 +17,7 @@ Seed = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class BeamSearch(Settings, heading="Search"):
-    """What `generate` and `augment` share."""
+    """Settings that `generate` and `augment` share."""
 
     ensemble: Annotated[
         Sequence[StrPath],

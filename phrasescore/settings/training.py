@@ -1,4 +1,4 @@
-"""What a user chooses for one training run; `phrasescore.settings.networks` has all settings."""
+"""A user's choices for one training run; `phrasescore.settings.networks` has all settings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,13 +35,13 @@ class TrainingChanges(Settings, heading="Training"):
     ] = None
 
     def limits(self) -> dict[str, Any]:
-        """Return the training settings that have options of their own, by name."""
+        """Return the training settings that have their own options, by name."""
         return {name: getattr(self, name) for name in ("updates", "epochs", "minutes", "seed")}
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewNetwork(TrainingChanges):
-    """What `train` learns, and how."""
+    """Settings of `train`."""
 
     preset: Annotated[
         str | None, option("Settings to start from.", shown="small or KIND-small")

@@ -93,7 +93,7 @@ class ListTuning(TuningMethod):
 
 @dataclass(frozen=True, kw_only=True)
 class RoundTuning(TuningMethod, FeedForwardScoring, heading="Rounds with a decoder"):
-    """How `tune_with_decoder` finds weights in rounds; second names are those of mert-moses.pl."""
+    """Settings of `tune_with_decoder`; second option names come from mert-moses.pl."""
 
     iterations: Annotated[
         int, option("Rounds at most.", ge=1, flags="--iterations --maximum-iterations")

@@ -137,7 +137,7 @@ class RunFolder:
         self._change(settings=config.to_dict())
 
     def set_inputs(self, inputs: Mapping[str, str]) -> None:
-        """Record the inputs of a run, or compare them with those of the run to resume.
+        """Record the inputs of a run, or compare them with the inputs of the run to resume.
 
         :raises PhrasescoreError: if the run was started with other inputs.
         """

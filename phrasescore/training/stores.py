@@ -1,4 +1,4 @@
-"""What a network learns from: pairs of word ids, or n-best lists of them, as ragged arrays.
+"""Training data: pairs of word ids, or n-best lists of such pairs, as ragged arrays.
 
 Pairs are in memory or in a folder of memory-mapped files, which has ``source.words``,
 ``source.starts``, ``target.words`` and ``target.starts``, a joint model's also
@@ -150,7 +150,7 @@ def word_type(size: int) -> type[np.uint16] | type[np.int32]:
 
 
 class KnownScores(NamedTuple):
-    """What is known about the hypotheses of some lists without the network."""
+    """Scores and gains of hypotheses that do not depend on the network."""
 
     model_scores: Tensor  # (hypotheses,) float64: without the network's feature
     gains: Tensor  # (hypotheses,) float64: sentence BLEU, about 0 to 1
@@ -203,7 +203,7 @@ class ListStore:
     # BLEU, which is 1 for a reference.
     model_scores: Array
     gains: Array
-    # What the lists were made from, by name: all that scores and gains depend on.
+    # Everything that scores and gains depend on, by name.
     inputs: dict[str, str]
 
     def __len__(self) -> int:

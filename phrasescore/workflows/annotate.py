@@ -64,7 +64,7 @@ def annotate(
     """Add one score per column to each line of a phrase table.
 
     The columns come after the table's own, in order; every other byte of the table stays. A column
-    holds probabilities, exp of a natural logarithm (or of a count), as Moses wants them. Without
+    holds probabilities, exp of a natural logarithm (or of a count), as Moses expects them. Without
     a network neither torch nor a model is loaded.
 
     :param columns: at least one; a string is a model's folder. A column of the kind ``scores``

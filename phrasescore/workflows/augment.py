@@ -70,7 +70,7 @@ class AugmentSummary:
         )
 
 
-@torch_threads(1)  # searches and scores have threads of their own
+@torch_threads(1)  # searches and scores have their own threads
 def augment(
     table: StrPath,
     model: StrPath,

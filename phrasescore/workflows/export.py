@@ -190,7 +190,7 @@ def _nplm(
             "Moses leaves log Z out of NPLM's scores, and this network was trained without "
             "self-normalization; train one with --set model.self_normalization=0.1"
         )
-    # One more row for <null>, which stands for words that are not known yet when Moses estimates
+    # One more row for <null>, which replaces words that are not known yet when Moses estimates
     # single phrases, and for words that are never predicted.
     extra = len(embedding)
     embeddings, output = _floats(embedding), _layer(network.output)

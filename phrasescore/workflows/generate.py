@@ -53,7 +53,7 @@ class GenerateSummary:
     unfinished: int
 
 
-@torch_threads(1)  # batches have threads of their own
+@torch_threads(1)  # batches have their own threads
 def generate(
     source: StrPath,
     model: StrPath,

@@ -90,8 +90,8 @@ def generate_foreign(
     """Write the best translation of each line of a text by a model of CTranslate2.
 
     Source and output are words of Moses: sources become the model's pieces, and its translations
-    are tokenised and escaped. Best by log p(words ``</s>`` | source) as `rescore` computes it of
-    the words, a natural logarithm that is not divided by length. An empty line stays one.
+    are tokenised and escaped. The best has the highest log p(words ``</s>`` | source), as by
+    `rescore`, a natural logarithm that is not divided by length. An empty line stays one.
 
     :param source: tokenised sentences, one per line.
     :param model: the folder of a model that CTranslate2 has converted.

@@ -1,4 +1,4 @@
-"""List the features and metrics that options take by name, also those of other packages."""
+"""List the features and metrics that options accept by name, including plug-ins."""
 
 import inspect
 import json

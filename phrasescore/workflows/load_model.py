@@ -102,7 +102,7 @@ class ScoringModel:
         self._warn()
 
     def _count(self, scored: _Scored, source: _Words, targets: Iterable[_Words]) -> _Scored:
-        """Count the unknown words of what is scored, and return it."""
+        """Count the unknown words of the input, and return the input."""
         self._sources.count(source)
         for target in targets:
             self._targets.count(target)

@@ -96,7 +96,7 @@ def rerank(
                 scores = _expected_gains(
                     found, scores, settings.mbr_scale or 1.0, settings.mbr_metric or "bleu"
                 )
-            # The same text may stand in a list several times.
+            # The same text may occur in a list several times.
             moved += found.hypothesis(int(scores.argmax())) != found.hypothesis(0)
             stream.write(
                 _sorted_lines(found, scores) if settings.as_lists else _best_text(found, scores)
@@ -118,7 +118,7 @@ def rerank(
 
 
 def _warn_of_scales(score: EvenAverage) -> None:
-    """Warn where the decoder's total or the scores that it is averaged with decide nearly alone."""
+    """Warn if only one part of the average, total or other scores, nearly decides the order."""
     names = ("the decoder's total", " + ".join(score.names))
     (low, other), (high, alone) = sorted(zip(score.deviations(), names, strict=True))
     if high > _DECIDES_ALONE * low:

@@ -28,7 +28,7 @@ from phrasescore.workflows.scoring.sourced_lists import SourcedList, read_source
 if TYPE_CHECKING:
     from phrasescore.features.networks import SentenceWork
 
-# Lists of a chunk: what is lost at most when a run is killed, and a member of a .gz file.
+# Number of lists in a chunk: the most that a killed run loses, and one member of a .gz file.
 CHUNK_LISTS = 64
 
 

@@ -55,7 +55,7 @@ def score(
 ) -> ScoreSummary:
     """Write the scores of each sentence with its translation, a line for each.
 
-    They are those of `phrasescore.rescore`, with 7 digits: a model's is log p(translation
+    Scores are computed as by `phrasescore.rescore`, with 7 digits: a model's is log p(translation
     ``</s>`` | sentence), or of the reverse, a natural logarithm that is not divided by length.
     Several columns are separated by tabs.
 

@@ -18,7 +18,7 @@ from phrasescore.settings.scoring import FeedForwardScoring
 if TYPE_CHECKING:
     from moses_integration.decoder.stateful import StatefulFeature
 
-# Features that a search may have beside those of moses.ini, and their names in n-best lists.
+# Features that a search may add to the moses.ini's, and their names in n-best lists.
 SEARCH_FEATURES = {name: KINDS[name].feature for name in kind_names(is_feed_forward=True)}
 
 
@@ -157,7 +157,7 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
 
     @property
     def feature_names(self) -> list[str]:
-        """The names in n-best lists of the features beside those of moses.ini."""
+        """The names, in n-best lists, of the features added to the moses.ini's."""
         return [
             f"{SEARCH_FEATURES[name]}{self.features[:place].count(name)}"
             for place, name in enumerate(self.features)

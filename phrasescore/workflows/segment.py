@@ -46,7 +46,7 @@ class SegmentSummary:
     too_long: int
 
 
-@torch_threads(1)  # the search and the scores have threads of their own
+@torch_threads(1)  # the search and the scores have their own threads
 def segment(
     source: StrPath,
     model: StrPath,

@@ -49,7 +49,7 @@ class Call:
     """A function of `phrasescore`, by name, and its arguments.
 
     Arguments are numbers, strings, paths, sequences of these, and dataclasses. A field of the
-    function's settings may be an argument of its own.
+    function's settings may be a separate argument.
     """
 
     function: str

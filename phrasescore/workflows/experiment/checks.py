@@ -42,7 +42,7 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
             raise DataError(str(path), None, "cannot open: No such file or directory")
     names = [text.name for text in texts]
     for name in names:
-        # In table.toml, texts stand beside the name of a row.
+        # In table.toml, texts are keys beside the name of a row.
         taken = name in ("name", "rounds", "remarks")
         if names.count(name) > 1 or not re.fullmatch(r"[\w.+-]+", name) or taken:
             problem = "expected names of letters, digits, '_', '.', '+' and '-', each once"

@@ -290,6 +290,6 @@ def _folder_names(names: list[str]) -> dict[str, str]:
 
 
 def _others(systems: Sequence[System]) -> str:
-    """Return the rows with a limit of rounds of their own, in brackets; nothing where none has."""
+    """Return the rows with their own limit of rounds, in brackets, or an empty string."""
     own = [f"{each.name}: {each.iterations}" for each in systems if each.iterations is not None]
     return f" ({', '.join(own)})" if own else ""

@@ -1,4 +1,4 @@
-"""Steps at work, each in a process of its own: none changes the memory or the threads of another.
+"""Running steps, each in its own process: no step changes the memory or threads of another.
 
 The process gets the step's call as JSON. Its messages come as values, through its stdout; its
 stderr is a log.

@@ -1,4 +1,4 @@
-"""Runs, which are rows of the table with weights of their own, and the weights they start from."""
+"""Runs, which are rows of the table with their own weights, and the weights they start from."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

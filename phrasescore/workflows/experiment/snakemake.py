@@ -1,6 +1,6 @@
 """An experiment as a Snakefile: each step is a rule, and Snakemake places the jobs.
 
-A job runs one step by `run_step`, with a state of its own in the folder ``steps``. Snakemake
+A job runs one step by `run_step`, with its own state in the folder ``steps``. Snakemake
 deletes the outputs of a job that failed, but neither that state nor the work files beside the
 outputs: so the next attempt resumes it.
 """

@@ -6,7 +6,7 @@ those that read its outputs, and no other one. The journal is ``steps.json``, re
 after each step.
 
 Every step writes its outputs whole or not at all. Before it starts, the outputs of an older run are
-moved aside, so outputs that are there when a run was killed are complete. The older outputs are
+moved aside, so outputs that exist after a run was killed are complete. The older outputs are
 removed when the step is done; until then, they return together with the settings that made them.
 """
 
@@ -105,7 +105,7 @@ class StepStates:
         write_journal(self._path, StepJournal(self._journal.steps, self._files.known))
 
     def state(self, step: Step) -> StepState:
-        """Return what is known of a step."""
+        """Return the recorded state of a step."""
         return self._journal.steps.get(step.name) or StepState()
 
     def _set(self, step: Step, state: StepState) -> None:

@@ -76,7 +76,7 @@ def check_counts(
 ) -> Iterator[_Lines]:
     """Return the lines of an input, each of which has its scores.
 
-    The lines of a file are counted at the call, those of a stream while it is read.
+    A file's lines are counted at the call, a stream's while it is read.
 
     :param path: the path of the input.
     :raises DataError: at the call, or on reaching the end of a stream or of its scores, as

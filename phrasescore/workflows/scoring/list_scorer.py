@@ -220,7 +220,7 @@ def check_of_networks(
     cache: str | None,
     normalize: bool = False,
 ) -> None:
-    """Raise an ArgumentError if what is for networks is wanted without one, or the cache is -."""
+    """Raise an ArgumentError if an option needs a network and there is none, or the cache is -."""
     kinds = {column.kind for column in columns}
     wanted = {"normalize": normalize, "word_scores": word_scores, "cache": cache}
     for name, value in wanted.items():

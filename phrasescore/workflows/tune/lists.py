@@ -1,4 +1,4 @@
-"""Tune on n-best lists that are there, or on files that Moses' extractor made of them."""
+"""Tune on existing n-best lists, or on the files that Moses' extractor made of them."""
 
 import logging
 import os
@@ -73,8 +73,8 @@ def tune(
     SIGTERM the best weights so far are written, before the signal is raised.
 
     :param lists: n-best lists in Moses' format; the lists of several files are pooled.
-    :param references: of all sentences, a line each; ``NAME`` may stand for ``NAME0``, ``NAME1``
-        and so on, as in mert-moses.pl.
+    :param references: the references, one line per sentence; ``NAME`` may stand for ``NAME0``,
+        ``NAME1`` and so on, as in mert-moses.pl.
     :param start: the weights that the lists were made with: a file or values; None for the
         weights of ``moses_ini`` or ``ifile``. Features without a weight start at 0.
     :param output: the file for the weights, as ``Name= value`` lines.

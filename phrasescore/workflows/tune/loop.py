@@ -80,7 +80,7 @@ def tune_with_decoder(
         ``moses_ini``; or a command, Moses' or one with ``{nbest}``, ``{weights}`` and ``{size}`` in
         it.
     :param source: a sentence per line.
-    :param references: of all sentences; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
+    :param references: their references; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
     :param start: weights of the first round: a file or values; None for the weights of
         ``moses_ini``.
     :param folder: where the run keeps lists, logs, its state and the best moses.ini.
@@ -91,7 +91,7 @@ def tune_with_decoder(
     :param compute: settings for networks among the columns; tuning uses its threads, too.
     :raises ArgumentError: if arguments do not go together, or a number is too low.
     :raises PhrasescoreError: if a file is malformed, the decoder fails, or the run in
-        the folder is another one. The other parameters are those of `tune`.
+        the folder is another one. The other parameters are as in `tune`.
     :raises KeyboardInterrupt: after Ctrl-C.
     """
     check_sequences(references=references)

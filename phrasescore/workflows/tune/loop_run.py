@@ -103,7 +103,7 @@ class LoopRun:
         """Write the best moses.ini into the folder; return the weights and the report.
 
         :param output: the file that the weights will be written to, for a message.
-        :param options: of ``phrasescore rescore``, which add the features, for the same message.
+        :param options: ``phrasescore rescore`` options that add the features, for the same message.
         :param details: whether to evaluate each feature for the report, which takes time.
         """
         result, added, metric = self.result, self.rounds.added, self.rounds.reader.metric

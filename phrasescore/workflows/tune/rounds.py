@@ -169,7 +169,7 @@ class Decoder(Protocol):
 
 @dataclass
 class Rounds:
-    """Decodes in a working folder; a round whose lists are there is not decoded again."""
+    """Decodes in a working folder; a round with existing lists is not decoded again."""
 
     decoder: Decoder | EmbeddedSearch
     # The moses.ini whose weights are tuned, if it is known.
