@@ -25,7 +25,7 @@ _SEPARATOR = b" ||| "
 
 
 class SourceBlock(NamedTuple):
-    """A source and its lines of the table; no lines if the table lacks it."""
+    """A source and its lines in the table, which are empty if the table lacks it."""
 
     source: tuple[str, ...]
     lines: list[PhraseTableLine]

@@ -34,7 +34,7 @@ class _Bound(NamedTuple):
 
 @dataclass
 class ListCombiner:
-    """Joins the lists of one sentence after another.
+    """Joins the lists of each sentence, one sentence after another.
 
     :ivar filled: names of features that were filled in so far.
     :ivar left_out: names of features left out so far, because the decoder's hypotheses lack them.
@@ -75,7 +75,7 @@ class ListCombiner:
             yield lines
 
     def _fill(self, nbest: NbestList, index: int, bound: _Bound) -> tuple[bytes, int]:
-        """Return a line with the decoder's features, and where its last value ends."""
+        """Return a line with the decoder's features, and the end of its last value."""
         key, words, features, rest = nbest.raws[index].split(b"|||", 3)
         own = _value_texts(features)
         for name in own.keys() & bound.values.keys():

@@ -357,7 +357,7 @@ def _tables_at(
 
 
 def load_weights(source: WeightsSource) -> WeightPair:
-    """Return the weights of the search and of the lists; identical for a file of one set.
+    """Return the search's and the lists' weights, which are equal for a file with one set.
 
     The content decides what kind of file it is: a moses.ini, whose `MosesIni.tuneable_weights` are
     taken, or a file that `weight_lines` describes. Features keep the order of the file.
@@ -381,5 +381,5 @@ def load_weights(source: WeightsSource) -> WeightPair:
 
 
 def weights_path(source: WeightsSource | None) -> str | None:
-    """Return the file that weights come from; None if they do not come from a file."""
+    """Return the file that weights come from, or None if they do not come from a file."""
     return os.fspath(source) if isinstance(source, str | os.PathLike) else None

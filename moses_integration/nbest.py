@@ -103,7 +103,7 @@ class NbestList:
 
     @cached_property
     def ends(self) -> list[int]:
-        """Where the last value of field 3 of each of `raws` ends."""
+        """The end of the last value in field 3 of each line of `raws`."""
         return (self.value_ends - self.begins[:-1]).tolist()  # type: ignore[no-any-return]
 
     @cached_property
@@ -168,7 +168,7 @@ class NbestList:
 
     @property
     def omits_zeros(self) -> bool:
-        """Whether a missing feature means 0 whatever its name, as in lists of ``Name0=v``."""
+        """Whether any missing feature means 0, as in lists with ``Name0=v``."""
         return self.style == b"="
 
     @cached_property
@@ -306,7 +306,7 @@ def _join(parts: Sequence[NbestList]) -> NbestList:
 
 
 class _NbestReader:
-    """Reads the lines of a file, and checks what the compiled code leaves."""
+    """Reads the lines of a file, and checks the lines that compiled code does not."""
 
     def __init__(self, path: str, new_names: Collection[str]) -> None:
         self._path, self._new_names = path, new_names

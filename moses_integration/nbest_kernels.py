@@ -34,7 +34,7 @@ def _skip_spaces(text, begin, end):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _read_digits(text, begin, end, number):  # type: ignore[no-untyped-def]
-    """Return where the digits from ``begin`` on end, and ``number`` with these digits behind it."""
+    """Return the end of the digits from ``begin`` on, and ``number`` with these digits appended."""
     while begin < end:
         digit = np.int64(text[begin]) - _ZERO
         if not 0 <= digit <= 9:
@@ -46,7 +46,7 @@ def _read_digits(text, begin, end, number):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _read_number(text, begin, end):  # type: ignore[no-untyped-def]
-    """Return where a number such as -12, 0.5 or 1.25e-07 ends, and its value.
+    """Return the end of a number such as -12, 0.5 or 1.25e-07, and its value.
 
     The end is -1 if it is not such a number, or cannot be computed exactly.
     """

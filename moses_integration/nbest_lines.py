@@ -95,7 +95,7 @@ def format_hypothesis(
 
 
 def too_few_fields(path: str, number: int, raw: bytes) -> DataError:
-    """Return the error of a line with fewer than four fields, with the cure where it is known."""
+    """Return the error for a line with fewer than four fields, with the remedy if it is known."""
     fields = raw.count(b"|||") + 1
     found = f"found {fields}: {shorten(raw)}" if raw.strip() else "found an empty line"
     problem = f"expected at least 4 fields separated by '|||', {found}"
@@ -224,7 +224,7 @@ def remove_features(raw: bytes, names: Collection[str]) -> bytes:
 
 
 def feature_span(raw: bytes) -> tuple[int, int]:
-    """Return where field 3 begins and where its last value ends."""
+    """Return the begin of field 3 and the end of its last value."""
     fields = raw.split(b"|||", 3)
     if len(fields) < 4:
         raise ValueError(f"expected a line of an n-best list, found {shorten(raw)}")

@@ -43,7 +43,7 @@ class FeatureMatrix(NamedTuple):
         return 0 if self.missing is None else int(self._lacks(self.missing, name).argmin())
 
     def first_without(self, name: str) -> int | None:
-        """Return the index of the first hypothesis that lacks a feature; None if all have it."""
+        """Return the index of the first hypothesis that lacks a feature, or None if all have it."""
         if name not in self.sizes:
             return 0
         if self.missing is None or not (lacks := self._lacks(self.missing, name)).any():
@@ -185,7 +185,7 @@ def totals(nbest: NbestList) -> Values:
 
 
 def with_total(raw: bytes, end: int, total: float) -> bytes:
-    """Return a line with another total; every other byte stays.
+    """Return a line with its total replaced; every other byte stays.
 
     :param end: where the last value of field 3 ends, from `NbestList.ends`.
 

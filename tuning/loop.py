@@ -313,6 +313,6 @@ class TuningLoop:
         return pool if own.all() else pool.with_features(own)
 
     def _best_of(self, known: Sequence[Weights], pool: Pool) -> Vector:
-        """Return the weights that score best on a pool; the latest of equals."""
+        """Return the weights that score best on a pool; the latest on ties."""
         vectors = [weights_vector(weights, pool.labels) for weights in known[::-1]]
         return max(vectors, key=lambda weights: pool.score(self.metric, weights))

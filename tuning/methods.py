@@ -79,7 +79,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Optimise:
-    """A method for its callers: a search whose result keeps the promises of all methods."""
+    """A tuning method: wraps a search so that its result keeps all guarantees."""
 
     method: str
     search: Search
@@ -216,7 +216,7 @@ def cross_validate(
     seed: int,
     report: Report = lambda _line: None,
 ) -> dict[str, HeldOut]:
-    """Tune with each method on all folds except one, and evaluate on that one; for each fold.
+    """Tune with each method on all folds except one, and evaluate on that one, for every fold.
 
     :param seed: the seed of the folds and of every run.
     """

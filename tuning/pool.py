@@ -94,11 +94,11 @@ class Pool:
         return np.asarray(_model_scores(self.features, vector))
 
     def model_best(self, weights: Vector) -> Integers:
-        """Return the row of each segment's best hypothesis: (segments,); the earliest of equals."""
+        """Return the row of each segment's best hypothesis: (segments,); the earliest on ties."""
         return self.highest(self.model_scores(weights))
 
     def highest(self, scores: Vector) -> Integers:
-        """Return the row of each segment's highest score: (segments,); the earliest of equals."""
+        """Return the row of each segment's highest score: (segments,); the earliest on ties."""
         return np.asarray(_best_rows(scores, self.starts))
 
     def score(self, metric: Metric, weights: Vector) -> float:

@@ -134,7 +134,7 @@ class DecoderConfiguration:
         return cls(path, search, tuple(slots), ini, tuple(ignore))
 
     def with_weights(self, weights: Weights) -> Self:
-        """Return a copy with other weights, rounded as in a moses.ini, for some or all features."""
+        """Return a copy with new weights for some features, rounded as in a moses.ini."""
         slots = []
         features = {feature.name: feature for feature in self._ini.features}
         for slot in self.slots:

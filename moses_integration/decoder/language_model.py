@@ -338,7 +338,7 @@ def _split_line(text: Any, position: int, starts: Any, ends: Any) -> tuple[int, 
 
 @KERNEL
 def _remember(tables: Any, words: Any) -> Any:
-    """Return the backoff of an n-gram and mark that a longer one begins with it; NaN if missing."""
+    """Return an n-gram's backoff, NaN if missing, and mark that a longer n-gram begins with it."""
     if len(words) == 1:
         if not extends(tables.unigram_backoffs[words[0]]):
             tables.unigram_backoffs[words[0]] = 0.0
@@ -356,7 +356,7 @@ def _remember(tables: Any, words: Any) -> Any:
 
 @KERNEL
 def _insert(tables: Any, words: Any, log_prob: float, backoff: float) -> int:
-    """Insert an n-gram, and blanks for its missing suffixes; return how many n-grams were added.
+    """Insert an n-gram, and blanks for its missing suffixes; return the number of added n-grams.
 
     A blank has the backed-off probability, and no separate backoff (KenLM's AdjustLower). The
     first of two equal n-grams counts.

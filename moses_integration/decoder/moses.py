@@ -43,7 +43,7 @@ _INI_OPTIONS = ("-f", "-config", "--config", "--f")
 
 @dataclass(frozen=True)
 class DecoderCommand:
-    """A decoder's command, as a text for a shell."""
+    """A decoder's command, given as text for a shell."""
 
     # As the user gave it.
     command: str
@@ -200,7 +200,7 @@ def _ends_with_newline(path: str) -> bool:
 
 
 def log_tail(log: str, *, is_named: bool = True) -> str:
-    """Return the end of a decoder's stderr, for the end of a message; it may name the log."""
+    """Return the end of a decoder's stderr for a message, perhaps with the log's name."""
     with open(log, "rb") as stream:
         stream.seek(max(0, os.path.getsize(log) - _TAIL_BYTES))
         text = stream.read().decode(errors="replace")

@@ -108,7 +108,7 @@ def _offer_extension(
     coverage: int,
     complete: bool,
 ) -> bool:
-    """Offer a hypothesis to the pool, prune that if it is full; return whether the key is new.
+    """Offer a hypothesis to the pool; prune a full pool; return whether the key is new.
 
     :param states: before and after the option.
     """
@@ -215,7 +215,7 @@ def _redirect(arcs: Any, moved: Any) -> None:
 
 @KERNEL
 def recombine(sentence: Any, tables: Any, keep_arcs: bool) -> None:
-    """Recombine hypotheses that were kept apart until other features had scored them.
+    """Recombine hypotheses that were kept separate until other features had scored them.
 
     There must be room for as many arcs as the pool has rows.
     """

@@ -158,7 +158,7 @@ class Comparison:
 
     @cached_property
     def _statistics(self) -> list[Statistics]:
-        """By system: ``(replicas, sentences, num_stats)``."""
+        """The statistics of each system, ``(replicas, sentences, num_stats)``."""
         segments = range(self.metric.num_segments)
         return [
             np.array([self.metric.statistics(text.words, segments) for text in system.replicas])
@@ -176,7 +176,7 @@ class Comparison:
 
     @cached_property
     def scores(self) -> list[SystemScore]:
-        """BLEU of each system and replica, and the test of its difference from the baseline."""
+        """Return BLEU by system and replica, and the tests of differences from the baseline."""
         return list(self._score_systems())
 
     def _score_systems(self) -> Iterator[SystemScore]:

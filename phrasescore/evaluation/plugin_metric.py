@@ -90,7 +90,7 @@ class PluginMetric(CheckedMetric):
 
 
 def find_metric(name: str) -> Plugin | None:
-    """Return the plug-in's metric of a name; None if the metric is ours or unknown.
+    """Return the plug-in's metric with this name, or None if the metric is ours or unknown.
 
     A plug-in cannot replace a metric of ours; one with the same name is ignored with a warning.
     """

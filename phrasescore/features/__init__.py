@@ -78,7 +78,7 @@ class Feature(ABC):
     group_size: "dict[str, int]" = {"cpu": 1, "cuda": 1}  # noqa: RUF012
 
     def prepare(self) -> None:  # noqa: B027
-        """Load what the first block needs, before several threads or processes ask for it."""
+        """Load the data that the first block needs, before several threads or processes need it."""
 
     def computing(self) -> AbstractContextManager[None]:
         """Return the context in which this process computes."""
@@ -268,7 +268,7 @@ def rescore_options(
 
 
 def network_name(kind: str, *, reverse: bool, right_to_left: bool) -> str:
-    """Return how the name of a network's feature begins.
+    """Return the prefix of the name of a network's feature.
 
     >>> network_name("lstm", reverse=False, right_to_left=True)
     'RightToLeftLSTM'

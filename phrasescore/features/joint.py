@@ -14,7 +14,7 @@ from phrasescore.models.checkpoint import Checkpoint
 
 
 class Aligned(Protocol):
-    """A sentence, and what the words of some phrases have to do with it."""
+    """A sentence, and the affiliations of the words of some phrases with it."""
 
     @property
     def source(self) -> Sequence[str]:
@@ -22,7 +22,7 @@ class Aligned(Protocol):
 
     @property
     def affiliations(self) -> NDArray[np.int32]:
-        """The place in the sentence that each phrase word is affiliated with."""
+        """The index of the source word that each phrase word is affiliated with."""
 
 
 class SearchJoint(SearchNetwork[JointScorer]):

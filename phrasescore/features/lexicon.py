@@ -62,13 +62,13 @@ class Lexicon(NamedTuple):
         return cls(ids, np.append(keys, end), np.append(np.array(probabilities)[order], 0.0))
 
     def lookup(self, predicted: _Ids, given: _Ids) -> _Floats:
-        """Return p(predicted | given) for arrays of ids of one shape, 0 where it was not seen."""
+        """Return p(predicted | given) for arrays of ids of the same shape, 0 for unseen pairs."""
         wanted = predicted * (len(self.ids) + 1) + given
         places = np.searchsorted(self.keys, wanted)
         return np.where(self.keys[places] == wanted, self.probabilities[places], 0.0)
 
     def sides(self) -> tuple["_LexiconSide", "_LexiconSide"]:
-        """Return the words that are predicted, and those that are given."""
+        """Return the predicted words, and the given words."""
         size = len(self.ids) + 1
         places = np.divmod(self.keys[:-1], size)
         return _LexiconSide.of(self.ids, places[0]), _LexiconSide.of(self.ids, places[1])
@@ -102,7 +102,7 @@ class _LexiconSide:
 
 @dataclass(frozen=True, slots=True)
 class LexicalTally:
-    """Predicted words, and those among them that nothing translates."""
+    """Numbers of predicted words, and of those with a probability below :data:`FLOOR`."""
 
     side: str
     words: int

@@ -150,7 +150,7 @@ class SentenceScore(Feature):
         self._models: list[NetworkScores | CslmScores | JointScores] = []
 
     def prepare(self) -> None:
-        """Lay out the networks; several threads may ask for it at once.
+        """Prepare the networks for scoring; several threads may call it at once.
 
         :raises ModelError: if weights are not finite.
         """
@@ -167,7 +167,7 @@ class SentenceScore(Feature):
                 self._models = models
 
     def computing(self) -> AbstractContextManager[None]:
-        """Return the context in which this process computes in the wanted precision."""
+        """Return a context manager in which this process computes in the requested precision."""
         return self._precision.active()
 
     def cache_keys(self, block: PhraseBlock) -> list[list[bytes]]:
@@ -379,6 +379,6 @@ def _score_pieces(
 
 
 def _count_unknown(pieces: RaggedArray, plan: PrefixTree) -> int:
-    """Return how many words of a tree have an unknown piece."""
+    """Return the number of words of a tree that have an unknown piece."""
     words = (level.words for level in plan.levels)
     return count_words_with(Vocabulary.UNKNOWN, pieces, words)

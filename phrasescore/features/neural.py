@@ -66,7 +66,7 @@ class NeuralScore(Feature):
         self._lock, self._is_laid_out = threading.Lock(), False
 
     def prepare(self) -> None:
-        """Lay out the network; several threads may ask for it at once."""
+        """Prepare the network for scoring; several threads may call it at once."""
         with self._lock:
             if not self._is_laid_out:
                 self._lay_out()
@@ -93,7 +93,7 @@ class NeuralScore(Feature):
         self._sides = list(zip(numbers, columns, strict=True))
 
     def computing(self) -> AbstractContextManager[None]:
-        """Return the context in which this process computes in the wanted precision."""
+        """Return a context manager in which this process computes in the requested precision."""
         return self._precision.active()
 
     def score(self, block: PhraseBlock) -> BlockScores:
@@ -180,7 +180,7 @@ class PieceNumbers:
         return found.expand(pieces)
 
     def _learn(self, text: str) -> None:
-        """Take the new words of a text into a new table: other threads have the old one."""
+        """Add the new words of a text to a copy of the table, as other threads use the old one."""
         with self._lock:
             words, _, _ = self._known
             words = dict(words)

@@ -124,7 +124,7 @@ def checked_values(feature: Any, pairs: Iterable[PhrasePair], title: str) -> Ite
 
 
 def _shown(value: Any) -> str:
-    """Return a value for a message, with its type where that is the problem.
+    """Return a value for a message, with its type if the type is the problem.
 
     >>> _shown(float("nan")), _shown(3)
     ('nan', '3 (int)')

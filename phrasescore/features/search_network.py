@@ -46,7 +46,7 @@ class SearchNetwork(Generic[Scorer]):
         return self._scorer.contexts_scored
 
     def begin(self, words: Sequence[str]) -> None:
-        """Take the search's list of words, which begins with the list of the call before.
+        """Set the search's list of words, which begins with the previous call's list.
 
         :param words: ``<unk>``, ``<s>``, ``</s>`` first.
         """
@@ -107,7 +107,7 @@ class SearchNetwork(Generic[Scorer]):
 
 
 def add_up(values: Floats, offsets: NDArray[np.int64], ends: NDArray[np.bool_]) -> Floats:
-    """Return the sum of each phrase's values, which are of `list_ngrams`, ``(phrases,)``."""
+    """Return the sum of each phrase's values for `list_ngrams`, ``(phrases,)``."""
     totals: Floats = np.zeros(len(ends))
     # One after another: a sum has the same bits whatever rows are beside it.
     np.add.at(totals, np.repeat(np.arange(len(ends)), np.diff(offsets) + ends), values)

@@ -103,7 +103,7 @@ class RatioTally:
 
 
 class LengthRatio(Feature):
-    """log((target words + 1) / (source words + 1)): natural, 0 where both are of one length.
+    """log((target words + 1) / (source words + 1)), a natural logarithm, 0 for equal lengths.
 
     The end symbols count, so that an empty side has a ratio. Unlike a number of words, a ratio
     means the same in a short sentence and in a long one.

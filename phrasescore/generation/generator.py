@@ -196,7 +196,7 @@ class _Network:
 
 
 class SearchWalk:
-    """The prefixes of a level, at first the empty targets, and each network's states of them.
+    """The prefixes of a level, at first the empty targets, and their states in each network.
 
     At each level, :meth:`log_distributions` must be exhausted before :meth:`log_probs` is called.
     """
@@ -329,7 +329,7 @@ class TargetWork:
 
     @property
     def device(self) -> str:
-        """Where the networks run."""
+        """The device that the networks run on."""
         return str(self.networks.device)
 
     def load(self) -> Callable[[SourceWindow], list[list[Generated]]]:

@@ -33,7 +33,7 @@ BATCH_SAMPLES = {"cpu": 2048, "cuda": 65536}
 
 @dataclass(frozen=True)
 class SampleSettings:
-    """The number of samples per source, and how they are drawn."""
+    """The number of samples per source, and the settings for drawing them."""
 
     count: int
     # A word is drawn in proportion to p^(1 / temperature); lower values favour the best word.
@@ -204,7 +204,7 @@ class _Sampler:
 
 
 class CountedSample(NamedTuple):
-    """A target, and how often it was drawn."""
+    """A target, and the number of times that it was drawn."""
 
     target: Generated
     times: int

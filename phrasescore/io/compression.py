@@ -18,7 +18,7 @@ class ByteSource(Protocol):
     """A stream to read bytes from."""
 
     def read(self, size: int = ..., /) -> bytes:
-        """Return at most ``size`` bytes; none at the end."""
+        """Return at most ``size`` bytes; ``b""`` at the end."""
 
     def close(self) -> None:
         """Close the stream."""
@@ -59,7 +59,7 @@ class _Decompressor:
         self._file = new()
 
     def read(self, size: int = -1) -> bytes:
-        """Return at most ``size`` bytes; none at the end."""
+        """Return at most ``size`` bytes; ``b""`` at the end."""
         data = b""
         while not data:
             piece = b""
@@ -77,7 +77,7 @@ class _Decompressor:
         return data
 
     def close(self) -> None:
-        """Do nothing: whoever opened the stream closes it."""
+        """Do nothing: the code that opened the stream closes it."""
 
 
 COMPRESSIONS = (

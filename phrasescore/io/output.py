@@ -178,7 +178,7 @@ def optional_path(path: str | os.PathLike[str] | None) -> str | None:
 
 
 def check_output(path: str) -> None:
-    """Check that a file can be written, before the work whose result it gets."""
+    """Check that a file can be written, before the work starts whose result it will hold."""
     if path == "-":
         return
     target, replaced = _check_target(path)

@@ -155,7 +155,7 @@ class Alignment(nn.Module):
 
 
 class AttentionNetwork(PairNetwork):
-    """p(target | source) of sentence pairs."""
+    """An encoder-decoder with attention for p(target | source) of sentence pairs."""
 
     config: AttentionConfig
 

@@ -34,7 +34,7 @@ def option(
     le: float | None = None,
     **extra: str,
 ) -> Meta:
-    """Return what an annotation says about a setting.
+    """Return the annotation that describes a setting.
 
     :param description: the text for the command line's help.
     :param extra: ``flags``: option names, separated by spaces; by default the field's name.
@@ -196,7 +196,7 @@ def settings_parameters(function: Callable[..., Any]) -> dict[str, Settings]:
 
 
 def grouped(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keyword arguments of a function: options by name are put into their settings."""
+    """Return keyword arguments of a function, with options grouped into their settings."""
     arguments = dict(options)
     for parameter, default in settings_parameters(function).items():
         names = [each.name for each in settings_of(type(default)) if each.name in arguments]

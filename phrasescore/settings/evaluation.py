@@ -29,7 +29,7 @@ SECTIONS: tuple[SectionName, ...] = get_args(SectionName)
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluating(Settings, heading="Method"):
-    """How `evaluate` measures translations."""
+    """Settings of `evaluate`, which measures translations."""
 
     metrics: Annotated[
         Sequence[str],

@@ -72,7 +72,7 @@ class TuningMethod(Settings, heading="Method"):
 
 @dataclass(frozen=True, kw_only=True)
 class ListTuning(TuningMethod):
-    """How `tune` finds weights on given n-best lists."""
+    """Settings of `tune`, which finds weights on given n-best lists."""
 
     replicas: Annotated[
         int, option("Run with N seeds, report the spread, and average the weights.", ge=1)
@@ -157,7 +157,7 @@ class RoundTuningFiles(TuningFiles):
 
 @dataclass(frozen=True, kw_only=True)
 class Reranking(Settings, heading="Method"):
-    """How `rerank` orders hypotheses."""
+    """Settings of `rerank`, which orders hypotheses."""
 
     # There is a warning if one of both varies ten times as much within lists as the other.
     average: Annotated[

@@ -35,7 +35,7 @@ _SPREAD = 2.0
 
 
 class ExpectedBleu(NamedTuple):
-    """The objective."""
+    """The objective of fine-tuning: the expected BLEU of n-best lists."""
 
     # Weight of the network's feature in the log-linear model.
     weight: float

@@ -146,7 +146,7 @@ class PairRun(TrainingRun):
         return store
 
     def _check(self, store: PairStore) -> None:
-        """Check that a stored run has the inputs and options of this one."""
+        """Check that the stored run has the same inputs and options as this one."""
         store.check()
         if (store.affiliations is not None) != self.config.network.is_aligned:
             raise ModelError(f"{store.folder}: these pairs are not of a model of this kind")

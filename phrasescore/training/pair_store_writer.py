@@ -46,7 +46,7 @@ _HASHES = 1 << 23
 
 
 class CountedPair(NamedTuple):
-    """A line of a table or of parallel text: its bytes, its pair, and how often it counts."""
+    """A line of a table or of parallel text: its bytes, its pair, and its count."""
 
     raw: bytes
     pair: PhrasePair
@@ -57,7 +57,7 @@ class CountedPair(NamedTuple):
 
 @dataclass(frozen=True)
 class Shortlist:
-    """Where a side's vocabulary comes from: a model, a corpus, or (neither) the table itself.
+    """The origin of a side's vocabulary: a model, a corpus, or (neither) the table itself.
 
     :param origin: its name in the record.
     """
@@ -68,7 +68,7 @@ class Shortlist:
 
     @property
     def is_table(self) -> bool:
-        """Whether it comes from the table itself."""
+        """Whether the vocabulary comes from the table itself."""
         return self.vocabulary is None and self.counts is None
 
     def build(
@@ -293,7 +293,7 @@ class TableSpool:
             _append(self._affiliations, np.fromiter(chain.from_iterable(aligned), np.int32))
 
     def affiliations(self) -> RaggedArray | None:
-        """Return the affiliations of each line's target words, None if the text is not aligned."""
+        """Return the affiliations of each line's target words, or None without alignments."""
         if not self._affiliations.exists():
             return None
         return RaggedArray(map_array(self._affiliations, np.int32), self.sides[1].words().starts)

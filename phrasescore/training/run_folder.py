@@ -41,7 +41,7 @@ _NETWORK, _OPTIMIZER = "network/", "optimizer/"
 
 
 class RunState(msgspec.Struct, forbid_unknown_fields=True):
-    """How far a run is: everything besides the weights that the next update depends on."""
+    """The state of a run: everything except the weights that the next update depends on."""
 
     # Updates made, and the next batch to draw.
     update: Number = 0
@@ -97,7 +97,7 @@ class RunFolder:
 
     @property
     def is_begun(self) -> bool:
-        """Whether it is the folder of an unfinished run."""
+        """Whether the folder belongs to an unfinished run."""
         return (self.path / _JOURNAL).exists()
 
     @property
@@ -113,7 +113,7 @@ class RunFolder:
         return None if journal is None else journal.inputs
 
     def settings(self) -> Config | None:
-        """Return the settings of the unfinished run, None if there is no run.
+        """Return the settings of the unfinished run, or None without such a run.
 
         :raises PhrasescoreError: if the journal is damaged, or a setting is wrong.
         """
@@ -153,7 +153,7 @@ class RunFolder:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it holds files that no run has written."""
+        """Whether the folder holds files that no run has written."""
         return self.path.is_dir() and not {path.name for path in self.path.iterdir()} <= _BEGINNINGS
 
     def save_state(self, state: RunState, network: nn.Module, optimizer: Optimizer) -> None:

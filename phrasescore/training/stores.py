@@ -44,7 +44,7 @@ _CHECKED_ROWS = 1 << 18
 
 
 class PairStoreRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The input of a pair store, and how many of its lines are stored."""
+    """The input of a pair store, and the number of its lines that are stored."""
 
     lines: Number  # of the table; each is one of the next three
     pairs: Number  # stored lines
@@ -159,7 +159,7 @@ class KnownScores(NamedTuple):
 
 
 class ListBatch(NamedTuple):
-    """Some lists."""
+    """A batch of n-best lists."""
 
     # Distinct pairs of the hypotheses.
     pairs: PairBatch
@@ -182,7 +182,7 @@ class ListBatch(NamedTuple):
         return ListBatch(self.pairs.to(device), pairs, hypotheses, known, self.taught.to(device))
 
     def values(self, log_probs: Tensor) -> Tensor:
-        """Return the value of each hypothesis, ``(hypotheses,)`` float64, from those of pairs."""
+        """Return each hypothesis' sum over its pairs' values, ``(hypotheses,)`` float64."""
         parts = log_probs.double().index_select(0, self.part_pairs)
         zeros = parts.new_zeros(len(self.scores.gains))
         return zeros.index_add(0, self.part_hypotheses, parts)
@@ -190,7 +190,7 @@ class ListBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class ListStore:
-    """Pairs grouped into hypotheses, and these into lists, in the order of the sentences."""
+    """Pairs grouped into hypotheses, and hypotheses into lists, in the order of the sentences."""
 
     pairs: Pairs
     # The pairs of each hypothesis, at least one.
@@ -338,12 +338,12 @@ class Permutation:
 
 
 def held_out_size(config: TrainingConfig, size: int) -> int:
-    """Return how many of ``size`` items are held out for validation."""
+    """Return the number of held-out items, for validation, among ``size`` items."""
     return min(config.validation_pairs, int(config.validation_share * size))
 
 
 class Draw:
-    """Which items are held out, and which items make up each batch of each epoch.
+    """Chooses the held-out items, and the items of each batch of each epoch.
 
     Every epoch takes each item that is not held out once, uniformly. If ``window_batches`` is above
     1, that many batches are drawn together, sorted by length, cut, and taken in random order, as

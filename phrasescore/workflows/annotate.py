@@ -219,7 +219,7 @@ def declare_scores(
 
 
 def _warn_of_relative_paths(ini: MosesIni, new_path: str) -> None:
-    """Warn where the new moses.ini lies in another folder than the old one, and has such paths."""
+    """Warn if the new moses.ini has relative paths and is not in the old one's folder."""
     folders = {os.path.dirname(os.path.abspath(path)) for path in (ini.path, new_path)}
     relative = [str(path) for path in named_files(ini) if not path.is_absolute()]
     if relative and len(folders) > 1 and "-" not in (ini.path, new_path):

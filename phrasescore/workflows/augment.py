@@ -233,7 +233,7 @@ class Augmenter:
     def submit(
         self, groups: Iterable[list[SourceBlock]], pool: TargetPool
     ) -> Iterator[SourceGroup]:
-        """Yield the groups in order; those that follow are with the workers meanwhile."""
+        """Yield the groups in order, while workers compute the groups that follow."""
         waiting: deque[SourceGroup] = deque()
         for blocks in groups:
             asked = [block for block in blocks if self._is_asked(block)]
@@ -266,7 +266,7 @@ class Augmenter:
             )
 
     def warn(self) -> None:
-        """Warn if the networks do not know the table's words; for the end of the table."""
+        """Warn if the networks lack many of the table's words; call it at the end of the table."""
         for unknown_words in self.unknown_words:
             unknown_words.warn()
 

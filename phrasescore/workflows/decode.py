@@ -27,7 +27,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DecodeSummary:
-    """How a text was translated."""
+    """Counts from translating a text."""
 
     sentences: int
     # Sentences without any translation within the limits; 0 of Moses, which does not say.
@@ -65,8 +65,8 @@ def decode(
         and the lists' optional fields.
     :param moses_bin: the folder of Moses' programs, for the decoder ``moses``.
     :param search: the search's features, limits and processes; for Moses, its limits and threads.
-    :param engine: where the embedded search runs; None for the engine processes, whose ``workers``
-        are the processes of ``search``. The engine here is this process alone.
+    :param engine: where the embedded search runs; None for the engine ``processes``, whose workers
+        are the processes of ``search``. The engine ``here`` uses only this process.
     :raises ArgumentError: if arguments do not go together.
     :raises DataError: if a file is malformed.
     :raises ConfigError: if the moses.ini has something that the embedded search lacks.

@@ -49,7 +49,7 @@ _AHEAD = 8
 
 
 class EmbeddedSearch:
-    """The embedded search by a moses.ini: checked when it is made, loaded by `open`.
+    """The embedded search with a moses.ini: checked by the constructor, loaded by `open`.
 
     Between `open` and the end of its block it translates any number of times, with any weights:
     each worker keeps its tables, language model and networks.
@@ -76,7 +76,7 @@ class EmbeddedSearch:
 
     @property
     def feature_names(self) -> list[str]:
-        """All features that it has weights for."""
+        """The names of all features that have weights."""
         return [*self.ini_features, *self._settings.feature_names]
 
     def read_source(self, path: str) -> list[Sentence]:
@@ -205,7 +205,7 @@ class EmbeddedSearch:
 
 
 def _report_unknown(copied: int, sentences: Sequence[Sentence]) -> None:
-    """Log how many words are copied; warn if they are more than half of all."""
+    """Log the number of copied words; warn if more than half of all words are copied."""
     words = sum(map(len, sentences))
     line = f"{copied:,} of {words:,} source words are no phrase of the table, and are copied"
     if 2 * copied > words:
@@ -247,7 +247,7 @@ class SentenceTask(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchWork:
-    """Translation by a moses.ini; processes share its tables, which are loaded before the fork."""
+    """Translates with a moses.ini; processes share its tables, which are loaded before the fork."""
 
     ini_path: str
     # The relative paths in moses.ini start here.
@@ -291,7 +291,7 @@ def read_configuration(ini_path: str, settings: SearchSettings) -> DecoderConfig
 
 
 class SentenceTranslator:
-    """Translates sentences; loads its networks where it translates, at the first sentence."""
+    """Translates sentences; each worker loads the networks at its first sentence."""
 
     def __init__(self, work: SearchWork) -> None:
         settings, sentences = work.settings, work.sentences
@@ -310,7 +310,7 @@ class SentenceTranslator:
         self._decoder: StackDecoder | None = None
 
     def prepare(self, weights: Weights) -> None:
-        """Make the options that these weights choose."""
+        """Prepare the option table and the decoder for these weights."""
         if weights == self._weights:
             return
         extra = self._settings.feature_names
@@ -336,7 +336,7 @@ class SentenceTranslator:
         return self._networks
 
     def __call__(self, task: SentenceTask | None) -> OutputLines:
-        """Return the lines of a sentence; of None, how many words of the text are ``copied``."""
+        """Return a sentence's lines; for None, the number of the text's ``copied`` words."""
         if task is None:
             return OutputLines(b"", b"", Counter(copied=self._num_copied))
         self.prepare(task.weights)

@@ -44,7 +44,7 @@ class SystemFigures:
 
 @dataclass(frozen=True, slots=True)
 class NbestFigures:
-    """BLEU of the first hypotheses of n-best lists, and of the best choice that was found."""
+    """BLEU of the first hypotheses of n-best lists, and of the best choice found (oracle)."""
 
     path: str
     # Number of distinct ones.
@@ -306,7 +306,7 @@ def _score_nbest(
 
 
 def _read_shortlists(path: str, comparison: Comparison) -> dict[str, Vocabulary]:
-    """Return the known words by side, of a model folder or of a vocabulary file.
+    """Return the known words by side, from a model folder or a vocabulary file.
 
     A vocabulary file is the source's, or without a source the reference's.
     """

@@ -49,7 +49,7 @@ class ExportSummary:
 
 
 class _MosesFeature(NamedTuple):
-    """A network, and its class and arguments in a moses.ini."""
+    """A network, with its feature class and arguments in a moses.ini."""
 
     network: NplmNetwork
     kind: str
@@ -132,7 +132,7 @@ def export(
 
 
 def _cslm(checkpoint: Checkpoint) -> _MosesFeature:
-    """Return a language model as Moses' feature NeuralLM has it: one vocabulary for both sides."""
+    """Return a language model for Moses' feature NeuralLM: one vocabulary for both sides."""
     network = checkpoint.model
     assert isinstance(network, CslmNetwork)
     words = _target_words(checkpoint)
@@ -142,7 +142,7 @@ def _cslm(checkpoint: Checkpoint) -> _MosesFeature:
 
 
 def _joint(checkpoint: Checkpoint) -> _MosesFeature:
-    """Return a joint model as Moses' BilingualNPLM has it: target words, then source words."""
+    """Return a joint model for Moses' BilingualNPLM: target words, then source words."""
     network = checkpoint.model
     assert isinstance(network, JointNetwork)
     words = _target_words(checkpoint)

@@ -45,7 +45,7 @@ def fine_tune(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> TrainSummary:
-    """Train a network further, so that the log-linear model with it has a higher expected BLEU.
+    """Fine-tune a network so that the log-linear model with it has a higher expected BLEU.
 
     The gradient of the expected sentence BLEU of n-best lists changes only the network: its weight
     and the other features' weights stay. Some lists are held out. A validation that raises their

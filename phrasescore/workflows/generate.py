@@ -136,7 +136,7 @@ def _check_way(settings: Generating, lists: str | None) -> None:
 def load_generator(
     models: Sequence[str], compute: Compute
 ) -> tuple[Generator | NetworkFolders, list[Checkpoint]]:
-    """Return models, and their generator; for workers on Ray, the folders to load it from."""
+    """Return models and their generator, or for workers on Ray the folders to load it from."""
     checkpoints = [load_checkpoint(path) for path in models]
     check_kinds(checkpoints)
     if checkpoints[0].reverse:
@@ -304,7 +304,7 @@ def _write_samples(
 
 
 def check_fields(words: Iterable[str], path: str, line: int) -> None:
-    """Raise a DataError if a word copied from a line of the source would end a field."""
+    """Raise a DataError if a word copied from a source line would end a field."""
     if "|||" in words:
         problem = "the word '|||' separates fields in the output; escape it: &#124;&#124;&#124;"
         raise DataError(path, line, problem)

@@ -154,7 +154,7 @@ def generate_foreign(
 def _translate(
     sentences: Iterable[Words], work: ForeignGeneration, compute: Compute
 ) -> Iterator[Scored]:
-    """Yield the translations of each sentence, in order; an empty line's is empty, with log p 0."""
+    """Yield each sentence's translations in order: for an empty line an empty one with log p 0."""
     lines = iter(sentences)
     groups, ahead = tee(iter(lambda: list(islice(lines, _GROUP_SIZE)), []))
     with open_pool(compute, work) as pool:

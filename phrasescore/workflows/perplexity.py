@@ -217,7 +217,7 @@ class _Models:
         return mixture_weight(*(self._score(model, sentences).log_probs for model in models))
 
     def log_z(self, sentences: _Sentences) -> LogZ:
-        """Return how far log Z is from 0 in a text."""
+        """Return statistics of log Z over a text, which show how far it is from 0."""
         models = (self._raw, self._alone)
         logits, log_probs = (self._score(model, sentences).log_probs for model in models)
         values = logits - log_probs

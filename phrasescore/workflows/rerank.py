@@ -157,7 +157,7 @@ def _aligned(
 
 
 def _expected_gains(found: NbestList, scores: Values, scale: float, metric: MetricName) -> Values:
-    """Return the expected metric of each hypothesis; identical ones have the same."""
+    """Return the expected metric of each hypothesis; identical hypotheses have equal values."""
     words, which = list(found.distinct().values()), found.numbering[1]
     probabilities = np.bincount(which, posterior(scores, scale)).astype(np.float64)
     gains = expected_gains(words, probabilities, metric=metric)
@@ -165,7 +165,7 @@ def _expected_gains(found: NbestList, scores: Values, scale: float, metric: Metr
 
 
 def _best_text(found: NbestList, scores: Values) -> bytes:
-    """Return the best hypothesis as a line; of equally good ones the first."""
+    """Return the best hypothesis as a line; the first on ties."""
     best = int(scores.argmax())
     decode(found.path, found.first_line + best, found.lines(best, best + 1).raw)
     return found.hypothesis(best).strip(b" ") + b"\n"

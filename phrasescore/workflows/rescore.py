@@ -49,7 +49,7 @@ class RescoreSummary:
     notes: tuple[tuple[str, str], ...]
 
     def summary(self) -> list[str]:
-        """Return the lines for a user: one for the networks, then one for each other feature."""
+        """Return lines to print: one for all networks, then one for each other feature."""
         others = dict(self.notes)
         networks = []
         if self.networks is not None:

@@ -209,7 +209,7 @@ def _score(
 def _blocks(
     texts: Sequence[str], models: Sequence[CrossEntropyDifference | None]
 ) -> Iterator[list[_Sides]]:
-    """Yield blocks of lines, as words; warn about models that do not know them."""
+    """Yield blocks of lines as words; warn about models that lack many of the words."""
     unknown_words = [
         UnknownWordCheck(text, {} if model is None else model.known_words)
         for text, model in zip(texts, models, strict=False)
@@ -227,7 +227,7 @@ def _blocks(
 def _write(
     stack: ExitStack, texts: Sequence[str], outputs: Sequence[str | None], chosen: Flags
 ) -> None:
-    """Write the chosen lines as they are, and check that the text has not changed."""
+    """Write the chosen lines unchanged, and check that the text has not changed."""
     streams = [stack.enter_context(open_output(name)) for name in outputs if name is not None]
     number = 0
     for number, line in enumerate(_read(texts), start=1):

@@ -83,7 +83,7 @@ class UnknownWordCheck:
             self._limit = _MOST_WORDS
 
     def count_side(self, block: PhraseBlock, side: int) -> None:
-        """Count the words of one side of some pairs, at most of `_MOST_PAIRS` or a few more.
+        """Count the words of one side of some pairs, of at most `_MOST_PAIRS` or a few more.
 
         A sorted table begins with numbers and punctuation, so that its first lines say little.
 

@@ -45,7 +45,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TrainSummary:
-    """The result of `train`: the record that the model's folder holds, too."""
+    """The result of `train`: the record that is also in the model's folder."""
 
     record: TrainingRecord
 
@@ -145,7 +145,7 @@ def run_training(
 
 
 class _Side(NamedTuple):
-    """Where a side's shortlist comes from: a corpus, a vocabulary, or (neither) the input."""
+    """The origin of a side's shortlist: a corpus, a vocabulary, or (neither) the input."""
 
     name: str
     corpus: str | None

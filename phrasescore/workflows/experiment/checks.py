@@ -92,7 +92,7 @@ def _count_lines(path: Path) -> int:
 
 
 def _check_model(config: str, model: ModelPlan, path: Path) -> None:
-    """Check that a trained network is of the kind that its name, or its ``kind``, says."""
+    """Check that a trained network has the kind that its name or ``kind`` gives."""
     record, _ = read_record(path)
     kind = Config.from_toml(path / "config.toml").kind
     if kind != model.kind:

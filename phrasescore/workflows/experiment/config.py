@@ -71,7 +71,7 @@ class Data:
 
     @property
     def feature_files(self) -> dict[str, Path]:
-        """The files of `FILE_FEATURES`, as far as they are given, and of `scores`."""
+        """The given files of `FILE_FEATURES`, and the files of `scores`, by name."""
         given = {str(name): path for name in FILE_FEATURES if (path := getattr(self, name))}
         return self.scores | given
 
@@ -99,18 +99,18 @@ class Engine:
 
     @property
     def searches_with_networks(self) -> bool:
-        """Whether the networks of a row's search are in the search, and do not score lists."""
+        """Whether the search itself uses a row's search networks, which otherwise score lists."""
         return self.nplm or self.decoder == "embedded"
 
     @property
     def settings(self) -> SearchSettings:
-        """The limits of the search as its settings."""
+        """The search's limits, as settings of the search."""
         return SearchSettings(**{_limit(name): value for name, value in self.search.items()})
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """How weights are found, and how often."""
+    """The method of tuning, and its number of replicas."""
 
     method: str = "mert"
     # None for 3 if the method is random, else 1.
@@ -136,7 +136,7 @@ class _File:
 
 @dataclass(frozen=True)
 class Experiment:
-    """All that the file says."""
+    """The content of an experiment's file."""
 
     # The file, as the user named it.
     path: str

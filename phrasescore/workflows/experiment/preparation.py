@@ -24,7 +24,7 @@ MOSES_INI = "moses.ini"
 
 
 class Preparation:
-    """Knows the files that rows need before they are tuned, and the steps that make them.
+    """The files that rows need before they are tuned, and the steps that make these files.
 
     :raises PhrasescoreError: if moses.ini is missing or wrong.
     """
@@ -51,7 +51,7 @@ class Preparation:
         return (self._table, *self._files)
 
     def model_folder(self, name: str) -> Path:
-        """Return where a network is, or will be."""
+        """Return the folder of a network that exists or will be trained."""
         return self._wanted.models[name].path or self._folder / "models" / name
 
     def columns(self, names: tuple[str, ...]) -> tuple[ColumnSpec, ...]:
@@ -111,7 +111,7 @@ class Preparation:
         return self._training(model, call, read)
 
     def trained_on(self, system: System) -> dict[str, XbleuPlan]:
-        """Return the networks of a row that are trained on from others, by name."""
+        """Return the networks of a row that are fine-tuned from other networks, by name."""
         models = self._wanted.models
         named = [models[name] for _, name in sorted(system.features()) if name in models]
         return {model.name: model.xbleu for model in named if model.xbleu is not None}

@@ -33,7 +33,7 @@ class PlannedStep:
 def plan_experiment(
     config: str | os.PathLike[str], folder: str | os.PathLike[str]
 ) -> list[PlannedStep]:
-    """Return the steps of an experiment in their order, and which of them are done.
+    """Return the steps of an experiment in order, and whether each is done.
 
     Models may still be in training. Nothing is written.
 
@@ -106,7 +106,7 @@ def run_experiment(
 def collect_table(
     wanted: Experiment, plan: Plan, made: Collection[Path], states: Callable[[Step], StepStates]
 ) -> ExperimentTable:
-    """Return the table of what has been made, with the warnings and times of the steps.
+    """Return the table of the results so far, with the warnings and times of the steps.
 
     :param made: translations and reports.
     :param states: returns where the state of a step is.

@@ -80,13 +80,13 @@ class RunningStep:
         self._start = time.monotonic()
 
     def wait(self, seconds: float) -> int | None:
-        """Wait for the end; return the exit code, None if it still runs after ``seconds``."""
+        """Wait for the end; return the exit code, or None if it still runs after ``seconds``."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(timeout=seconds)
         return None
 
     def read_messages(self, say: Callable[[str], None]) -> bool:
-        """Report its progress, and add its warnings to the state; return whether there are any."""
+        """Report progress, and add warnings to the state; return whether there are new ones."""
         *lines, self._partial = (self._partial + (self._messages.read() or b"")).split(b"\n")
         known = self.state.warnings
         for line in lines:
@@ -217,7 +217,7 @@ def _next(waiting: Sequence[Step], running: Sequence[RunningStep]) -> Step | Non
 
 
 def stop(running: Sequence[RunningStep]) -> None:
-    """Stop steps and the processes that they have started, as Ctrl-C does: they save their work.
+    """Interrupt steps and the processes that they started, as Ctrl-C does, so that they save work.
 
     A step that is still at work after a minute, or at a second Ctrl-C, is killed.
     """

@@ -34,12 +34,12 @@ class Run:
 
     @property
     def weights(self) -> Path:
-        """The weights that tuning finds."""
+        """The file of the weights that tuning finds."""
         return self.folder / "weights"
 
     @property
     def report(self) -> Path:
-        """The report of its tuning, as JSON."""
+        """The file of the tuning report, as JSON."""
         return self.folder / "report.json"
 
     def output(self, text: TextSet) -> Path:
@@ -47,7 +47,7 @@ class Run:
         return self.folder / f"{text.name}.out"
 
     def remarks(self, report: TuneReport) -> Iterator[str]:
-        """Yield the remarks that the table's reader needs, from the report of its tuning."""
+        """Yield remarks for the table's reader, from the run's tuning report."""
         idle = [
             self.added[row.name]
             for row in report.features
@@ -97,7 +97,7 @@ def network_names(models: Mapping[str, ModelPlan]) -> dict[str, str]:
 
 
 def start_weights(ini: MosesIni, layout: Layout, before: TunedRow | None) -> WeightPair:
-    """Return a weight for each feature of a row: of its search, and of its lists.
+    """Return a row's start weights: one per feature of its search and of its lists.
 
     :param before: a row whose features it has; None starts from moses.ini.
     """

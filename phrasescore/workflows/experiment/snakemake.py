@@ -129,7 +129,7 @@ def _table(wanted: Experiment, plan: Plan, folder: Path) -> ExperimentTable:
 
 
 def _names(plan: Plan) -> dict[Step, str]:
-    """Return the names of the rules, all different."""
+    """Return a unique name for each rule."""
     found: dict[Step, str] = {}
     for step in plan.steps:
         name = re.sub(r"\W", "_", step.name, flags=re.ASCII)

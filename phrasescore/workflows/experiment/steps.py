@@ -78,7 +78,7 @@ class StepJournal(msgspec.Struct):
 
 
 class StepStates:
-    """Knows which steps of a folder are done, and keeps or removes their outputs.
+    """The states of a folder's steps; keeps or removes the steps' outputs.
 
     :param folder: where the journal is; nobody else works in it.
     :param written: files that no step makes, see `write_files`.
@@ -92,7 +92,7 @@ class StepStates:
         self._files = FileDigests(self._journal.files, written)
 
     def write_files(self) -> None:
-        """Write the files that no step makes, if they are not there already."""
+        """Write the files that no step makes, unless they exist."""
         self.write()  # it says whose folder it is
         for path, content in self._written.items():
             if not path.exists() or digest_file(path) != new_digest(content).hexdigest():
@@ -207,7 +207,7 @@ class StepStates:
 
 
 def check_experiment_folder(folder: Path, state: str = STATE) -> None:
-    """Refuse a folder of something else, in which an experiment would write and remove files.
+    """Refuse a folder that no experiment made: files in it would be overwritten or removed.
 
     :param state: the file or folder by which an experiment's folder is known.
     :raises PhrasescoreError: if the folder is not empty, and has no ``state``.
@@ -224,7 +224,7 @@ def check_experiment_folder(folder: Path, state: str = STATE) -> None:
 
 
 def _aside(path: Path) -> Path:
-    """Return where an older output is while its step runs again."""
+    """Return the path of an older output while its step runs again."""
     return path.with_name(f"{path.name}{OLD}")
 
 

@@ -92,7 +92,7 @@ class ModelPlan:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """The further settings, as "training.batch_size=32"."""
+        """The further settings, such as "training.batch_size=32"."""
         return tuple(
             f"{table}.{key}={str(value).lower() if isinstance(value, bool) else value}"
             for table, values in self.set.items()
@@ -145,7 +145,7 @@ PAPER = ("Baseline", "+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
 def check_model(
     table: TomlTable, model: ModelPlan, given: dict[str, ModelPlan], files: Collection[str]
 ) -> ModelPlan:
-    """Return a network with its kind, all its settings checked.
+    """Return a network with its kind set, after checking all its settings.
 
     :param table: [models], for errors.
     :param given: all networks of the table.
@@ -185,7 +185,7 @@ def check_model(
 def _like_its_start(
     own: TomlTable, model: ModelPlan, xbleu: XbleuPlan, given: dict[str, ModelPlan]
 ) -> ModelPlan:
-    """Return a network with the kind and the directions of the one that it is trained on from."""
+    """Return a network with the kind and directions of the network that it is fine-tuned from."""
     for key in ("path", "preset", "kind", "reverse", "right_to_left"):
         if getattr(model, key):
             raise own.error(key, f"is that of {xbleu.model}, from which training goes on")
@@ -256,7 +256,7 @@ def read_systems(
 
 
 def _check_row(whole: TomlTable, xbleu: XbleuPlan, name: str, earlier: tuple[System, ...]) -> None:
-    """Check that a row before those with a network has the one that it is trained on from."""
+    """Check that an earlier row has the network that a row's network is fine-tuned from."""
     for system in earlier:
         if system.name == xbleu.row and xbleu.model in {name for _, name in system.features()}:
             return

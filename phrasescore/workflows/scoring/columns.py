@@ -50,7 +50,7 @@ class FeatureLoader:
     backoff_lm: str | None = None
 
     def in_folders(self) -> "FeatureLoader":
-        """Return the same for other machines, which have the same folders."""
+        """Return an equal loader for other machines, which have the same folders."""
         from phrasescore.models.checkpoint import Checkpoint, ModelFolder
 
         columns = [

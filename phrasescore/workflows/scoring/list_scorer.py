@@ -164,7 +164,7 @@ class ListScorer:
 
     @property
     def notes(self) -> tuple[tuple[str, str], ...]:
-        """For each column that is not a network's: its name, and a few words about its values."""
+        """For each column that is not a network's: its name, and a short text about its values."""
         tallies = iter(self._scorer.tallies[bool(self._loader.models) :])
         return tuple(
             (added.name, str(next(tallies) if added.given is None else added.given))

@@ -49,7 +49,7 @@ class InputPairs(Protocol):
 
     @property
     def block(self) -> PhraseBlock:
-        """The pairs, of which values are wanted."""
+        """The pairs to score."""
 
 
 AnyLines = TypeVar("AnyLines", bound=InputPairs)
@@ -197,7 +197,7 @@ class Scorer:
         self.tallies: list[Any] = [feature.score(nothing).tally for feature in self.features]
 
     def __enter__(self) -> Self:
-        """Let torch compute for this run: with one thread per worker, in the wanted precision."""
+        """Set up torch for this run: one thread per worker, and the requested precision."""
         if self._loader.models:
             self._stack.enter_context(torch_threads(1))
         for feature in self.features:
@@ -242,7 +242,7 @@ class Scorer:
             yield group
 
     def _begin(self, lines: list[AnyLines]) -> _LineGroup[AnyLines]:
-        """Look lines up in the cache, and let a worker score what it lacks."""
+        """Look up lines in the cache, and submit the missing values to a worker."""
         block = join_blocks([each.block for each in lines])
         known: list[Floats | None] = []
         keys: list[list[list[bytes]]] = []
@@ -265,7 +265,7 @@ class Scorer:
         return _LineGroup(lines, item, known, keys, pending)
 
     def _open_pool(self, needed: Sequence[int]) -> WorkerPool[Item, list[BlockScores]]:
-        """Return the workers; where the cache has all values, they are never needed."""
+        """Return the workers, which are never needed if the cache has all values."""
         if self._pool is None:
             work = replace(self._work, needed=tuple(needed))
             self._pool = self._stack.enter_context(open_pool(self._engine, work))

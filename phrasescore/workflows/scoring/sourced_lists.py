@@ -40,7 +40,7 @@ class SourcedList:
 
     @property
     def raw(self) -> bytes:
-        """The lines, and the sentence, on which the new features depend as well."""
+        """The bytes of the lines and the sentence, as the new features depend on both."""
         return self.nbest.raw + " ".join(self.source).encode() + b"\n"
 
     def lines(self, first: int, after: int) -> "SourcedList":

@@ -211,7 +211,7 @@ def _check_extracted(
 def _start_vector(
     start: WeightsSource | None, ini: MosesIni | None, pool: Pool
 ) -> tuple[Vector, str]:
-    """Return the weight of each value to start from, and where they come from."""
+    """Return the start weight of each feature value, and the weights' origin."""
     if start is None:
         assert ini is not None
         where, weights = ini.path, ini.tuneable_weights()
@@ -268,7 +268,7 @@ def _replicate(
 def _compare_methods(
     parts: int, optimiser: Optimiser, pool: Pool, metric: Metric, start: Vector, seed: int
 ) -> tuple[MethodRow, ...]:
-    """Return how each method does on sentences that it was not tuned on."""
+    """Return the scores of each method on held-out sentences."""
     found = validate(
         {name: load_method(name) for name in sorted(METHODS)},
         pool,

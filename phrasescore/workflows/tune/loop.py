@@ -220,7 +220,7 @@ def _start_weights(start: WeightsSource | None, ini: MosesIni | None) -> WeightP
 def _check_source(
     path: str, decoder: Decoder | EmbeddedSearch, num_references: int, *, is_rescored: bool
 ) -> None:
-    """Check the source before the long work: that it has a line for each reference.
+    """Check, before the first round, that the source has a line for each reference.
 
     :param is_rescored: whether networks read it, to which markup is no words.
     """
@@ -244,7 +244,7 @@ def _check_source(
 
 
 def _about_decoder(decoder: Decoder | SearchSettings | str) -> dict[str, object]:
-    """Return all of a decoder that a resumed run must have in common."""
+    """Return all properties of a decoder that a resumed run must share."""
     if isinstance(decoder, SearchSettings):
         return {"decoder": "embedded", "search": about_search(decoder)}
     if isinstance(decoder, str):

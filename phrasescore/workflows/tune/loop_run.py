@@ -43,7 +43,7 @@ class LoopRun:
 
     @property
     def result(self) -> LoopResult:
-        """The rounds so far."""
+        """The result of the rounds so far."""
         return LoopResult() if self._loop is None else self._loop.result
 
     def run(self, iterations: int, patience: int, *, resume: bool) -> None:
@@ -81,7 +81,7 @@ class LoopRun:
             )
 
     def _keep_round(self, result: LoopResult) -> None:
-        """Write the state after a round, and raise the signal where the user has stopped it."""
+        """Write the state after a round, and raise the signal if the user has stopped the run."""
         work = self.rounds.work
         if self.optimiser.stopped:
             # A run that is resumed reads this round again, and optimises to the end.

@@ -46,11 +46,11 @@ class Optimiser:
 
     @property
     def stopped(self) -> bool:
-        """Whether the user has stopped it."""
+        """Whether the user has stopped the search."""
         return self.stopped_by is not None
 
     def raise_stop(self) -> NoReturn:
-        """Raise the signal that stopped it, when all is written."""
+        """Raise the signal that stopped the search; call it after all files are written."""
         assert self.stopped_by is not None
         raise_signal(self.stopped_by)
 
@@ -83,7 +83,7 @@ class Optimiser:
 def _fixed_labels(
     names: Sequence[str], labels: Sequence[FeatureLabel], others: Collection[str]
 ) -> tuple[FeatureLabel, ...]:
-    """Return the labels of fixed features: all of a feature's, or one.
+    """Return the labels of fixed features: all labels of a feature, or one.
 
     :param others: features that may be named and need not be there.
     :raises PhrasescoreError: if there is no feature of a name.

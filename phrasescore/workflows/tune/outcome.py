@@ -30,7 +30,7 @@ _NOTABLE_GAIN = 0.005
 
 @dataclass(frozen=True)
 class OutputFiles:
-    """The files that tuning writes at its end, as far as they are wanted."""
+    """The files that tuning writes at its end; None for files that are not requested."""
 
     weights: StrPath | None
     more: TuningFiles
@@ -53,7 +53,7 @@ class OutputFiles:
         return found
 
     def write(self, weights: WeightPair, made: TuneReport, ini: MosesIni | None) -> None:
-        """Write the files; say the weights of features that had none, and the score reached."""
+        """Write the files; log the weights of features that had no weight, and the final score."""
         if self.weights is not None:
             write_weights(os.fspath(self.weights), weights)
         if self.more.moses_ini_out is not None and ini is not None:
@@ -76,7 +76,7 @@ class OutputFiles:
 
 
 def write_ini(ini: MosesIni, weights: Weights, path: str) -> None:
-    """Write a moses.ini with other weights; warn of those that it has no features for."""
+    """Write a moses.ini with new weights; warn of weights that it has no features for."""
     unknown = ini.set_weights(weights)
     if unknown:
         _logger.warning(
@@ -104,7 +104,7 @@ def describe_round(result: LoopResult, metric: str, added: Sequence[str]) -> str
 
 
 def find_problems(result: LoopResult, metric: str, added: Sequence[str]) -> list[str]:
-    """Return warnings about a run whose rounds have become worse, or no better.
+    """Return warnings about a run whose rounds became worse or did not improve.
 
     :param added: features that only its lists have.
     """

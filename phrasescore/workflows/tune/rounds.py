@@ -99,7 +99,7 @@ def _is_of_a_run(name: str) -> bool:
 def read_decisions(
     work: Path, settings: Mapping[str, Any], *, resume: bool
 ) -> list[Decided] | None:
-    """Return the decisions of an earlier run after each round but the last; None to start.
+    """Return an earlier run's decisions after each round except the last; None to start.
 
     A run that has decoded nothing starts over.
 
