@@ -279,7 +279,7 @@ class MosesIni(IniText):
     def check_writable(self, path: str, names: Iterable[str]) -> None:
         """Check that `write` could write weights of these features to a path.
 
-        It could not if a name needs a file beside the moses.ini, but the path is a stream, or that
+        It cannot if a name needs a file beside the moses.ini, but the path is a stream, or that
         file is the one that this moses.ini names.
         """
         name = next((name for name in names if is_sparse(name) and not _fits_section(name)), None)

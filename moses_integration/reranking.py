@@ -187,7 +187,7 @@ def totals(nbest: NbestList) -> Values:
 def with_total(raw: bytes, end: int, total: float) -> bytes:
     """Return a line with its total replaced; every other byte stays.
 
-    :param end: where the last value of field 3 ends, from `NbestList.ends`.
+    :param end: the end of field 3's last value, from `NbestList.ends`.
 
     >>> with_total(b"0 ||| la  ||| LM0= -2 ||| -3.5 ||| 0-0", 21, -1.25)
     b'0 ||| la  ||| LM0= -2 ||| -1.25 ||| 0-0'

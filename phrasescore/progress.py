@@ -1,4 +1,4 @@
-"""Report the progress of long work to callers of workflows."""
+"""Report the progress of workflows to their callers."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class Bleu(CorpusBleu):
             return np.asarray(choices.mean(axis=1))
         if self._reference_length == "shortest":
             return choices[:, 0]
-        closest = np.abs(choices - lengths[:, None]).argmin(axis=1)  # the first of equals
+        closest = np.abs(choices - lengths[:, None]).argmin(axis=1)  # the first on ties
         return np.asarray(choices[np.arange(len(owners)), closest])
 
 

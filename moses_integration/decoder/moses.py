@@ -76,7 +76,7 @@ class DecoderCommand:
         return next((value for option, value in pairs if option in _INI_OPTIONS), None)
 
     def arguments(self, weights: Weights, nbest: str, weights_path: str, size: int) -> list[str]:
-        """Return the words that decode with weights, which ``weights_path`` also holds."""
+        """Return the words that decode with these weights, which ``weights_path`` also holds."""
         words = self.words()
         if not self.is_moses:
             values = {NBEST: nbest, WEIGHTS: weights_path, SIZE: str(size)}

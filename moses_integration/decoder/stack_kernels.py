@@ -162,7 +162,7 @@ def _select(scores: Any, rank: int) -> Any:
 
 @KERNEL
 def prune(pool: Any, arcs: Any, limits: Any) -> None:
-    """Keep the best hypotheses of a pool and their arcs, up to the stack size; first of equals."""
+    """Keep the best hypotheses of a pool, up to the stack size, and their arcs; first on ties."""
     count, size = pool.count[0], limits.stack_size
     if count <= size:
         return

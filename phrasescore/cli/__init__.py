@@ -9,7 +9,7 @@ exit  meaning
 2     the command line itself is wrong
 129   SIGHUP (128 + 1): the terminal was closed
 130   Ctrl-C (128 + SIGINT)
-141   the reader of stdout went away (128 + SIGPIPE), said by the exit code alone, as
+141   the reader of stdout went away (128 + SIGPIPE), shown only by the exit code, as
       ``cat`` and ``sort`` do
 143   SIGTERM (128 + 15); what a command has started ends with it, as after Ctrl-C
 ===== ==============================================================================

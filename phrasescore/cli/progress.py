@@ -42,7 +42,7 @@ class ProgressDisplay:
     The summary of a task is logged: ``annotate: 1,209,173 lines in 312.0 s (3,875 lines/s)``.
     Nothing is shown where the log level is above INFO (``--quiet``).
 
-    :param stream: where bars are drawn; stderr where None.
+    :param stream: the stream that bars are drawn on; None for stderr.
     :param clock: seconds from any start, never falling.
     """
 

@@ -93,7 +93,7 @@ class Feature(ABC):
         """Return the values of the pairs of a block, which may be empty."""
 
 
-# Where each feature is; imported when asked for, because networks bring torch with them.
+# The class of each feature; imported on request, because networks import torch.
 FEATURES = {
     "ctranslate2": "phrasescore.features.foreign:ForeignScore",
     "language_model": "phrasescore.features.language_model:LanguageModelScore",

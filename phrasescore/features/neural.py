@@ -143,7 +143,7 @@ class WordNumbers:
     ) -> RaggedArray:
         """Return the ids of the words of some phrases, 1 (``<unk>``) outside the shortlist.
 
-        :param begins: where each phrase begins in ``text``; ``ends``: where it ends. One space or
+        :param begins: each phrase's begin in ``text``; ``ends``: its end. One space or
             several are between words.
         """
         return _find(self._table, text, begins, ends, Vocabulary.UNKNOWN)

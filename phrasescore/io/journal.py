@@ -55,7 +55,7 @@ def read_journal(
     """Return the journal in a file, or None if there is no file.
 
     :param kind: the type of the journal.
-    :param start_over: how the user can start over, for the message.
+    :param start_over: the way to start over, for the message.
     :raises DataError: if the file is not a journal of this type and format.
     """
     path = os.fspath(path)

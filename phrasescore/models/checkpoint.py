@@ -82,7 +82,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class FineTuning:
-    """How a trained network was fine-tuned on n-best lists."""
+    """A record of a network's fine-tuning on n-best lists."""
 
     objective: str
     # Fingerprint of the network that fine-tuning started from.

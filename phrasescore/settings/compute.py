@@ -1,4 +1,4 @@
-"""Where and how networks compute."""
+"""Settings for computing: engine, device, threads and precision."""
 
 import re
 from dataclasses import dataclass, replace

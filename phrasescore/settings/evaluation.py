@@ -1,4 +1,4 @@
-"""How texts are measured and selected, and what a report shows."""
+"""Settings for evaluating and selecting texts, and for reports."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -120,7 +120,7 @@ class Reporting(Settings, heading="Output"):
 
 @dataclass(frozen=True, kw_only=True)
 class Selecting(Settings, heading="Method"):
-    """How many lines `select` keeps: one of ``share``, ``lines`` and ``threshold`` is needed."""
+    """Settings of `select`; one of ``share``, ``lines`` and ``threshold`` is needed."""
 
     share: Annotated[
         float | None,

@@ -1,4 +1,4 @@
-"""How networks translate without a decoder, and which pairs they add to a phrase table."""
+"""Settings for translating with networks only, and for adding pairs to a phrase table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -153,7 +153,7 @@ class VocabularyConfig:
 
 @dataclass(frozen=True, slots=True)
 class TrainingConfig:
-    """How a network is trained."""
+    """Settings of a network's training."""
 
     # Pairs per update.
     batch_size: Annotated[int, Meta(ge=1, le=1 << 20)] = 64

@@ -1,4 +1,4 @@
-"""How n-best lists and parallel text are scored."""
+"""Settings for scoring n-best lists and parallel text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How weights are tuned, and which files tuning writes."""
+"""Settings and files of tuning."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

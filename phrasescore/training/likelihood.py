@@ -121,7 +121,7 @@ class PairRun(TrainingRun):
         if not ranks.is_first:
             ranks.wait()
             return PairStore(folder.pairs)
-        # If pairs are missing beside a state, somebody removed them: opening them says so.
+        # If the pairs of a saved state are missing, they were removed: opening them says so.
         if is_resumed and (folder.pairs.exists() or folder.state is not None):
             store = PairStore(folder.pairs)
             self._check(store)

@@ -153,7 +153,7 @@ class TrainingLoop:
             self._save()
         return stopped_by
 
-    # What a subclass provides
+    # Methods that a subclass provides
 
     def _begin(self) -> None:
         """Prepare for the first update of this process."""

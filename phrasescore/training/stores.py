@@ -362,7 +362,7 @@ class Draw:
         self._split = Permutation(len(store), seed=config.seed, stream=0)
         self.num_drawn = len(store) - num_held_out
         self.batches_per_epoch = -(-self.num_drawn // config.batch_size)
-        # A draw has a fixed cost, so many unsorted batches are drawn together, too.
+        # A draw has a fixed cost, so unsorted batches are drawn many at a time, too.
         self._window_size = config.window_batches if config.window_batches > 1 else 64
         self._window: tuple[tuple[int, int], list[Indices]] | None = None
 

@@ -93,7 +93,7 @@ def augment(
     :param moses_ini: the moses.ini that uses the table; with the new score, at weight 0, it goes to
         ``moses_ini_out``.
     :param resume: continue a run of the same arguments that was killed, if it left anything.
-    :param compute: where targets are generated; a run may be resumed on another engine.
+    :param compute: the engine that generates targets; a run may be resumed on another engine.
     """
     table, output = os.fspath(table), os.fspath(output)
     models = [os.fspath(path) for path in (model, *settings.ensemble)]

@@ -16,7 +16,7 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.io.text_table import text_table
 from phrasescore.version import __version__
 
-# What a container may use of the cores, as "200000 100000" (of microseconds), or "max 100000".
+# A container's limit of CPU time: "200000 100000" (microseconds per period) or "max 100000".
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _GPU_FILE = Path("/dev/nvidia0")
 

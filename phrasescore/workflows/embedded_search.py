@@ -98,7 +98,7 @@ class EmbeddedSearch:
         :param weights_path: the origin of the weights, for messages.
         """
         own = {name: weights[name] for name in weights if name in self.ini_features}
-        # Report errors before the long work.
+        # Report errors before the search starts.
         slots = self._configuration.with_weights(own).slots
         ranking = {slot.name: slot.weights for slot in slots if slot.kind != UNKNOWN_WORDS}
         check_weights({**weights, **ranking}, weights_path or self._ini_path)
@@ -143,7 +143,7 @@ class EmbeddedSearch:
     ) -> None:
         """Translate a file into n-best lists, as a decoder of the tuning loop.
 
-        The best translations go beside the lists, to a file ending in ``.out``.
+        The best translations are written beside the lists, to a file ending in ``.out``.
         """
         own = {name: weights[name] for name in weights if name in self.feature_names}
         output = f"{nbest.removesuffix('.part').removesuffix('.nbest')}.out"

@@ -155,7 +155,7 @@ def _read(path: str) -> _Sentences:
 class _Models:
     """The models to measure with; the models of a mixture predict the same words.
 
-    :param meter: counts each sentence once per model.
+    :param meter: its count rises by one per sentence and model.
     """
 
     def __init__(self, model: str | None, lm: str | None, compute: Compute, meter: Meter) -> None:

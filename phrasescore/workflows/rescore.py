@@ -43,7 +43,7 @@ class RescoreSummary:
     hypotheses: int
     lists: int
     distinct: int
-    # How much the networks computed; None without networks.
+    # The networks' counts; None without networks.
     networks: "SentenceWork | None"
     # For each feature that is not a network's: its name, and a few words about its values.
     notes: tuple[tuple[str, str], ...]
@@ -85,7 +85,7 @@ def rescore(
     :param word_scores: a file for the log-probability of each predicted word.
     :param resume: continue a run of the same arguments that was killed, if it left anything. Only
         the engine, its workers and threads may differ. Not with ``word_scores``.
-    :param compute: where the columns are computed; this process reads and writes files.
+    :param compute: the engine that computes the columns; this process reads and writes files.
     """
     nbest, source, output = os.fspath(nbest), os.fspath(source), os.fspath(output)
     words, cache = optional_path(word_scores), optional_path(settings.cache)
@@ -124,7 +124,7 @@ def rescore_file(
 
     :param resume: whether to resume the unfinished output of another run; None keeps no unfinished
         output at all.
-    :raises DataError: if the lists are not as they should be, or have such features already.
+    :raises DataError: if the lists are malformed, or have such features already.
     """
     replace, allow_missing = scorer.settings.replace, scorer.settings.allow_missing
     known = () if replace else scorer.names

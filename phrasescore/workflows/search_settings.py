@@ -1,4 +1,4 @@
-"""How the embedded search translates: the features, limits and processes that a user chooses."""
+"""Settings of the embedded search: its features, limits and processes."""
 
 import os
 from collections.abc import Sequence

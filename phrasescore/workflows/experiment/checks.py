@@ -1,4 +1,4 @@
-"""Checks before the long work of an experiment: of texts, files and networks."""
+"""Check the texts, files and networks of an experiment before its steps run."""
 
 import logging
 import re

@@ -40,7 +40,7 @@ class Plan:
 def build_plan(wanted: Experiment, folder: Path, *, only_shown: bool = False) -> Plan:
     """Return all steps, including those that are done already.
 
-    :param folder: where everything goes; absolute.
+    :param folder: the absolute path of the folder for all files.
     :param only_shown: nothing will run: models may still be in training.
     :raises PhrasescoreError: if a file that the user names is missing or wrong.
     """

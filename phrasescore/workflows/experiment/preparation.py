@@ -68,7 +68,7 @@ class Preparation:
         return ColumnSpec(kind, str(path))
 
     def cslm(self, names: tuple[str, ...]) -> dict[str, Any]:
-        """Return how the language models of a row score: with which n-gram model, without log Z."""
+        """Return the options of a row's language models: ``backoff_lm`` and ``unnormalized``."""
         models = [self._wanted.models[name] for name in names if name in self._wanted.models]
         backoff = next((str(model.backoff_lm) for model in models if model.backoff_lm), None)
         return {"backoff_lm": backoff, "unnormalized": any(each.unnormalized for each in models)}

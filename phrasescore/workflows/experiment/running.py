@@ -150,7 +150,7 @@ def run_steps(
 
     :param logs: the folder of the steps' logs.
     :param jobs: steps at a time; the outputs do not depend on it.
-    :param say: gets the lines about the steps that run.
+    :param say: called with each line about the running steps.
     :param after: called when a step is done, with whether it had to run.
     :param kept_open: descriptors that processes inherit.
     :raises DataError: if an input of a step is missing.

@@ -58,8 +58,8 @@ def export_experiment(
 
     :param config: a file as for `run_experiment`; ``[engine]`` must have ``processes`` and
         ``threads``, which are the cores that jobs ask for.
-    :param folder: where jobs put everything: a new one, or the folder of an exported experiment.
-    :raises ConfigError: if the file is not as it should be.
+    :param folder: the folder for all files of jobs: a new one, or an exported experiment's.
+    :raises ConfigError: if the file is invalid.
     :raises PhrasescoreError: if an input is missing or wrong, or has a brace in its path.
     """
     check_files([os.fspath(config)], [os.fspath(output)])

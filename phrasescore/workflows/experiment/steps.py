@@ -80,7 +80,7 @@ class StepJournal(msgspec.Struct):
 class StepStates:
     """The states of a folder's steps; keeps or removes the steps' outputs.
 
-    :param folder: where the journal is; nobody else works in it.
+    :param folder: the folder of the journal, which no other process uses.
     :param written: files that no step makes, see `write_files`.
     """
 

@@ -71,7 +71,7 @@ class FeatureLoader:
     def load(self) -> list[Feature]:
         """Load models and files. Without a network, torch is not imported.
 
-        :raises DataError: if a file is not what it should be.
+        :raises DataError: if a file is malformed.
         :raises ModelError: if a model cannot be loaded, or does not score phrase pairs.
         """
         features: list[Feature] = []
@@ -167,7 +167,7 @@ def added_columns(
         of given scores have their own names.
     :param normalize: whether a network's column is followed by one divided by length.
     :raises ArgumentError: if there are names, but not one per column.
-    :raises DataError: if a file of given scores is not what it should be.
+    :raises DataError: if a file of given scores is malformed.
     """
     expected = sum(spec.kind != "scores" for spec in specs) + loader.ensemble
     if names and len(names) != expected:

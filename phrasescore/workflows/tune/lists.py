@@ -183,7 +183,7 @@ def tune(
 def merge_weights(weights: StrPath, moses_ini: StrPath, moses_ini_out: StrPath) -> None:
     """Write a moses.ini with the weights of a file, or the search's weights of two sets.
 
-    :raises DataError, ConfigError: if a file is not what it should be.
+    :raises DataError, ConfigError: if a file is malformed.
     """
     output = os.fspath(moses_ini_out)
     check_output(output)

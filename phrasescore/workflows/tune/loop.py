@@ -83,7 +83,7 @@ def tune_with_decoder(
     :param references: their references; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
     :param start: weights of the first round: a file or values; None for the weights of
         ``moses_ini``.
-    :param folder: where the run keeps lists, logs, its state and the best moses.ini.
+    :param folder: the folder for the run's lists, logs, state and best moses.ini.
     :param output: the file for the weights, as ``Name= value`` lines: two sets if ``columns`` add
         features that the decoder does not know.
     :param columns: features to add to the lists in each round; a string is a model's folder.

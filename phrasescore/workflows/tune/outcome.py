@@ -24,7 +24,7 @@ from tuning.pool import Pool, Vector
 
 _logger = logging.getLogger(__name__)
 
-# A gain on the lists, 0 to 1, that a user wants to know of where it does not come true.
+# Warn if decoding does not confirm a gain on the lists of at least this much, 0 to 1.
 _NOTABLE_GAIN = 0.005
 
 
@@ -159,7 +159,7 @@ def feature_rows(
 ) -> tuple[FeatureRow, ...]:
     """Return the row of each feature value of a pool.
 
-    :param search: the weight of each that decodes, where there are two sets of weights.
+    :param search: the search's weight of each feature value, if there are two sets of weights.
     """
     names = [str(label) for label in pool.labels]
     rows = zip(names, start.tolist(), found.tolist(), search or [None] * len(names), strict=True)

@@ -138,7 +138,7 @@ def read_extracted(features: Sequence[str], scores: Sequence[str]) -> Pool:
     """Return the union of the pools in files of Moses' extractor.
 
     :param scores: for each file of features, the file with the same hypotheses' statistics.
-    :raises DataError: if a file is not what it should be, or two files have different hypotheses.
+    :raises DataError: if a file is malformed, or two files have different hypotheses.
     """
     pools = []
     for features_path, scores_path in zip(features, scores, strict=True):
