@@ -107,7 +107,7 @@ class SearchNetwork(Generic[Scorer]):
 
 
 def add_up(values: Floats, offsets: NDArray[np.int64], ends: NDArray[np.bool_]) -> Floats:
-    """Return the sum of each phrase's values for `list_ngrams`, ``(phrases,)``."""
+    """Return the sum of each phrase's values, one per n-gram of `list_ngrams`."""
     totals: Floats = np.zeros(len(ends))
     # Add one after another, so that a sum has the same bits whatever the other rows are.
     np.add.at(totals, np.repeat(np.arange(len(ends)), np.diff(offsets) + ends), values)

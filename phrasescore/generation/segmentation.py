@@ -58,7 +58,7 @@ class Confidence(NamedTuple):
         return total / divisor if divisor else -math.inf
 
 
-# The three definitions of section 5.2, and the authors' program's (GroundHog), which divides
+# The three definitions of section 5.2, and that of the authors' program (GroundHog), which divides
 # by log(n + 2). penalized is eq. 2: the logarithm of the length of a span of one word is 0, so that
 # its confidence is minus infinity; yet table 3 of the paper has a segment of one word.
 CONFIDENCES = {
@@ -192,7 +192,7 @@ class Segmenter:
 
     :param score_back: scores spans given their candidates with the reverse model; None if the
         confidence does not need it.
-    :param cut: a control's cuts; None for the segmentation with the highest confidence.
+    :param cut: a control's function; None for the segmentation with the highest confidence.
     """
 
     def __init__(
