@@ -36,7 +36,7 @@ _PHRASE = re.compile(rb"(\d{1,6})(?:-(\d{1,6}))?=(\d{1,6})(?:-\d{1,6})?")
 def parse_links(
     field: bytes, source_length: int, target_length: int, path: str, line: int
 ) -> list[list[int]]:
-    """Return the source words that each target word is aligned with, from ``0-0 1-2``."""
+    """Return the indices of each target word's aligned source words, from ``0-0 1-2``."""
     linked: list[list[int]] = [[] for _ in range(target_length)]
     field = field.removesuffix(b"\r").strip(b" ")
     check_links(field, path, line)
@@ -142,7 +142,7 @@ def affiliate_hypothesis(
 
 
 class PhraseSpan(NamedTuple):
-    """A phrase of a derivation: 0-based words, ends exclusive."""
+    """A phrase of a derivation: spans of 0-based word indices, ends exclusive."""
 
     source_start: int
     source_end: int

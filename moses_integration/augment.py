@@ -20,12 +20,12 @@ from phrasescore.errors import DataError
 from phrasescore.io.text import shorten
 
 ORIGIN = b"{{Tree generated}}"
-# It follows a phrase in a line, so it takes part in sorting by bytes.
+# It follows a phrase in a line, so it affects sorting by bytes.
 _SEPARATOR = b" ||| "
 
 
 class SourceBlock(NamedTuple):
-    """A source and its lines of the table; no lines if the table lacks it."""
+    """A source and its lines in the table, which are empty if the table lacks it."""
 
     source: tuple[str, ...]
     lines: list[PhraseTableLine]

@@ -25,7 +25,7 @@ class _Bound(NamedTuple):
     """Feature values for hypotheses that the decoder's list lacks."""
 
     path: str
-    # Of the decoder's list; see `NbestList.style`.
+    # The style of the decoder's list; see `NbestList.style`.
     style: bytes
     # The values of each dense feature as text, each after a blank.
     values: dict[str, bytes]
@@ -34,7 +34,7 @@ class _Bound(NamedTuple):
 
 @dataclass
 class ListCombiner:
-    """Joins the lists of one sentence after another.
+    """Joins the lists of each sentence, one sentence after another.
 
     :ivar filled: names of features that were filled in so far.
     :ivar left_out: names of features left out so far, because the decoder's hypotheses lack them.
@@ -44,13 +44,13 @@ class ListCombiner:
     left_out: set[str] = field(default_factory=set)
 
     def __call__(self, lists: Sequence[NbestList]) -> Iterator[list[bytes]]:
-        """Yield the lines that come from each list, newlines included, in order.
+        """Yield the combined lines of each list, newlines included, in order.
 
-        A hypothesis whose words an earlier list has is dropped. Every line gets a feature ``MadeN``
+        A hypothesis is dropped if an earlier list has its text. Every line gets a feature ``MadeN``
         for each list: 1 if the list has its words, else 0. Otherwise lines with all features stay
         as they are. Where features are filled in, the total is replaced, too.
 
-        :param lists: the decoder's first.
+        :param lists: one n-best list per system, the decoder's first.
         """
         distinct = [nbest.distinct() for nbest in lists]
         makers = [set(words.values()) for words in distinct]
@@ -75,7 +75,7 @@ class ListCombiner:
             yield lines
 
     def _fill(self, nbest: NbestList, index: int, bound: _Bound) -> tuple[bytes, int]:
-        """Return a line with the decoder's features, and where its last value ends."""
+        """Return a line with the decoder's features, and the end of its last value."""
         key, words, features, rest = nbest.raws[index].split(b"|||", 3)
         own = _value_texts(features)
         for name in own.keys() & bound.values.keys():

@@ -81,7 +81,7 @@ class IniText:
             return cls(path, stream.read())
 
     def to_bytes(self) -> bytes:
-        """Return the text: the bytes that were read, with the edits."""
+        """Return the edited text as bytes."""
         return "\n".join(self.lines).encode(errors="surrogateescape")
 
     def write(self, path: str) -> None:
@@ -229,7 +229,7 @@ def split_argument(word: str) -> tuple[str, str | None]:
 
 
 def path_problem(path: str) -> str | None:
-    """Return why a moses.ini cannot hold a path; None if it can."""
+    """Return why a moses.ini cannot hold a path, or None if it can."""
     if path and not re.search(r"[ \t\r\n#]", path):
         return None
     return (
@@ -238,7 +238,7 @@ def path_problem(path: str) -> str | None:
 
 
 def with_paths_from(ini: IniText, folder: Path) -> None:
-    """Make the relative paths of features begin at a folder, not where Moses is started.
+    """Make the relative paths of features relative to a folder, not to Moses' working folder.
 
     The paths become absolute, or relative to the working folder if the absolute path has a blank or
     a ``#``, which a moses.ini cannot hold. If both have one, this is a ConfigError.

@@ -1,6 +1,6 @@
 """Read and edit moses.ini; all other lines stay as they are.
 
-The grammar is that of moses/Parameter.cpp (ReadConfigFile, CreateWeightsMap) and
+The grammar follows moses/Parameter.cpp (ReadConfigFile, CreateWeightsMap) and
 moses/FF/FeatureFunction.cpp (ParseLine). ``#`` begins a comment anywhere in a line, surrounding
 blanks are dropped, and ``[section]`` heads the lines that follow. A feature is a class and
 ``key=value`` words, separated by spaces and tabs. Without ``name=`` its name is the class and the
@@ -127,7 +127,7 @@ class MosesIni(IniText):
         restarts (mert/Optimizer.cpp, mert/Point.cpp). Another weight, such as the 0.2 of
         train-model.perl, makes the first lists worse, because no other weight is balanced with it.
 
-        :param name: of the feature; None to find it by ``old_table_path``, the annotated table.
+        :param name: the feature's name; None to find it by ``old_table_path``, the annotated table.
         :param how_many: number of new scores, at least 1.
         :param table_path: the new path=; None keeps the old one, as for a table that will be made
             binary under its old name.
@@ -214,8 +214,8 @@ class MosesIni(IniText):
 
         Moses omits features with tuneable=false, every UnknownWordPenalty, and the components that
         tuneable-components= switches off (moses/ScoreComponentCollection.cpp, OutputFeatureScores;
-        moses/FF/UnknownWordPenaltyProducer.cpp). Sparse weights are included; those of the
-        [weight-file] come last.
+        moses/FF/UnknownWordPenaltyProducer.cpp). Sparse weights are included; the
+        [weight-file]'s weights come last.
         """
         weights: Weights = {}
         for line in self.content_lines():
@@ -254,7 +254,7 @@ class MosesIni(IniText):
         A sparse feature without a weight gets one at the end of the section. If its name does not
         fit there, `write` writes its weight to a file.
 
-        :param weights: of some features, in the form of `tuneable_weights`.
+        :param weights: the weights of some features, in the form of `tuneable_weights`.
         :return: names without a feature in this file; their weights are left out.
         """
         lines = self.latest_weight_lines()
@@ -279,7 +279,7 @@ class MosesIni(IniText):
     def check_writable(self, path: str, names: Iterable[str]) -> None:
         """Check that `write` could write weights of these features to a path.
 
-        It could not if a name needs a file beside the moses.ini, but the path is a stream, or that
+        It cannot if a name needs a file beside the moses.ini, but the path is a stream, or that
         file is the one that this moses.ini names.
         """
         name = next((name for name in names if is_sparse(name) and not _fits_section(name)), None)
@@ -296,8 +296,8 @@ class MosesIni(IniText):
     def write(self, path: str) -> None:
         """Write the text to a file, whole or not at all; ``-`` is stdout.
 
-        Weights whose names do not fit into [weight] go to a file beside it, together with those of
-        the old [weight-file]; [weight-file] then names this file.
+        Weights whose names do not fit into [weight] go to a file beside it, together with the
+        old [weight-file]'s weights; [weight-file] then names this file.
         """
         if self._sparse:
             self.check_writable(path, self._sparse)
@@ -357,7 +357,7 @@ def _tables_at(
 
 
 def load_weights(source: WeightsSource) -> WeightPair:
-    """Return the weights of the search and of the lists; identical for a file of one set.
+    """Return the search's and the lists' weights, which are equal for a file with one set.
 
     The content decides what kind of file it is: a moses.ini, whose `MosesIni.tuneable_weights` are
     taken, or a file that `weight_lines` describes. Features keep the order of the file.
@@ -381,5 +381,5 @@ def load_weights(source: WeightsSource) -> WeightPair:
 
 
 def weights_path(source: WeightsSource | None) -> str | None:
-    """Return the file that weights come from; None if they do not come from a file."""
+    """Return the file that weights come from, or None if they do not come from a file."""
     return os.fspath(source) if isinstance(source, str | os.PathLike) else None

@@ -1,10 +1,10 @@
 """Read n-best lists of Moses and other decoders, and add features to their lines.
 
 A line is ``id ||| hypothesis ||| Name0= v v ... Name1= v ||| total [||| more fields]``. The lines
-of a sentence stand together, and ids rise. A line is valid if Moses' own tuning reads it
+of a sentence are adjacent, and ids rise. A line is valid if Moses' own tuning reads it
 (mert/Data.cpp, loadNBest and AddFeatures) without damage:
 
-* ``|||`` is the separator wherever it stands; the spaces around it belong to the fields. Moses
+* ``|||`` is the separator wherever it occurs; the spaces around it belong to the fields. Moses
   writes two spaces after a hypothesis, and an empty hypothesis for an empty line of input.
 * A token of field 3 that ends in ``=`` names a feature, and the numbers after it are its values.
   Moses treats a name with an underscore as a sparse feature, which has one value.
@@ -103,7 +103,7 @@ class NbestList:
 
     @cached_property
     def ends(self) -> list[int]:
-        """Where the last value of field 3 of each of `raws` ends."""
+        """The end of the last value in field 3 of each line of `raws`."""
         return (self.value_ends - self.begins[:-1]).tolist()  # type: ignore[no-any-return]
 
     @cached_property
@@ -168,7 +168,7 @@ class NbestList:
 
     @property
     def omits_zeros(self) -> bool:
-        """Whether a missing feature means 0 whatever its name, as in lists of ``Name0=v``."""
+        """Whether any missing feature means 0, as in lists with ``Name0=v``."""
         return self.style == b"="
 
     @cached_property
@@ -307,7 +307,7 @@ def _join(parts: Sequence[NbestList]) -> NbestList:
 
 
 class _NbestReader:
-    """Reads the lines of a file, and checks what the compiled code leaves."""
+    """Reads the lines of a file, and checks the lines that compiled code does not."""
 
     def __init__(self, path: str, new_names: Collection[str]) -> None:
         self._path, self._new_names = path, new_names

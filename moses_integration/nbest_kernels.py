@@ -22,7 +22,7 @@ _POWERS = np.array([float(f"1e{power}") for power in range(23)])
 
 @_KERNEL
 def _find_bars(text, begin, end):  # type: ignore[no-untyped-def]
-    """Return where the first ``|||`` begins; -1 if there is none."""
+    """Return the position of the first ``|||``, or -1."""
     for position in range(begin, end - 2):
         if text[position] == _BAR and text[position + 1] == _BAR and text[position + 2] == _BAR:
             return position
@@ -38,7 +38,7 @@ def _skip_spaces(text, begin, end):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _read_digits(text, begin, end, number):  # type: ignore[no-untyped-def]
-    """Return where the digits from ``begin`` on end, and ``number`` with these digits behind it."""
+    """Return the end of the digits from ``begin`` on, and ``number`` with these digits appended."""
     while begin < end:
         digit = np.int64(text[begin]) - _ZERO
         if not 0 <= digit <= 9:
@@ -50,7 +50,7 @@ def _read_digits(text, begin, end, number):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _read_number(text, begin, end):  # type: ignore[no-untyped-def]
-    """Return where a number such as -12, 0.5 or 1.25e-07 ends, and its value.
+    """Return the end of a number such as -12, 0.5 or 1.25e-07, and its value.
 
     The end is -1 if it is not such a number, or cannot be computed exactly.
     """

@@ -46,7 +46,7 @@ def format_value(value: float) -> bytes:
 def format_features(features: Iterable[tuple[str, float]], style: bytes = b"= ") -> bytes:
     """Return the text of features that is inserted after the last feature of a line.
 
-    :param style: of the list, see `NbestList.style`.
+    :param style: the list's style, see `NbestList.style`.
 
     >>> format_features([("LSTM0", -2.5), ("UnknownWords0", 1)])
     b' LSTM0= -2.5 UnknownWords0= 1'
@@ -95,7 +95,7 @@ def format_hypothesis(
 
 
 def too_few_fields(path: str, number: int, raw: bytes) -> DataError:
-    """Return the error of a line with fewer than four fields, with the cure where it is known."""
+    """Return the error for a line with fewer than four fields, with the remedy if it is known."""
     fields = raw.count(b"|||") + 1
     found = f"found {fields}: {shorten(raw)}" if raw.strip() else "found an empty line"
     problem = f"expected at least 4 fields separated by '|||', {found}"
@@ -164,7 +164,7 @@ def split_feature(token: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 def feature_style(raw: bytes) -> bytes:
-    """Return the text between the first name of a line and its value; nothing without one."""
+    """Return the separator after a line's first feature name, or ``b""`` without a feature."""
     start, end = feature_span(raw)
     return split_feature(raw[start:end].lstrip(b" ").partition(b" ")[0])[1]
 
@@ -224,7 +224,7 @@ def remove_features(raw: bytes, names: Collection[str]) -> bytes:
 
 
 def feature_span(raw: bytes) -> tuple[int, int]:
-    """Return where field 3 begins and where its last value ends."""
+    """Return the begin of field 3 and the end of its last value."""
     fields = raw.split(b"|||", 3)
     if len(fields) < 4:
         raise ValueError(f"expected a line of an n-best list, found {shorten(raw)}")

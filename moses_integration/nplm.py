@@ -66,7 +66,7 @@ def check_words(words: Iterable[str], blanks: str = NPLM_BLANKS) -> None:
     """Check that a vocabulary will be read back unchanged; the reader splits at ``blanks``."""
     seen: set[str] = set()
     for word in words:
-        # Of two equal words, NPLM uses the last one and BilingualNPLM the first.
+        # If two words are equal, NPLM uses the last one, and BilingualNPLM the first.
         if word in seen or set(word) & set(blanks):
             problem = "is one of NPLM's own words" if word in seen else "holds a blank"
             raise ModelError(f"{FORMAT} cannot hold the shortlist's word {word!r}: it {problem}")

@@ -43,7 +43,7 @@ class FeatureMatrix(NamedTuple):
         return 0 if self.missing is None else int(self._lacks(self.missing, name).argmin())
 
     def first_without(self, name: str) -> int | None:
-        """Return the index of the first hypothesis that lacks a feature; None if all have it."""
+        """Return the index of the first hypothesis that lacks a feature, or None if all have it."""
         if name not in self.sizes:
             return 0
         if self.missing is None or not (lacks := self._lacks(self.missing, name)).any():
@@ -185,9 +185,9 @@ def totals(nbest: NbestList) -> Values:
 
 
 def with_total(raw: bytes, end: int, total: float) -> bytes:
-    """Return a line with another total; every other byte stays.
+    """Return a line with its total replaced; every other byte stays.
 
-    :param end: where the last value of field 3 ends, from `NbestList.ends`.
+    :param end: the end of field 3's last value, from `NbestList.ends`.
 
     >>> with_total(b"0 ||| la  ||| LM0= -2 ||| -3.5 ||| 0-0", 21, -1.25)
     b'0 ||| la  ||| LM0= -2 ||| -1.25 ||| 0-0'

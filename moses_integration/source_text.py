@@ -60,7 +60,7 @@ def read_source(
     """Return the words of each line; an empty line has none.
 
     :param path: text or gzip; ``-`` is stdin.
-    :param max_words: of a line; None for no limit.
+    :param max_words: maximum number of words in a line; None for no limit.
     :param markup: the markup that the decoder would interpret; a line with markup is refused.
     """
     sentences = []
@@ -247,7 +247,7 @@ def _insert_keys(text: Any, num_fields: int, keys: Any) -> None:
 def _scan(text: Any, num_fields: int, keys: Any) -> tuple[Any, int, int]:
     """Return start, end and number of the matching lines, the number of lines, and an error.
 
-    The error is where a line with too few fields begins, -1 if there is none.
+    The error is the position of a line with too few fields, or -1.
     """
     matches = np.empty((64, 3), np.int64)
     size, line, start = 0, 0, 0

@@ -4,7 +4,7 @@ A line is ``source ||| target ||| scores ||| alignment ||| counts ||| sparse |||
 the fields after the scores may be missing. A line is valid if Moses itself loads it
 (moses/TranslationModel/RuleTable/LoaderStandard.cpp) without damage:
 
-* ``|||`` is the separator wherever it stands; the spaces around it belong to the fields. One ``\r``
+* ``|||`` is the separator wherever it occurs; the spaces around it belong to the fields. One ``\r``
   before the newline is not part of the line (util/file_piece.hh, ReadLine).
 * Scores are separated by any number of spaces and tabs. Moses' double-conversion must read the
   whole token as a number: ``1``, ``.5``, ``5.``, ``+0.5``, ``1E-5``; not ``0x10``, ``1e``, ``0,5``,
@@ -81,7 +81,7 @@ def parse_line(
 ) -> tuple[PhrasePair, int]:
     """Return the phrase pair of any valid line, and its number of scores.
 
-    :param num_scores: of the first line; None if this is the first line.
+    :param num_scores: the first line's number of scores; None if this is the first line.
     """
     text = decode(path, number, raw).removesuffix("\r")
     fields = text.split("|||")
@@ -105,7 +105,7 @@ def parse_line(
 
 
 def _score_problem(score: str) -> str | None:
-    """Return what was expected instead of an invalid score, None for a valid one."""
+    """Return what was expected instead of an invalid score, or None for a valid score."""
     if _SCORE.fullmatch(score) is None:
         return "a number as score"
     if float(score) < 0:
@@ -160,7 +160,7 @@ def add_scores(raw: bytes, log_values: Sequence[float]) -> bytes:
 
 
 def score_span(raw: bytes) -> tuple[int, int]:
-    """Return where field 3 begins and where its last score ends."""
+    """Return the begin of field 3 and the end of its last score."""
     first = raw.find(b"|||")
     second = raw.find(b"|||", first + 3)
     if first < 0 or second < 0:
@@ -217,7 +217,7 @@ def _is_separator(text, position, end):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _phrase_end(text, begin, end):  # type: ignore[no-untyped-def]
-    """Return where a phrase before a separator ends; -1 if it is not plain."""
+    """Return the end of a phrase before a separator, or -1 if it is not plain."""
     for position in range(begin, end):
         byte = text[position]
         if byte == _SPACE:
@@ -240,7 +240,7 @@ def _digits_end(text, begin, end):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _score_end(text, begin, end):  # type: ignore[no-untyped-def]
-    """Return where a score such as 12, 0.5 or 1.25e-07 ends; -1 if it is not plain."""
+    """Return the end of a score such as 12, 0.5 or 1.25e-07, or -1 if it is not plain."""
     position = _digits_end(text, begin, end)
     if not 0 < position - begin <= _MOST_DIGITS:
         return -1
@@ -262,7 +262,7 @@ def _score_end(text, begin, end):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _read_line(text, begin, end, num_scores, phrases):  # type: ignore[no-untyped-def]
-    """Return where the last score of a line ends; -1 if the line is not plain."""
+    """Return the end of a line's last score, or -1 if the line is not plain."""
     for side in range(2):
         stop = _phrase_end(text, begin, end)
         if stop < 0:

@@ -84,7 +84,7 @@ class TableReport:
     target_lengths: Mapping[int, int]
     scores: tuple[ScoreColumn, ...]
     counts: Counts
-    # None where no shortlist was given.
+    # None without a shortlist.
     coverage: Coverage | None
 
 
@@ -168,7 +168,7 @@ def _targets_per_source(
 
 
 class _DistinctHashes:
-    """Counts distinct 64-bit numbers in 8 to 16 bytes each."""
+    """Counts distinct 64-bit numbers, using 8 to 16 bytes of memory for each."""
 
     def __init__(self) -> None:
         self._known = np.empty(0, dtype=np.int64)

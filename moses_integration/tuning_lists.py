@@ -19,7 +19,7 @@ from phrasescore.records import FeatureLabel
 class FeatureColumns:
     """The columns of feature values; every new sparse feature adds one.
 
-    The dense features are those of the first hypothesis.
+    The first hypothesis determines the dense features.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class FeatureColumns:
         self.sizes[name] = matrix.sizes[name]
 
     def _check(self, nbest: NbestList, matrix: FeatureMatrix) -> None:
-        """Refuse a list with other dense features; add its new sparse features."""
+        """Refuse a list whose dense features differ; add its new sparse features."""
         for name, size in matrix.sizes.items():
             line = nbest.first_line + matrix.first_with(name)
             if name in self.sizes and self.sizes[name] != size:

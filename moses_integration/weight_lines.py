@@ -64,7 +64,7 @@ def _is_head(line: str) -> bool:
 
 
 def split_weight_line(line: str) -> WeightLine | None:
-    """Return the words of a line; None if it is blank or a comment.
+    """Return the words of a line, or None if it is blank or a comment.
 
     >>> split_weight_line("TM0= 0.5 -1 # tuned")
     WeightLine(name='TM0=', values=['0.5', '-1'])
@@ -143,7 +143,7 @@ def _split_lines(path: str, lines: Iterable[bytes]) -> Iterator[tuple[int, str, 
 
 
 def parse_weight_pair(path: str, lines: list[bytes]) -> WeightPair | None:
-    """Return the weights of the search and of the lists in a text; None if it is a moses.ini."""
+    """Return the search's and the lists' weights in a text, or None for a moses.ini."""
     starts = [line.decode(errors="replace") for line in lines if line.lstrip().startswith(b"[")]
     heads = [line.strip().encode() for line in starts if _is_head(line)]
     if sorted(heads) == sorted(_PARTS):

@@ -113,7 +113,7 @@ class ArgumentError(PhrasescoreError, ValueError):
 
 
 class StoppedError(PhrasescoreError):
-    """A signal stopped long work, whose state is kept so that it can be resumed.
+    """A signal stopped a run, whose state is kept so that it can be resumed.
 
     The command line exits with 128 plus the signal number ``signal``. The message says how far the
     work is, and how to resume it.

@@ -1,4 +1,4 @@
-"""Report the progress of long work to callers of workflows."""
+"""Report the progress of workflows to their callers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Progress:
 
     # Such as "annotate".
     task: str
-    # What is counted, in the plural.
+    # The noun for what is counted, in the plural.
     unit: str
     done: int
     total: int | None = None
@@ -137,7 +137,7 @@ def format_duration(seconds: float) -> str:
 
 
 def note_lines(path: str, lines: int, share: Callable[[], float] | None) -> None:
-    """Record how many lines of a text its reader has read.
+    """Record the number of lines that a text's reader has read.
 
     :param share: returns the share of its bytes that has been read, 0 if unknown; None at the end.
     """

@@ -51,7 +51,7 @@ class PhrasePair(_Phrases):
 class PhraseBlock(NamedTuple):
     """Phrase pairs, or sentences and translations, as byte offsets into a text.
 
-    Pairs with the same source stand together, so that work for the source is done once.
+    Pairs with the same source are adjacent, so that work for the source is done once.
     """
 
     # UTF-8 in the phrases; the bytes outside of them may be anything.

@@ -28,7 +28,7 @@ _KEPT_WORDS = 1 << 20
 
 
 class SubwordVocabulary(Vocabulary):
-    """Pieces and their ids: a word consists of pieces, and ``<unk>`` is a new character.
+    """Pieces and their ids: a word consists of pieces, and a new character is ``<unk>``.
 
     :raises ValueError: if it is malformed.
     """

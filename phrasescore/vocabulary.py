@@ -84,7 +84,7 @@ class Vocabulary:
         return len(self._words)
 
     def __contains__(self, word: object) -> bool:
-        """Return whether a word is in the shortlist; the two symbols are not."""
+        """Return whether a word is in the shortlist, which excludes the two symbols."""
         return word in self._ids
 
     def __eq__(self, other: object) -> bool:
@@ -134,7 +134,7 @@ class Vocabulary:
 
 
 def count_words(path: str) -> Counter[str]:
-    """Return how often each word of a text occurs; see `read_monolingual_text`."""
+    """Return the number of occurrences of each word of a text; see `read_monolingual_text`."""
     counts: Counter[str] = Counter()
     for line in read_monolingual_text(path, refuse_marks=True):
         counts.update(line.words)

@@ -98,7 +98,7 @@ class Bleu(CorpusBleu):
             return np.asarray(choices.mean(axis=1))
         if self._reference_length == "shortest":
             return choices[:, 0]
-        closest = np.abs(choices - lengths[:, None]).argmin(axis=1)  # the first of equals
+        closest = np.abs(choices - lengths[:, None]).argmin(axis=1)  # the first on ties
         return np.asarray(choices[np.arange(len(owners)), closest])
 
 
@@ -200,7 +200,7 @@ def oracle_bleu(statistics: Statistics, segments: Integers) -> Oracle:
     from the best smoothed sentence BLEU. The result is a lower bound of the optimum; on lists small
     enough for trying every choice, it mostly is the optimum.
 
-    :param segments: of each hypothesis, rising.
+    :param segments: the segment of each hypothesis, in ascending order.
     """
     if not len(segments):
         raise ValueError("expected at least one hypothesis")

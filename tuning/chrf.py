@@ -63,7 +63,7 @@ class Chrf:
     ) -> Statistics:
         """Return the statistics of each hypothesis: (hypotheses, NUM_STATISTICS).
 
-        Of several references only the one with the highest chrF counts, the first of equals.
+        With several references, only the one with the highest chrF counts, the first on ties.
         """
         owners = check_owners(hypotheses, segments)
         result = np.empty((len(hypotheses), NUM_STATISTICS))

@@ -52,7 +52,7 @@ def expected_score(
     error is about 1e-10. Everything else is exact, except that hypotheses with a probability below
     1e-18 do not count. Memory: one number per hypothesis. Threads do not change the result.
 
-    :param scale: of the model scores in the softmax, above 0.
+    :param scale: the factor of the model scores in the softmax, above 0.
     """
     ends = np.linspace(0, pool.num_segments, _PARTS + 1).astype(np.int64)
     parts = [pool.starts[begin : end + 1] for begin, end in pairwise(ends)]

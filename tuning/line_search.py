@@ -86,7 +86,7 @@ def best_step(profile: Profile, *, neighbours: int = 0, min_width: float = MIN_W
     The widest of equally good intervals is taken, then the one nearest to 0, then the lowest. If no
     interval is wide enough, the step is 0.
 
-    :param neighbours: how many intervals on each side are included: the value of an interval is the
+    :param neighbours: number of included intervals per side: the value of an interval is the
         worst metric among them (Cer et al., 2008, Regularization and Search for Minimum Error Rate
         Training, section 3.2, "max-min").
     :param min_width: narrower intervals are ignored, also as neighbours.

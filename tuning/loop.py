@@ -6,7 +6,7 @@ It follows mert-moses.pl, with five differences:
 - Optimising starts from the best weights so far, on the pool of all rounds.
 - A stopped run can be resumed: it replays the decisions of earlier rounds and reads their lists.
 - Steps are bounded. New weights are tried on some of the sentences. If these get much worse, the
-  next weights lie between the new ones and those of the best round. The lists of a round that is
+  next weights lie between the new ones and the best round's weights. The lists of a round that is
   much worse nevertheless are not pooled.
 - Features that only the lists have, because the decoder does not know them, are tuned separately.
   The *search's* weights, to decode with, are tuned on the pool as if only the decoder's features
@@ -51,7 +51,7 @@ class Decode(Protocol):
     ) -> Pool:
         """Return the lists of a round; the first hypothesis of a list is the decoder's output.
 
-        :param number: of the round, from 1 on. If it was decoded before, its lists are read again.
+        :param number: the round, from 1 on. If it was decoded before, its lists are read again.
         :param segments: in a trial, decode only these segments, in this order.
         """
 
@@ -154,7 +154,7 @@ class TuningLoop:
         """Run rounds until the loop ends; the best round of the result has the weights.
 
         :param decided: decisions of a stopped run, one per completed round. These rounds are read
-            again, not optimised; the result is bit-identical to that of an uninterrupted run.
+            again, not optimised; the result is bit-identical to an uninterrupted run's.
         :param on_round: receives the result after each round; may raise if the user stopped it.
         """
         while self.result.next_weights is not None:
@@ -313,6 +313,6 @@ class TuningLoop:
         return pool if own.all() else pool.with_features(own)
 
     def _best_of(self, known: Sequence[Weights], pool: Pool) -> Vector:
-        """Return the weights that score best on a pool; the latest of equals."""
+        """Return the weights that score best on a pool; the latest on ties."""
         vectors = [weights_vector(weights, pool.labels) for weights in known[::-1]]
         return max(vectors, key=lambda weights: pool.score(self.metric, weights))

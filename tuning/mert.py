@@ -2,7 +2,7 @@
 
 From each of several starts, lines are searched in turn: along the gradient of the expected metric,
 along every axis, and at the end along random directions. Each best step is taken at once. The
-metric has very many local optima, so many starts matter more than thorough searches: all starts get
+metric has very many local optima: many starts matter more than thorough searches: all starts get
 a round, the better half of them another, and so on. Then new starts near the best weights are
 searched repeatedly, because near good weights there are mostly better ones.
 
@@ -34,7 +34,7 @@ SCALES = (1.0, 10.0)
 LEAST_ALIVE = 3
 # Every ANY_SIGNth random start has random signs.
 ANY_SIGN = 4
-# How often starts are drawn near the best weights, and at what distance from weights of length 1.
+# Number of draws of starts near the best weights, and their distance from weights of length 1.
 GENERATIONS = 4
 NEAR = 0.25
 # A small pool is searched quickly, and single starts matter. There, starts are drawn until nothing
@@ -80,7 +80,7 @@ def search_mert(problem: Problem) -> Found:
 
 
 def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch") -> None:
-    """Continue the walk from the start weights, and add random and near ones."""
+    """Continue the walk from the start weights, and add walks from random and nearby weights."""
     first, problem = walks[0], search.problem
     free, settings = problem.free, problem.settings
     start, random = first.weights * first.length, np.random.default_rng([problem.seed, 1])

@@ -1,8 +1,8 @@
-"""The methods of tuning, and the promises that all of them keep.
+"""Tuning methods, and the guarantees that all of them give.
 
-A method is a search from a `Problem` to weights. `Optimise` wraps it so that the result is never
-worse than the start, never zero and never NaN. It keeps weights that cannot or must not be tuned,
-and notes so.
+A method searches for the weights that solve a `Problem`. `Optimise` wraps it so that the result is
+never worse than the start, never zero and never NaN. Weights that cannot or must not be tuned stay
+as they are, and the result has a note about them.
 
 To add a method, write a function of type `Search`, and add it to METHODS in `tuning.settings`
 together with its settings. The contract test covers all METHODS.
@@ -29,12 +29,12 @@ Report = Callable[[str], None]
 
 
 class StopTuning(Exception):  # noqa: N818 nothing is wrong
-    """Raised by a report when the user stops a search, which then returns its best result."""
+    """Raised by a report if the user stops a search, which then returns its best result."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The problem that a search solves; the pool has no constant feature."""
+    """The input of a search. The pool has no constant feature."""
 
     pool: Pool
     metric: Metric
@@ -66,7 +66,7 @@ Search = Callable[[Problem], Found]
 class Tuned:
     """Weights, and their score on the pool."""
 
-    # (features,); the sum of their absolute values is that of the start.
+    # (features,); the sum of absolute values equals the start weights' sum.
     weights: Vector
     # The metric of the hypotheses that these weights select, 0 to 1; and the start weights' metric.
     score: float
@@ -79,7 +79,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Optimise:
-    """A method for its callers: a search whose result keeps the promises of all methods."""
+    """A tuning method: wraps a search so that its result keeps all guarantees."""
 
     method: str
     search: Search
@@ -138,7 +138,7 @@ class Optimise:
 
 
 def load_method(name: str) -> Optimise:
-    """Return the method with a name in METHODS."""
+    """Return the tuning method of this name, a key of METHODS."""
     module, function = METHODS[name].split(":")
     return Optimise(name, getattr(importlib.import_module(module), function))
 
@@ -216,9 +216,9 @@ def cross_validate(
     seed: int,
     report: Report = lambda _line: None,
 ) -> dict[str, HeldOut]:
-    """Tune with each method on all folds except one, and evaluate on that one; for each fold.
+    """Tune with each method on all folds except one, and evaluate on that one, for every fold.
 
-    :param seed: of the folds, and of every run.
+    :param seed: the seed of the folds and of every run.
     """
     scores: dict[str, list[float]] = {name: [] for name in methods}
     chosen = {name: np.empty((pool.num_segments, pool.stats.shape[1])) for name in methods}

@@ -44,8 +44,8 @@ def expected_gains(
     even an empty one. Only the likeliest 1,000 sentences are references, so time grows linearly
     with the number of sentences.
 
-    :param sentences: distinct.
-    :param probabilities: of the sentences; their sum is 1.
+    :param sentences: distinct sentences.
+    :param probabilities: the sentences' probabilities; their sum is 1.
     """
     references = np.sort(np.argsort(-probabilities, kind="stable")[:MAX_EVIDENCE])
     shares = probabilities[references]

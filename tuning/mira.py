@@ -189,7 +189,7 @@ def _group_rows(stats: Any, starts: Any) -> Any:
 def _hope_and_fear(
     features: Any, first: int, end: int, weights: Any, indices: Any, gains: Any
 ) -> Any:
-    """Return the rows of the highest score plus gain and minus gain; the first of equals."""
+    """Return the rows with the highest score plus gain and score minus gain; the first on ties."""
     hope = fear = first
     highest = lowest = -np.inf
     for row in range(first, end):

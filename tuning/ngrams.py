@@ -104,14 +104,14 @@ def count_segments(references: Sequence[Sequence[object]]) -> int:
 
 
 def check_owners(hypotheses: Sequence[object], segments: Sequence[int] | Integers) -> Integers:
-    """Return the segment of each hypothesis as an array; there must be one for each."""
+    """Return the segment of each hypothesis as an array; every hypothesis must have one."""
     if len(segments) != len(hypotheses):
         raise ValueError(f"expected {len(hypotheses)} segments, got {len(segments)}")
     return np.asarray(segments, np.int64)
 
 
 def find_sorted(known: Integers, wanted: Integers) -> Integers:
-    """Return the index of each wanted number among sorted ones, -1 if it is not there.
+    """Return the index of each wanted number among sorted numbers, or -1 if it is missing.
 
     >>> find_sorted(np.array([2, 5, 7]), np.array([7, 3, 2, 9])).tolist()
     [2, -1, 0, -1]

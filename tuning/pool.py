@@ -94,11 +94,11 @@ class Pool:
         return np.asarray(_model_scores(self.features, vector))
 
     def model_best(self, weights: Vector) -> Integers:
-        """Return the row of each segment's best hypothesis: (segments,); the earliest of equals."""
+        """Return the row of each segment's best hypothesis: (segments,); the earliest on ties."""
         return self.highest(self.model_scores(weights))
 
     def highest(self, scores: Vector) -> Integers:
-        """Return the row of each segment's highest score: (segments,); the earliest of equals."""
+        """Return the row of each segment's highest score: (segments,); the earliest on ties."""
         return np.asarray(_best_rows(scores, self.starts))
 
     def score(self, metric: Metric, weights: Vector) -> float:
@@ -258,7 +258,7 @@ def _constant_columns(features: Any, starts: Any) -> Any:
 
 
 def weights_vector(weights: Weights, labels: Sequence[FeatureLabel], where: str = "") -> Vector:
-    """Return the weight of each label, 0 if there is none.
+    """Return the weight of each label, or 0 if a label has no weight.
 
     :param where: the source of the weights, for messages.
     """

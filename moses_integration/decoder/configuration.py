@@ -52,7 +52,7 @@ _REORDERING_TYPE = {"msd", "bidirectional", "fe"}
 _REORDERING_NOISE = {"wbe", "phrase", "allff"}
 
 
-# What to name instead of a binary file.
+# The text file to name instead of a binary file.
 _TEXT_FILES = {
     LANGUAGE_MODEL: "name the .arpa or .arpa.gz that build_binary made it from",
     REORDERING: "name the reordering-table.*.gz that processLexicalTable(Min) made it from",
@@ -134,7 +134,7 @@ class DecoderConfiguration:
         return cls(path, search, tuple(slots), ini, tuple(ignore))
 
     def with_weights(self, weights: Weights) -> Self:
-        """Return a copy with other weights, rounded as in a moses.ini, for some or all features."""
+        """Return a copy with new weights for some features, rounded as in a moses.ini."""
         slots = []
         features = {feature.name: feature for feature in self._ini.features}
         for slot in self.slots:
@@ -164,7 +164,7 @@ class DecoderConfiguration:
         return replace(self, search=search)
 
     def find(self, kind: str) -> FeatureSlot | None:
-        """Return the only feature of a class; None if there is none."""
+        """Return the only feature of a class, or None if the model lacks it."""
         return next((slot for slot in self.slots if slot.kind == kind), None)
 
     def slot(self, kind: str) -> FeatureSlot:
@@ -172,7 +172,7 @@ class DecoderConfiguration:
         return next(slot for slot in self.slots if slot.kind == kind)
 
     def weights(self, kind: str, count: int = 1) -> tuple[float, ...]:
-        """Return the weights of the feature of a class, zeros if there is none."""
+        """Return the weights of the feature of a class, or zeros if the model lacks it."""
         slot = self.find(kind)
         return (0.0,) * count if slot is None else slot.weights
 

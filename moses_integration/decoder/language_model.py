@@ -61,7 +61,7 @@ _PROBLEMS = {
 
 
 class NgramModel(NamedTuple):
-    """A backoff language model in memory, 24 bytes per n-gram, and its words."""
+    """A backoff language model in memory: its words, and tables of 24 bytes per n-gram."""
 
     # The vocabulary; ids 0, 1, 2 are <unk>, <s>, </s>.
     words: list[str]
@@ -69,7 +69,7 @@ class NgramModel(NamedTuple):
 
 
 class _Text:
-    """The lines of a file, read one at a time or by blocks."""
+    """Reads the lines of a file one at a time or in blocks."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -163,7 +163,7 @@ def _read_counts(text: _Text) -> list[int]:
 
 
 def _read_unigrams(text: _Text, count: int) -> tuple[list[str], list[float], list[float], bool]:
-    """Return words, log10 probabilities and backoffs by id, and whether ``<unk>`` is there."""
+    """Return words, log10 probabilities and backoffs by id, and whether the file has ``<unk>``."""
     missing = (1.0, 0.0)
     values = dict.fromkeys((_UNKNOWN, _BEGIN, _END), missing)
     for _ in range(count):
@@ -338,7 +338,7 @@ def _split_line(text: Any, position: int, starts: Any, ends: Any) -> tuple[int, 
 
 @KERNEL
 def _remember(tables: Any, words: Any) -> Any:
-    """Return the backoff of an n-gram and mark that a longer one begins with it; NaN if missing."""
+    """Return an n-gram's backoff, NaN if missing, and mark that a longer n-gram begins with it."""
     if len(words) == 1:
         if not extends(tables.unigram_backoffs[words[0]]):
             tables.unigram_backoffs[words[0]] = 0.0
@@ -356,9 +356,9 @@ def _remember(tables: Any, words: Any) -> Any:
 
 @KERNEL
 def _insert(tables: Any, words: Any, log_prob: float, backoff: float) -> int:
-    """Insert an n-gram, and blanks for its missing suffixes; return how many n-grams were added.
+    """Insert an n-gram, and blanks for its missing suffixes; return the number of added n-grams.
 
-    A blank has the backed-off probability, and no backoff of its own (KenLM's AdjustLower). The
+    A blank has the backed-off probability, and no separate backoff (KenLM's AdjustLower). The
     first of two equal n-grams counts.
     """
     order, added = len(words), 0

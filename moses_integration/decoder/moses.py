@@ -43,7 +43,7 @@ _INI_OPTIONS = ("-f", "-config", "--config", "--f")
 
 @dataclass(frozen=True)
 class DecoderCommand:
-    """A decoder's command, as a text for a shell."""
+    """A decoder's command, given as text for a shell."""
 
     # As the user gave it.
     command: str
@@ -76,7 +76,7 @@ class DecoderCommand:
         return next((value for option, value in pairs if option in _INI_OPTIONS), None)
 
     def arguments(self, weights: Weights, nbest: str, weights_path: str, size: int) -> list[str]:
-        """Return the words that decode with weights, which ``weights_path`` also holds."""
+        """Return the words that decode with these weights, which ``weights_path`` also holds."""
         words = self.words()
         if not self.is_moses:
             values = {NBEST: nbest, WEIGHTS: weights_path, SIZE: str(size)}
@@ -200,7 +200,7 @@ def _ends_with_newline(path: str) -> bool:
 
 
 def log_tail(log: str, *, is_named: bool = True) -> str:
-    """Return the end of a decoder's stderr, for the end of a message; it may name the log."""
+    """Return the end of a decoder's stderr for a message, perhaps with the log's name."""
     with open(log, "rb") as stream:
         stream.seek(max(0, os.path.getsize(log) - _TAIL_BYTES))
         text = stream.read().decode(errors="replace")

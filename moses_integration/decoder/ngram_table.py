@@ -83,7 +83,7 @@ def score_word(tables: Any, context: Any, length: int, word: int) -> tuple[float
 
     :param context: int32; the state before the word, the latest word first. At the beginning of a
         sentence it is ``<s>``, with length 1.
-    :param length: of the context, less than the order.
+    :param length: the length of the context, less than the order.
     :return: the probability is a sum of float32 numbers in float64.
     """
     if word >= tables.num_words:

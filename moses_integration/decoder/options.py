@@ -179,7 +179,7 @@ def read_language_model(configuration: DecoderConfiguration) -> NgramModel:
 
 
 def _values(slots: Sequence[FeatureSlot], tables: PhraseTables, lengths: Any) -> Any:
-    """Return the values of stateless features of all pairs; ``lengths`` are of the targets."""
+    """Return the values of all pairs' stateless features; ``lengths`` are the targets' lengths."""
     unknown = np.zeros(len(lengths))
     unknown[tables.pairs.starts[tables.num_known] :] = LOWEST_LOG
     values = {
@@ -192,7 +192,7 @@ def _values(slots: Sequence[FeatureSlot], tables: PhraseTables, lengths: Any) ->
 
 
 def _prune(configuration: DecoderConfiguration, starts: Any, rank: Any) -> tuple[Any, Any]:
-    """Return the rows to keep, best first in each group, and where the groups then begin."""
+    """Return the rows to keep, best first in each group, and the start of each group among them."""
     # lexsort is stable: equal ranks keep the order of the table.
     search = configuration.search
     sizes = np.diff(starts)
@@ -282,7 +282,7 @@ class Sentence(NamedTuple):
     # float64 (words + 1,): the language model's score of a phrase's words from this one on, given
     # only the words before it in the phrase.
     tail: Any
-    # int32 (options,): words in the language model's state after the phrase alone.
+    # int32 (options,): words in the language model's state after only the phrase.
     last_length: Any
     # float64 (options,): an upper bound of the language model's score.
     bound: Any
@@ -330,7 +330,7 @@ def make_sentence(
 
 
 def _spans(start: Any, sizes: Any, length: int, longest: int) -> Any:
-    """Return where the options of each span begin; they are sorted by start and size."""
+    """Return the index of each span's first option; options are sorted by start and size."""
     keys = start.astype(np.int64) * (longest + 2) + sizes
     wanted = np.arange(length * (longest + 2))
     return np.searchsorted(keys, wanted).astype(np.int32).reshape(length, longest + 2)

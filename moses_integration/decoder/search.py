@@ -69,10 +69,10 @@ class Translation:
 class StackDecoder:
     """Search for the best translations under the model of a moses.ini.
 
-    :param option_table: of the sentences to translate, with the weights of ``configuration``. It
+    :param option_table: the options of the sentences, with the weights of ``configuration``. It
         should know the weights of ``features`` that are language models, or the search errs more.
-    :param features: more features, and their weights.
-    :param buffer_size: requests that such a feature gets per call. It changes only the speed.
+    :param features: additional features and their weights.
+    :param buffer_size: number of requests per call of such a feature; affects only the speed.
     :ivar names: the names of the features, in the order of ``Translation.values``.
     :ivar buffers: the buffered requests to the additional features, and their weights.
     """
@@ -100,9 +100,9 @@ class StackDecoder:
     def translate(
         self, tokens: Sequence[str], *, nbest: int = 0, distinct: bool = False
     ) -> Translation:
-        """Translate one of the sentences of the option table, or an empty one.
+        """Translate an empty sentence, or one that the option table was built for.
 
-        :param nbest: the number of derivations to list, with the best one.
+        :param nbest: maximum number of derivations to list, including the best one.
         :param distinct: list only the best derivation of each sequence of words.
         """
         if not tokens:
@@ -148,7 +148,7 @@ class StackDecoder:
     def _translations(
         self, options: SentenceOptions, offsets: Any, chosen: Any, added: Any
     ) -> tuple[Translation, ...]:
-        """Return derivations with their values; ``added`` are those of additional features."""
+        """Return derivations with their values; ``added`` holds the additional features' values."""
         rows = self._values(options, offsets, chosen, added)
         weights = [slot.weights for slot in self._configuration.slots]
         weights += [(weight,) for _, weight in self.buffers]

@@ -164,7 +164,7 @@ def memo_key(sentence: Any, state: int, option: int) -> Any:
 def score_option(
     sentence: Any, states: Any, memo: Any, state: int, option: int, scratch: Any
 ) -> Any:
-    """Return the slot in the memo of an option after a state; there must be room for one."""
+    """Return the memo's slot for an option after a state; the memo must have room for one more."""
     key = memo_key(sentence, state, option)
     slot = find(memo.keys, key)
     if slot < 0:
@@ -185,7 +185,7 @@ def find_orientation(before: int, after: int, start: int, end: int) -> int:
 
 @KERNEL
 def start_score(sentence: Any, hypotheses: Any, hypothesis: int, start: int, end: int) -> Any:
-    """Return what a span adds to a hypothesis (-inf beyond the limit), and its orientation."""
+    """Return the score that a span adds (-inf beyond the limit), and the orientation."""
     before, after = -1, 0
     last = hypotheses.option[hypothesis]
     if last >= 0:

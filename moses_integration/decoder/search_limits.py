@@ -61,7 +61,7 @@ class SearchLimits:
 
 
 def limit_values(field: str, value: object) -> str | None:
-    """Return the valid values of a limit; None if this value is valid."""
+    """Return the valid values of a limit as text, or None if this value is valid."""
     default, least = getattr(SearchLimits, field), _LEAST.get(field, 0)
     if isinstance(default, bool):
         return None if isinstance(value, bool) else "true or false"

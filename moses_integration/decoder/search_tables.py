@@ -84,7 +84,7 @@ class Arcs(NamedTuple):
 
 
 class Hypotheses(NamedTuple):
-    """All kept hypotheses, stack after stack; number 0 is the empty one."""
+    """All kept hypotheses, stack after stack; row 0 is the empty hypothesis."""
 
     # int64 (length + 2,): where the stacks begin.
     stacks: Any
@@ -98,7 +98,7 @@ class Hypotheses(NamedTuple):
 
 
 class SearchTables(NamedTuple):
-    """All that a search fills."""
+    """All tables that a search fills."""
 
     hypotheses: Hypotheses
     coverages: Coverages
@@ -177,7 +177,7 @@ def _slots(rows: int) -> Any:
 
 @KERNEL
 def memo_room(memo: Any) -> Any:
-    """Return how many rows a memo may have; a third of its slots stays free."""
+    """Return the maximum number of rows of a memo; a third of its slots stays free."""
     return len(memo.keys) // 3 * 2
 
 

@@ -52,7 +52,7 @@ def _has_room(tables: Any, limits: Any, extensions: int) -> Any:
 
 @KERNEL
 def expand(sentence: Any, tables: Any, limits: Any, blocks: Any, begin: int, scratch: Any) -> int:
-    """Add all extensions of the blocks from ``begin`` on; return the first block without room."""
+    """Add the extensions of ``blocks[begin:]``; return the index of the first without room."""
     # Bind arrays to names: numba counts references to a tuple's fields at every use.
     hypotheses, coverages = tables.hypotheses, tables.coverages
     pool, arcs, states, memo = tables.pool, tables.arcs, tables.states, tables.memo
@@ -108,7 +108,7 @@ def _offer_extension(
     coverage: int,
     complete: bool,
 ) -> bool:
-    """Offer a hypothesis to the pool, prune that if it is full; return whether the key is new.
+    """Offer a hypothesis to the pool; prune a full pool; return whether the key is new.
 
     :param states: before and after the option.
     """
@@ -162,7 +162,7 @@ def _select(scores: Any, rank: int) -> Any:
 
 @KERNEL
 def prune(pool: Any, arcs: Any, limits: Any) -> None:
-    """Keep the best hypotheses of a pool and their arcs, up to the stack size; first of equals."""
+    """Keep the best hypotheses of a pool, up to the stack size, and their arcs; first on ties."""
     count, size = pool.count[0], limits.stack_size
     if count <= size:
         return
@@ -215,7 +215,7 @@ def _redirect(arcs: Any, moved: Any) -> None:
 
 @KERNEL
 def recombine(sentence: Any, tables: Any, keep_arcs: bool) -> None:
-    """Recombine hypotheses that were kept apart until other features had scored them.
+    """Recombine hypotheses that were kept separate until other features had scored them.
 
     There must be room for as many arcs as the pool has rows.
     """

@@ -322,8 +322,8 @@ def best_paths(
 ) -> Paths:
     """Return the best paths through a lattice with a goal.
 
-    :param offsets: where the words of each option begin in ``target``.
-    :param most: how many paths are examined.
+    :param offsets: the index in ``target`` of each option's first word.
+    :param most: maximum number of paths to examine.
     :param distinct: leave out paths with the words of a better one. Words are compared by a 64-bit
         hash, which confuses two of 10,000 paths with a chance of 1 in 10^11.
     """

@@ -47,7 +47,7 @@ class StatefulFeature(Protocol):
         """The number of preceding words that a score depends on: 6 for 7-grams."""
 
     def begin(self, words: Sequence[str]) -> None:
-        """Set the words by id (``<unk>``, ``<s>``, ``</s>`` first); repeated if words are added."""
+        """Set the words by id: <unk>, <s>, </s>, ...; called again whenever words are added."""
 
     def scores(
         self,
@@ -60,7 +60,7 @@ class StatefulFeature(Protocol):
     ) -> Any:
         """Return log p of each phrase after its history: float64 (rows,), natural logarithms.
 
-        The parameters are those of `Requests`. Rows may repeat. A score must depend only on its
+        The parameters are as in `Requests`. Rows may repeat. A score must depend only on its
         row, to the last bit.
         """
 

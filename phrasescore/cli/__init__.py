@@ -9,13 +9,13 @@ exit  meaning
 2     the command line itself is wrong
 129   SIGHUP (128 + 1): the terminal was closed
 130   Ctrl-C (128 + SIGINT)
-141   the reader of stdout went away (128 + SIGPIPE), said by the exit code alone, as
+141   the reader of stdout went away (128 + SIGPIPE), shown only by the exit code, as
       ``cat`` and ``sort`` do
 143   SIGTERM (128 + 15); what a command has started ends with it, as after Ctrl-C
 ===== ==============================================================================
 
 Anything else is a bug and shows its traceback. Importing this module, or any verb, imports
-neither torch nor numpy: a verb imports what is heavy inside its function.
+neither torch nor numpy: a verb imports heavy modules inside its function.
 """
 
 import importlib
@@ -59,7 +59,7 @@ class VerbGroup(click.Group):
         return sorted({*VERBS, *super().list_commands(ctx)})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a verb, or None where there is none of the name."""
+        """Return the verb with this name, or None if there is no such verb."""
         if cmd_name not in VERBS:
             return super().get_command(ctx, cmd_name)
         module = importlib.import_module(f"phrasescore.cli.{cmd_name}")
@@ -121,8 +121,8 @@ def _with_choices(error: click.BadOptionUsage, verb: click.Command) -> click.Bad
 
 
 def _problem(error: MemoryError | RuntimeError) -> str:
-    """Return what a user is told of an error of the machine; others are raised again: bugs."""
-    # Of numba, where neither the installation nor the user's cache can be written to.
+    """Return the message for an error of the machine; re-raise any other error, which is a bug."""
+    # numba raises it if neither the installation nor the user's cache is writable.
     if "no locator available" in str(error):
         problem = "there is no folder to keep compiled code in; set NUMBA_CACHE_DIR to one"
         return f"{problem} that can be written to"
@@ -138,7 +138,7 @@ def _one_line(message: str) -> str:
 
 
 def _discard_stdout() -> None:
-    """Drop what is buffered for stdout, so that Python does not complain of it when it ends."""
+    """Discard the buffer of stdout, so that Python does not report an error at exit."""
     try:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError, AttributeError):

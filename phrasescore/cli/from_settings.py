@@ -25,7 +25,7 @@ def of(
 
     :param only: the fields that get an option; by default all of them.
     :param without: fields that get none.
-    :param changes: by field, arguments of `click.option` that differ.
+    :param changes: for each field, the arguments of `click.option` that differ.
     """
 
     def add(command: Any) -> Any:

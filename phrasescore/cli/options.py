@@ -89,7 +89,7 @@ def together(*options: Decorator) -> Decorator:
 
 
 def arguments_of(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of a command's parameters that a function of the library has as well."""
+    """Return the command's parameters that the library function has as well."""
     return {name: given[name] for name in inspect.signature(function).parameters if name in given}
 
 
@@ -121,7 +121,7 @@ class OrderedColumns(Verb):
     """A command that knows in which order the options that make columns were given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Note the order, which the values of several options do not tell."""
+        """Record the order of the options, which their values do not show."""
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
         ctx.meta[_ORDER] = [param.name for param in order if param.name in _KINDS]
         return super().parse_args(ctx, args)

@@ -20,7 +20,7 @@ LOG_AT = (10.0, 30.0, 60.0)
 LAST_INTERVAL = 60.0
 
 
-# Of a bar: what is cut off last comes first.
+# The format of a bar: its most important parts come first, as the end may be cut off.
 _BAR = (
     "{desc}: {percentage:3.0f}%, {remaining} left |{bar}| {n_fmt} [{elapsed}, {rate_fmt}{postfix}]"
 )
@@ -42,7 +42,7 @@ class ProgressDisplay:
     The summary of a task is logged: ``annotate: 1,209,173 lines in 312.0 s (3,875 lines/s)``.
     Nothing is shown where the log level is above INFO (``--quiet``).
 
-    :param stream: where bars are drawn; stderr where None.
+    :param stream: the stream that bars are drawn on; None for stderr.
     :param clock: seconds from any start, never falling.
     """
 
@@ -118,7 +118,7 @@ def _open_bar(now: Progress, stream: TextIO) -> "tqdm[Any] | None":
     )
 
 
-# What every verb hands to its workflow.
+# The callback that every verb passes to its workflow.
 show_progress = ProgressDisplay()
 
 

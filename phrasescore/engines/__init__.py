@@ -21,7 +21,7 @@ _POOLS = {
 
 
 def local_device(engine: Compute) -> str:
-    """Return the device of an engine's workers by name, after checking that it is here.
+    """Return the device of an engine's workers by name, after checking that it exists here.
 
     Ray's machines may have a GPU that this one lacks.
 
@@ -33,7 +33,7 @@ def local_device(engine: Compute) -> str:
 
 
 def callers(engine: Compute) -> int:
-    """Return how many threads of a process of this engine compute at the same time."""
+    """Return the number of threads that compute at the same time in a process of this engine."""
     from phrasescore.devices import usable_threads
 
     return usable_threads(engine.workers) if engine.engine == "here" else 1

@@ -11,9 +11,9 @@ _INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "a
 
 
 def describe(device: str = "cpu") -> dict[str, str]:
-    """Return what the last bits of results depend on; all workers should agree in it.
+    """Return everything that the last bits of results depend on; it should be equal on all workers.
 
-    :param device: where the work computes; the GPU only counts if it is used.
+    :param device: the device that the work computes on; a GPU is described only if it is used.
     """
     properties = {"phrasescore": __version__, "processor": _processor()}
     torch = sys.modules.get("torch")

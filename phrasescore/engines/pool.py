@@ -12,7 +12,7 @@ _Result = TypeVar("_Result", covariant=True)
 
 
 class Work(Protocol[_Item, _Result]):
-    """What to compute: paths and settings, small enough to be sent to every worker."""
+    """A computation: paths and settings, small enough to be sent to every worker."""
 
     def load(self) -> Callable[[_Item], _Result]:
         """Load all that the work needs, and return the function from an item to its result.

@@ -24,8 +24,8 @@ _ANSWER = 15.0
 class RayConnection:
     """A connection to Ray.
 
-    :param engine: with the address of a Ray; without one, a Ray is started for this machine only.
-    :ivar ray: the module.
+    :param engine: settings with the address of a Ray cluster; without one, Ray is started here.
+    :ivar ray: the module ``ray``.
     :raises PhrasescoreError: if Ray is not installed, not at the address, or cannot be started.
     """
 
@@ -59,7 +59,7 @@ class RayConnection:
             self._folder = Path(context.address_info["session_dir"])
 
     def close(self) -> None:
-        """Disconnect, and stop the Ray if we started it."""
+        """Disconnect, and stop Ray if this process started it."""
         if self._is_ours:
             self.ray.shutdown()
         if self._folder is not None:
@@ -87,7 +87,7 @@ def _import_ray(address: str | None) -> Any:
 
 
 def _check_answer(address: str) -> None:
-    """Refuse an address where nothing listens at once; Ray itself tries for minutes."""
+    """Refuse at once an address where nothing listens; Ray itself would retry for minutes."""
     host, _, port = address.rpartition(":")
     if address == "auto" or address.startswith("ray://"):
         return

@@ -108,11 +108,11 @@ class BreakdownScores:
 
 
 class Comparison:
-    """Systems with their references, and everything that is computed from them on demand.
+    """Compares systems with their references; every result is computed on demand.
 
     Only `scores` looks at more than the first replica of each system.
 
-    :param source: for breakdowns.
+    :param source: the source text, for breakdowns.
     :param has_baseline: whether the others are compared with the first system.
     :raises DataError: if texts differ in their number of lines.
     """
@@ -158,7 +158,7 @@ class Comparison:
 
     @cached_property
     def _statistics(self) -> list[Statistics]:
-        """By system: ``(replicas, sentences, num_stats)``."""
+        """The statistics of each system, ``(replicas, sentences, num_stats)``."""
         segments = range(self.metric.num_segments)
         return [
             np.array([self.metric.statistics(text.words, segments) for text in system.replicas])
@@ -167,7 +167,7 @@ class Comparison:
 
     @cached_property
     def _first_statistics(self) -> Statistics:
-        """Of the first replicas: ``(systems, sentences, num_stats)``."""
+        """The statistics of the first replicas, ``(systems, sentences, num_stats)``."""
         return np.array([statistics[0] for statistics in self._statistics])
 
     def multi_bleu(self) -> list[BleuScore]:
@@ -176,7 +176,7 @@ class Comparison:
 
     @cached_property
     def scores(self) -> list[SystemScore]:
-        """BLEU of each system and replica, and the test of its difference from the baseline."""
+        """Return BLEU by system and replica, and the tests of differences from the baseline."""
         return list(self._score_systems())
 
     def _score_systems(self) -> Iterator[SystemScore]:
@@ -230,7 +230,7 @@ class Comparison:
     ) -> list[Breakdown]:
         """Group the sentences by their number of unknown words on each side.
 
-        :param shortlists: by side; sides that the comparison lacks are ignored.
+        :param shortlists: a vocabulary per side; sides that the comparison lacks are ignored.
         :param network: the name of the shortlists' network, for the titles.
         """
         breakdowns = []

@@ -49,5 +49,5 @@ def draw(panels: Sequence[Panel], systems: Sequence[str], file_format: str) -> b
 
 
 def _shown(name: str) -> str:
-    """Return a label that matplotlib shows as it is: it reads $ as a formula and hides _NAME."""
+    """Return a label that matplotlib shows unchanged: it parses $ as a formula and hides _NAME."""
     return (" " if name.startswith("_") else "") + name.replace("$", r"\$")

@@ -25,11 +25,11 @@ _ROOM = 0.01
 class CheckedMetric:
     """A metric for tuning whose class is checked against the contract of plug-ins.
 
-    The class is called with references (by file and segment, as words). It has ``num_stats``,
+    The class is called with references, tokenised, by file and segment. It has ``num_stats``,
     ``statistics(hypotheses, segments)`` and ``score(sums)``: see :class:`tuning.metric.Metric`.
 
-    :param name: name in reports; ``title`` is the name in messages.
-    :raises PluginError: if the class breaks its contract, here and in both methods.
+    :param name: the metric's name in reports; ``title`` is its name in messages.
+    :raises PluginError: if the class breaks its contract; also raised by both methods.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class PluginMetric(CheckedMetric):
 
 
 def find_metric(name: str) -> Plugin | None:
-    """Return the plug-in's metric of a name; None if the metric is ours or unknown.
+    """Return the plug-in's metric with this name, or None if the metric is ours or unknown.
 
     A plug-in cannot replace a metric of ours; one with the same name is ignored with a warning.
     """

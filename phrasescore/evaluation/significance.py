@@ -117,7 +117,7 @@ def _seed(seed: int) -> Iterator[None]:
 def randomization_p_value(
     metric: Metric, baseline: Statistics, system: Statistics, *, trials: int, seed: int
 ) -> float:
-    """Return the probability that chance alone makes a difference this large, of either sign.
+    """Return the probability that chance makes a difference at least this large, of either sign.
 
     Approximate randomization over sentences (Riezler and Maxwell, 2005). The score of a system is
     the mean of its replicas' scores (Clark et al., 2011). A sentence's translations are exchanged

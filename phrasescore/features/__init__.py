@@ -36,49 +36,49 @@ BLOCK_SIZE = {"cpu": 16384, "cuda": 65536}
 
 
 class Tally(Protocol):
-    """What some values came from, in numbers that add up; its text is for the end of a run."""
+    """Additive counts of how values were computed; the text is logged at the end of a run."""
 
     def __add__(self, other: Any) -> Any:
-        """Return the tally of both."""
+        """Return the combined tally."""
         ...
 
     def __str__(self) -> str:
-        """Return the numbers in a few words."""
+        """Return the counts as a short text."""
         ...
 
 
 class BlockScores(NamedTuple):
-    """The values of the pairs of a block."""
+    """The values of a block's pairs."""
 
     # (columns, pairs): natural logarithms, or counts where the feature says so. A phrase table
     # holds exp() of either.
     values: "NDArray[np.float64]"
     tally: Tally
-    # For each column and pair log p of each predicted word in the order of the text, ``</s>``
-    # last; None unless they are asked for.
+    # For each column and pair, log p of each predicted word in the order of the text, ``</s>``
+    # last; None unless requested.
     words: "list[list[NDArray[np.float64]]] | None" = None
 
 
 class Feature(ABC):
     """Gives every pair of a block its values, one per column.
 
-    A value depends on its pair alone. Several threads may score blocks at the same time.
+    A value depends only on its pair. Several threads may score blocks at the same time.
     """
 
-    # For each column everything that its values depend on besides the pairs: equal texts, equal
-    # values.
+    # For each column, everything that its values depend on besides the pairs: equal fingerprints
+    # mean equal values.
     fingerprints: tuple[str, ...] = ("",)
-    # The words of the source and of the target that the feature knows; None for a side that it
-    # does not look at.
+    # The source words and target words that the feature knows; None for a side that it does not
+    # use.
     known_words: "tuple[Container[str] | None, Container[str] | None]" = (None, None)
-    # For each column the highest value that a cache may hold; None if no cache is used.
+    # For each column, the highest value that a cache may hold; None if no cache is used.
     highest: tuple[float, ...] | None = None
     # Pairs of n-best lists or parallel text that are scored together, so that they fill a processor
     # or a GPU.
     group_size: "dict[str, int]" = {"cpu": 1024, "cuda": 1024}  # noqa: RUF012
 
     def prepare(self) -> None:  # noqa: B027
-        """Load what the first block needs, before several threads or processes ask for it."""
+        """Load the data that the first block needs, before several threads or processes need it."""
 
     def computing(self) -> AbstractContextManager[None]:
         """Return the context in which this process computes."""
@@ -93,7 +93,7 @@ class Feature(ABC):
         """Return the values of the pairs of a block, which may be empty."""
 
 
-# Where each feature is; imported when asked for, because networks bring torch with them.
+# The class of each feature; imported on request, because networks import torch.
 FEATURES = {
     "ctranslate2": "phrasescore.features.foreign:ForeignScore",
     "language_model": "phrasescore.features.language_model:LanguageModelScore",
@@ -108,7 +108,7 @@ FEATURES = {
     "unknown_words": "phrasescore.features.word_counts:UnknownWords",
 }
 
-# Features that an option of their own makes, from a file; every other one is a --feature.
+# Features with their own options, which read a file; all others are selected by --feature.
 FROM_FILES = {"ctranslate2", "language_model", "lexicon", "neural"}
 FEATURE_NAMES = sorted(FEATURES.keys() - FROM_FILES)
 
@@ -123,10 +123,10 @@ NOT_OF_PHRASES = {
 
 
 def load_feature(name: str) -> Any:
-    """Return the class of a feature in :data:`FEATURES`, or what makes one of another package.
+    """Return the class of a feature in :data:`FEATURES`, or the factory of a plug-in's feature.
 
     :raises ArgumentError: if there is no such feature.
-    :raises PluginError: if that of another package may not be used.
+    :raises PluginError: if another package's feature cannot be used.
     """
     if name in FEATURES:
         return pkgutil.resolve_name(FEATURES[name])
@@ -151,10 +151,10 @@ def _unknown_feature(name: str) -> ArgumentError:
 
 
 def _not_of_phrases(name: str) -> str | None:
-    """Return why a feature is of no use as a column of a phrase table; None where it may be one.
+    """Return why a feature cannot be a column of a phrase table, or None if it can.
 
     :raises ArgumentError: if there is no such feature.
-    :raises PluginError: if that of another package may not be used.
+    :raises PluginError: if another package's feature cannot be used.
     """
     plugin = find_plugin("feature", name, FEATURES)
     if name in FEATURE_NAMES:
@@ -171,8 +171,8 @@ ColumnKind = Literal[
     "model", "feature", "lm", "lexicon", "reverse_lexicon", "scores", "ctranslate2"
 ]
 
-# How names of new features in n-best lists begin, where they come from a file; a number from 0
-# follows, as in Moses' own names. By the kind of the column; see `network_name` for networks.
+# Prefixes of the names that features from files get in n-best lists, by kind of column. A number
+# from 0 follows, as in Moses' own names. See `network_name` for networks.
 FILE_NAMES = {
     "ctranslate2": "CT2",
     "lm": "KenLM",
@@ -180,22 +180,22 @@ FILE_NAMES = {
     "reverse_lexicon": "ReverseLexicon",
 }
 ENSEMBLE_NAME = "Ensemble"
-# How the name of a score that is divided by length ends.
+# The suffix of the name of a score that is divided by length.
 NORMALIZED = "Norm"
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """A column of a table or an n-best list: of a network, a feature, or a file."""
+    """A column of a phrase table or n-best list, from a network, a feature, or a file."""
 
     kind: ColumnKind
     # A model's folder, a feature's name, or a file.
     value: str
-    # Of a feature that depends on shortlists: the number of the one model that counts, from 1.
+    # For a feature that depends on shortlists: the number of the model that it uses, from 1.
     model: int | None = None
-    # Of scores, one number per line of a file: the feature's name in n-best lists.
+    # For given scores, one number per line of a file: the feature's name in n-best lists.
     name: str | None = None
-    # Of a folder of CTranslate2: how Moses' words become its pieces; None for the usual way.
+    # For a CTranslate2 folder: how Moses' words become its pieces; None for the default.
     foreign: ForeignText | None = None
 
 
@@ -212,7 +212,7 @@ def column_specs(columns: Iterable[ColumnSpec | StrPath]) -> list[ColumnSpec]:
 
 
 def column_files(columns: Iterable[ColumnSpec]) -> list[str]:
-    """Return the files that columns are read from, but for the folders of models."""
+    """Return the files that columns are read from, except model folders."""
     columns = list(columns)
     texts = [column.foreign for column in columns if column.foreign is not None]
     spm = [path for text in texts for path in (text.source_spm, text.target_spm) if path]
@@ -268,7 +268,7 @@ def rescore_options(
 
 
 def network_name(kind: str, *, reverse: bool, right_to_left: bool) -> str:
-    """Return how the name of a network's feature begins.
+    """Return the prefix of the name of a network's feature.
 
     >>> network_name("lstm", reverse=False, right_to_left=True)
     'RightToLeftLSTM'
@@ -277,10 +277,10 @@ def network_name(kind: str, *, reverse: bool, right_to_left: bool) -> str:
 
 
 def column_name(kind: str, value: str) -> str:
-    """Return how the name of a column that is not a network's begins.
+    """Return the prefix of the name of a column that is not a network's.
 
-    :param kind: as of :class:`ColumnSpec`.
-    :param value: the feature's name; a file's does not matter.
+    :param kind: the kind of column, as in :class:`ColumnSpec`.
+    :param value: the feature's name; ignored for a file.
 
     >>> column_name("feature", "length_ratio")
     'LengthRatio'
@@ -293,8 +293,8 @@ def check_feed_forward(
 ) -> None:
     """Check the arguments for models of the kinds cslm and joint, before the models are loaded.
 
-    :param configs: of all models, whatever their kind.
-    :raises ArgumentError: if there is no model that an argument is for, or both are given.
+    :param configs: the configurations of all models, of any kind.
+    :raises ArgumentError: if an argument applies to no model, or both are given.
     """
     if backoff_lm is not None and unnormalized:
         raise ArgumentError("--backoff-lm divides probabilities: not with --unnormalized")

@@ -40,8 +40,8 @@ class SearchCslm(SearchNetwork[WordScorer]):
     ) -> NDArray[np.float64]:
         """Return log p of each phrase after its history, ``(n,)``, a natural logarithm.
 
-        A value depends on its row alone, to the last bit. Contexts of earlier calls are not
-        computed again. The parameters are those of :meth:`SearchNetwork.list_ngrams`.
+        A value depends only on its row, to the last bit. Contexts of earlier calls are not
+        computed again. The parameters are as in :meth:`SearchNetwork.list_ngrams`.
         """
         histories, phrases, offsets = self.in_pieces(histories, phrases, offsets)
         contexts, words = self.list_ngrams(histories, phrases, offsets, ends)

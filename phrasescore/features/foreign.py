@@ -16,11 +16,11 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ForeignTally:
-    """The scores of a foreign model."""
+    """Counts from scoring with a foreign model."""
 
     scores: int = 0
     cached: int = 0
-    # Of source and translation, of the pairs that the cache lacked; those the model does not know.
+    # Number of pieces of both sides in the pairs that the cache lacked, and of unknown pieces.
     pieces: int = 0
     unknown: int = 0
 
@@ -33,7 +33,7 @@ class ForeignTally:
         )
 
     def with_cached(self, scores: int) -> "ForeignTally":
-        """Return the tally with some scores more that a cache had."""
+        """Return the tally with additional scores that were found in the cache."""
         return replace(self, scores=self.scores + scores, cached=self.cached + scores)
 
     def __str__(self) -> str:
@@ -50,9 +50,9 @@ class ForeignScore(Feature):
     of words. A piece that the model does not know is scored as its ``<unk>``. What a value depends
     on, to the last bit, says :class:`phrasescore.foreign.model.ForeignNetwork`.
 
-    :param folder: of the model.
+    :param folder: the folder of the model.
     :param threads: number of threads that score blocks at the same time.
-    :raises ModelError: if the folder is not what it should be.
+    :raises ModelError: if the folder is not a valid model.
     """
 
     highest = (0.0,)

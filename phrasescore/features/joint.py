@@ -14,7 +14,7 @@ from phrasescore.models.checkpoint import Checkpoint
 
 
 class Aligned(Protocol):
-    """A sentence, and what the words of some phrases have to do with it."""
+    """A sentence, and the affiliations of the words of some phrases with it."""
 
     @property
     def source(self) -> Sequence[str]:
@@ -22,13 +22,13 @@ class Aligned(Protocol):
 
     @property
     def affiliations(self) -> NDArray[np.int32]:
-        """The place in the sentence that each phrase word is affiliated with."""
+        """The index of the source word that each phrase word is affiliated with."""
 
 
 class SearchJoint(SearchNetwork[JointScorer]):
     """A joint model for partial translations.
 
-    :param options: that log Z is left out; a joint model has no backing off.
+    :param options: whether to omit log Z; a joint model has no backoff.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class SearchJoint(SearchNetwork[JointScorer]):
     ) -> NDArray[np.float64]:
         """Return log p of each phrase after its history, ``(n,)``, a natural logarithm.
 
-        A value depends on its row and the sentence alone, to the last bit. Contexts of earlier
-        calls are not computed again. The other parameters are those of
+        A value depends only on its row and the sentence, to the last bit. Contexts of earlier
+        calls are not computed again. The other parameters are as in
         :meth:`SearchNetwork.list_ngrams`.
 
-        :param aligned: the affiliations are those of ``phrases``.
+        :param aligned: holds the affiliations of the words in ``phrases``.
         """
         assert aligned is not None
         if aligned.source is not self._source:

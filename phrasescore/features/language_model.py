@@ -16,7 +16,7 @@ from phrasescore.records import PhraseBlock
 class ScoredTally:
     """The number of targets that were scored."""
 
-    # Of the model.
+    # The order of the n-gram model.
     order: int
     scored: int
 

@@ -29,18 +29,18 @@ _Floats = NDArray[np.float64]
 class Lexicon(NamedTuple):
     """p(predicted word | given word) of the pairs that were seen, 16 bytes each, and the words."""
 
-    # From 1, by word, for both sides; 0 is for words that are not there.
+    # The id of each word of both sides, from 1; 0 stands for unknown words.
     ids: dict[str, int]
-    # predicted * (len(ids) + 1) + given, rising, and the probabilities; behind them a key that is
-    # larger than any, with the probability 0.
+    # The sorted keys, predicted * (len(ids) + 1) + given, and their probabilities. The last key
+    # is a sentinel, larger than all others, with the probability 0.
     keys: _Ids
     probabilities: _Floats
 
     @classmethod
     def from_entries(cls, path: str, entries: Iterable[tuple[str, str, float]]) -> "Lexicon":
-        """Return the lexicon of some (predicted, given, probability).
+        """Return the lexicon with these entries: (predicted word, given word, probability).
 
-        :param path: their file, with an entry per line, for messages.
+        :param path: the file of the entries, one per line, for messages.
         :raises DataError: if there is no entry, or a pair of words has two.
         """
         ids: dict[str, int] = {}
@@ -62,13 +62,13 @@ class Lexicon(NamedTuple):
         return cls(ids, np.append(keys, end), np.append(np.array(probabilities)[order], 0.0))
 
     def lookup(self, predicted: _Ids, given: _Ids) -> _Floats:
-        """Return p(predicted | given) for arrays of ids of one shape, 0 where it was not seen."""
+        """Return p(predicted | given) for arrays of ids of the same shape, 0 for unseen pairs."""
         wanted = predicted * (len(self.ids) + 1) + given
         places = np.searchsorted(self.keys, wanted)
         return np.where(self.keys[places] == wanted, self.probabilities[places], 0.0)
 
     def sides(self) -> tuple["_LexiconSide", "_LexiconSide"]:
-        """Return the words that are predicted, and those that are given."""
+        """Return the predicted words, and the given words."""
         size = len(self.ids) + 1
         places = np.divmod(self.keys[:-1], size)
         return _LexiconSide.of(self.ids, places[0]), _LexiconSide.of(self.ids, places[1])
@@ -102,7 +102,7 @@ class _LexiconSide:
 
 @dataclass(frozen=True, slots=True)
 class LexicalTally:
-    """Predicted words, and those among them that nothing translates."""
+    """Numbers of predicted words, and of those with a probability below :data:`FLOOR`."""
 
     side: str
     words: int
@@ -125,9 +125,9 @@ class LexicalScore(Feature):
 
     (Brown et al., 1993, without the probability of the length), but at least :data:`FLOOR`, 1e-7,
     the probability of a word that the lexicon lacks. There is no ``</s>``: a side without words
-    has the score 0. A value depends on its pair alone, to the last bit.
+    has the score 0. A value depends only on its pair, to the last bit.
 
-    :param lexicon: of the same direction.
+    :param lexicon: a lexicon of the same direction.
     :param reverse: whether the source side is predicted.
     """
 

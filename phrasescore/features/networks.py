@@ -47,19 +47,19 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class SentenceWork:
-    """The work of scoring lists."""
+    """Counts from scoring n-best lists."""
 
-    # Hypotheses that were scored, identical ones once.
+    # Number of distinct hypotheses that were scored.
     scored: int = 0
-    # Distinct prefixes: decoder steps of one network.
+    # Number of distinct prefixes, which is one network's number of decoder steps.
     steps: int = 0
-    # Words over all models: of sentences that were read, and of distinct prefixes of predicted
-    # ones; and those of them outside the shortlists.
+    # Numbers of words, summed over all models: in the sentences that were read, and in distinct
+    # prefixes of the predicted ones; and how many of them are outside the shortlists.
     read: int = 0
     predicted: int = 0
     unknown_read: int = 0
     unknown_words: int = 0
-    # Hypotheses found in the cache; None without a cache.
+    # Number of hypotheses found in the cache; None without a cache.
     cached: int | None = None
 
     def __add__(self, other: "SentenceWork") -> "SentenceWork":
@@ -75,7 +75,7 @@ class SentenceWork:
         )
 
     def with_cached(self, hypotheses: int) -> "SentenceWork":
-        """Return the work with some hypotheses more that a cache had."""
+        """Return the counts with additional hypotheses that were found in the cache."""
         return replace(self, cached=(self.cached or 0) + hypotheses)
 
     def __str__(self) -> str:
@@ -99,14 +99,14 @@ class SentenceScore(Feature):
     last bit, and a joint model's on the affiliations.
 
     :param checkpoints: networks of any kind.
-    :param precision: of the matrix products.
+    :param precision: the precision of the matrix products.
     :param ensemble: whether to add a column in which the models' probabilities are averaged at
-        every word; they must then be of one direction. Where some predict from right to left, they
-        are averaged among themselves, and so are the others; of these two log-probabilities of a
-        hypothesis the column has the mean, weighted by the numbers of models.
-    :param words: whether to give the log-probabilities of single words, too; not with an ensemble
-        of which some models predict from right to left.
-    :param cslm: for language models and joint models.
+        every word; they must then have the same direction. Models that predict from right to left
+        are averaged separately from the others; the column then holds the mean of both
+        log-probabilities of a hypothesis, weighted by the numbers of models.
+    :param words: whether to return the log-probabilities of single words, too; not possible with
+        an ensemble in which some models predict from right to left.
+    :param cslm: options of language models and joint models.
     :raises ModelError: if the models cannot be an ensemble.
     """
 
@@ -150,7 +150,7 @@ class SentenceScore(Feature):
         self._models: list[NetworkScores | CslmScores | JointScores] = []
 
     def prepare(self) -> None:
-        """Lay out the networks; several threads may ask for it at once.
+        """Prepare the networks for scoring; several threads may call it at once.
 
         :raises ModelError: if weights are not finite.
         """
@@ -167,7 +167,7 @@ class SentenceScore(Feature):
                 self._models = models
 
     def computing(self) -> AbstractContextManager[None]:
-        """Return the context in which this process computes in the wanted precision."""
+        """Return a context manager in which this process computes in the requested precision."""
         return self._precision.active()
 
     def cache_keys(self, block: PhraseBlock) -> list[list[bytes]]:
@@ -222,7 +222,7 @@ class NetworkScores:
         )
 
     def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, SentenceWork]:
-        """Return log p of the predicted words, and steps and words but for the predicted ones."""
+        """Return log p of the predicted words, and all counts except that of predicted words."""
         plan, sources = texts.plan(
             reverse=self._checkpoint.reverse, right_to_left=self.right_to_left
         )
@@ -276,7 +276,7 @@ class CslmScores:
 
 
 class JointScores:
-    """The scores of aligned lists under a joint model.
+    """Scores aligned lists with a joint model.
 
     A distinct context is computed once for all lists that are scored together.
     """
@@ -347,9 +347,9 @@ def _words(log_probs: TreeLogProbs, right_to_left: bool) -> list[Floats]:
 
 
 def _fingerprint(checkpoint: Checkpoint, cslm: CslmOptions) -> str:
-    """Return all that a network's scores of lists depend on but precision and device.
+    """Return all that a network's list scores depend on, except precision and device.
 
-    :param cslm: of a language model or a joint model.
+    :param cslm: the options of a language model or a joint model.
     """
     parts = [checkpoint.fingerprint]
     kind = checkpoint.config.network
@@ -367,7 +367,7 @@ def _score_pieces(
 ) -> tuple[TreeLogProbs, int]:
     """Return log p of the words of a tree, and the steps of the decoder.
 
-    :param pieces: of each word, in the order of prediction.
+    :param pieces: the pieces of each word, in the order of prediction.
     :param score: returns log p of the pieces of a tree, as :class:`TreeLogProbs` has them.
     """
     if len(pieces.values) == len(pieces):  # each word is its own
@@ -379,6 +379,6 @@ def _score_pieces(
 
 
 def _count_unknown(pieces: RaggedArray, plan: PrefixTree) -> int:
-    """Return how many words of a tree have an unknown piece."""
+    """Return the number of words of a tree that have an unknown piece."""
     words = (level.words for level in plan.levels)
     return count_words_with(Vocabulary.UNKNOWN, pieces, words)

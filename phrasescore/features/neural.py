@@ -46,7 +46,7 @@ class NeuralScore(Feature):
     by length. A model trained with ``--reverse`` predicts the source, one trained with
     ``--right-to-left`` the last word first. A word outside the shortlist is scored as ``<unk>``.
 
-    :param precision: of the matrix products.
+    :param precision: the precision of the matrix products.
     :raises ModelError: if the network does not score phrase pairs.
     """
 
@@ -69,7 +69,7 @@ class NeuralScore(Feature):
         self._lock, self._is_laid_out = threading.Lock(), False
 
     def prepare(self) -> None:
-        """Lay out the network; several threads may ask for it at once."""
+        """Prepare the network for scoring; several threads may call it at once."""
         with self._lock:
             if not self._is_laid_out:
                 self._lay_out()
@@ -85,8 +85,8 @@ class NeuralScore(Feature):
         # do so at once: one that comes too early computes with other kernels, and other last bits.
         one_word = RaggedArray.from_lengths(np.array([Vocabulary.UNKNOWN]), np.array([1]))
         self._scorer.score_pairs(one_word, one_word)
-        # Of the side that is read, and of the one that is predicted: its words, and where it
-        # begins and ends in a row of a block's places.
+        # For the side that is read and the one that is predicted: the numbering of its words, and
+        # the columns of a block's ``places`` that hold its begin and end.
         vocabularies = (checkpoint.source_vocabulary, checkpoint.target_vocabulary)
         columns = [(2, 3), (0, 1)] if checkpoint.reverse else [(0, 1), (2, 3)]
         numbers = [
@@ -96,7 +96,7 @@ class NeuralScore(Feature):
         self._sides = list(zip(numbers, columns, strict=True))
 
     def computing(self) -> AbstractContextManager[None]:
-        """Return the context in which this process computes in the wanted precision."""
+        """Return a context manager in which this process computes in the requested precision."""
         return self._precision.active()
 
     def score(self, block: PhraseBlock) -> BlockScores:
@@ -146,7 +146,7 @@ class WordNumbers:
     ) -> RaggedArray:
         """Return the ids of the words of some phrases, 1 (``<unk>``) outside the shortlist.
 
-        :param begins: where each phrase begins in ``text``; ``ends``: where it ends. One space or
+        :param begins: each phrase's begin in ``text``; ``ends``: its end. One space or
             several are between words.
         """
         return _find(self._table, text, begins, ends, Vocabulary.UNKNOWN)
@@ -183,7 +183,7 @@ class PieceNumbers:
         return found.expand(pieces)
 
     def _learn(self, text: str) -> None:
-        """Take the new words of a text into a new table: other threads have the old one."""
+        """Add the new words of a text to a copy of the table, as other threads use the old one."""
         with self._lock:
             words, _, _ = self._known
             words = dict(words)

@@ -80,9 +80,9 @@ def copied(feature: Any, title: str) -> Any:
 def checked_values(feature: Any, pairs: Iterable[PhrasePair], title: str) -> Iterator[float]:
     """Yield the values of any object with ``values(pairs)``, each of them checked.
 
-    What the pairs themselves raise, such as a file's errors, is raised as it is.
+    An error that the pairs themselves raise, such as a file's, is raised unchanged.
 
-    :param title: of the object, for messages.
+    :param title: the object's name in messages.
     :raises PluginError: if there are more or fewer values than pairs, one is not a finite float,
         or the object raises an error.
     """
@@ -127,7 +127,7 @@ def checked_values(feature: Any, pairs: Iterable[PhrasePair], title: str) -> Ite
 
 
 def _shown(value: Any) -> str:
-    """Return a value for a message, with its type where that is the problem.
+    """Return a value for a message, with its type if the type is the problem.
 
     >>> _shown(float("nan")), _shown(3)
     ('nan', '3 (int)')

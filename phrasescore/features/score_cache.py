@@ -33,8 +33,8 @@ DEFAULT_LIMIT = 10_000_000  # entries, of about 65 bytes on disk each
 _BULK = 400
 _VALUE = struct.Struct("<d")
 _ENTRY = np.dtype([("key", f"V{DIGEST_SIZE}"), ("value", "<f8")])
-# All that a file holds: a format, and the scores as sqlitedict would make their table. Keys are
-# stored as they are, 16 bytes: a column of type TEXT leaves bytes alone.
+# The only tables of a file: a format, and the scores in a table as sqlitedict creates it. Keys are
+# stored as 16 bytes: a column of type TEXT does not convert bytes.
 _HEADER = "CREATE TABLE phrasescore_score_cache (format INTEGER NOT NULL)"
 _SCORES = 'CREATE TABLE "scores" (key TEXT PRIMARY KEY, value BLOB)'
 # One row for all entries that are found, in hexadecimal: sqlitedict hands each row from thread to
@@ -63,7 +63,7 @@ def score_keys(name: str, block: PhraseBlock) -> list[bytes]:
     A key also covers the versions of this package and of the libraries that it computes with, and
     the kind of processor: another one may round the last bit of a score differently.
 
-    :param name: of the column, different from all others: fingerprints, precision, device.
+    :param name: a unique name of the column: fingerprints, precision and device.
     """
     start = new_digest(repr((_ENVIRONMENT, name)).encode())
     affiliations = block.affiliations or repeat(())
@@ -92,7 +92,7 @@ class ScoreCache:
         for name in (path, f"{path}-journal"):  # SQLite opens both, and waits at a pipe for ever
             if os.path.exists(name) and not os.path.isdir(name):
                 check_plain(name)
-        # Of what sqlitedict finds wrong with a file, the traceback would be in a thread of its own.
+        # Check the file here: sqlitedict would raise its errors in another thread.
         with self._errors():
             with closing(sqlite3.connect(path, timeout, isolation_level=None)) as database:
                 self._prepare(database)
@@ -107,14 +107,14 @@ class ScoreCache:
             self._run(f"PRAGMA busy_timeout = {round(timeout * 1000)}")
 
     def _prepare(self, database: sqlite3.Connection) -> None:
-        """Make the tables in a new file, and check those of an old one."""
+        """Create the tables of a new file, or check the tables of an existing one."""
         database.execute("BEGIN IMMEDIATE")  # another process that does the same waits
         statements = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 3"
         found = [sql for (sql,) in database.execute(statements)]
         if not found:
             for statement in (_HEADER, "INSERT INTO phrasescore_score_cache VALUES (1)", _SCORES):
                 database.execute(statement)
-        # Also a view or a trigger, which may run for ever, makes it another file.
+        # A file with a view or a trigger, which may run for ever, is refused, too.
         elif found != [_HEADER, _SCORES]:
             problem = "expected a score cache, found another database; name a new file"
             raise PhrasescoreError(f"{self._path}: {problem}")
@@ -124,14 +124,14 @@ class ScoreCache:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Close the file; everything stored is there."""
+        """Close the file, after all stored values are written."""
         with self._errors():
             self._store.close()
 
     def lookup(self, keys: Sequence[bytes]) -> list[float | None]:
-        """Return the value of each key, None where there is none.
+        """Return the value of each key, or None if the cache lacks it.
 
-        :raises PhrasescoreError: if the file cannot be read, or an entry is no score.
+        :raises PhrasescoreError: if the file cannot be read, or an entry is not a score.
         """
         values: dict[bytes, float] = {}
         for start in range(0, len(keys), _BULK):
@@ -153,7 +153,7 @@ class ScoreCache:
         return PhrasescoreError(f"{self._path}: {problem}")
 
     def store(self, keys: Sequence[bytes], values: Sequence[float]) -> None:
-        """Keep values; of a key that is there already the old one stays.
+        """Store values; a key that the cache already has keeps its old value.
 
         :raises PhrasescoreError: if the file cannot be written.
         """

@@ -17,10 +17,10 @@ Scorer = TypeVar("Scorer", bound=ContextScorer)
 
 
 class SearchNetwork(Generic[Scorer]):
-    """A network for partial translations, as a search asks for them.
+    """Scores partial translations with a network, for a search.
 
-    :ivar name: of the feature in n-best lists.
-    :ivar context: words before a phrase that its score depends on.
+    :ivar name: the feature's name in n-best lists.
+    :ivar context: number of words before a phrase that its score depends on.
     """
 
     # The number of <s> in the word list. A history has BOUNDARY in the places before <s>.
@@ -30,23 +30,23 @@ class SearchNetwork(Generic[Scorer]):
         self.name = name
         self._scorer = scorer
         self.context = scorer.order - 1
-        # Of words; of subwords their pieces, which begin with the number 2.
+        # The numbering of words, or of subwords' pieces, which begin with the number 2.
         self._numbering = scorer.number(())
         self._pieces: dict[str, int] | None = None
         if scorer.vocabulary.is_subwords:
             self._pieces = {"<unk>": 0, "<s>": self.START}
         # The pieces of each of the search's words.
         self._split = RaggedArray(np.empty(0, np.int64), np.zeros(1, np.int64))
-        # The same contexts come in stack after stack.
+        # The same contexts recur in many stacks.
         self._memo = scorer.new_memo()
 
     @property
     def contexts_scored(self) -> int:
-        """Softmaxes so far."""
+        """Number of softmaxes computed so far."""
         return self._scorer.contexts_scored
 
     def begin(self, words: Sequence[str]) -> None:
-        """Take the search's list of words, which begins with the list of the call before.
+        """Set the search's list of words, which begins with the previous call's list.
 
         :param words: ``<unk>``, ``<s>``, ``</s>`` first.
         """
@@ -90,7 +90,7 @@ class SearchNetwork(Generic[Scorer]):
     ) -> tuple[WordIds, WordIds]:
         """Return the contexts ``(ngrams, context)`` and words ``(ngrams,)`` of phrases, in order.
 
-        BOUNDARY stands for ``<s>``, and for ``</s>`` where a word is predicted.
+        BOUNDARY stands for ``<s>``, or for ``</s>`` as a predicted word.
 
         :param histories: ``(n, context)`` numbers of the last words, the oldest first; 1 is ``<s>``
             and -1 stands in the places before it.
@@ -107,16 +107,16 @@ class SearchNetwork(Generic[Scorer]):
 
 
 def add_up(values: Floats, offsets: NDArray[np.int64], ends: NDArray[np.bool_]) -> Floats:
-    """Return the sum of each phrase's values, which are of `list_ngrams`, ``(phrases,)``."""
+    """Return the sum of each phrase's values, one per n-gram of `list_ngrams`."""
     totals: Floats = np.zeros(len(ends))
-    # One after another: a sum has the same bits whatever rows are beside it.
+    # Add one after another, so that a sum has the same bits whatever the other rows are.
     np.add.at(totals, np.repeat(np.arange(len(ends)), np.diff(offsets) + ends), values)
     return totals
 
 
 @kept_njit()
 def _last_pieces(histories, starts, pieces, out):  # type: ignore[no-untyped-def]
-    """Write the last pieces of histories of words, as many as there are words."""
+    """Write the last pieces of each history, as many as the history has words."""
     for row in range(len(histories)):
         place = column = histories.shape[1] - 1
         while place >= 0:

@@ -1,4 +1,4 @@
-"""Features of the words alone: lengths, unknown words, and items that only one side has.
+"""Features that use only the words: lengths, unknown words, and items that only one side has.
 
 Numbers and punctuation are after the word-level features of Och et al. (2004), *A Smorgasbord of
 Features for Statistical Machine Translation*.
@@ -42,9 +42,9 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class CountTally:
-    """The sum of counts."""
+    """A total of counts."""
 
-    # Of the things that are counted, in plural.
+    # The noun for what is counted, in the plural.
     name: str
     total: int
 
@@ -61,7 +61,7 @@ class _Count(Feature):
     A phrase table holds e to the count: Moses then has the count itself as the feature's value.
     """
 
-    # Of the things that are counted, for the summary.
+    # The noun for what is counted, for the summary.
     counted: ClassVar[str]
 
     def score(self, block: PhraseBlock) -> BlockScores:
@@ -103,7 +103,7 @@ class RatioTally:
 
 
 class LengthRatio(Feature):
-    """log((target words + 1) / (source words + 1)): natural, 0 where both are of one length.
+    """log((target words + 1) / (source words + 1)), a natural logarithm, 0 for equal lengths.
 
     The end symbols count, so that an empty side has a ratio. Unlike a number of words, a ratio
     means the same in a short sentence and in a long one.
@@ -198,8 +198,8 @@ class PunctuationMismatch(_Mismatch):
     """The number of punctuation marks of either side that the other side lacks.
 
     A word counts if all its characters are punctuation or symbols, after Moses' escapes are undone
-    (``&quot;``). Quotation marks of all kinds are one, as are dashes, brackets that open, brackets
-    that close, and the marks of other scripts with those of Latin; ``...`` is a full stop.
+    (``&quot;``). All quotation marks are one mark, and so are all dashes, opening brackets, closing
+    brackets, and the same marks of different scripts; ``...`` is a full stop.
     An apostrophe that belongs to a word (``l'``) does not count.
     """
 
@@ -224,7 +224,7 @@ class NumberMismatch(_Mismatch):
 
 @lru_cache(maxsize=1 << 16)
 def _mark(word: str) -> str:
-    """Return the kind of a punctuation mark; an empty text for another word."""
+    """Return the kind of a punctuation mark, or an empty string for any other word."""
     text = html.unescape(word) if word.startswith("&") else word
     if not text or any(unicodedata.category(character)[0] not in "PS" for character in text):
         return ""
@@ -234,7 +234,7 @@ def _mark(word: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _digits(word: str) -> str:
-    """Return the digits of a word as 0 to 9; an empty text for a word without digits."""
+    """Return the digits of a word as 0 to 9, or an empty string if it has none."""
     if word.isalpha():
         return ""
     text = html.unescape(word) if word.startswith("&") else word

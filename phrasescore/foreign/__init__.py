@@ -11,7 +11,7 @@ from phrasescore.settings.declaration import Settings, option
 
 @dataclass(frozen=True, kw_only=True)
 class ForeignText(Settings, heading="CTranslate2"):
-    """How a foreign model's text relates to Moses' words.
+    """The conversion between Moses' words and a foreign model's text.
 
     If there are no sentencepiece models, here or in the model's folder, the words are the tokens.
     """

@@ -22,7 +22,7 @@ from phrasescore.io.plain_file import MAX_JSON, check_plain, read_plain
 from phrasescore.io.text import shorten
 from phrasescore.records import PhrasePair
 
-# Names under which converters are told to copy sentencepiece models (--copy_files): for each side
+# Names under which converters copy sentencepiece models (--copy_files): for each side
 # in OPUS-MT; for both sides in M2M-100 and NLLB.
 _SPM_NAMES = {
     "source": ("source.spm", "sentencepiece.bpe.model"),
@@ -63,7 +63,7 @@ class _WordsOfPieces:
 
 
 class ForeignModel:
-    """A CTranslate2 model in a folder, checked and not loaded; none of its files is executed."""
+    """A CTranslate2 model folder, checked but not loaded; none of its files is executed."""
 
     def __init__(self, folder: str, text: ForeignText, truecase_model: str | None = None) -> None:
         self.folder = folder
@@ -298,7 +298,7 @@ def _batches(items: list[_Key], size: int) -> Iterator[list[_Key]]:
 
 @dataclass(frozen=True)
 class ForeignFolder:
-    """The folder of a foreign model for a worker, and how it computes with it."""
+    """The folder of a foreign model, and the settings with which a worker loads it."""
 
     path: str
     text: ForeignText

@@ -45,7 +45,7 @@ class BeamSettings:
     normalize: bool = False
     # Whether a target may contain <unk>.
     unknown: bool = True
-    # Maximum number of words; None for twice the source's words plus 10.
+    # Maximum number of words; None for twice the source's number of words plus 10.
     max_length: int | None = None
     # Whether <unk> is replaced by the source word that the network attends to most.
     copy_unknown: bool = False
@@ -87,7 +87,7 @@ def best_targets(
 
     An empty source has one empty target with the score 0.
 
-    :param generator: for the workers; Ray needs the folders.
+    :param generator: the generator that workers use; the engine ``ray`` needs the folders.
     """
     return beam_work(generator, settings).targets(map(to_words, sources), engine)
 
@@ -208,7 +208,7 @@ class _SentenceBeam:
         return results
 
     def _extend(self, walk: SearchWalk, log_probs: Floats, roots: Ids) -> Candidates:
-        """Return the best extensions of each hypothesis, as many as a beam can keep."""
+        """Return the best extensions of each hypothesis, limited to the size of the beam."""
         best = []
         for _, distributions in walk.log_distributions():
             if not (self._settings.unknown and self._generator.has_unknown):

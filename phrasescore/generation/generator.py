@@ -54,7 +54,7 @@ class Generated(NamedTuple):
     finished: bool = True
     # Number of predicted ``<unk>``.
     unknown_words: int = 0
-    # Number of predicted pieces of words; None for the number of words.
+    # Number of predicted pieces of words; None if each word is one piece.
     num_pieces: int | None = None
 
     @property
@@ -122,9 +122,9 @@ class Generator:
         return self._networks[0].read(sources).lengths
 
     def in_order(self, words: Sequence[str]) -> tuple[tuple[str, ...], bool]:
-        """Return the target of predicted words or pieces, and whether its pieces are usual.
+        """Return the target of predicted pieces, and whether they are the target's usual pieces.
 
-        A network may put a word together from other pieces than those that `rescore` scores.
+        A network may build a word from other pieces than those that `rescore` scores.
         """
         pieces = words[::-1] if self.right_to_left else words
         target = self._vocabulary.join(pieces)
@@ -165,7 +165,7 @@ class _Network:
             )
         self._source_vocabulary = checkpoint.source_vocabulary
         self._target_vocabulary = checkpoint.target_vocabulary
-        # The network's id of each word of the ensemble; None where they are the same.
+        # The network's id of each word of the ensemble; None if the ids are the same.
         self.columns: Ids | None = None
         self.can_align = hasattr(self.decoder, "attention") and not (
             checkpoint.source_vocabulary.is_subwords or checkpoint.target_vocabulary.is_subwords
@@ -196,7 +196,7 @@ class _Network:
 
 
 class SearchWalk:
-    """The prefixes of a level, at first the empty targets, and each network's states of them.
+    """The prefixes of a level, at first the empty targets, and their states in each network.
 
     At each level, :meth:`log_distributions` must be exhausted before :meth:`log_probs` is called.
     """
@@ -329,7 +329,7 @@ class TargetWork:
 
     @property
     def device(self) -> str:
-        """Where the networks run."""
+        """The device that the networks run on."""
         return str(self.networks.device)
 
     def load(self) -> Callable[[SourceWindow], list[list[Generated]]]:

@@ -33,14 +33,14 @@ BATCH_SAMPLES = {"cpu": 2048, "cuda": 65536}
 
 @dataclass(frozen=True)
 class SampleSettings:
-    """The number of samples per source, and how they are drawn."""
+    """The number of samples per source, and the settings for drawing them."""
 
     count: int
     # A word is drawn in proportion to p^(1 / temperature); lower values favour the best word.
     temperature: float = 1.0
     # From 0 to 2^64 - 1.
     seed: int = 1
-    # Maximum number of words; None for twice the source's words plus 10.
+    # Maximum number of words; None for twice the source's number of words plus 10.
     max_length: int | None = None
     # Whether ``<unk>`` may be drawn.
     unknown: bool = True
@@ -64,7 +64,7 @@ def samples(
 
     An empty source has no target.
 
-    :param generator: for the workers; Ray needs the folders.
+    :param generator: the generator that workers use; the engine ``ray`` needs the folders.
     """
     find = partial(_draw_window, settings)
     work = TargetWork(generator, find, _batch_size(generator, settings))
@@ -204,7 +204,7 @@ class _Sampler:
 
 
 class CountedSample(NamedTuple):
-    """A target, and how often it was drawn."""
+    """A target, and the number of times that it was drawn."""
 
     target: Generated
     times: int

@@ -143,7 +143,7 @@ def cut_by_random_confidence(seed: int, max_segment: int) -> Cut:
 
 
 def cut_nothing(_number: int, length: int) -> list[int]:
-    """Keep the sentence whole, however long it is: the control without segmentation."""
+    """Keep the whole sentence, whatever its length: the control without segmentation."""
     return [length] if length else []
 
 
@@ -188,11 +188,11 @@ class SegmentationWork:
 
 
 class Segmenter:
-    """Cuts sentences into segments, and translates these.
+    """Cuts sentences into segments, and translates the segments.
 
     :param score_back: scores spans given their candidates with the reverse model; None if the
         confidence does not need it.
-    :param cut: a control; None for the segmentation with the highest confidence.
+    :param cut: a control's function; None for the segmentation with the highest confidence.
     """
 
     def __init__(
@@ -337,7 +337,7 @@ class _SegmentLine(msgspec.Struct):
 
 
 def format_segments(number: int, sentence: SegmentedSentence) -> bytes:
-    """Return the line of a sentence, whose number is counted from 0, with its newline."""
+    """Return the line of a sentence, with its 0-based number and a newline."""
     segments = [
         {
             "start": segment.start,

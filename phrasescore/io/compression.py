@@ -9,7 +9,7 @@ from typing import BinaryIO, Literal, NamedTuple, Protocol
 from xopen import xopen
 from zlib_ng import zlib_ng
 
-# The files are as small as those of Moses' scripts (zlib at level 6), in less than half the time.
+# Files as small as Moses' scripts write (zlib at level 6), in less than half the time.
 _GZIP_LEVEL = 5
 _PIECE = 1 << 16  # bytes per read
 
@@ -18,7 +18,7 @@ class ByteSource(Protocol):
     """A stream to read bytes from."""
 
     def read(self, size: int = ..., /) -> bytes:
-        """Return at most ``size`` bytes; none at the end."""
+        """Return at most ``size`` bytes; ``b""`` at the end."""
 
     def close(self) -> None:
         """Close the stream."""
@@ -59,7 +59,7 @@ class _Decompressor:
         self._file = new()
 
     def read(self, size: int = -1) -> bytes:
-        """Return at most ``size`` bytes; none at the end."""
+        """Return at most ``size`` bytes; ``b""`` at the end."""
         data = b""
         while not data:
             piece = b""
@@ -77,7 +77,7 @@ class _Decompressor:
         return data
 
     def close(self) -> None:
-        """Do nothing: whoever opened the stream closes it."""
+        """Do nothing: the code that opened the stream closes it."""
 
 
 COMPRESSIONS = (

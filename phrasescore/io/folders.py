@@ -54,7 +54,7 @@ def names_beside(path: Path) -> tuple[Path, Path]:
 
 
 def check_folder_above(path: Path) -> None:
-    """Check that a folder can be created, before the work whose result it gets."""
+    """Check that a folder can be created, before the work starts whose result it will hold."""
     above = next(
         parent for parent in Path(os.path.realpath(path)).parents if os.path.lexists(parent)
     )
@@ -80,7 +80,7 @@ def _sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def locked(work: Path) -> Iterator[int]:
-    """Create a folder if necessary, and keep other processes out of it.
+    """Create a folder if necessary, and lock it against other processes.
 
     Yield the descriptor of the lock: a process that inherits it keeps the folder locked, too.
     Parent folders that were created here are removed when the block ends, if they are empty.

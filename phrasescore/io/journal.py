@@ -55,7 +55,7 @@ def read_journal(
     """Return the journal in a file, or None if there is no file.
 
     :param kind: the type of the journal.
-    :param start_over: how the user can start over, for the message.
+    :param start_over: the way to start over, for the message.
     :raises DataError: if the file is not a journal of this type and format.
     """
     path = os.fspath(path)
@@ -80,8 +80,8 @@ def check_settings(
 ) -> None:
     """Check that a run to resume has the same settings and inputs as when it was started.
 
-    :param where: what holds the run, for the message.
-    :param start_over: what else the user can do.
+    :param where: the folder or file of the run, for the message.
+    :param start_over: the text for the user's alternative.
     :raises PhrasescoreError: naming the first setting that differs, in alphabetical order.
     """
     for key in sorted({*old, *new}):

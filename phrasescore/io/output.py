@@ -154,7 +154,7 @@ class StreamOutput:
 
 
 def check_files(read: Sequence[str | None], written: Sequence[str | None]) -> None:
-    """Check that every output file has a name of its own, in a folder that can hold it.
+    """Check that output files have distinct names, in folders where they can be created.
 
     :param read: names of the input files; None for files that are not used.
     :param written: names of the output files, likewise.
@@ -178,7 +178,7 @@ def optional_path(path: str | os.PathLike[str] | None) -> str | None:
 
 
 def check_output(path: str) -> None:
-    """Check that a file can be written, before the work whose result it gets."""
+    """Check that a file can be written, before the work starts whose result it will hold."""
     if path == "-":
         return
     target, replaced = _check_target(path)

@@ -129,7 +129,7 @@ class ResumableOutput:
         self._failed = False
 
     def __enter__(self) -> Self:
-        """Lock the part file, and find out how much of it is valid.
+        """Lock the part file, and determine how much of it is valid.
 
         :raises PhrasescoreError: if another run has locked it, it is not ours or damaged, or it
             holds an unfinished run that is not to be resumed or has other settings.
@@ -172,7 +172,7 @@ class ResumableOutput:
         self._compressor = self._form and self._form.new_compressor()
 
     def _earlier(self) -> OutputJournal | None:
-        """Return the journal of the run to resume; None to start with the first line."""
+        """Return the journal of the run to resume, or None to start with the first line."""
         size = os.fstat(self._file.fileno()).st_size
         journal = read_journal(self.journal, OutputJournal, f"delete it and {self.part}")
         if journal is None and size:

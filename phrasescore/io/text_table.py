@@ -6,7 +6,7 @@ from tabulate import tabulate
 
 
 def text_table(rows: Sequence[Sequence[str]], sides: str = "lr", indent: str = "") -> list[str]:
-    """Return the lines of a table, with two blanks between columns and none at the end of a line.
+    """Return the lines of a table, with two blanks between columns and no trailing blanks.
 
     :param rows: cells, which are printed as they are; all rows have the same number of cells.
     :param sides: ``l`` (left) or ``r`` (right) for each column; the last letter also holds for all

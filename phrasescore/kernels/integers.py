@@ -81,7 +81,7 @@ def scale(values: Tensor, rows: Tensor, columns: Tensor, out: Tensor) -> Tensor:
     """Write the float32 values of integer products into ``out``, and return it.
 
     :param values: ``(rows, columns)`` int32.
-    :param rows: ``(rows,)``: the scale of each row; ``columns``: ``(columns,)``: of each column.
+    :param rows: ``(rows,)``: the scale of each row; ``columns``, ``(columns,)``, of each column.
     """
     _scale(values.numpy(), rows.numpy(), columns.numpy(), out.numpy())
     return out

@@ -64,11 +64,11 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product as it lies in memory: numbers, or integers with their scales."""
+    """A product in memory: floating-point numbers, or integers with their scales."""
 
     values: Tensor  # (rows, columns)
     rows: Tensor | None = None  # int8: the scale of each row, (rows,), times ...
-    columns: Tensor | None = None  # ... that of each column, (columns,)
+    columns: Tensor | None = None  # ... the scale of each column, (columns,)
 
     def first(self, count: int) -> "Product":
         """Return the first rows."""
@@ -129,8 +129,8 @@ class Precision:
         self.name = name
         self.device = device
         self.rounding = _ROUNDING[name]  # see at_most_certain()
-        # Of factors, of products, and of tables, which are added to products and need not be more
-        # exact. Half the memory to write and read counts on a CPU; a GPU adds up in float32 anyway.
+        # Tables are added to products, and need not be more exact. Halving the memory traffic
+        # speeds up a CPU; a GPU adds up in float32 anyway.
         self.factor_type = self.product_type = self.table_type = torch.float32
         if name == "int8":
             self.factor_type, self.product_type = torch.int8, torch.int32
@@ -254,7 +254,7 @@ def unit_of(products, units, row):  # type: ignore[no-untyped-def]
     raise NotImplementedError("for compiled code only")
 
 
-# numba wants all of an overload's implementations to name the same arguments.
+# numba requires the same argument names in all implementations of an overload.
 @overload(unit_of, inline="always")
 def _unit_of_overload(products, units, row):  # type: ignore[no-untyped-def]  # noqa: ARG001
     if products.dtype == numba.types.int32:

@@ -67,10 +67,10 @@ def lstm_cell(
 
     Zaremba et al. (2014), equation 3. A row of ``4 * hidden`` has the parts i, f, o and g.
 
-    :param recurrent: the gates' input from the last h of this layer, ``(rows, 4 * hidden)``;
-        ``positions``, ``(nodes,)``, are the rows of the nodes' parents.
-    :param below: the gates' input from the layer below, with the nodes' rows ``places``.
-    :param old: c before the step, with the rows ``parents``; it must not overlap with ``cell``.
+    :param recurrent: the gates' input from the previous h of this layer, ``(rows, 4 * hidden)``;
+        ``positions``, ``(nodes,)``, holds the row of each node's parent.
+    :param below: the gates' input from the layer below; ``places`` holds the row of each node.
+    :param old: c before the step, at the rows ``parents``; it must not overlap with ``cell``.
     """
     if is_fused(hidden):
         _lstm_cell(*arrays(recurrent, positions, below, places, bias, old, parents, hidden, cell))

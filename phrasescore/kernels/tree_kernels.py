@@ -1,8 +1,8 @@
 """Build prefix trees in compiled code: sort the sequences, and create their nodes in order.
 
-If sequences are sorted by root and words, those with a common prefix are adjacent, beginning with
-the prefix itself. The words that a sequence shares with the previous one are all it shares with any
-earlier one; each further word is a new node. At every depth, nodes have the order of their parents.
+If sequences are sorted by root and words, those with a common prefix are adjacent, and the prefix
+itself comes first. No earlier sequence shares more words with a sequence than the one before it, so
+each further word is a new node. At every depth, nodes have the order of their parents.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ def _shared(ids, starts, lengths, one, other):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _is_after(ids, starts, lengths, one, other):  # type: ignore[no-untyped-def]
-    """Return whether a sequence sorts after another one; for equal sequences it does not."""
+    """Return whether a sequence sorts after another one; False for equal sequences."""
     shared = _shared(ids, starts, lengths, one, other)
     if shared == lengths[one] or shared == lengths[other]:
         return lengths[one] > lengths[other]
@@ -104,7 +104,7 @@ def _common(ids, starts, lengths, roots, order):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def grow(ids, starts, lengths, roots, values, order):  # type: ignore[no-untyped-def]
-    """Return the nodes of all levels, one level after another, and where each sequence ends.
+    """Return the nodes of all levels, one level after another, and the end node of each sequence.
 
     :param values: the sequences' numbers from :func:`keys`.
     :param order: the sequences sorted by these numbers; ties in any order.

@@ -68,7 +68,7 @@ def load_kenlm(path: str) -> "kenlm.Model":
 
 
 def plain_word(word: str) -> str:
-    """Return a word as KenLM must be asked for it; a literal symbol is ``<unk>``."""
+    """Return the word to query KenLM with; a literal symbol becomes ``<unk>``."""
     return "<unk>" if word in _SYMBOLS or _IN_NO_WORD.search(word) else word
 
 

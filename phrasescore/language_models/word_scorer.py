@@ -162,7 +162,7 @@ def score_tree(scorer: WordScorer, tree: PrefixTree, words: Sequence[str]) -> Tr
 
     Each distinct n-gram context is computed once.
 
-    :param tree: of the sentences; its words are indices of ``words``.
+    :param tree: the tree of the sentences; its words are indices into ``words``.
     """
     context = np.full((tree.num_roots, scorer.order - 1), BOUNDARY, dtype=np.int32)
     contexts = [context[tree.empty_roots]]

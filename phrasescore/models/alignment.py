@@ -190,9 +190,9 @@ def attend_backward(
     to_keys: Tensor,
     to_energy: Tensor,
 ) -> None:
-    """Compute the gradients of :func:`attend` except the values' (see :func:`spread`).
+    """Compute the gradients of :func:`attend`, without the values' gradient (see :func:`spread`).
 
-    :param gradients: of the weighted sums, ``(rows, width)``.
+    :param gradients: the gradients of the weighted sums, ``(rows, width)``.
     :param to_queries: overwritten; the gradients are added to ``to_keys`` and ``to_energy``.
     """
     if _is_fused(queries):
@@ -215,7 +215,7 @@ def attend_backward(
 def spread(gradients: Tensor, weights: Tensor, steps: Steps, places: Places) -> Tensor:
     """Return the gradient of the values, summed over all rows, ``(positions, width)``.
 
-    :param gradients: of the weighted sums, ``(rows, width)``.
+    :param gradients: the gradients of the weighted sums, ``(rows, width)``.
     """
     if _is_fused(gradients):
         to_values = gradients.new_zeros(places.count, gradients.shape[1])

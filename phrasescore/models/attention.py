@@ -60,7 +60,7 @@ class AttentiveRecurrence(Function):
         :param energy: ``(units,)``: v_a.
         :param state_weight: ``(units + 2 * hidden, hidden)``: W_a, U_z and U_r stacked.
         :param candidate_weight: ``(hidden, hidden)``: U.
-        :param steps: of the targets; ``initial`` and ``places`` follow the order of its pairs.
+        :param steps: the steps of the targets; ``initial`` and ``places`` have its order of pairs.
         :return: ``(rows, hidden)``, ``(rows, readout)`` and ``(rows, longest source)``.
         """
         size, units = initial.shape[1], len(energy)
@@ -155,7 +155,7 @@ class Alignment(nn.Module):
 
 
 class AttentionNetwork(PairNetwork):
-    """p(target | source) of sentence pairs."""
+    """An encoder-decoder with attention for p(target | source) of sentence pairs."""
 
     config: AttentionConfig
 

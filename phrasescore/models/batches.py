@@ -21,8 +21,8 @@ class BatchSide(NamedTuple):
 
     ids: Tensor  # (words + batch,) int64
     lengths: Tensor  # (batch,) int64: words of each sequence, ``</s>`` not counted; on the CPU
-    # Of word-aligned targets only: (words + batch,) int64, the index among the source ids of the
-    # word that each target word is affiliated with.
+    # Only for word-aligned targets: (words + batch,) int64, the index, among the source ids, of
+    # the word that each target word is affiliated with.
     affiliations: Tensor | None = None
 
     def placed(self, move_ids: Callable[[Tensor], Tensor]) -> "BatchSide":
@@ -68,7 +68,7 @@ class PairBatch(NamedTuple):
 class Pairs:
     """Pairs of word ids. The network reads the source and predicts the target.
 
-    :param affiliations: of a joint model, the index of each target word's source word.
+    :param affiliations: for a joint model, the index of each target word's source word.
     """
 
     def __init__(

@@ -82,7 +82,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class FineTuning:
-    """How a trained network was fine-tuned on n-best lists."""
+    """A record of a network's fine-tuning on n-best lists."""
 
     objective: str
     # Fingerprint of the network that fine-tuning started from.
@@ -101,7 +101,7 @@ class FineTuning:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRecord:
-    """The data a model was trained on, and how training went. A new field needs a default."""
+    """The training data of a model, and the course of training. A new field needs a default."""
 
     # Which side of the table is predicted, and from which end (`direction_of`).
     direction: str = FORWARD
@@ -154,7 +154,7 @@ class TrainingRecord:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A trained model: the network and all that belongs to it.
+    """A trained model: its network, vocabularies, settings and training record.
 
     The source of a reverse model is the target side of the phrase table; the ``table_*`` properties
     follow the table's sides. The target of a right-to-left model has its last word first.
@@ -199,7 +199,7 @@ class Checkpoint:
 
 
 class ModelFolder(NamedTuple):
-    """The folder of a model for a worker, and the fingerprint to expect there."""
+    """The folder of a model for a worker, and the model's expected fingerprint."""
 
     path: str
     fingerprint: str

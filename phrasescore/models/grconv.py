@@ -175,7 +175,7 @@ class SoftParse:
 
 
 class GrconvNetwork(GatedDecoderNetwork):
-    """p(target | source) of sentence pairs."""
+    """A network for p(target | source) with a gated recursive convolutional encoder."""
 
     config: GrconvConfig
 

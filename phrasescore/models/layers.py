@@ -300,7 +300,7 @@ class PairNetwork(nn.Module):
         raise NotImplementedError
 
     def drop(self, units: Tensor) -> Tensor:
-        """Apply dropout in training. Of the papers, only Zaremba et al. (2014) use it."""
+        """Apply dropout in training. Only Zaremba et al. (2014) among the papers use it."""
         return dropout(units, self.config.dropout, self.training)
 
     def sum_log_probs(self, rows: Tensor, target: BatchSide, steps: Steps) -> Tensor:
@@ -317,7 +317,7 @@ class PairNetwork(nn.Module):
 
 
 def previous_words(table: Tensor, target: BatchSide, steps: Steps) -> Tensor:
-    """Return the embedding of the word before each row; that of y_0 is the zero vector."""
+    """Return the embedding of the word before each row; y_0 has the zero vector."""
     words = embedding(target.previous_ids(steps), table)
     return torch.cat([words.new_zeros(len(target.lengths), words.shape[1]), words])
 

@@ -101,7 +101,7 @@ class LstmLayer(nn.Module):
 
 
 class LstmStack(nn.Module):
-    """Layers of LSTM, each of which reads the states of the one below."""
+    """LSTM layers, each of which reads the states of the layer below."""
 
     def __init__(self, config: LstmConfig) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class LstmStack(nn.Module):
 
 
 class LstmNetwork(PairNetwork):
-    """p(target | source) of sentence pairs."""
+    """A deep LSTM encoder and decoder for p(target | source) of sentence pairs."""
 
     config: LstmConfig
 

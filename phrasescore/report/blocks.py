@@ -59,7 +59,7 @@ def shown(words: Iterable[str]) -> str:
 class Table:
     """A table whose rows a reader can sort and search; columns of numbers are aligned right.
 
-    :ivar name: as of each block: the data file's name without its ending, of ``[a-z0-9-]``.
+    :ivar name: the data file's name without its ending, in ``[a-z0-9-]``, as in every block.
     """
 
     name: str

@@ -102,7 +102,7 @@ def _pack_plotly() -> tuple[str, str]:
 
 class _CellView(NamedTuple):
     text: str
-    # A number with all its digits, to sort by; None for a text.
+    # A number with all its digits, as the sort key; None for a text.
     value: str | None
 
 

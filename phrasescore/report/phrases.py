@@ -153,7 +153,7 @@ def choose_from_table(
                     rare.add(found)
                 yield found
 
-    # Of equally frequent phrases, shorter ones come first: longer ones may contain them.
+    # On equal frequency, shorter phrases come first: longer ones may contain them.
     frequent = heapq.nlargest(
         _CANDIDATES, candidates(), key=lambda found: (found.times, -len(found.source))
     )
@@ -282,7 +282,7 @@ def preference_section(
 ) -> Section:
     """Return a table of the frequent source phrases and one of the rare ones.
 
-    :param models: by name, log p(target | source), with ``</s>``, of all targets of these phrases.
+    :param models: each model's log p(target | source), with ``</s>``, of all their targets.
     :param column: index of the table's p(target | source), from 0.
     :param long: minimum number of words of the source phrases.
     """

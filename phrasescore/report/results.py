@@ -66,7 +66,7 @@ def _weights(report: TuneReport) -> Table:
 
 
 def _ablations(report: TuneReport) -> list[Lines]:
-    """Return bars of each feature's share, and of the score without it, if that was measured."""
+    """Return bar charts of each feature's share and, if measured, of the change without it."""
     measured = [(row, row.share) for row in report.features if row.share is not None]
     names = tuple(row.name for row, _ in measured)
     shares = Series("share", names, tuple(100 * share for _, share in measured))

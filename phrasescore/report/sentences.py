@@ -36,7 +36,7 @@ network."""
 
 
 class SentencePair(NamedTuple):
-    """A line of the source, numbered from 1, and its translation, empty if there is none."""
+    """A source line, numbered from 1, and its translation, which may be empty."""
 
     number: int
     source: Words
@@ -122,7 +122,7 @@ def attention_weights(
     with torch.inference_mode():
         alphas = network.alignments(batch_pairs([pair]))[0].double().clamp(0.0, 1.0).numpy()
     alphas[:-1] = alphas[:-1][::step].copy()
-    # The weight of a source word is the sum over its subwords, that of a target word their mean.
+    # A source word's weight is the sum over its subwords, a target word's weight is the mean.
     for axis, (vocabulary, words) in enumerate(
         [(checkpoint.target_vocabulary, predicted), (checkpoint.source_vocabulary, read)]
     ):
@@ -186,7 +186,7 @@ def _caption(checkpoint: Checkpoint, read: Sequence[str], predicted: Sequence[st
 def _unknown_words(
     checkpoint: Checkpoint, read: Sequence[str], predicted: Sequence[str] = ()
 ) -> str:
-    """Return a sentence that lists the unknown words; empty if there are none."""
+    """Return a sentence that lists the unknown words, or an empty string."""
     unknown = [word for word in read if word not in checkpoint.source_vocabulary]
     unknown += [word for word in predicted if word not in checkpoint.target_vocabulary]
     if not unknown:

@@ -147,7 +147,7 @@ def build_prefix_tree(sequences: RaggedArray, roots: Ids, num_roots: int) -> Pre
 
 
 class PairPlan(NamedTuple):
-    """The work of scoring phrase pairs: distinct sources, and target trees of bounded size."""
+    """A plan for scoring phrase pairs: distinct sources, and target trees of bounded size."""
 
     sources: RaggedArray  # each distinct source once
     num_source_nodes: int  # distinct non-empty prefixes of sources
@@ -188,7 +188,7 @@ def plan_pairs(sources: RaggedArray, targets: RaggedArray, piece_size: int) -> P
 class HypothesisTexts:
     """The sentences and translations of a block as numbers of their distinct words.
 
-    :ivar sources: the sentences, each of them once for all its translations that stand together.
+    :ivar sources: the sentences, each once for all of its adjacent translations.
     :ivar words: the distinct words by their numbers.
     """
 

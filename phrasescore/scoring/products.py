@@ -94,7 +94,7 @@ class Products:
     def product(self, name: str, rows: Rows | Tensor, matrix: Factor) -> Product:
         """Return ``rows @ matrix``, maybe unscaled and with padding after the rows.
 
-        :param matrix: from :meth:`prepare`.
+        :param matrix: a matrix from :meth:`prepare`.
         """
         if isinstance(rows, Tensor):
             rows = self.round("rounded for one product", rows)

@@ -52,14 +52,14 @@ class TreeDecoder(Protocol):
     def start(self, encoded: Any, sources: Tensor) -> tuple[Any, Tensor]:
         """Return the state of the empty prefixes, and the softmax's inputs ``(roots, width)``.
 
-        :param encoded: from :meth:`encode`.
+        :param encoded: the encodings from :meth:`encode`.
         :param sources: the index of each root's source, ``(roots,)``.
         """
 
     def advance(self, state: Any, step: TreeStep) -> tuple[Any, Tensor]:
         """Return the state of a level's nodes, and the softmax's inputs ``(nodes, width)``.
 
-        :param state: of the level above, which is not used again.
+        :param state: the state of the level above, which is not used again.
         """
 
 
@@ -162,9 +162,9 @@ class PairWork:
 class TreeScorer:
     """Scores targets with one network. Several threads may use one instance at once.
 
-    :param kind: of the network.
+    :param kind: the kind of the network.
     :param network: copied to the device of the products.
-    :param folder: of the model, for errors.
+    :param folder: the model's folder, for messages.
     """
 
     def __init__(self, kind: str, network: nn.Module, products: Products, folder: str = "") -> None:
@@ -256,9 +256,9 @@ def join_pieces(ids: Sequence[int], split: Sequence[Sequence[str]]) -> RaggedArr
 
 
 def count_words_with(number: int, pieces: RaggedArray, words: Iterable[Ids]) -> int:
-    """Return how many words have a piece with this number.
+    """Return the number of words that have a piece with this number.
 
-    :param pieces: of each distinct word.
+    :param pieces: the pieces of each distinct word.
     :param words: indices of distinct words.
     """
     has = np.zeros(len(pieces), bool)
@@ -299,7 +299,7 @@ class PieceTree(NamedTuple):
     def sum_words(self, values: Floats) -> TreeLogProbs:
         """Return log p of each word: the sum over its pieces.
 
-        :param values: of the pieces' tree, as in :class:`TreeLogProbs`.
+        :param values: the values of the pieces' tree, as in :class:`TreeLogProbs`.
         """
         of_nodes, of_ends = TreeLogProbs(self.pieces, values).split()
         values = np.concatenate([np.empty(0), *of_nodes])

@@ -42,7 +42,7 @@ class WordProbabilities:
 
     :param weight: W, ``(words, rank)``.
     :param bias: b, ``(words,)``.
-    :param folder: of the model, for errors.
+    :param folder: the model's folder, for messages.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor, products: Products, folder: str = "") -> None:
@@ -152,7 +152,7 @@ class WordProbabilities:
     def log_probs(self, rows: Tensor, normalizers: Tensor, places: Ids, words: Ids) -> Tensor:
         """Return log p of ``words[i]`` after row ``places[i]``, float64, on the device.
 
-        :param normalizers: of all rows, from :meth:`log_normalizers`.
+        :param normalizers: log Z of all rows, from :meth:`log_normalizers`.
         """
         at, wanted = on_device(places, rows.device), on_device(words, rows.device)
         precision = self._products.precision

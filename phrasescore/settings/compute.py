@@ -1,4 +1,4 @@
-"""Where and how networks compute."""
+"""Settings for computing: engine, device, threads and precision."""
 
 import re
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ _DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
 
 @dataclass(frozen=True, kw_only=True)
 class Compute(Settings, heading="Speed"):
-    """Where and how networks compute; except precision and device, it changes no value."""
+    """Where and how networks compute; only precision and device change the values."""
 
     precision: Annotated[
         PrecisionName,
@@ -33,7 +33,7 @@ class Compute(Settings, heading="Speed"):
             metavar="auto|cpu|cuda[:N]",
         ),
     ] = "auto"
-    # Of the engine here; another name for its workers.
+    # For the engine ``here`` only, where it is another name for ``workers``.
     threads: Annotated[
         int | None,
         option("CPU threads that the network may use.", ge=1, shown="all cores"),
@@ -74,16 +74,16 @@ class Compute(Settings, heading="Speed"):
     def check_only(self, *names: str) -> None:
         """Refuse settings that a function does not use.
 
-        :param names: of the settings that it uses.
+        :param names: the names of the settings that the function uses.
         """
         for setting in settings_of(type(self)):
             if setting.name not in names and getattr(self, setting.name) != setting.default:
                 raise ArgumentError(f"{setting.flag}: has no effect here")
 
     def on_workers(self) -> "Compute":
-        """Return the settings of the engine's workers.
+        """Return the settings for the engine's workers.
 
-        Threads become workers of the engine here. The device ``auto`` is the CPU in other engines.
+        The engine ``here`` uses its threads as workers. Other engines take ``auto`` as the CPU.
         """
         if self.threads is None:
             return replace(self, device=self._device_on_workers())

@@ -90,7 +90,7 @@ class Config:
     def preset(cls, name: str, folder: Path = PRESETS) -> "Config":
         """Return a preset.
 
-        :param folder: of the presets of the kind, by default this package's.
+        :param folder: the folder of the kind's presets, by default this package's.
         """
         names = _presets_in(folder)
         if name not in names:
@@ -246,6 +246,6 @@ def _read_value(current: Any, text: str) -> Any:
 
 def _toml(value: str | int | float) -> str:
     if isinstance(value, str):
-        # Every string setting is one of several choices, which need no escapes.
+        # Every string setting has a fixed set of values, which need no escapes.
         return f'"{value}"'
     return repr(value).lower() if isinstance(value, bool) else repr(value)

@@ -34,11 +34,11 @@ def option(
     le: float | None = None,
     **extra: str,
 ) -> Meta:
-    """Return what an annotation says about a setting.
+    """Return the annotation that describes a setting.
 
-    :param description: for the help of the command line.
-    :param extra: ``flags``: option names, separated by spaces; by default made of the field's name.
-        ``heading``: of the option in the help. ``metavar``: the value in the help. ``shown``: the
+    :param description: the text for the command line's help.
+    :param extra: ``flags``: option names, separated by spaces; by default the field's name.
+        ``heading``: the heading in the help. ``metavar``: the value in the help. ``shown``: the
         default in the help, if it is not the field's.
     """
     limits: dict[str, Any] = {"ge": ge, "gt": gt, "le": le}
@@ -49,7 +49,7 @@ def option(
 class Settings:
     """The base of a class of settings.
 
-    :cvar heading: of its options in the help.
+    :cvar heading: the heading of its options in the help.
     :raises ArgumentError: at the first field whose value is of a wrong type or out of range.
     """
 
@@ -72,7 +72,7 @@ class Setting:
     name: str
     # bool, int, float or str; os.PathLike for the name of a file.
     kind: Any
-    # Allowed values; empty for any.
+    # Allowed values; empty if any value is allowed.
     choices: tuple[Any, ...]
     is_sequence: bool
     is_optional: bool
@@ -96,7 +96,7 @@ class Setting:
         return next(name for name in self.flags if name.startswith("--"))
 
     def problem(self, value: Any) -> str | None:
-        """Return what is wrong with a value, or None."""
+        """Return the problem with a value, or None if it is valid."""
         if value is None:
             return None if self.is_optional else "expected a value, got None"
         if not self.is_sequence:
@@ -116,7 +116,7 @@ class Setting:
 
 
 def range_problem(limits: Setting | Meta, value: Any) -> str | None:
-    """Return what is expected of a number outside its range; None if it is inside.
+    """Return the range that a number violates, as text, or None if the number is valid.
 
     >>> range_problem(Meta(ge=1), 0)
     'expected at least 1'
@@ -154,7 +154,7 @@ def _heading(kind: type[Any], name: str) -> str:
 
 
 def _declared(field: "dataclasses.Field[Any]", hint: Any, heading: str) -> Setting:
-    """Return the declaration of a field; of several `Meta`, each says something else."""
+    """Return the declaration of a field; its `Meta` annotations complement one another."""
     metas: list[Meta] = []
     kinds = [hint]
     is_optional = is_sequence = False
@@ -196,7 +196,7 @@ def settings_parameters(function: Callable[..., Any]) -> dict[str, Settings]:
 
 
 def grouped(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keyword arguments of a function: options by name are put into their settings."""
+    """Return keyword arguments of a function, with options grouped into their settings."""
     arguments = dict(options)
     for parameter, default in settings_parameters(function).items():
         names = [each.name for each in settings_of(type(default)) if each.name in arguments]

@@ -1,4 +1,4 @@
-"""How texts are measured and selected, and what a report shows."""
+"""Settings for evaluating and selecting texts, and for reports."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ SECTIONS: tuple[SectionName, ...] = get_args(SectionName)
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluating(Settings, heading="Method"):
-    """How `evaluate` measures translations."""
+    """Settings of `evaluate`, which measures translations."""
 
     metrics: Annotated[
         Sequence[str],
@@ -81,7 +81,7 @@ class Evaluating(Settings, heading="Method"):
 
 @dataclass(frozen=True, kw_only=True)
 class Reporting(Settings, heading="Output"):
-    """What a report shows."""
+    """Settings of a report's content."""
 
     only: Annotated[
         Sequence[SectionName],
@@ -120,7 +120,7 @@ class Reporting(Settings, heading="Output"):
 
 @dataclass(frozen=True, kw_only=True)
 class Selecting(Settings, heading="Method"):
-    """How many lines `select` keeps: one of ``share``, ``lines`` and ``threshold`` is needed."""
+    """Settings of `select`; one of ``share``, ``lines`` and ``threshold`` is needed."""
 
     share: Annotated[
         float | None,

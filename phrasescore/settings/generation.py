@@ -1,4 +1,4 @@
-"""How networks translate without a decoder, and which pairs they add to a phrase table."""
+"""Settings for translating with networks only, and for adding pairs to a phrase table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Seed = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class BeamSearch(Settings, heading="Search"):
-    """What `generate` and `augment` share."""
+    """Settings that `generate` and `augment` share."""
 
     ensemble: Annotated[
         Sequence[StrPath],
@@ -40,7 +40,7 @@ class BeamSearch(Settings, heading="Search"):
 
 @dataclass(frozen=True, kw_only=True)
 class Generating(BeamSearch):
-    """How `generate` translates: by the best translation, or by random samples."""
+    """Settings of `generate`, which finds the best translation or draws random samples."""
 
     normalize: Annotated[
         bool,
@@ -103,7 +103,7 @@ class Generating(BeamSearch):
 
 @dataclass(frozen=True, kw_only=True)
 class Augmenting(BeamSearch, heading="New phrase pairs"):
-    """Which pairs `augment` adds to a phrase table, and their scores."""
+    """Settings of `augment`: the pairs added to a phrase table, and their scores."""
 
     num_targets: Annotated[
         int,
@@ -161,7 +161,7 @@ class Augmenting(BeamSearch, heading="New phrase pairs"):
 
 @dataclass(frozen=True, kw_only=True)
 class Segmenting(Settings, heading="Method"):
-    """How `segment` cuts sentences and translates the segments."""
+    """Settings of `segment`, which cuts sentences and translates the segments."""
 
     swapped: Annotated[
         bool,

@@ -34,7 +34,7 @@ class NetworkKind:
     name: str
     # The frozen dataclass of its sizes, the table [model] of a file. It has a field ``dropout``.
     config: type[Any]
-    # A `phrasescore.models.layers.PairNetwork`, made from its sizes and those of the vocabularies.
+    # A `phrasescore.models.layers.PairNetwork`, made from its sizes and the vocabularies' sizes.
     network: str
     # A `phrasescore.scoring.tree_scorer.TreeDecoder`, made from the network and products; the
     # feed-forward kinds have none.

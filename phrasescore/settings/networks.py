@@ -143,9 +143,9 @@ class JointConfig:
 class VocabularyConfig:
     """Sizes of the shortlists, in words, without ``</s>`` and ``<unk>``; or subwords."""
 
-    # Of the side that the network reads; with --reverse it is the table's target side.
+    # Size for the side that the network reads; with --reverse that is the table's target side.
     source_size: ShortlistSize = 15000
-    # Of the side that the network predicts, the only one of a language model.
+    # Size for the side that the network predicts, the only side of a language model.
     target_size: ShortlistSize = 15000
     # Number of subwords per side, instead of shortlists (:mod:`phrasescore.subwords`); 0: words.
     subwords: Annotated[int, Meta(ge=0, le=1 << 20)] = 0
@@ -153,7 +153,7 @@ class VocabularyConfig:
 
 @dataclass(frozen=True, slots=True)
 class TrainingConfig:
-    """How a network is trained."""
+    """Settings of a network's training."""
 
     # Pairs per update.
     batch_size: Annotated[int, Meta(ge=1, le=1 << 20)] = 64

@@ -1,4 +1,4 @@
-"""How n-best lists and parallel text are scored."""
+"""Settings for scoring n-best lists and parallel text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from phrasescore.settings.declaration import Settings, option
 
 @dataclass(frozen=True, kw_only=True)
 class FeedForwardScoring(Settings, heading="Networks and features"):
-    """How models of the kinds cslm and joint score."""
+    """Settings for scoring with models of the kinds cslm and joint."""
 
     backoff_lm: Annotated[
         StrPath | None,
@@ -30,7 +30,7 @@ class FeedForwardScoring(Settings, heading="Networks and features"):
 
 @dataclass(frozen=True, kw_only=True)
 class TextScoring(FeedForwardScoring):
-    """How `score` computes the columns of parallel text."""
+    """Settings of `score`, which scores parallel text."""
 
     # Right-to-left models are averaged among themselves; the column is then the mean of both
     # scores, weighted by the numbers of models.
@@ -58,7 +58,7 @@ class TextScoring(FeedForwardScoring):
 
 @dataclass(frozen=True, kw_only=True)
 class Rescoring(TextScoring):
-    """How `rescore` adds features to n-best lists."""
+    """Settings of `rescore`, which adds features to n-best lists."""
 
     names: Annotated[
         Sequence[str],

@@ -1,4 +1,4 @@
-"""What a user chooses for one training run; `phrasescore.settings.networks` has all settings."""
+"""A user's choices for one training run; `phrasescore.settings.networks` has all settings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,13 +35,13 @@ class TrainingChanges(Settings, heading="Training"):
     ] = None
 
     def limits(self) -> dict[str, Any]:
-        """Return the training settings that have options of their own, by name."""
+        """Return the training settings that have their own options, by name."""
         return {name: getattr(self, name) for name in ("updates", "epochs", "minutes", "seed")}
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewNetwork(TrainingChanges):
-    """What `train` learns, and how."""
+    """Settings of `train`."""
 
     preset: Annotated[
         str | None, option("Settings to start from.", shown="small or KIND-small")
@@ -65,7 +65,7 @@ class NewNetwork(TrainingChanges):
 
 @dataclass(frozen=True, kw_only=True)
 class Shortlists(Settings, heading="Input"):
-    """Where the shortlists come from; by default the words are counted in the input."""
+    """The sources of the shortlists; by default the words are counted in the input."""
 
     source_corpus: Annotated[
         StrPath | None, option("Take the source shortlist from this text.")
@@ -79,7 +79,7 @@ class Shortlists(Settings, heading="Input"):
 
 @dataclass(frozen=True, kw_only=True)
 class ListTraining(TrainingChanges):
-    """How `fine_tune` trains a network on n-best lists."""
+    """Settings of `fine_tune`, which trains a network on n-best lists."""
 
     feature: Annotated[
         str | None,
@@ -103,7 +103,7 @@ class ListTraining(TrainingChanges):
 
 @dataclass(frozen=True, kw_only=True)
 class UnfinishedRun(Settings, heading="Long runs"):
-    """Where a run keeps its state, and whether it continues."""
+    """The folder of a run's state, and whether to continue that run."""
 
     resume: Annotated[
         bool, option("Continue a run that was stopped or killed, if there is one.")

@@ -1,4 +1,4 @@
-"""How weights are tuned, and which files tuning writes."""
+"""Settings and files of tuning."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class TuningMethod(Settings, heading="Method"):
 
 @dataclass(frozen=True, kw_only=True)
 class ListTuning(TuningMethod):
-    """How `tune` finds weights on given n-best lists."""
+    """Settings of `tune`, which finds weights on given n-best lists."""
 
     replicas: Annotated[
         int, option("Run with N seeds, report the spread, and average the weights.", ge=1)
@@ -93,7 +93,7 @@ class ListTuning(TuningMethod):
 
 @dataclass(frozen=True, kw_only=True)
 class RoundTuning(TuningMethod, FeedForwardScoring, heading="Rounds with a decoder"):
-    """How `tune_with_decoder` finds weights in rounds; second names are those of mert-moses.pl."""
+    """Settings of `tune_with_decoder`; second option names come from mert-moses.pl."""
 
     iterations: Annotated[
         int, option("Rounds at most.", ge=1, flags="--iterations --maximum-iterations")
@@ -157,7 +157,7 @@ class RoundTuningFiles(TuningFiles):
 
 @dataclass(frozen=True, kw_only=True)
 class Reranking(Settings, heading="Method"):
-    """How `rerank` orders hypotheses."""
+    """Settings of `rerank`, which orders hypotheses."""
 
     # There is a warning if one of both varies ten times as much within lists as the other.
     average: Annotated[

@@ -35,7 +35,7 @@ _SPREAD = 2.0
 
 
 class ExpectedBleu(NamedTuple):
-    """The objective."""
+    """The objective of fine-tuning: the expected BLEU of n-best lists."""
 
     # Weight of the network's feature in the log-linear model.
     weight: float
@@ -49,8 +49,8 @@ def expected_gains(scores: KnownScores, values: Tensor, *, weight: float, scale:
     A hypothesis has the probability softmax(scale * total) in its list, where its total is the
     model score plus ``weight`` times its value.
 
-    :param values: ``(hypotheses,)`` float64: the network's log-probability of each.
-    :param weight: of the network's feature.
+    :param values: ``(hypotheses,)`` float64: the network's log-probability of each hypothesis.
+    :param weight: the weight of the network's feature.
     :param scale: gamma of the papers, above 0.
     """
     lists, size = scores.lists, scores.num_lists

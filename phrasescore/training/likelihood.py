@@ -121,7 +121,7 @@ class PairRun(TrainingRun):
         if not ranks.is_first:
             ranks.wait()
             return PairStore(folder.pairs)
-        # If pairs are missing beside a state, somebody removed them: opening them says so.
+        # If the pairs of a saved state are missing, they were removed: opening them says so.
         if is_resumed and (folder.pairs.exists() or folder.state is not None):
             store = PairStore(folder.pairs)
             self._check(store)
@@ -146,7 +146,7 @@ class PairRun(TrainingRun):
         return store
 
     def _check(self, store: PairStore) -> None:
-        """Check that a stored run has the inputs and options of this one."""
+        """Check that the stored run has the same inputs and options as this one."""
         store.check()
         if (store.affiliations is not None) != self.config.network.is_aligned:
             raise ModelError(f"{store.folder}: these pairs are not of a model of this kind")

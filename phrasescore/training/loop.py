@@ -41,10 +41,10 @@ INTERRUPTED = "interrupted"
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """How far training is after an update."""
+    """The progress of training after an update."""
 
     update: int
-    # Epochs done, with their fraction.
+    # Number of epochs done, including the fraction of the current one.
     epochs: float
     # -log p per predicted word, including </s>, since the last validation.
     loss: float
@@ -122,11 +122,11 @@ class TrainingLoop:
 
     @property
     def epochs(self) -> float:
-        """Epochs done, with their fraction."""
+        """Number of epochs done, including the fraction of the current one."""
         return self.state.epoch + self.state.batch / self._draw.batches_per_epoch
 
     def run(self) -> str:
-        """Train until a limit, or until the validation stops improving; return which it was.
+        """Train until a limit, or until validation stops improving; return the reason for ending.
 
         Ctrl-C ends the run after the update, with the state saved and the result ``interrupted``; a
         second Ctrl-C ends it at once.
@@ -153,7 +153,7 @@ class TrainingLoop:
             self._save()
         return stopped_by
 
-    # What a subclass provides
+    # Methods that a subclass provides
 
     def _begin(self) -> None:
         """Prepare for the first update of this process."""
@@ -174,11 +174,11 @@ class TrainingLoop:
         raise NotImplementedError
 
     def _shown(self, quality: float) -> tuple[float | None, float | None]:
-        """Return the quality as perplexity or as expected BLEU; the other one is None."""
+        """Return the quality as perplexity or as expected BLEU; the other measure is None."""
         raise NotImplementedError
 
     def _reject(self) -> None:
-        """Handle weights that are not better than the best ones."""
+        """Handle a validation whose weights are not better than the best ones."""
 
     # The updates
 
@@ -264,7 +264,7 @@ class TrainingLoop:
     # Validation
 
     def _validate(self) -> None:
-        """Add a point to the curve, and keep the weights if they are the best so far."""
+        """Validate: add a point to the curve, and keep the weights if they are the best so far."""
         self._check_losses()
         state = self.state
         quality = self._measure() if self.num_held_out else None

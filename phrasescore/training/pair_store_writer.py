@@ -46,7 +46,7 @@ _HASHES = 1 << 23
 
 
 class CountedPair(NamedTuple):
-    """A line of a table or of parallel text: its bytes, its pair, and how often it counts."""
+    """A line of a table or of parallel text: its bytes, its pair, and its count."""
 
     raw: bytes
     pair: PhrasePair
@@ -57,7 +57,7 @@ class CountedPair(NamedTuple):
 
 @dataclass(frozen=True)
 class Shortlist:
-    """Where a side's vocabulary comes from: a model, a corpus, or (neither) the table itself.
+    """The origin of a side's vocabulary: a model, a corpus, or (neither) the table itself.
 
     :param origin: its name in the record.
     """
@@ -68,7 +68,7 @@ class Shortlist:
 
     @property
     def is_table(self) -> bool:
-        """Whether it comes from the table itself."""
+        """Whether the vocabulary comes from the table itself."""
         return self.vocabulary is None and self.counts is None
 
     def build(
@@ -107,12 +107,12 @@ def write_pair_store(
     Equal pairs are found by a hash of 64 bits: in a table of 100 million distinct pairs, the
     probability that one is lost is below 0.0003.
 
-    :param lines: read once.
+    :param lines: the input lines, which are read once.
     :param max_length: pairs with more words, or pieces of words, on either side are counted and not
         stored.
     :param reverse: read the table's target side and predict its source side.
     :param right_to_left: store the words of the predicted side with the last one first.
-    :param shortlists: of the side that the network reads and of the one that it predicts.
+    :param shortlists: the shortlists of the side that the network reads and of the predicted side.
     :param distinct: leave out repeated pairs.
     :raises PhrasescoreError: if no pair is left, or the folder cannot be written.
     """
@@ -293,7 +293,7 @@ class TableSpool:
             _append(self._affiliations, np.fromiter(chain.from_iterable(aligned), np.int32))
 
     def affiliations(self) -> RaggedArray | None:
-        """Return the affiliations of each line's target words, None if the text is not aligned."""
+        """Return the affiliations of each line's target words, or None without alignments."""
         if not self._affiliations.exists():
             return None
         return RaggedArray(map_array(self._affiliations, np.int32), self.sides[1].words().starts)

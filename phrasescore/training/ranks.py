@@ -38,10 +38,10 @@ class RankLostError(PhrasescoreError):
 
 
 class Ranks:
-    """The ranks of a run, seen from one of them; by default there is only this process.
+    """The ranks of a run, as one of them sees it; by default this process is the only one.
 
     :param rank: the number of this process, from 0.
-    :param device: of the network.
+    :param device: the device of the network.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, device: torch.device | None = None) -> None:
@@ -97,7 +97,7 @@ class Ranks:
         return [float(number) for number in sums.tolist()]
 
     def wait(self) -> None:
-        """Wait until every rank is here."""
+        """Wait until every rank has reached this call."""
         if self._patient is not None:
             with _translated_errors():
                 torch.distributed.barrier(self._patient)

@@ -36,9 +36,9 @@ Report = Callable[[TrainingProgress], None]
 
 
 class Task(NamedTuple):
-    """What a run trains, once its inputs are read."""
+    """A training run whose inputs have been read."""
 
-    # The network with its start weights on the run's device, and the record of the items.
+    # The network with its start weights, on the run's device, and the record of its inputs.
     start: Checkpoint
     # Phrases about the items, for the log.
     description: list[str]
@@ -192,7 +192,7 @@ def _prepare(
 
 @contextlib.contextmanager
 def _held(run: TrainingRun, folder: RunFolder, *, resume: bool) -> Iterator[None]:
-    """Make the work folder if needed, and keep other processes out of it."""
+    """Create the work folder if needed, and lock it against other processes."""
     _check_folders(run, folder, resume=resume)
     for name in run.inputs:
         if name != "-" and _real(name).is_relative_to(_real(run.work)):
@@ -270,7 +270,7 @@ def _real(path: str | os.PathLike[str]) -> Path:
 
 @contextlib.contextmanager
 def enough_memory(device: torch.device, problem: str) -> Iterator[None]:
-    """Turn the errors of torch and numpy about memory into a message with the cure."""
+    """Turn memory errors of torch and numpy into a message with a remedy."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:

@@ -33,7 +33,7 @@ from phrasescore.settings.config import Config
 from phrasescore.training.optimizers import Optimizer
 
 _JOURNAL, _PAIRS = "run.json", "pairs"
-# What a run leaves that was killed before its journal was written.
+# Files that a run leaves if it is killed before its journal is written.
 _BEGINNINGS = {LOCK, _PAIRS, f"{_PAIRS}{NEW}", f"{_JOURNAL}.new"}
 _START_OVER = "remove the folder to start over"
 # Prefixes of the names of weights and of the optimizer's averages.
@@ -41,7 +41,7 @@ _NETWORK, _OPTIMIZER = "network/", "optimizer/"
 
 
 class RunState(msgspec.Struct, forbid_unknown_fields=True):
-    """How far a run is: everything besides the weights that the next update depends on."""
+    """The state of a run: everything except the weights that the next update depends on."""
 
     # Updates made, and the next batch to draw.
     update: Number = 0
@@ -97,23 +97,23 @@ class RunFolder:
 
     @property
     def is_begun(self) -> bool:
-        """Whether it is the folder of an unfinished run."""
+        """Whether the folder belongs to an unfinished run."""
         return (self.path / _JOURNAL).exists()
 
     @property
     def state(self) -> RunState | None:
-        """The state to continue from, None if there is none."""
+        """The state to continue from, or None if the run has no state yet."""
         journal = self._read()
         return None if journal is None else journal.state
 
     @property
     def inputs(self) -> dict[str, str] | None:
-        """The recorded inputs, None for a run that stores its pairs."""
+        """The recorded inputs, or None if the run stores its pairs."""
         journal = self._read()
         return None if journal is None else journal.inputs
 
     def settings(self) -> Config | None:
-        """Return the settings of the unfinished run, None if there is no run.
+        """Return the settings of the unfinished run, or None without such a run.
 
         :raises PhrasescoreError: if the journal is damaged, or a setting is wrong.
         """
@@ -123,7 +123,7 @@ class RunFolder:
         return Config.from_dict(journal.settings, str(self.path / _JOURNAL))
 
     def begin(self, config: Config) -> None:
-        """Remove the files of a run without a state, and write the settings of a new run."""
+        """Begin a new run: remove all old files except the lock, and write the settings."""
         (self.path / _JOURNAL).unlink(missing_ok=True)
         for path in self.path.iterdir():
             if path.is_dir():
@@ -137,7 +137,7 @@ class RunFolder:
         self._change(settings=config.to_dict())
 
     def set_inputs(self, inputs: Mapping[str, str]) -> None:
-        """Record the inputs of a run, or compare them with those of the run to resume.
+        """Record the inputs of a run, or compare them with the inputs of the run to resume.
 
         :raises PhrasescoreError: if the run was started with other inputs.
         """
@@ -153,7 +153,7 @@ class RunFolder:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it holds files that no run has written."""
+        """Whether the folder holds files that no run has written."""
         return self.path.is_dir() and not {path.name for path in self.path.iterdir()} <= _BEGINNINGS
 
     def save_state(self, state: RunState, network: nn.Module, optimizer: Optimizer) -> None:

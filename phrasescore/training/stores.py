@@ -1,4 +1,4 @@
-"""What a network learns from: pairs of word ids, or n-best lists of them, as ragged arrays.
+"""Training data: pairs of word ids, or n-best lists of such pairs, as ragged arrays.
 
 Pairs are in memory or in a folder of memory-mapped files, which has ``source.words``,
 ``source.starts``, ``target.words`` and ``target.starts``, a joint model's also
@@ -44,7 +44,7 @@ _CHECKED_ROWS = 1 << 18
 
 
 class PairStoreRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The input of a pair store, and how many of its lines are stored."""
+    """The input of a pair store, and the number of its lines that are stored."""
 
     lines: Number  # of the table; each is one of the next three
     pairs: Number  # stored lines
@@ -150,7 +150,7 @@ def word_type(size: int) -> type[np.uint16] | type[np.int32]:
 
 
 class KnownScores(NamedTuple):
-    """What is known about the hypotheses of some lists without the network."""
+    """Scores and gains of hypotheses that do not depend on the network."""
 
     model_scores: Tensor  # (hypotheses,) float64: without the network's feature
     gains: Tensor  # (hypotheses,) float64: sentence BLEU, about 0 to 1
@@ -159,7 +159,7 @@ class KnownScores(NamedTuple):
 
 
 class ListBatch(NamedTuple):
-    """Some lists."""
+    """A batch of n-best lists."""
 
     # Distinct pairs of the hypotheses.
     pairs: PairBatch
@@ -183,7 +183,7 @@ class ListBatch(NamedTuple):
         return ListBatch(self.pairs.to(device), pairs, hypotheses, known, self.taught.to(device))
 
     def values(self, log_probs: Tensor) -> Tensor:
-        """Return the value of each hypothesis, ``(hypotheses,)`` float64, from those of pairs."""
+        """Return each hypothesis' sum over its pairs' values, ``(hypotheses,)`` float64."""
         parts = log_probs.double().index_select(0, self.part_pairs)
         zeros = parts.new_zeros(len(self.scores.gains))
         return zeros.index_add(0, self.part_hypotheses, parts)
@@ -191,7 +191,7 @@ class ListBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class ListStore:
-    """Pairs grouped into hypotheses, and these into lists, in the order of the sentences."""
+    """Pairs grouped into hypotheses, and hypotheses into lists, in the order of the sentences."""
 
     pairs: Pairs
     # The pairs of each hypothesis, at least one.
@@ -204,7 +204,7 @@ class ListStore:
     # BLEU, which is 1 for a reference.
     model_scores: Array
     gains: Array
-    # What the lists were made from, by name: all that scores and gains depend on.
+    # Everything that scores and gains depend on, by name.
     inputs: dict[str, str]
 
     def __len__(self) -> int:
@@ -339,12 +339,12 @@ class Permutation:
 
 
 def held_out_size(config: TrainingConfig, size: int) -> int:
-    """Return how many of ``size`` items are held out for validation."""
+    """Return the number of held-out items, for validation, among ``size`` items."""
     return min(config.validation_pairs, int(config.validation_share * size))
 
 
 class Draw:
-    """Which items are held out, and which items make up each batch of each epoch.
+    """Chooses the held-out items, and the items of each batch of each epoch.
 
     Every epoch takes each item that is not held out once, uniformly. If ``window_batches`` is above
     1, that many batches are drawn together, sorted by length, cut, and taken in random order, as
@@ -363,7 +363,7 @@ class Draw:
         self._split = Permutation(len(store), seed=config.seed, stream=0)
         self.num_drawn = len(store) - num_held_out
         self.batches_per_epoch = -(-self.num_drawn // config.batch_size)
-        # A draw has a fixed cost, so many unsorted batches are drawn together, too.
+        # A draw has a fixed cost, so unsorted batches are drawn many at a time, too.
         self._window_size = config.window_batches if config.window_batches > 1 else 64
         self._window: tuple[tuple[int, int], list[Indices]] | None = None
 

@@ -1,1 +1,1 @@
-"""What a user can do, from files to files: one module per verb, and the same as functions."""
+"""The verbs, which read and write files: one module per verb, also available as functions."""

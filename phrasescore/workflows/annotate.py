@@ -38,13 +38,13 @@ CHUNK_LINES = 65536
 
 @dataclass(frozen=True, slots=True)
 class AnnotateSummary:
-    """The work of one `annotate`."""
+    """Counts from one run of `annotate`."""
 
-    # Lines done in this run; an earlier run that was resumed had done the others.
+    # Number of lines done in this run, without those of a resumed earlier run.
     lines: int
-    # Those of them that got scores: whose source occurs in the texts, where there are texts.
+    # Number of these lines that got scores; with texts, only lines whose source occurs in them.
     scored: int
-    # For each column, a few words about its values in this run.
+    # A short text about each column's values in this run.
     columns: tuple[str, ...]
 
 
@@ -64,15 +64,15 @@ def annotate(
     """Add one score per column to each line of a phrase table.
 
     The columns come after the table's own, in order; every other byte of the table stays. A column
-    holds probabilities, exp of a natural logarithm (or of a count), as Moses wants them. Without
+    holds probabilities, exp of a natural logarithm (or of a count), as Moses expects them. Without
     a network neither torch nor a model is loaded.
 
-    :param columns: at least one; a string is a model's folder. Those of the kind ``scores`` have a
-        file of a natural logarithm per line of the table, at most 88.
+    :param columns: at least one; a string is a model's folder. A column of the kind ``scores``
+        has a file with one natural logarithm, at most 88, per line of the table.
     :param moses_ini: the moses.ini that uses the table.
-    :param moses_ini_out: where that goes with the new columns in it, with weight 0.
-    :param texts: what is to be translated, tokenised, one sentence per line: only lines whose
-        source occurs in a sentence are scored, and others are left out; none for all lines.
+    :param moses_ini_out: the file for the moses.ini with the new columns, with weight 0.
+    :param texts: tokenised texts to translate, one sentence per line: only lines whose
+        source occurs in a sentence are scored, and others are left out; empty for all lines.
     :param keep_others: keep the other lines as well, with this value in the new columns, a
         probability from 3.8e-44 to 1.6e38 as it is written into the table; 1 is a logarithm of 0.
     :param resume: continue a run of the same arguments that was killed, if it left anything. Only
@@ -178,7 +178,7 @@ def _settings(loader: FeatureLoader, scorer: Scorer) -> dict[str, str]:
 
 
 def _with_given(computed: Sequence[_Column], given: Mapping[int, _Column]) -> list[_Column]:
-    """Return what each column has, those of given scores in their places, from 0, which rise."""
+    """Insert the columns of given scores at their indices, which are in ascending order."""
     columns = list(computed)
     for place, column in given.items():
         columns.insert(place, column)
@@ -199,13 +199,13 @@ def declare_scores(
     added: int,
     num_scores: int,
 ) -> MosesIni | None:
-    """Return a moses.ini that uses the new table; None where no moses.ini is given.
+    """Return a moses.ini that uses the new table, or None without a moses.ini.
 
-    To be called before the long work, so that a fault of the file is found at once.
+    Call it before scoring, so that an error in the file is found at once.
 
-    :param moses_ini_out: where the caller will write it.
-    :param added: how many scores the new table has beyond the old one; their weights are 0.
-    :param num_scores: of the old table.
+    :param moses_ini_out: the path that the caller will write it to.
+    :param added: the number of scores that are added to the old table; their weights are 0.
+    :param num_scores: the number of scores of the old table.
     :raises DataError: if the file is not a moses.ini, or has no such table.
     """
     if moses_ini is None:
@@ -219,7 +219,7 @@ def declare_scores(
 
 
 def _warn_of_relative_paths(ini: MosesIni, new_path: str) -> None:
-    """Warn where the new moses.ini lies in another folder than the old one, and has such paths."""
+    """Warn if the new moses.ini has relative paths and is not in the old one's folder."""
     folders = {os.path.dirname(os.path.abspath(path)) for path in (ini.path, new_path)}
     relative = [str(path) for path in named_files(ini) if not path.is_absolute()]
     if relative and len(folders) > 1 and "-" not in (ini.path, new_path):
@@ -231,10 +231,10 @@ def _warn_of_relative_paths(ini: MosesIni, new_path: str) -> None:
 
 
 def _path_in_ini(ini: MosesIni, table: str, output: str) -> str | None:
-    """Return the new table's path for moses.ini: absolute if that of the old one is.
+    """Return the new table's path for moses.ini: absolute if the old table's path is.
 
-    mert-moses.pl runs Moses in a folder of its own, where a relative path leads nowhere. Where the
-    old path is relative and does not lead to the table from here, Moses runs elsewhere, too.
+    mert-moses.pl runs Moses in its own folder, where a relative path does not resolve. If the old
+    path is relative and does not lead to the table from here, Moses runs in another folder, too.
     """
     feature = ini.find_phrase_table(None, table)
     old = feature.path

@@ -50,14 +50,14 @@ GROUP_LINES = 4096
 
 @dataclass(frozen=True, slots=True)
 class AugmentSummary:
-    """The work of one `augment`; a resumed run does not count the work of the earlier one."""
+    """Counts from one run of `augment`; a resumed run excludes the work of earlier runs."""
 
-    # Sources that were read, and those that targets were generated for.
+    # Number of sources that were read, and of sources that targets were generated for.
     sources: int
     asked: int
-    # Sources left out because a network does not know one of their words.
+    # Number of sources left out because a network does not know one of their words.
     unknown: int
-    # Pairs added, and generated pairs that the table has already.
+    # Number of pairs added, and of generated pairs that the table has already.
     new: int
     known: int
 
@@ -70,7 +70,7 @@ class AugmentSummary:
         )
 
 
-@torch_threads(1)  # searches and scores have threads of their own
+@torch_threads(1)  # searches and scores have their own threads
 def augment(
     table: StrPath,
     model: StrPath,
@@ -93,7 +93,7 @@ def augment(
     :param moses_ini: the moses.ini that uses the table; with the new score, at weight 0, it goes to
         ``moses_ini_out``.
     :param resume: continue a run of the same arguments that was killed, if it left anything.
-    :param compute: where targets are generated; a run may be resumed on another engine.
+    :param compute: the engine that generates targets; a run may be resumed on another engine.
     """
     table, output = os.fspath(table), os.fspath(output)
     models = [os.fspath(path) for path in (model, *settings.ensemble)]
@@ -222,7 +222,7 @@ class Augmenter:
     # One check per side of the lines whose sources may be asked.
     unknown_words: tuple[UnknownWordCheck, UnknownWordCheck]
     scores: PairScores
-    # The sources that get new targets; None for all.
+    # The sources that get new targets; None if all do.
     only: frozenset[Source] | None
     settings: Augmenting
     # The fields of AugmentSummary.
@@ -233,7 +233,7 @@ class Augmenter:
     def submit(
         self, groups: Iterable[list[SourceBlock]], pool: TargetPool
     ) -> Iterator[SourceGroup]:
-        """Yield the groups in order; those that follow are with the workers meanwhile."""
+        """Yield the groups in order, while workers compute the groups that follow."""
         waiting: deque[SourceGroup] = deque()
         for blocks in groups:
             asked = [block for block in blocks if self._is_asked(block)]
@@ -266,7 +266,7 @@ class Augmenter:
             )
 
     def warn(self) -> None:
-        """Warn if the networks do not know the table's words; for the end of the table."""
+        """Warn if the networks lack many of the table's words; call it at the end of the table."""
         for unknown_words in self.unknown_words:
             unknown_words.warn()
 
@@ -302,7 +302,7 @@ class Augmenter:
 
 
 def _ahead(groups: Iterable[SourceGroup]) -> int:
-    """Return how many windows are with the workers beside those of the first group."""
+    """Return the number of submitted windows that belong to later groups than the first."""
     return sum(max(1, len(group.targets)) for group in islice(groups, 1, None))
 
 

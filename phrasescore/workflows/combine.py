@@ -38,7 +38,7 @@ def combine(
     ``Made1`` and so on: 1 if that file has its words, else 0.
 
     All hypotheses get the features of the first file. A hypothesis that lacks some gets their
-    values, and the total, from the first file's hypothesis with the lowest total. Features that the
+    values and its total from the first file's hypothesis with the lowest total. Features that the
     first file lacks are left out, except sparse ones (names with ``_``).
     """
     check_sequences(lists=lists)

@@ -1,4 +1,4 @@
-"""Translate a text by a Moses model, with the embedded search or with Moses itself."""
+"""Translate a text with a Moses model, using the embedded search or with Moses itself."""
 
 import logging
 import os
@@ -27,7 +27,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DecodeSummary:
-    """How a text was translated."""
+    """Counts from translating a text."""
 
     sentences: int
     # Sentences without any translation within the limits; 0 of Moses, which does not say.
@@ -59,16 +59,16 @@ def decode(
     :param source: a sentence per line, without markup and factors; ``-`` is stdin.
     :param config: the moses.ini; its paths begin at the working folder, as in Moses.
     :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
-    :param weights: other weights than those of the moses.ini: a file of them, or values.
-    :param feature_weights: other weights of features with one value; they go before ``weights``.
-    :param nbest: the file for n-best lists in Moses' format, the hypotheses per sentence, and what
-        else the lists have.
+    :param weights: weights that replace those of the moses.ini: a file with weights, or values.
+    :param feature_weights: weights of features with one value; they override ``weights``.
+    :param nbest: the file for n-best lists in Moses' format, the number of hypotheses per sentence,
+        and the lists' optional fields.
     :param moses_bin: the folder of Moses' programs, for the decoder ``moses``.
-    :param search: its features, limits and processes; of Moses, the limits and threads.
-    :param engine: where the embedded search runs; None for the engine processes, whose ``workers``
-        are the processes of ``search``. The engine here is this process alone.
+    :param search: the search's features, limits and processes; for Moses, its limits and threads.
+    :param engine: where the embedded search runs; None for the engine ``processes``, whose workers
+        are the processes of ``search``. The engine ``here`` uses only this process.
     :raises ArgumentError: if arguments do not go together.
-    :raises DataError: if a file is not what it should be.
+    :raises DataError: if a file is malformed.
     :raises ConfigError: if the moses.ini has something that the embedded search lacks.
     """
     source, config, output = os.fspath(source), os.fspath(config), os.fspath(output)
@@ -123,7 +123,7 @@ def decode(
 def _known(weights: Weights, names: Collection[str], path: str) -> Weights:
     """Return the weights of features that the model has, and warn of the others.
 
-    Those that networks add to its n-best lists stand in the same file.
+    The same file also has the weights of features that rescoring adds to n-best lists.
     """
     unknown = [name for name in weights if name.partition("_")[0] not in names]
     if unknown:

@@ -16,7 +16,7 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.io.text_table import text_table
 from phrasescore.version import __version__
 
-# What a container may use of the cores, as "200000 100000" (of microseconds), or "max 100000".
+# A container's limit of CPU time: "200000 100000" (microseconds per period) or "max 100000".
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _GPU_FILE = Path("/dev/nvidia0")
 
@@ -91,7 +91,7 @@ def _model_name() -> str:
 
 
 def _threads() -> Finding:
-    """Return how many cores a command may use, and whether its container limits their time."""
+    """Return the number of usable cores, and whether the container limits their time."""
     usable, cores = usable_threads(None), os.cpu_count() or 1
     found = f"{usable} of {cores} cores"
     quota = _quota()
@@ -155,7 +155,7 @@ def _kenlm() -> Finding:
 
 
 def _packages() -> Iterator[Finding]:
-    """Yield what the optional packages give; none of them is imported."""
+    """Yield a finding per optional package, without importing it."""
     for name, extra, use in (
         ("ctranslate2", "ctranslate2", "networks of other toolkits: rescore --ctranslate2"),
         ("ray", "cluster", "work on several machines: --engine ray"),

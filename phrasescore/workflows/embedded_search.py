@@ -49,13 +49,13 @@ _AHEAD = 8
 
 
 class EmbeddedSearch:
-    """The embedded search by a moses.ini: checked when it is made, loaded by `open`.
+    """The embedded search with a moses.ini: checked by the constructor, loaded by `open`.
 
     Between `open` and the end of its block it translates any number of times, with any weights:
     each worker keeps its tables, language model and networks.
 
     :param ini_path: the moses.ini; its relative paths start at the working folder.
-    :param engine: where it runs; None for the engine processes.
+    :param engine: the engine that it runs on; None for the engine ``processes``.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class EmbeddedSearch:
 
     @property
     def feature_names(self) -> list[str]:
-        """All features that it has weights for."""
+        """The names of all features that have weights."""
         return [*self.ini_features, *self._settings.feature_names]
 
     def read_source(self, path: str) -> list[Sentence]:
@@ -98,7 +98,7 @@ class EmbeddedSearch:
         :param weights_path: the origin of the weights, for messages.
         """
         own = {name: weights[name] for name in weights if name in self.ini_features}
-        # Report errors before the long work.
+        # Report errors before the search starts.
         slots = self._configuration.with_weights(own).slots
         ranking = {slot.name: slot.weights for slot in slots if slot.kind != UNKNOWN_WORDS}
         check_weights({**weights, **ranking}, weights_path or self._ini_path)
@@ -143,7 +143,7 @@ class EmbeddedSearch:
     ) -> None:
         """Translate a file into n-best lists, as a decoder of the tuning loop.
 
-        The best translations go beside the lists, to a file ending in ``.out``.
+        The best translations are written beside the lists, to a file ending in ``.out``.
         """
         own = {name: weights[name] for name in weights if name in self.feature_names}
         output = f"{nbest.removesuffix('.part').removesuffix('.nbest')}.out"
@@ -160,8 +160,8 @@ class EmbeddedSearch:
     ) -> Counter[str]:
         """Translate sentences; files appear whole, and only if all went well.
 
-        :param sentences: some of those that `open` got.
-        :param weights: for features that they lack, the moses.ini has weights.
+        :param sentences: some of the sentences that `open` was given.
+        :param weights: weights that override those of the moses.ini.
         :return: the number of ``untranslated`` sentences, and of the networks' ``requests``,
             ``distinct`` requests and ``calls``.
         """
@@ -205,7 +205,7 @@ class EmbeddedSearch:
 
 
 def _report_unknown(copied: int, sentences: Sequence[Sentence]) -> None:
-    """Log how many words are copied; warn if they are more than half of all."""
+    """Log the number of copied words; warn if more than half of all words are copied."""
     words = sum(map(len, sentences))
     line = f"{copied:,} of {words:,} source words are no phrase of the table, and are copied"
     if 2 * copied > words:
@@ -228,16 +228,16 @@ def _report(counts: Counter[str]) -> None:
 
 
 class OutputLines(NamedTuple):
-    """What a worker returns for a sentence: its translation, its n-best list, and counts."""
+    """A worker's result for a sentence: its translation, its n-best list, and counts."""
 
     output: bytes
     nbest: bytes
-    # The sums of `EmbeddedSearch.translate`.
+    # The counts that `EmbeddedSearch.translate` adds up.
     counts: Counter[str]
 
 
 class SentenceTask(NamedTuple):
-    """A sentence to translate, and how."""
+    """A sentence to translate, with the weights and the n-best request."""
 
     sent_id: int
     words: Sentence
@@ -247,7 +247,7 @@ class SentenceTask(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchWork:
-    """Translation by a moses.ini; processes share its tables, which are loaded before the fork."""
+    """Translates with a moses.ini; processes share its tables, which are loaded before the fork."""
 
     ini_path: str
     # The relative paths in moses.ini start here.
@@ -291,7 +291,7 @@ def read_configuration(ini_path: str, settings: SearchSettings) -> DecoderConfig
 
 
 class SentenceTranslator:
-    """Translates sentences; loads its networks where it translates, at the first sentence."""
+    """Translates sentences; each worker loads the networks at its first sentence."""
 
     def __init__(self, work: SearchWork) -> None:
         settings, sentences = work.settings, work.sentences
@@ -310,7 +310,7 @@ class SentenceTranslator:
         self._decoder: StackDecoder | None = None
 
     def prepare(self, weights: Weights) -> None:
-        """Make the options that these weights choose."""
+        """Prepare the option table and the decoder for these weights."""
         if weights == self._weights:
             return
         extra = self._settings.feature_names
@@ -336,7 +336,7 @@ class SentenceTranslator:
         return self._networks
 
     def __call__(self, task: SentenceTask | None) -> OutputLines:
-        """Return the lines of a sentence; of None, how many words of the text are ``copied``."""
+        """Return a sentence's lines; for None, the number of the text's ``copied`` words."""
         if task is None:
             return OutputLines(b"", b"", Counter(copied=self._num_copied))
         self.prepare(task.weights)

@@ -44,7 +44,7 @@ class SystemFigures:
 
 @dataclass(frozen=True, slots=True)
 class NbestFigures:
-    """BLEU of the first hypotheses of n-best lists, and of the best choice that was found."""
+    """BLEU of the first hypotheses of n-best lists, and of the best choice found (oracle)."""
 
     path: str
     # Number of distinct ones.
@@ -170,8 +170,8 @@ def evaluate(
 ) -> Evaluation:
     """Measure translations against references: one sentence per line in every file.
 
-    Every score of sacrebleu has its signature. BLEU of groups and of n-best lists is
-    multi-bleu.perl's: of text as it is split, without smoothing, and from 0 to 100.
+    Every sacrebleu score comes with its signature. Groups and n-best lists get the BLEU of
+    multi-bleu.perl: on the given tokens, without smoothing, from 0 to 100.
 
     :param hypotheses: one file per system; may be empty if ``nbest`` is given.
     :param references: one file per set of references, or NAME for NAME0, NAME1 and so on.
@@ -306,7 +306,7 @@ def _score_nbest(
 
 
 def _read_shortlists(path: str, comparison: Comparison) -> dict[str, Vocabulary]:
-    """Return the known words by side, of a model folder or of a vocabulary file.
+    """Return the known words by side, from a model folder or a vocabulary file.
 
     A vocabulary file is the source's, or without a source the reference's.
     """

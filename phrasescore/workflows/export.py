@@ -49,7 +49,7 @@ class ExportSummary:
 
 
 class _MosesFeature(NamedTuple):
-    """A network, and its class and arguments in a moses.ini."""
+    """A network, with its feature class and arguments in a moses.ini."""
 
     network: NplmNetwork
     kind: str
@@ -69,16 +69,16 @@ def export(
 ) -> ExportSummary:
     """Write a trained network as a file that Moses' own search loads.
 
-    The format is NPLM's text model, for a Moses that is built with NPLM. Moses scores without log
+    The format is NPLM's text model, which needs Moses built with NPLM. Moses scores without log
     Z, as ``unnormalized`` does here.
 
     A joint model has two vocabulary files beside it, ``output.source_vocab`` and
     ``output.target_vocab``.
 
-    :param model: of the kind cslm or joint, trained with ``self_normalization``.
+    :param model: a model of the kind cslm or joint, trained with ``self_normalization``.
     :param output: ``-`` is stdout, for a cslm.
-    :param moses_ini: gets a feature that loads the file.
-    :param moses_ini_out: where it goes with that feature, which has the weight 0.
+    :param moses_ini: the moses.ini to add a feature to that loads the file.
+    :param moses_ini_out: the file for the moses.ini with that feature, which has the weight 0.
     :raises ModelError: also if the format cannot hold the network.
     """
     path = os.fspath(output)
@@ -132,7 +132,7 @@ def export(
 
 
 def _cslm(checkpoint: Checkpoint) -> _MosesFeature:
-    """Return a language model as Moses' feature NeuralLM has it: one vocabulary for both sides."""
+    """Return a language model for Moses' feature NeuralLM: one vocabulary for both sides."""
     network = checkpoint.model
     assert isinstance(network, CslmNetwork)
     words = _target_words(checkpoint)
@@ -142,7 +142,7 @@ def _cslm(checkpoint: Checkpoint) -> _MosesFeature:
 
 
 def _joint(checkpoint: Checkpoint) -> _MosesFeature:
-    """Return a joint model as Moses' BilingualNPLM has it: target words, then source words."""
+    """Return a joint model for Moses' BilingualNPLM: target words, then source words."""
     network = checkpoint.model
     assert isinstance(network, JointNetwork)
     words = _target_words(checkpoint)
@@ -150,7 +150,7 @@ def _joint(checkpoint: Checkpoint) -> _MosesFeature:
     for vocabulary in (words, sources):
         check_words(vocabulary, MOSES_BLANKS)
     nplm = _nplm(network, words, network.target_embedding, "tanh")
-    # Of the network's source words, <s> is the last.
+    # <s> is the last of the network's source words.
     rows = _floats(network.embedding[len(network.target_embedding) :])
     order = [Vocabulary.UNKNOWN, -1, Vocabulary.END, *range(len(Vocabulary.SYMBOLS), len(rows) - 1)]
     nplm = nplm._replace(
@@ -183,14 +183,14 @@ def _nplm(
 
     ``<s>`` and ``</s>``, which are one word in the network's contexts, are two words of NPLM.
 
-    :param embedding: of the target words.
+    :param embedding: the embedding of the target words.
     """
     if not network.config.self_normalization:
         raise ModelError(
             "Moses leaves log Z out of NPLM's scores, and this network was trained without "
             "self-normalization; train one with --set model.self_normalization=0.1"
         )
-    # One more row for <null>, which stands for words that are not known yet when Moses estimates
+    # One more row for <null>, which replaces words that are not known yet when Moses estimates
     # single phrases, and for words that are never predicted.
     extra = len(embedding)
     embeddings, output = _floats(embedding), _layer(network.output)

@@ -45,7 +45,7 @@ def fine_tune(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> TrainSummary:
-    """Train a network further, so that the log-linear model with it has a higher expected BLEU.
+    """Fine-tune a network so that the log-linear model with it has a higher expected BLEU.
 
     The gradient of the expected sentence BLEU of n-best lists changes only the network: its weight
     and the other features' weights stay. Some lists are held out. A validation that raises their
@@ -61,8 +61,8 @@ def fine_tune(
     :param references: their translations; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
     :param weights: all weights of the log-linear model, the network's included: a file or values.
     :param output: the folder to make.
-    :param alignments: of the sentences with their first references, ``0-0 1-2`` per line; for a
-        joint model.
+    :param alignments: word alignments of the sentences and their first references, ``0-0 1-2`` per
+        line; for a joint model.
     :param kind: the expected kind of the network; None for any.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
     :raises DataError: if a file is malformed, or belongs to other sentences.

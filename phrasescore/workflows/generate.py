@@ -1,4 +1,4 @@
-"""Translate with networks alone, or draw samples of what they predict."""
+"""Translate using only networks, or draw samples from their predictions."""
 
 import logging
 import os
@@ -41,19 +41,19 @@ _SHOWN_LINES = 5
 
 @dataclass(frozen=True, slots=True)
 class GenerateSummary:
-    """The work of one `generate`."""
+    """Counts from one run of `generate`."""
 
-    # Of the text; unknown words are unknown to at least one network.
+    # Counts of the text; unknown words are unknown to at least one network.
     lines: int
     words: int
     unknown_words: int
     # Number of ``<unk>`` in the translations, also if a word of the source replaces them.
     predicted_unknown_words: int
-    # Number of translations that were cut, or samples that were left out, as they found no end.
+    # Number of translations that were cut, or samples left out, because they did not end.
     unfinished: int
 
 
-@torch_threads(1)  # batches have threads of their own
+@torch_threads(1)  # batches have their own threads
 def generate(
     source: StrPath,
     model: StrPath,
@@ -136,7 +136,7 @@ def _check_way(settings: Generating, lists: str | None) -> None:
 def load_generator(
     models: Sequence[str], compute: Compute
 ) -> tuple[Generator | NetworkFolders, list[Checkpoint]]:
-    """Return models, and their generator; for workers on Ray, the folders to load it from."""
+    """Return models and their generator, or for workers on Ray the folders to load it from."""
     checkpoints = [load_checkpoint(path) for path in models]
     check_kinds(checkpoints)
     if checkpoints[0].reverse:
@@ -167,7 +167,7 @@ class _CountedText:
         self._vocabularies = {path: each.source_vocabulary for path, each in checkpoints.items()}
         self._longest_trained = min(c.config.training.max_length for c in checkpoints.values())
         self._longest = self._too_long = 0
-        # Of the summary.
+        # The counts of the summary.
         self._counts: dict[str, Any] = dict.fromkeys(
             ("lines", "words", "unknown_words", "predicted_unknown_words", "unfinished"), 0
         )
@@ -202,7 +202,7 @@ class _CountedText:
     def finish(self, *, unfinished: str, copied: bool = False) -> GenerateSummary:
         """Return and log the counts; warn about long sentences and unfinished translations.
 
-        :param unfinished: what happened to targets without an end.
+        :param unfinished: the text for what happened to targets that did not end.
         :param copied: whether a word of the source replaces each ``<unk>``.
         """
         done = GenerateSummary(**self._counts)
@@ -304,7 +304,7 @@ def _write_samples(
 
 
 def check_fields(words: Iterable[str], path: str, line: int) -> None:
-    """Raise a DataError if a word copied from a line of the source would end a field."""
+    """Raise a DataError if a word copied from a source line would end a field."""
     if "|||" in words:
         problem = "the word '|||' separates fields in the output; escape it: &#124;&#124;&#124;"
         raise DataError(path, line, problem)

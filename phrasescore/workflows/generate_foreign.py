@@ -25,7 +25,7 @@ from phrasescore.workflows.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)
 
-# Number of sentences that a worker gets at a time; those of one length are translated together.
+# Number of sentences sent to a worker at a time; equally long ones are translated together.
 _GROUP_SIZE = 128
 
 Words = tuple[str, ...]
@@ -35,7 +35,7 @@ Scored = list[tuple[Words, float]]
 
 @dataclass(frozen=True, slots=True)
 class ForeignGenerateSummary:
-    """The work of one `generate_foreign`."""
+    """Counts from one run of `generate_foreign`."""
 
     lines: int
     # Number of lines of the n-best lists, or of the output if there are no lists.
@@ -90,18 +90,18 @@ def generate_foreign(
     """Write the best translation of each line of a text by a model of CTranslate2.
 
     Source and output are words of Moses: sources become the model's pieces, and its translations
-    are tokenised and escaped. Best by log p(words ``</s>`` | source) as `rescore` computes it of
-    the words, a natural logarithm that is not divided by length. An empty line stays one.
+    are tokenised and escaped. The best has the highest log p(words ``</s>`` | source), as by
+    `rescore`, a natural logarithm that is not divided by length. An empty line stays one.
 
     :param source: tokenised sentences, one per line.
     :param model: the folder of a model that CTranslate2 has converted.
-    :param text: how words become pieces; None for the usual way.
+    :param text: how words become pieces; None for the default.
     :param truecase_model: a file of Moses' train-truecaser.perl, by which translations are
         truecased.
-    :param beam: hypotheses that are kept; None for 10, or for as many as ``nbest`` wants.
-    :param nbest: a file for the n best of each line as Moses writes them, and n. Those of the same
-        words are there once.
-    :param name: of the feature in that file; None for ``CT20``.
+    :param beam: the size of the beam; None for 10, or for the n of ``nbest`` if it is larger.
+    :param nbest: a file for the n best translations of each line in Moses' format, and n. Equal
+        translations are listed once.
+    :param name: the feature's name in that file; None for ``CT20``.
     """
     source, output = os.fspath(source), os.fspath(output)
     lists, num_best = (None, 1) if nbest is None else (os.fspath(nbest[0]), nbest[1])
@@ -154,7 +154,7 @@ def generate_foreign(
 def _translate(
     sentences: Iterable[Words], work: ForeignGeneration, compute: Compute
 ) -> Iterator[Scored]:
-    """Yield the translations of each sentence, in order; an empty line's is empty, with log p 0."""
+    """Yield each sentence's translations in order: for an empty line an empty one with log p 0."""
     lines = iter(sentences)
     groups, ahead = tee(iter(lambda: list(islice(lines, _GROUP_SIZE)), []))
     with open_pool(compute, work) as pool:

@@ -1,4 +1,4 @@
-"""List the features and metrics that options take by name, also those of other packages."""
+"""List the features and metrics that options accept by name, including plug-ins."""
 
 import inspect
 import json
@@ -23,7 +23,7 @@ _OUR_PACKAGE = f"phrasescore {__version__}"
 
 @dataclass(frozen=True, slots=True)
 class ListedName:
-    """A feature or a metric, by the name that options take."""
+    """A feature or a metric, with the name that options accept."""
 
     kind: PluginKind
     name: str
@@ -64,7 +64,7 @@ class FeatureList:
 
 
 def list_features() -> FeatureList:
-    """Return the features and metrics that options take by name, and those that are refused.
+    """Return the features and metrics that options accept by name, and the refused ones.
 
     Classes of other packages are imported, but not called: whether they keep their contract is
     checked when they are used.

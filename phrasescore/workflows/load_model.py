@@ -14,7 +14,7 @@ from phrasescore.settings.compute import Compute
 from phrasescore.workflows.scoring.network_scorer import NetworkScorer
 from phrasescore.workflows.text_checks import known_words, unknown_words_of
 
-# What `PhrasePair` and `HypothesisList` are made of: a text is a string, or a sequence of words.
+# The input types of `PhrasePair` and `HypothesisList`: a text is a string, or words in order.
 _Text = str | Sequence[str]
 _Pair = tuple[_Text, _Text]
 _List = tuple[_Text, Sequence[_Text]]
@@ -37,13 +37,13 @@ def load_model(path: StrPath, *, compute: Compute = Compute()) -> "ScoringModel"
 class ScoringModel:
     """A trained model that scores phrase pairs and translations.
 
-    A score is log p(target ``</s>`` | source), or log p(source ``</s>`` | target) of a model that
-    was trained so, and log p(target ``</s>``) of a language model: a natural logarithm, summed over
+    A score is log p(target ``</s>`` | source), or log p(source ``</s>`` | target) of a reverse
+    model, and log p(target ``</s>``) of a language model: a natural logarithm, summed over
     the words of the predicted side and its ``</s>``, and not divided by length. A word outside the
     shortlist is scored as ``<unk>``; if the model knows less than half of the words, there is a
     warning, once. `load_model` makes it.
 
-    :ivar kind: of the network, such as ``encoder-decoder``.
+    :ivar kind: the kind of the network, such as ``encoder-decoder``.
     :ivar reverse: whether the source is predicted.
     :ivar right_to_left: whether the last word is predicted first.
     """
@@ -66,7 +66,7 @@ class ScoringModel:
             self._pairs = NetworkScorer(
                 checkpoint, str(device), precision=precision, threads=threads, of_phrases=True
             )
-        # Of all that is scored: the model is warned of once.
+        # Unknown words are counted over all inputs, so that the model is warned of once.
         self._sources, self._targets = unknown_words_of(
             "the sources", "the targets", [known_words(path, checkpoint)]
         )
@@ -77,7 +77,7 @@ class ScoringModel:
         Pairs are read ahead in blocks; blocks change speed and memory only. A network that scores
         whole sentences takes each pair as a sentence and its translation.
 
-        :param pairs: each a `PhrasePair`, or what one is made of.
+        :param pairs: each a `PhrasePair`, or the fields of one.
         :raises ModelError: on reaching a pair whose score is not a finite log-probability.
         :raises TypeError: if there is one pair in place of several.
         """
@@ -102,7 +102,7 @@ class ScoringModel:
         self._warn()
 
     def _count(self, scored: _Scored, source: _Words, targets: Iterable[_Words]) -> _Scored:
-        """Count the unknown words of what is scored, and return it."""
+        """Count the unknown words of the input, and return the input."""
         self._sources.count(source)
         for target in targets:
             self._targets.count(target)

@@ -49,7 +49,7 @@ def plan_columns(
 ) -> list[ColumnContent]:
     """Return the content of each column of a new pair.
 
-    :param scores: the contents, separated by commas; None for Moses' four.
+    :param scores: the contents, separated by commas; None for Moses' four scores.
     :param given: the file of each score, by the score's name.
     :param num_scores: number of columns of the table.
     """
@@ -99,7 +99,7 @@ def _parse(text: str, given: Mapping[str, str | None]) -> ColumnContent:
 class PairScores:
     """Fills the columns of new pairs; see `plan_columns`.
 
-    :ivar fingerprints: what the scores depend on, by their names.
+    :ivar fingerprints: everything that the scores depend on, by name.
     """
 
     def __init__(

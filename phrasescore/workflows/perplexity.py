@@ -112,16 +112,16 @@ def perplexity(
     """Return the perplexities of each text under language models.
 
     Words and the end of each sentence are predicted. Unknown words are counted with the probability
-    of ``<unk>``, and left out, as by KenLM's query. A network alone has one ``<unk>`` for all words
+    of ``<unk>``, and left out, as by KenLM's query. By itself a network has one ``<unk>`` for words
     outside its shortlist, which makes its perplexity low; with ``lm`` it shares their probability
     out by the n-gram model, and both predict the same words. A network of subwords predicts every
-    word, but for new characters, as the product of its pieces' probabilities.
+    word, except new characters, as the product of its pieces' probabilities.
 
-    :param texts: files of a tokenised sentence per line.
+    :param texts: files with one tokenised sentence per line.
     :param model: the folder of a trained language model, of the kind cslm.
     :param lm: an n-gram model, ARPA (.gz, too) or a KenLM binary.
     :param mix_on: a text on which the weight of a mixture of both models is chosen.
-    :param log_z: whether to tell how far the network's log Z is from 0.
+    :param log_z: whether to report how far the network's log Z is from 0.
     """
     check_sequences(texts=texts)
     compute.check_only("precision", "device", "threads")
@@ -155,7 +155,7 @@ def _read(path: str) -> _Sentences:
 class _Models:
     """The models to measure with; the models of a mixture predict the same words.
 
-    :param meter: counts each sentence once per model.
+    :param meter: its count rises by one per sentence and model.
     """
 
     def __init__(self, model: str | None, lm: str | None, compute: Compute, meter: Meter) -> None:
@@ -217,7 +217,7 @@ class _Models:
         return mixture_weight(*(self._score(model, sentences).log_probs for model in models))
 
     def log_z(self, sentences: _Sentences) -> LogZ:
-        """Return how far log Z is from 0 in a text."""
+        """Return statistics of log Z over a text, which show how far it is from 0."""
         models = (self._raw, self._alone)
         logits, log_probs = (self._score(model, sentences).log_probs for model in models)
         values = logits - log_probs

@@ -22,20 +22,20 @@ from tuning.settings import MetricName
 
 _logger = logging.getLogger(__name__)
 
-# How many times the deviation of the other one a score of an average has, if it decides alone.
+# A score decides an average alone if its deviation is this many times the other score's.
 _DECIDES_ALONE = 10
 
 
 @dataclass(frozen=True, slots=True)
 class RerankSummary:
-    """How a new score has changed n-best lists."""
+    """How a new score changed the n-best lists."""
 
-    # Sentences without a list included.
+    # Number of sentences, including those without a list.
     sentences: int
     hypotheses: int
-    # Sentences whose best hypothesis is another one than the decoder's.
+    # Number of sentences whose best hypothesis differs from the decoder's.
     moved: int
-    # Features that have no weight, in the order of the alphabet.
+    # Features without a weight, in alphabetical order.
     unweighted: tuple[str, ...]
 
 
@@ -96,7 +96,7 @@ def rerank(
                 scores = _expected_gains(
                     found, scores, settings.mbr_scale or 1.0, settings.mbr_metric or "bleu"
                 )
-            # The same text may stand in a list several times.
+            # The same text may occur in a list several times.
             moved += found.hypothesis(int(scores.argmax())) != found.hypothesis(0)
             stream.write(
                 _sorted_lines(found, scores) if settings.as_lists else _best_text(found, scores)
@@ -118,7 +118,7 @@ def rerank(
 
 
 def _warn_of_scales(score: EvenAverage) -> None:
-    """Warn where the decoder's total or the scores that it is averaged with decide nearly alone."""
+    """Warn if only one part of the average, total or other scores, nearly decides the order."""
     names = ("the decoder's total", " + ".join(score.names))
     (low, other), (high, alone) = sorted(zip(score.deviations(), names, strict=True))
     if high > _DECIDES_ALONE * low:
@@ -132,7 +132,7 @@ def _warn_of_scales(score: EvenAverage) -> None:
 def _aligned(
     lists: Iterable[NbestList], path: str, num_sentences: int | None, allow_missing: bool
 ) -> Iterator[NbestList | None]:
-    """Yield the lists, and None for each sentence that has none.
+    """Yield the list of each sentence, or None if the sentence has no list.
 
     :raises DataError: if a list is missing and must not be, or there are too many.
     """
@@ -157,7 +157,7 @@ def _aligned(
 
 
 def _expected_gains(found: NbestList, scores: Values, scale: float, metric: MetricName) -> Values:
-    """Return the expected metric of each hypothesis; identical ones have the same."""
+    """Return the expected metric of each hypothesis; identical hypotheses have equal values."""
     words, which = list(found.distinct().values()), found.numbering[1]
     probabilities = np.bincount(which, posterior(scores, scale)).astype(np.float64)
     gains = expected_gains(words, probabilities, metric=metric)
@@ -165,7 +165,7 @@ def _expected_gains(found: NbestList, scores: Values, scale: float, metric: Metr
 
 
 def _best_text(found: NbestList, scores: Values) -> bytes:
-    """Return the best hypothesis as a line; of equally good ones the first."""
+    """Return the best hypothesis as a line; the first on ties."""
     best = int(scores.argmax())
     decode(found.path, found.first_line + best, found.lines(best, best + 1).raw)
     return found.hypothesis(best).strip(b" ") + b"\n"

@@ -28,13 +28,13 @@ from phrasescore.workflows.scoring.sourced_lists import SourcedList, read_source
 if TYPE_CHECKING:
     from phrasescore.features.networks import SentenceWork
 
-# Lists of a chunk: what is lost at most when a run is killed, and a member of a .gz file.
+# Number of lists in a chunk: the most that a killed run loses, and one member of a .gz file.
 CHUNK_LISTS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class RescoreSummary:
-    """What was added to one file of n-best lists."""
+    """Counts from rescoring one file of n-best lists."""
 
     # Names of the new features, in the order of the columns.
     features: tuple[str, ...]
@@ -43,13 +43,13 @@ class RescoreSummary:
     hypotheses: int
     lists: int
     distinct: int
-    # How much the networks computed; None without networks.
+    # The networks' counts; None without networks.
     networks: "SentenceWork | None"
     # For each feature that is not a network's: its name, and a few words about its values.
     notes: tuple[tuple[str, str], ...]
 
     def summary(self) -> list[str]:
-        """Return the lines for a user: one for the networks, then one for each other feature."""
+        """Return lines to print: one for all networks, then one for each other feature."""
         others = dict(self.notes)
         networks = []
         if self.networks is not None:
@@ -80,12 +80,12 @@ def rescore(
     A model of the kind joint needs lists with word alignments.
 
     :param source: the sentences that were translated, tokenised, one per line.
-    :param columns: one feature per column; a string is a model's folder. Those of the kind
-        ``scores`` have a file of a number per line of the lists, and the ``name`` of their feature.
-    :param word_scores: where the log-probability of each predicted word goes.
+    :param columns: one feature per column; a string is a model's folder. A column of kind
+        ``scores`` has a file with a number per line of the lists, and the ``name`` of its feature.
+    :param word_scores: a file for the log-probability of each predicted word.
     :param resume: continue a run of the same arguments that was killed, if it left anything. Only
         the engine, its workers and threads may differ. Not with ``word_scores``.
-    :param compute: where the columns are computed; this process reads and writes files.
+    :param compute: the engine that computes the columns; this process reads and writes files.
     """
     nbest, source, output = os.fspath(nbest), os.fspath(source), os.fspath(output)
     words, cache = optional_path(word_scores), optional_path(settings.cache)
@@ -124,7 +124,7 @@ def rescore_file(
 
     :param resume: whether to resume the unfinished output of another run; None keeps no unfinished
         output at all.
-    :raises DataError: if the lists are not as they should be, or have such features already.
+    :raises DataError: if the lists are malformed, or have such features already.
     """
     replace, allow_missing = scorer.settings.replace, scorer.settings.allow_missing
     known = () if replace else scorer.names
@@ -172,7 +172,7 @@ def _feature_texts(
 ) -> tuple[list[bytes], Ids]:
     """Return the texts that are added to the lines of a list, and the number of each line's text.
 
-    :param values: of the columns that are not given scores, (columns, pairs).
+    :param values: the values of all columns except given scores, (columns, pairs).
     """
     pairs = found.numbering[1]
     rows = list(values)

@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ScoreSummary:
-    """The work of one `score`."""
+    """Counts from one run of `score`."""
 
-    # What the columns are called in n-best lists, in their order, the ensemble's last.
+    # The columns' names in n-best lists, in order, the ensemble's last.
     features: tuple[str, ...]
-    # Sentences with their translations.
+    # Number of sentences with their translations.
     pairs: int
-    # How much the networks computed; None without networks.
+    # The networks' counts; None without networks.
     networks: "SentenceWork | None"
-    # For each feature that is not a network's: its name, and a few words about its values.
+    # For each feature that is not a network's: its name, and a short text about its values.
     notes: tuple[tuple[str, str], ...]
 
     def summary(self) -> list[str]:
-        """Return the lines for a user: of the networks together, then of each other feature."""
+        """Return lines to print: one for all networks, then one per other feature."""
         networks = [] if self.networks is None else [str(self.networks)]
         return networks + [f"{name}: {note}" for name, note in self.notes]
 
@@ -55,12 +55,12 @@ def score(
 ) -> ScoreSummary:
     """Write the scores of each sentence with its translation, a line for each.
 
-    They are those of `phrasescore.rescore`, with 7 digits: a model's is log p(translation
+    Scores are computed as by `phrasescore.rescore`, with 7 digits: a model's is log p(translation
     ``</s>`` | sentence), or of the reverse, a natural logarithm that is not divided by length.
     Several columns are separated by tabs.
 
     :param source: tokenised sentences, one per line, which may be empty.
-    :param target: as many translations.
+    :param target: the translations, one per source sentence.
     :param columns: at least one, but none of the kind ``scores``; a string is a model's folder.
     :param word_scores: where the log-probability of each predicted word goes, as `rescore` writes
         it; sentences are counted from 0.

@@ -1,4 +1,4 @@
-"""How the embedded search translates: the features, limits and processes that a user chooses."""
+"""Settings of the embedded search: its features, limits and processes."""
 
 import os
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from phrasescore.settings.scoring import FeedForwardScoring
 if TYPE_CHECKING:
     from moses_integration.decoder.stateful import StatefulFeature
 
-# Features that a search may have beside those of moses.ini, and their names in n-best lists.
+# Features that a search may add to the moses.ini's, and their names in n-best lists.
 SEARCH_FEATURES = {name: KINDS[name].feature for name in kind_names(is_feed_forward=True)}
 
 
@@ -27,7 +27,7 @@ _FROM_INI = "as in moses.ini"
 
 @dataclass(frozen=True)
 class SearchSettings(FeedForwardScoring, heading="Search"):
-    """How the embedded search translates. A limit that is None is moses.ini's, or Moses' default.
+    """Settings of the embedded search. A limit of None means moses.ini's, or Moses' default.
 
     :raises ArgumentError: if a field may not have its value.
     """
@@ -157,7 +157,7 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
 
     @property
     def feature_names(self) -> list[str]:
-        """The names in n-best lists of the features beside those of moses.ini."""
+        """The names, in n-best lists, of the features added to the moses.ini's."""
         return [
             f"{SEARCH_FEATURES[name]}{self.features[:place].count(name)}"
             for place, name in enumerate(self.features)
@@ -169,7 +169,7 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
         return {section: value for section, value in given.items() if value is not None}
 
     def check(self) -> None:
-        """Check the features and their models, before the long work.
+        """Check the features and their models, before the search starts.
 
         :raises ArgumentError: if features and models, or their options, do not go together.
         :raises PhrasescoreError: if there is no such model, or it is of another kind than its
@@ -196,7 +196,7 @@ LIMITS = {section: field for section, field in ALL_LIMITS.items() if field in _F
 
 
 def moses_limits(settings: SearchSettings) -> dict[str, str]:
-    """Return the limits of a search as Moses' command line has them, by option without ``-``."""
+    """Return a search's limits for Moses' command line, by option without ``-``."""
     return {
         name: str(ALGORITHMS.index(value) if name == "search-algorithm" else value)
         for name, value in settings.limits().items()
@@ -204,7 +204,7 @@ def moses_limits(settings: SearchSettings) -> dict[str, str]:
 
 
 def choose_engine(engine: Compute | None, settings: SearchSettings) -> Compute:
-    """Return the engine of a search, whose default is processes; check the settings' numbers."""
+    """Return a search's engine, by default ``processes``, after checking the settings' numbers."""
     engine = engine or Compute(engine="processes")
     if engine.engine == "here":
         if (engine.workers or 1) > 1:

@@ -1,4 +1,4 @@
-"""Translate a text piece by piece, with networks alone (Pouget-Abadie et al., 2014)."""
+"""Translate a text piece by piece, using only networks (Pouget-Abadie et al., 2014)."""
 
 import dataclasses
 import logging
@@ -39,14 +39,14 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SegmentSummary:
-    """The work of one `segment`."""
+    """Counts from one run of `segment`."""
 
     work: SegmentationWork
     # Number of segments that are longer than the forward model's training sentences.
     too_long: int
 
 
-@torch_threads(1)  # the search and the scores have threads of their own
+@torch_threads(1)  # the search and the scores have their own threads
 def segment(
     source: StrPath,
     model: StrPath,
@@ -58,7 +58,7 @@ def segment(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> SegmentSummary:
-    """Translate sentences, each cut into the segments that networks are most confident of.
+    """Translate sentences, each cut into the segments with the networks' highest confidence.
 
     Every span of a sentence is translated, the segmentation with the highest sum of confidences is
     taken, and the translations of its segments are joined. The output for a sentence depends only
@@ -156,7 +156,7 @@ def _load_forward(path: str) -> Checkpoint:
 
 
 def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoint:
-    """Return the model that scores spans given their translations, as one trained in reverse."""
+    """Return the model that scores spans given their translations, a reverse model."""
     name = f"--reverse-model {path}"
     checkpoint = _load_translator(name, path)
     if swapped and checkpoint.reverse:

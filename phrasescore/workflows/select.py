@@ -39,13 +39,13 @@ _LINES = 5_000
 # Warn if a larger share of the tokens is known to only one model.
 _MANY_DIFFER = 0.01
 
-# The words of a line: of one side, or of two.
+# The words of a line, on one side or both sides.
 _Sides = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SelectSummary:
-    """How much of a text was kept."""
+    """Counts of the lines that were kept."""
 
     kept: int
     lines: int
@@ -75,10 +75,10 @@ def select(
     both are given (Axelrod et al., 2011). Lines keep their bytes and their order.
 
     :param text: read twice, and so not a stream, as ``target``.
-    :param output: for the kept lines of ``text``; ``target_output`` is for the lines of ``target``.
+    :param output: the file for kept lines of ``text``; ``target_output`` gets lines of ``target``.
     :param in_domain: an n-gram model of the wanted kind of text, ARPA (.gz, too) or a KenLM binary;
         ``general`` is a model of text such as ``text``. Not for lines drawn at random.
-    :param differences: for each line's difference, one per line.
+    :param differences: the file for the difference of each line, one per line.
     """
     texts = [os.fspath(path) for path in (text, target) if path is not None]
     outputs = (os.fspath(output), optional_path(target_output), optional_path(differences))
@@ -209,7 +209,7 @@ def _score(
 def _blocks(
     texts: Sequence[str], models: Sequence[CrossEntropyDifference | None]
 ) -> Iterator[list[_Sides]]:
-    """Yield blocks of lines, as words; warn about models that do not know them."""
+    """Yield blocks of lines as words; warn about models that lack many of the words."""
     unknown_words = [
         UnknownWordCheck(text, {} if model is None else model.known_words)
         for text, model in zip(texts, models, strict=False)
@@ -227,7 +227,7 @@ def _blocks(
 def _write(
     stack: ExitStack, texts: Sequence[str], outputs: Sequence[str | None], chosen: Flags
 ) -> None:
-    """Write the chosen lines as they are, and check that the text has not changed."""
+    """Write the chosen lines unchanged, and check that the text has not changed."""
     streams = [stack.enter_context(open_output(name)) for name in outputs if name is not None]
     number = 0
     for number, line in enumerate(_read(texts), start=1):

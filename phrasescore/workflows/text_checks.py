@@ -39,7 +39,7 @@ _MANY_OF_FORM = 0.1
 
 
 class KnownWords(NamedTuple):
-    """The words that a model knows on each side; None for a side that it does not read."""
+    """The words that a model knows on each side, or None for a side that it does not use."""
 
     model: str
     source: Container[str] | None
@@ -83,7 +83,7 @@ class UnknownWordCheck:
             self._limit = _MOST_WORDS
 
     def count_side(self, block: PhraseBlock, side: int) -> None:
-        """Count the words of one side of some pairs, at most of `_MOST_PAIRS` or a few more.
+        """Count the words of one side of some pairs, of at most `_MOST_PAIRS` or a few more.
 
         A sorted table begins with numbers and punctuation, so that its first lines say little.
 

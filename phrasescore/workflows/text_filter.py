@@ -11,7 +11,7 @@ from phrasescore.io.digests import new_digest
 
 
 def check_keep_others(keep_others: float | None, texts: Sequence[object]) -> None:
-    """Raise an ArgumentError if there are no others, or Moses cannot use their score."""
+    """Raise an ArgumentError if ``keep_others`` is given without texts, or is out of range."""
     if keep_others is None:
         return
     if not texts:
@@ -24,7 +24,7 @@ def check_keep_others(keep_others: float | None, texts: Sequence[object]) -> Non
 class TextFilter:
     """Marks the lines of a table whose source occurs in some texts.
 
-    :ivar kept: how many lines there were, so far, whose source occurs.
+    :ivar kept: number of lines so far whose source occurs.
 
     :param texts: tokenised, a sentence a line.
     :param keep_others: the score that other lines get, a probability; None if they are left out.
@@ -38,12 +38,12 @@ class TextFilter:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What the bytes of the result depend on."""
+        """The texts' digest and the default score, which determine the result's bytes."""
         default = {} if self._default is None else {"others": repr(math.exp(self._default))}
         return {"texts": new_digest(self._phrases.text).hexdigest(), **default}
 
     def mark(self, blocks: Iterable[TableBlock]) -> Iterator[TableBlock]:
-        """Yield the same blocks, in which the lines are marked that get scores."""
+        """Yield the same blocks, with the lines to score marked."""
         for block in blocks:
             wanted = self._phrases.contain(block.data, block.phrases[:, :2])
             self.kept += int(wanted.sum())

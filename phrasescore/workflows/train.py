@@ -45,7 +45,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TrainSummary:
-    """The result of `train`: the record that the model's folder holds, too."""
+    """The result of `train`: the record that is also in the model's folder."""
 
     record: TrainingRecord
 
@@ -71,7 +71,7 @@ def train(
     If several processes that torchrun has started call this, each batch is divided among them. The
     folders and the inputs must be the same for all, and the first process writes.
 
-    :param kind: of network: a key of `phrasescore.settings.kinds.KINDS`.
+    :param kind: the kind of network, a key of `phrasescore.settings.kinds.KINDS`.
     :param inputs: the two files of a parallel text, a phrase table for an encoder-decoder, or one
         text for a language model. One of all files may be ``-``, which is stdin.
     :param output: the folder to make.
@@ -145,7 +145,7 @@ def run_training(
 
 
 class _Side(NamedTuple):
-    """Where a side's shortlist comes from: a corpus, a vocabulary, or (neither) the input."""
+    """The origin of a side's shortlist: a corpus, a vocabulary, or (neither) the input."""
 
     name: str
     corpus: str | None

@@ -58,7 +58,7 @@ class NetworkFeature(NamedTuple):
 
 
 def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
-    """Return a network's feature, which needs a weight; ``NAME_PLACE`` is one of several values.
+    """Return a network's feature, which needs a weight; ``NAME_INDEX`` selects one of its values.
 
     :param where: the origin of the weights, for messages.
     """
@@ -125,8 +125,8 @@ def read_training_lists(
     sentences without words are left out.
 
     :param source: the sentences of all lists; ``references`` are their translations.
-    :param weights: of all features that the lists have; the network's own may be missing.
-    :param alignments: of the sentences with their first references, for a joint model.
+    :param weights: the weights of all features in the lists; the network's own may be missing.
+    :param alignments: word alignments with the first references, for a joint model.
     :param where: the origin of the weights, for messages.
     :raises DataError: also if the lists lack a feature that has a weight, the segmentation into
         phrases that an encoder-decoder needs, or the word alignments that a joint model needs.

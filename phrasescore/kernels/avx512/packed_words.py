@@ -82,7 +82,7 @@ class PackedWords:
 
         The result is valid until this thread's next call.
 
-        :param out: gets the sums of :meth:`sums_of_powers`, bit for bit.
+        :param out: receives the sums of :meth:`sums_of_powers`, bit for bit.
         """
         kept = self._workspace.take("logits", _padded(len(factors)), len(self.arrays[-1]))
         self._add_up(factors, out, kept)

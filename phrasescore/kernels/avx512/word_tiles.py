@@ -102,7 +102,7 @@ def _multiply(
 
 
 class _Kept(NamedTuple):
-    """Where logits are written: an array or None, the tile's offset in it, and the row stride."""
+    """The destination of logits: an array or None, the tile's offset in it, and the row stride."""
 
     array: Value
     start: Value

@@ -1,6 +1,6 @@
-"""The work of a step as a value: a function of the library and its arguments.
+"""The call that a step makes, as data: a function of the library and its arguments.
 
-The value goes to the step's process as JSON. A reader sees it as the command that does the same.
+It is sent to the step's process as JSON, and shown as the equivalent command.
 """
 
 import json
@@ -49,7 +49,7 @@ class Call:
     """A function of `phrasescore`, by name, and its arguments.
 
     Arguments are numbers, strings, paths, sequences of these, and dataclasses. A field of the
-    function's settings may be an argument of its own.
+    function's settings may be a separate argument.
     """
 
     function: str
@@ -67,11 +67,11 @@ class Call:
 
     @property
     def verb(self) -> str:
-        """The verb of the command that does the same."""
+        """The verb of the equivalent command."""
         return _VERBS.get(self.function, (self.function,))[0]
 
     def to_json(self) -> str:
-        """Return the value as JSON; ASCII whatever bytes are in a file's name."""
+        """Return the call as JSON, in ASCII whatever bytes are in a file's name."""
         return json.dumps([self.function, dict(self.arguments)], default=_plain)
 
     @classmethod
@@ -98,11 +98,11 @@ class Call:
         return Call(self.function, {**self.arguments, "resume": True})
 
     def shown(self) -> str:
-        """Return the command that does the same, as one line."""
+        """Return the equivalent command as one line."""
         return shlex.join(self.words())
 
     def words(self) -> list[str]:
-        """Return the command that does the same, as words that a user could type."""
+        """Return the words of the equivalent command, as a user could type them."""
         verb, *words = _VERBS.get(self.function, (self.function,))
         positional = _POSITIONAL.get(self.function, ())
         first = [word for name in positional for word in _each(self.arguments.get(name))]
@@ -140,12 +140,12 @@ class Call:
 
 
 def compute_of(threads: int | None) -> Compute | None:
-    """Return the settings of an engine with this number of threads; None for its own."""
+    """Return the settings of an engine with this number of threads, or None for the defaults."""
     return None if threads is None else Compute(threads=threads)
 
 
 def option_words(option: str, value: Any) -> Iterator[str]:
-    """Yield an option with its value: nothing for None and False, no value for True."""
+    """Yield an option and its value: nothing for None and False, only the option for True."""
     if value is True:
         yield option
     elif value is not False:
@@ -197,7 +197,7 @@ def _plain(value: Any) -> Any:
 
 
 def _typed(value: Any, hint: Any) -> Any:
-    """Return a value of JSON as a parameter of this type has it: objects become dataclasses."""
+    """Convert a JSON value to a parameter's type: objects become dataclasses."""
     if isinstance(value, list):
         return tuple(_typed(each, hint) for each in value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Checks before the long work of an experiment: of texts, files and networks."""
+"""Check the texts, files and networks of an experiment before its steps run."""
 
 import logging
 import re
@@ -20,11 +20,11 @@ _logger = logging.getLogger(__name__)
 def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool) -> None:
     """Refuse files that are missing, or do not go together.
 
-    :param files: that are needed besides those of the experiment's own file.
+    :param files: the files needed in addition to those that the experiment's file names.
     :param only_shown: nothing will be run: a model that is still being trained is only named.
-    :raises ConfigError: for names of texts that cannot be names, and networks of another kind.
-    :raises DataError: for a file that is missing, and a text of other length than its references.
-    :raises ModelError: for a folder that holds no model.
+    :raises ConfigError: for invalid names of texts, and networks of another kind.
+    :raises DataError: for a missing file, and a text whose length differs from its references.
+    :raises ModelError: for a folder without a model.
     """
     texts = [wanted.data.dev, *wanted.data.tests]
     models = wanted.models.values()
@@ -42,7 +42,7 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
             raise DataError(str(path), None, "cannot open: No such file or directory")
     names = [text.name for text in texts]
     for name in names:
-        # In table.toml, texts stand beside the name of a row.
+        # In table.toml, texts are keys beside the name of a row.
         taken = name in ("name", "rounds", "remarks")
         if names.count(name) > 1 or not re.fullmatch(r"[\w.+-]+", name) or taken:
             problem = "expected names of letters, digits, '_', '.', '+' and '-', each once"
@@ -92,7 +92,7 @@ def _count_lines(path: Path) -> int:
 
 
 def _check_model(config: str, model: ModelPlan, path: Path) -> None:
-    """Check that a trained network is of the kind that its name, or its ``kind``, says."""
+    """Check that a trained network has the kind that its name or ``kind`` gives."""
     record, _ = read_record(path)
     kind = Config.from_toml(path / "config.toml").kind
     if kind != model.kind:

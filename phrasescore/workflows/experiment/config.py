@@ -1,7 +1,7 @@
-"""The file that ``phrasescore experiment`` reads: TOML -> frozen dataclasses, all of it checked.
+"""Read the TOML file of ``phrasescore experiment`` into frozen dataclasses, and check it.
 
-Paths are relative to the file. A key that is not known is refused, with the one that may be meant.
-``docs/experiment.md`` describes them all.
+Paths are relative to the file. An unknown key is refused, and the closest known key suggested.
+``docs/experiment.md`` describes all keys.
 """
 
 from dataclasses import dataclass, field, replace
@@ -54,14 +54,14 @@ class Data:
     train: tuple[Path, ...] | None = None
     # The word alignment of that text.
     alignments: Path | None = None
-    # Which phrase table of moses.ini is meant, where there are several.
+    # The phrase table to use if moses.ini has several.
     table: Path | None = None
-    # Where relative paths in moses.ini begin; None for its folder.
+    # The folder that paths in moses.ini are relative to; None for the folder of moses.ini.
     paths_from: Path | None = None
     lm: Path | None = None
     lexicon: Path | None = None
     reverse_lexicon: Path | None = None
-    # Numbers from elsewhere, one per line of the phrase table, by the name of their column.
+    # Files of given scores, one number per line of the phrase table, by the column's name.
     scores: dict[str, Path] = field(default_factory=dict)
 
     @property
@@ -71,27 +71,27 @@ class Data:
 
     @property
     def feature_files(self) -> dict[str, Path]:
-        """The files of `FILE_FEATURES`, as far as they are given, and of `scores`."""
+        """The given files of `FILE_FEATURES`, and the files of `scores`, by name."""
         given = {str(name): path for name in FILE_FEATURES if (path := getattr(self, name))}
         return self.scores | given
 
 
 @dataclass(frozen=True)
 class Engine:
-    """The decoder, and how far it is driven."""
+    """The decoder, its limits, and the number of processes and threads."""
 
     decoder: Literal["embedded", "moses"] = "embedded"
     moses_bin: Path | None = None
-    # Whether that Moses was built with NPLM, and so has neural models in its search.
+    # Whether Moses was built with NPLM, so that its search can use neural models.
     nplm: bool = False
-    # Steps that run at the same time.
+    # Number of steps that run at the same time.
     jobs: Count = 1
-    # Of decoding; None for the command's own default.
+    # Number of decoding processes; None for the command's default.
     processes: Count | None = None
-    # Of the networks.
+    # Number of threads for the networks.
     threads: Count | None = None
     nbest_size: Count = 100
-    # Rounds of tuning, and those without a better translation after which it ends.
+    # Maximum number of tuning rounds, and of consecutive rounds without an improvement.
     iterations: Rounds = 15
     patience: Count = 5
     # The limits of the search, by `_LIMITS`.
@@ -99,21 +99,21 @@ class Engine:
 
     @property
     def searches_with_networks(self) -> bool:
-        """Whether the networks of a row's search are in the search, and do not score lists."""
+        """Whether the search itself uses a row's search networks, which otherwise score lists."""
         return self.nplm or self.decoder == "embedded"
 
     @property
     def settings(self) -> SearchSettings:
-        """The limits of the search as its settings."""
+        """The search's limits, as settings of the search."""
         return SearchSettings(**{_limit(name): value for name, value in self.search.items()})
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """How weights are found, and how often."""
+    """The method of tuning, and its number of replicas."""
 
     method: str = "mert"
-    # None for 3 where something is random in the method.
+    # None for 3 if the method is random, else 1.
     replicas: Count | None = None
     seed: Annotated[int, msgspec.Meta(ge=0)] = 1
     start: Literal["previous", "moses.ini"] = "previous"
@@ -136,7 +136,7 @@ class _File:
 
 @dataclass(frozen=True)
 class Experiment:
-    """All that the file says."""
+    """The content of an experiment's file."""
 
     # The file, as the user named it.
     path: str

@@ -27,7 +27,7 @@ _KINDS = {"model": 0, "lm": 1, "lexicon": 2, "reverse_lexicon": 3, "feature": 4}
 
 @dataclass(frozen=True)
 class Plan:
-    """All steps in their order."""
+    """All steps of an experiment, in order."""
 
     steps: tuple[Step, ...]
     # Files that the experiment writes itself, before any step.
@@ -38,9 +38,9 @@ class Plan:
 
 
 def build_plan(wanted: Experiment, folder: Path, *, only_shown: bool = False) -> Plan:
-    """Return all steps, whether they are done already or not.
+    """Return all steps, including those that are done already.
 
-    :param folder: where everything goes; absolute.
+    :param folder: the absolute path of the folder for all files.
     :param only_shown: nothing will run: models may still be in training.
     :raises PhrasescoreError: if a file that the user names is missing or wrong.
     """
@@ -100,7 +100,7 @@ class _Planner:
         return runs
 
     def _starts(self, run: Run) -> tuple[Run, ...]:
-        """Return the runs of which the best on dev has the weights that tuning starts from."""
+        """Return the runs among which the best on dev gives the start weights of tuning."""
         return run.parts if self._wanted.tuning.start == PREVIOUS else ()
 
     def _added(self, system: System) -> dict[str, str]:
@@ -238,7 +238,7 @@ class _Planner:
         """Write the weights that tuning starts from."""
         before = None
         if starts := self._starts(run):
-            # Of equally good ones the richest, and of these the latest.
+            # On ties, prefer the row with the most features, then the latest one.
             best = max(
                 reversed(starts),
                 key=lambda each: (
@@ -279,7 +279,7 @@ def _step_name(verb: str, text: str, run: Run) -> str:
 
 
 def _folder_names(names: list[str]) -> dict[str, str]:
-    """Return a name of a folder for each row, all different."""
+    """Return a unique folder name for each row."""
     found: dict[str, str] = {}
     for name in names:
         folder = re.sub(r"[^\w.+-]", "_", name).lstrip(".") or "_"
@@ -290,6 +290,6 @@ def _folder_names(names: list[str]) -> dict[str, str]:
 
 
 def _others(systems: Sequence[System]) -> str:
-    """Return the rows with a limit of rounds of their own, in brackets; nothing where none has."""
+    """Return the rows with their own limit of rounds, in brackets, or an empty string."""
     own = [f"{each.name}: {each.iterations}" for each in systems if each.iterations is not None]
     return f" ({', '.join(own)})" if own else ""

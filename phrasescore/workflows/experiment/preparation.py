@@ -1,4 +1,4 @@
-"""What the rows of an experiment share: networks, annotated tables, and moses.ini files."""
+"""The inputs that rows of an experiment share: networks, annotated tables, and moses.ini files."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ MOSES_INI = "moses.ini"
 
 
 class Preparation:
-    """Knows the files that rows need before they are tuned, and the steps that make them.
+    """The files that rows need before they are tuned, and the steps that make these files.
 
     :raises PhrasescoreError: if moses.ini is missing or wrong.
     """
@@ -51,7 +51,7 @@ class Preparation:
         return (self._table, *self._files)
 
     def model_folder(self, name: str) -> Path:
-        """Return where a network is, or will be."""
+        """Return the folder of a network that exists or will be trained."""
         return self._wanted.models[name].path or self._folder / "models" / name
 
     def columns(self, names: tuple[str, ...]) -> tuple[ColumnSpec, ...]:
@@ -68,7 +68,7 @@ class Preparation:
         return ColumnSpec(kind, str(path))
 
     def cslm(self, names: tuple[str, ...]) -> dict[str, Any]:
-        """Return how the language models of a row score: with which n-gram model, without log Z."""
+        """Return the options of a row's language models: ``backoff_lm`` and ``unnormalized``."""
         models = [self._wanted.models[name] for name in names if name in self._wanted.models]
         backoff = next((str(model.backoff_lm) for model in models if model.backoff_lm), None)
         return {"backoff_lm": backoff, "unnormalized": any(each.unnormalized for each in models)}
@@ -111,13 +111,13 @@ class Preparation:
         return self._training(model, call, read)
 
     def trained_on(self, system: System) -> dict[str, XbleuPlan]:
-        """Return the networks of a row that are trained on from others, by name."""
+        """Return the networks of a row that are fine-tuned from other networks, by name."""
         models = self._wanted.models
         named = [models[name] for _, name in sorted(system.features()) if name in models]
         return {model.name: model.xbleu for model in named if model.xbleu is not None}
 
     def train_on(self, system: System, runs: list[Run]) -> Iterator[Step]:
-        """Yield the steps that train networks on from those of earlier rows, with their weights."""
+        """Yield the steps that fine-tune networks of earlier rows, using those rows' weights."""
         for name, xbleu in self.trained_on(system).items():
             start = self.model_folder(xbleu.model)
             run = next(run for run in runs if run.system.name == xbleu.row)
@@ -221,11 +221,11 @@ class Preparation:
         return (ini, *files)
 
     def in_search(self, system: System) -> tuple[str, ...]:
-        """Return the networks that the search has."""
+        """Return the networks that the search uses."""
         return system.search if self._engine.searches_with_networks else ()
 
     def in_lists(self, system: System) -> tuple[str, ...]:
-        """Return the features of n-best lists; with a Moses that has none in its search, those."""
+        """Return the features that rescoring adds, networks included that the search cannot use."""
         return (*(() if self.in_search(system) else system.search), *system.rescore)
 
     def layout(self, system: System) -> Layout:

@@ -33,7 +33,7 @@ class PlannedStep:
 def plan_experiment(
     config: str | os.PathLike[str], folder: str | os.PathLike[str]
 ) -> list[PlannedStep]:
-    """Return the steps of an experiment in their order, and which of them are done.
+    """Return the steps of an experiment in order, and whether each is done.
 
     Models may still be in training. Nothing is written.
 
@@ -57,14 +57,14 @@ def run_experiment(
     """Run the steps of an experiment that are not done, and return its table.
 
     The folder gets ``table.txt``, ``table.toml`` and ``table.html``, from the first row on. Each
-    step runs in a process of its own; a run that was stopped goes on by the same call.
+    step runs in its own process; the same call resumes a run that was stopped.
 
     :param config: a TOML file; docs/experiment.md describes it.
-    :param jobs: steps that run at the same time; None for the file's number. The figures do not
+    :param jobs: number of steps that run at once; None for the file's number. The figures do not
         depend on it.
     :param progress: called with the number of steps that are done.
     :raises ArgumentError: if ``jobs`` is less than 1.
-    :raises ConfigError: if the file is not as it should be.
+    :raises ConfigError: if the file is invalid.
     :raises PhrasescoreError: if an input is missing or wrong, or a step fails; the message has the
         end of its log.
     """
@@ -106,7 +106,7 @@ def run_experiment(
 def collect_table(
     wanted: Experiment, plan: Plan, made: Collection[Path], states: Callable[[Step], StepStates]
 ) -> ExperimentTable:
-    """Return the table of what has been made, with the warnings and times of the steps.
+    """Return the table of the results so far, with the warnings and times of the steps.
 
     :param made: translations and reports.
     :param states: returns where the state of a step is.

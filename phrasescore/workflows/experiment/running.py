@@ -1,4 +1,4 @@
-"""Steps at work, each in a process of its own: none changes the memory or the threads of another.
+"""Running steps, each in its own process: no step changes the memory or threads of another.
 
 The process gets the step's call as JSON. Its messages come as values, through its stdout; its
 stderr is a log.
@@ -24,11 +24,11 @@ from phrasescore.workflows.experiment.steps import Step, StepState, StepStates
 PROGRAM = (sys.executable, "-m", "phrasescore.cli.step")
 # The exit code of a process that Ctrl-C has stopped.
 _INTERRUPTED = 130
-# Seconds of waiting for one step before looking at the next.
+# Seconds to wait for one step before polling the next one.
 _LOOK_EVERY = 0.1
 # Seconds that an interrupted step has to save its work.
 _PATIENCE = 60.0
-# Lines of a log that a message shows, and bytes of it that are looked at.
+# Number of log lines in a message, and of bytes that are read from the log's end.
 _TAIL_LINES = 8
 _TAIL_BYTES = 8192
 
@@ -41,10 +41,10 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RunningStep:
-    """A step at work in a process of its own, started by the constructor.
+    """A step that runs in its own process, which the constructor starts.
 
-    :param call: the step's call; also with ``resume``.
-    :param state: gets its warnings and its time.
+    :param call: the step's call, perhaps with ``resume``.
+    :param state: receives the step's warnings and time.
     :param log: the command and the process's stderr are appended to it.
     :param kept_open: descriptors that the process inherits.
     """
@@ -80,13 +80,13 @@ class RunningStep:
         self._start = time.monotonic()
 
     def wait(self, seconds: float) -> int | None:
-        """Wait for the end; return the exit code, None if it still runs after ``seconds``."""
+        """Wait for the end; return the exit code, or None if it still runs after ``seconds``."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(timeout=seconds)
         return None
 
     def read_messages(self, say: Callable[[str], None]) -> bool:
-        """Report its progress, and add its warnings to the state; return whether there are any."""
+        """Report progress, and add warnings to the state; return whether there are new ones."""
         *lines, self._partial = (self._partial + (self._messages.read() or b"")).split(b"\n")
         known = self.state.warnings
         for line in lines:
@@ -98,19 +98,19 @@ class RunningStep:
         return self.state.warnings is not known
 
     def close(self) -> None:
-        """Record the time that it took."""
+        """Close the messages, and record the time that the step took."""
         self._messages.close()
         self.state.spent = self.before + time.monotonic() - self._start
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and to the processes that it has started."""
+        """Send a signal to the step's process group."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
     def problem(self, code: int) -> str | None:
-        """Return why it has failed, None if it has not.
+        """Return why the step failed, or None if it did not fail.
 
-        :param code: its exit code; below 0 it is that of a signal.
+        :param code: the exit code of its process, negative if a signal ended it.
         """
         missing = [str(path) for path in self.step.outputs if not path.exists()]
         if code == 0 and not missing:
@@ -150,7 +150,7 @@ def run_steps(
 
     :param logs: the folder of the steps' logs.
     :param jobs: steps at a time; the outputs do not depend on it.
-    :param say: gets the lines about the steps that run.
+    :param say: called with each line about the running steps.
     :param after: called when a step is done, with whether it had to run.
     :param kept_open: descriptors that processes inherit.
     :raises DataError: if an input of a step is missing.
@@ -217,7 +217,7 @@ def _next(waiting: Sequence[Step], running: Sequence[RunningStep]) -> Step | Non
 
 
 def stop(running: Sequence[RunningStep]) -> None:
-    """Stop steps and the processes that they have started, as Ctrl-C does: they save their work.
+    """Interrupt steps and the processes that they started, as Ctrl-C does, so that they save work.
 
     A step that is still at work after a minute, or at a second Ctrl-C, is killed.
     """

@@ -1,4 +1,4 @@
-"""Runs, which are rows of the table with weights of their own, and the weights they start from."""
+"""Runs, which are rows of the table with their own weights, and the weights they start from."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -19,35 +19,35 @@ _NOTHING = 1e-3
 
 @dataclass(frozen=True)
 class Run:
-    """A row of the table with weights of its own, tuned from one seed."""
+    """A row of the table with its own weights, tuned from one seed."""
 
     system: System
     seed: int
     folder: Path
     ini: Path
-    # The files that its search reads, but for the ini and models.
+    # The files that the search reads, except moses.ini and the models.
     model_files: tuple[Path, ...]
-    # Earlier rows of the same seed, whose features it has.
+    # Runs of earlier rows with the same seed, whose features this row includes.
     parts: tuple["Run", ...] = ()
-    # Its features that networks and others give, by label in its report, with their names.
+    # The added features' names, by their labels in the tuning report.
     added: dict[str, str] = field(default_factory=dict)
 
     @property
     def weights(self) -> Path:
-        """The weights that tuning finds."""
+        """The file of the weights that tuning finds."""
         return self.folder / "weights"
 
     @property
     def report(self) -> Path:
-        """The report of its tuning, as JSON."""
+        """The file of the tuning report, as JSON."""
         return self.folder / "report.json"
 
     def output(self, text: TextSet) -> Path:
-        """Return where the translation of a text goes."""
+        """Return the path for the translation of a text."""
         return self.folder / f"{text.name}.out"
 
     def remarks(self, report: TuneReport) -> Iterator[str]:
-        """Yield the remarks that the table's reader needs, from the report of its tuning."""
+        """Yield remarks for the table's reader, from the run's tuning report."""
         idle = [
             self.added[row.name]
             for row in report.features
@@ -61,14 +61,14 @@ class Run:
 class Layout(NamedTuple):
     """The features of a row that each weight belongs to."""
 
-    # The phrase table that is annotated, and how many scores it has of its own.
+    # The phrase table that is annotated, and its original number of scores.
     table: str
     num_scores: int
-    # The scores after them, in order.
+    # The added scores, in order.
     columns: tuple[str, ...]
-    # Features that moses.ini does not have: their name in n-best lists, by model.
+    # Features that moses.ini lacks: their names in n-best lists, by model.
     extra: dict[str, str]
-    # Of these, the names of those that only lists have.
+    # The names among them that only n-best lists have.
     of_lists: frozenset[str] = frozenset()
 
 
@@ -82,7 +82,7 @@ class TunedRow(NamedTuple):
 def network_names(models: Mapping[str, ModelPlan]) -> dict[str, str]:
     """Return the names of networks' features in n-best lists, by model.
 
-    :param models: in the order in which they are named to a command.
+    :param models: the models, in the order of the command's options.
 
     >>> network_names({name: ModelPlan(name, "lstm") for name in ("first", "second")})
     {'first': 'LSTM0', 'second': 'LSTM1'}
@@ -97,7 +97,7 @@ def network_names(models: Mapping[str, ModelPlan]) -> dict[str, str]:
 
 
 def start_weights(ini: MosesIni, layout: Layout, before: TunedRow | None) -> WeightPair:
-    """Return a weight for each feature of a row: of its search, and of its lists.
+    """Return a row's start weights: one per feature of its search and of its lists.
 
     :param before: a row whose features it has; None starts from moses.ini.
     """

@@ -1,8 +1,8 @@
 """An experiment as a Snakefile: each step is a rule, and Snakemake places the jobs.
 
-A job runs one step by `run_step`, with a state of its own in the folder ``steps``. Snakemake
+A job runs one step by `run_step`, with its own state in the folder ``steps``. Snakemake
 deletes the outputs of a job that failed, but neither that state nor the work files beside the
-outputs: so the next try goes on.
+outputs: so the next attempt resumes it.
 """
 
 import logging
@@ -24,7 +24,7 @@ from phrasescore.workflows.experiment.steps import Step, StepStates, check_exper
 from phrasescore.workflows.experiment.table import TABLE_FILES, ExperimentTable, write_table
 
 STEPS = "steps"
-# The rule that makes the table; those of steps have a verb and a name.
+# The rule that makes the table; a step's rule has a verb and a name.
 TABLE = "table"
 # MB of a job by its verb, and further MB per MB of its inputs where a search loads them.
 _MEMORY = {
@@ -53,13 +53,13 @@ def export_experiment(
     """Write an experiment as a Snakefile, whose first rule makes the table of `run_experiment`.
 
     Nothing runs, and nothing else is written. Snakemake 9 takes the file; docs/experiment.md says
-    how. Its paths are absolute, and so is that of the Python that runs now: every machine of a
+    how. Its paths are absolute, and so is the path of the current Python: every machine of a
     cluster needs them.
 
-    :param config: as `run_experiment` takes it; ``[engine]`` has to have ``processes`` and
+    :param config: a file as for `run_experiment`; ``[engine]`` must have ``processes`` and
         ``threads``, which are the cores that jobs ask for.
-    :param folder: where jobs put everything: a new one, or that of an exported experiment.
-    :raises ConfigError: if the file is not as it should be.
+    :param folder: the folder for all files of jobs: a new one, or an exported experiment's.
+    :raises ConfigError: if the file is invalid.
     :raises PhrasescoreError: if an input is missing or wrong, or has a brace in its path.
     """
     check_files([os.fspath(config)], [os.fspath(output)])
@@ -81,7 +81,7 @@ def export_experiment(
 def run_step(config: str | os.PathLike[str], folder: str | os.PathLike[str], step: str) -> None:
     """Run one step of an exported experiment, as its rule does.
 
-    A step that was killed goes on by the same call.
+    The same call resumes a step that was killed.
 
     :param step: the name of its rule; "table" makes the table.
     :raises ArgumentError: if there is no such step.
@@ -129,7 +129,7 @@ def _table(wanted: Experiment, plan: Plan, folder: Path) -> ExperimentTable:
 
 
 def _names(plan: Plan) -> dict[Step, str]:
-    """Return the names of the rules, all different."""
+    """Return a unique name for each rule."""
     found: dict[Step, str] = {}
     for step in plan.steps:
         name = re.sub(r"\W", "_", step.name, flags=re.ASCII)
@@ -140,7 +140,7 @@ def _names(plan: Plan) -> dict[Step, str]:
 
 
 def _rules(wanted: Experiment, plan: Plan, folder: Path) -> Iterator[str]:
-    """Yield the rules, that of the table first: Snakemake makes what the first one does."""
+    """Yield the rules, the table's rule first: Snakemake runs the first rule by default."""
     everything = [_path(path) for step in plan.steps for path in step.outputs]
     tables = [_path(folder / name) for name in TABLE_FILES]
     yield _rule(TABLE, {"input": everything, "output": tables})
@@ -179,5 +179,5 @@ def _path(path: Path) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as Python writes it; ASCII alone, whatever bytes are in a name."""
+    """Return a text as an ASCII Python literal, whatever bytes a name has."""
     return ascii(text)

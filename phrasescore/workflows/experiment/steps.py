@@ -6,7 +6,7 @@ those that read its outputs, and no other one. The journal is ``steps.json``, re
 after each step.
 
 Every step writes its outputs whole or not at all. Before it starts, the outputs of an older run are
-moved aside, so outputs that are there when a run was killed are complete. The older outputs are
+moved aside, so outputs that exist after a run was killed are complete. The older outputs are
 removed when the step is done; until then, they return together with the settings that made them.
 """
 
@@ -33,34 +33,34 @@ STATE = "steps.json"
 class Step:
     """A call, with the files and folders that it reads and writes."""
 
-    # Unique; the name of its log, with dots for blanks.
+    # A unique name; with dots for blanks it names the log.
     name: str
     call: Call
     # Everything that the outputs depend on.
     inputs: tuple[Path, ...]
-    # What exists when it is done.
+    # The files and folders that exist when the step is done.
     outputs: tuple[Path, ...]
-    # What a killed run leaves, from which the call can be resumed; removed before a fresh start.
+    # Files of a killed run, from which the call can resume; removed before a fresh start.
     partial: tuple[Path, ...] = ()
-    # Called before the process starts, to write an input that no user has made.
+    # Called before the process starts, to write a generated input.
     prepare: Callable[[], None] = field(default=lambda: None)
-    # Processor cores that it uses; None for all.
+    # Number of processor cores that the step uses; None for all cores.
     cores: int | None = None
 
     def reads(self, paths: Collection[Path]) -> bool:
-        """Return whether it reads one of some files and folders, or a file inside of one."""
+        """Return whether the step reads any of these paths, or a file inside one of them."""
         return any(
             path == other or path in other.parents for path in paths for other in self.inputs
         )
 
 
 class StepState(msgspec.Struct, omit_defaults=True):
-    """What is known of a step."""
+    """The recorded state of a step."""
 
-    # Its key when it was started, and when it was done.
+    # The step's key when it was started, and when it was completed.
     begun: str | None = None
     done: str | None = None
-    # Seconds of runs that were stopped, and of the whole step.
+    # Seconds that stopped runs took, and that the completed step took.
     spent: float = 0.0
     seconds: float | None = None
     warnings: list[str] = []
@@ -78,9 +78,9 @@ class StepJournal(msgspec.Struct):
 
 
 class StepStates:
-    """Knows which steps of a folder are done, and keeps or removes their outputs.
+    """The states of a folder's steps; keeps or removes the steps' outputs.
 
-    :param folder: where the journal is; nobody else works in it.
+    :param folder: the folder of the journal, which no other process uses.
     :param written: files that no step makes, see `write_files`.
     """
 
@@ -92,7 +92,7 @@ class StepStates:
         self._files = FileDigests(self._journal.files, written)
 
     def write_files(self) -> None:
-        """Write the files that no step makes, if they are not there already."""
+        """Write the files that no step makes, unless they exist."""
         self.write()  # it says whose folder it is
         for path, content in self._written.items():
             if not path.exists() or digest_file(path) != new_digest(content).hexdigest():
@@ -105,7 +105,7 @@ class StepStates:
         write_journal(self._path, StepJournal(self._journal.steps, self._files.known))
 
     def state(self, step: Step) -> StepState:
-        """Return what is known of a step."""
+        """Return the recorded state of a step."""
         return self._journal.steps.get(step.name) or StepState()
 
     def _set(self, step: Step, state: StepState) -> None:
@@ -207,7 +207,7 @@ class StepStates:
 
 
 def check_experiment_folder(folder: Path, state: str = STATE) -> None:
-    """Refuse a folder of something else, in which an experiment would write and remove files.
+    """Refuse a folder that no experiment made: files in it would be overwritten or removed.
 
     :param state: the file or folder by which an experiment's folder is known.
     :raises PhrasescoreError: if the folder is not empty, and has no ``state``.
@@ -224,7 +224,7 @@ def check_experiment_folder(folder: Path, state: str = STATE) -> None:
 
 
 def _aside(path: Path) -> Path:
-    """Return where an older output is while its step runs again."""
+    """Return the path of an older output while its step runs again."""
     return path.with_name(f"{path.name}{OLD}")
 
 

@@ -15,10 +15,10 @@ from phrasescore.settings.toml_file import TomlTable, unknown
 from phrasescore.workflows.search_settings import SEARCH_FEATURES
 
 UNKNOWN_WORDS = "unknown_words"
-# The kinds of networks that other names stand for.
+# The kinds of networks that have further names.
 _KINDS_BY_NAME = {"rnn": "encoder-decoder", "reverse": "encoder-decoder"}
-# Features that are no networks: those of a file, which [data] names;
-# and the others, which rescore and annotate know by the same names.
+# Features other than networks: the ones that read a file, which [data] names,
+# and the others, which have the same names in rescore and annotate.
 FILE_FEATURES: tuple[ColumnKind, ...] = ("lm", "lexicon", "reverse_lexicon")
 OTHER_FEATURES = tuple(FEATURE_NAMES)
 _LIMITS = ("minutes", "epochs", "updates", "seed")
@@ -29,40 +29,40 @@ _LANGUAGE_MODEL = " or ".join(kind_names(reads_source=False))
 _ALIGNED = " or ".join(kind_names(is_aligned=True))
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
-# Of tuning: the weights that a round finds are tried by the next one.
+# Number of tuning rounds, at least 2: each round tries the weights that the previous one found.
 Rounds = Annotated[int, msgspec.Meta(ge=2)]
 _Limit = Annotated[float, msgspec.Meta(gt=0)]
 
 
 @dataclass(frozen=True)
 class XbleuPlan:
-    """How a network is trained on from another one, for BLEU."""
+    """How a network is fine-tuned from another one for expected BLEU."""
 
-    # The network, and the row with whose weights it scores the lists.
+    # The network to start from, and the row whose weights score the lists.
     model: str
     row: str
     # n-best lists of the sentences of ``source``, with the features of the row.
     lists: tuple[Path, ...]
     source: Path
     references: tuple[Path, ...]
-    # Of the source and its first reference, for a joint model.
+    # Word alignments of the source and its first reference, for a joint model.
     alignments: Path | None = None
 
 
 @dataclass(frozen=True)
 class ModelPlan:
-    """A network: how it is trained, or where it is."""
+    """A network: how it is trained, or the folder that it is loaded from."""
 
     name: str
-    # In the file it may be left to the name.
+    # The file may omit it if the name determines it.
     kind: str = ""
-    # A folder that is there; then nothing is trained.
+    # The folder of an existing model; nothing is trained then.
     path: Path | None = None
     xbleu: XbleuPlan | None = None
     preset: str | None = None
     reverse: bool = False
     right_to_left: bool = False
-    # When training ends, and its seed.
+    # The limits of training, and its seed.
     minutes: _Limit | None = None
     epochs: _Limit | None = None
     updates: Count | None = None
@@ -70,8 +70,8 @@ class ModelPlan:
     # Further settings, by their table and key.
     set: dict[str, dict[str, bool | int | float | str]] = field(default_factory=dict)
     threads: Count | None = None
-    # Of a cslm: an n-gram model for the words outside its shortlist; of a cslm or a joint model:
-    # whether log Z is left out.
+    # For a cslm network, an n-gram model for the words outside its shortlist; for a cslm network
+    # or a joint model, whether to omit log Z.
     backoff_lm: Path | None = None
     unnormalized: bool = False
 
@@ -82,7 +82,7 @@ class ModelPlan:
 
     @property
     def limits(self) -> dict[str, int | float]:
-        """Those of minutes, epochs, updates and seed that are given."""
+        """The given ones among minutes, epochs, updates and seed, by name."""
         given = {name: getattr(self, name) for name in _LIMITS}
         return {
             name: int(value) if value == int(value) else value
@@ -92,7 +92,7 @@ class ModelPlan:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """The further settings, as "training.batch_size=32"."""
+        """The further settings, such as "training.batch_size=32"."""
         return tuple(
             f"{table}.{key}={str(value).lower() if isinstance(value, bool) else value}"
             for table, values in self.set.items()
@@ -105,19 +105,19 @@ class System:
     """A row of the table: the models and features that it has beyond the baseline, by name."""
 
     name: str
-    # Of the phrase table, in order: models and other features.
+    # Models and other features that score the phrase table, in order.
     columns: tuple[str, ...] = ()
     # Language models and joint models in the search.
     search: tuple[str, ...] = ()
-    # Of n-best lists after it: models and other features.
+    # Models and other features that rescore the n-best lists.
     rescore: tuple[str, ...] = ()
-    # Of its tuning, where they are others than the experiment's.
+    # The row's own tuning settings; None for the experiment's.
     iterations: Rounds | None = None
     patience: Count | None = None
     nbest_size: Count | None = None
 
     def features(self) -> frozenset[tuple[str, str]]:
-        """Return its models and features, each with its place."""
+        """Return the row's models and features, each with the place where it is used."""
         places = {"columns": self.columns, "search": self.search, "rescore": self.rescore}
         return frozenset((place, name) for place, names in places.items() for name in names)
 
@@ -145,7 +145,7 @@ PAPER = ("Baseline", "+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
 def check_model(
     table: TomlTable, model: ModelPlan, given: dict[str, ModelPlan], files: Collection[str]
 ) -> ModelPlan:
-    """Return a network with its kind, all its settings checked.
+    """Return a network with its kind set, after checking all its settings.
 
     :param table: [models], for errors.
     :param given: all networks of the table.
@@ -185,7 +185,7 @@ def check_model(
 def _like_its_start(
     own: TomlTable, model: ModelPlan, xbleu: XbleuPlan, given: dict[str, ModelPlan]
 ) -> ModelPlan:
-    """Return a network with the kind and the directions of the one that it is trained on from."""
+    """Return a network with the kind and directions of the network that it is fine-tuned from."""
     for key in ("path", "preset", "kind", "reverse", "right_to_left"):
         if getattr(model, key):
             raise own.error(key, f"is that of {xbleu.model}, from which training goes on")
@@ -214,7 +214,7 @@ def reference_files(names: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def is_self_normalized(model: ModelPlan) -> bool:
-    """Return whether a cslm or joint model is to be trained so that log Z stays near 0."""
+    """Return whether training keeps the log Z of a cslm network or joint model near 0."""
     config = _preset(model, model.network)
     config = config.override(model.settings, path=f"[models.{model.name}.set]")
     return bool(getattr(config.model, "self_normalization", 0))
@@ -225,7 +225,7 @@ def _preset(model: ModelPlan, kind: NetworkKind) -> Config:
 
 
 def _kind(name: str) -> str | None:
-    """Return the kind of network that a name stands for, None where it has no meaning."""
+    """Return the kind of network that a name stands for, or None if it stands for no kind."""
     kind = find_kind(_KINDS_BY_NAME.get(name, name))
     return None if kind is None else kind.name
 
@@ -233,9 +233,9 @@ def _kind(name: str) -> str | None:
 def read_systems(
     whole: TomlTable, given: Any, models: dict[str, ModelPlan], files: dict[str, Path]
 ) -> tuple[System, ...]:
-    """Return the rows; networks that no table of [models] names are added with their defaults.
+    """Return the rows; networks that [models] lacks are added to it with default settings.
 
-    :param given: names of rows, and tables.
+    :param given: the value of ``systems``: a list of row names and tables.
     """
     if not isinstance(given, list | tuple) or not given:
         raise whole.error("systems", f"expected names of rows or tables, got {given!r}")
@@ -256,7 +256,7 @@ def read_systems(
 
 
 def _check_row(whole: TomlTable, xbleu: XbleuPlan, name: str, earlier: tuple[System, ...]) -> None:
-    """Check that a row before those with a network has the one that it is trained on from."""
+    """Check that an earlier row has the network that a row's network is fine-tuned from."""
     for system in earlier:
         if system.name == xbleu.row and xbleu.model in {name for _, name in system.features()}:
             return

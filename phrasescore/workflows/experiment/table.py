@@ -112,7 +112,7 @@ def _compare(
 def _row(
     name: str, runs: Sequence[Run], made: Collection[Path], cells: Mapping[str, SystemScore]
 ) -> SystemRow:
-    """Return a row; its rounds and remarks are from the reports of its tuning."""
+    """Return a row, with rounds and remarks from its tuning reports."""
     done = [(run, read_tune_report(run.report)) for run in runs if run.report in made]
     rounds = [f"{len(found.rounds)}{'' if found.ended_by_itself else '+'}" for _, found in done]
     counts = Counter(

@@ -167,7 +167,7 @@ def _check_kinds(inputs: ReportInputs) -> None:
 
 
 def _refuse_missing(missing: Mapping[SectionName, list[str]], inputs: ReportInputs) -> None:
-    """Refuse a section that was asked for and lacks an input."""
+    """Refuse a requested section that lacks an input."""
     for key, names in missing.items():
         kind = SECTION_PLANS[key].kind
         if len(names) == 1 and kind and inputs.models and not inputs.of_kind(kind):
@@ -213,7 +213,7 @@ def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
 
 
 def _check_folder(folder: str, inputs: Sequence[str]) -> None:
-    """Check that a report may be written, and would replace no input."""
+    """Check that the report can be written and would not overwrite an input."""
     target = Path(os.path.abspath(folder))
     parent = target.parent
     if not target.name:

@@ -1,4 +1,4 @@
-"""The inputs of a report, read and checked before the long work."""
+"""Read and check the inputs of a report before its sections are made."""
 
 import os
 from collections.abc import Iterator, Sequence

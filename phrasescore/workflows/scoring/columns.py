@@ -50,7 +50,7 @@ class FeatureLoader:
     backoff_lm: str | None = None
 
     def in_folders(self) -> "FeatureLoader":
-        """Return the same for other machines, which have the same folders."""
+        """Return an equal loader for other machines, which have the same folders."""
         from phrasescore.models.checkpoint import Checkpoint, ModelFolder
 
         columns = [
@@ -71,7 +71,7 @@ class FeatureLoader:
     def load(self) -> list[Feature]:
         """Load models and files. Without a network, torch is not imported.
 
-        :raises DataError: if a file is not what it should be.
+        :raises DataError: if a file is malformed.
         :raises ModelError: if a model cannot be loaded, or does not score phrase pairs.
         """
         features: list[Feature] = []
@@ -141,10 +141,10 @@ class AddedColumn(NamedTuple):
     """A column that hypotheses get."""
 
     name: str
-    # Its row among the values of all features; None for scores that another program has made.
+    # The column's row among all features' values; None for scores given in a file.
     row: int | None = None
     is_network: bool = False
-    # Of a network: whether it predicts the source; whether its scores are divided by length.
+    # For a network: whether it predicts the source; whether its scores are divided by length.
     reverse: bool = False
     normalized: bool = False
     given: GivenScores | None = None
@@ -160,14 +160,14 @@ def added_columns(
 ) -> list[AddedColumn]:
     """Return the columns that hypotheses get, in the order of the specifications.
 
-    The ensemble's is the last one.
+    The ensemble's column is the last one.
 
-    :param loader: of the same columns; ``checkpoints`` are its models.
-    :param names: one per column and for the ensemble; none at all for the usual ones. Columns of
-        given scores bring their own names.
-    :param normalize: whether a network's is followed by its variant divided by length.
+    :param loader: the loader of the same columns; ``checkpoints`` are its models.
+    :param names: one name per column and for the ensemble; empty for the default names. Columns
+        of given scores have their own names.
+    :param normalize: whether a network's column is followed by one divided by length.
     :raises ArgumentError: if there are names, but not one per column.
-    :raises DataError: if a file of given scores is not what it should be.
+    :raises DataError: if a file of given scores is malformed.
     """
     expected = sum(spec.kind != "scores" for spec in specs) + loader.ensemble
     if names and len(names) != expected:

@@ -47,9 +47,9 @@ class GivenScores:
         return self._values[lines.before : lines.before + lines.num_lines]
 
     def check_count(self, num_lines: int, path: str) -> None:
-        """Check that there are as many scores as lines.
+        """Check that the number of scores equals the number of lines.
 
-        :param path: of the file that has the lines.
+        :param path: the path of the file with the lines.
         :raises DataError: with the first line that lacks a score, or the first score of no line.
         """
         given = len(self._values)
@@ -76,9 +76,9 @@ def check_counts(
 ) -> Iterator[_Lines]:
     """Return the lines of an input, each of which has its scores.
 
-    A file is counted at once, before the long work; a stream as it is read.
+    A file's lines are counted at the call, a stream's while it is read.
 
-    :param path: of the input.
+    :param path: the path of the input.
     :raises DataError: at the call, or on reaching the end of a stream or of its scores, as
         :meth:`GivenScores.check_count`.
     """
@@ -94,7 +94,7 @@ def _counted(lines: Iterable[_Lines], path: str, scores: Sequence[GivenScores]) 
     for part in lines:
         count = part.before + part.num_lines
         if all(len(each.of(part)) == part.num_lines for each in scores):
-            yield part  # where a score is missing, the rest is read for the count alone
+            yield part  # if a score is missing, the rest is read only for the count
     _check_all(scores, count, path)
 
 

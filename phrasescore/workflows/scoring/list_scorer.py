@@ -38,10 +38,10 @@ _logger = logging.getLogger(__name__)
 class ListScorer:
     """Scores the pairs of n-best lists or parallel text, and counts unknown words.
 
-    A context manager, which closes the cache. Given scores among the columns are of one file.
+    A context manager, which closes the cache. Columns of given scores belong to one input file.
 
-    :param words: whether the scores of single words can be asked for; the cache then has no use.
-    :ivar added: the columns, in order.
+    :param words: whether the scores of single words can be requested; the cache is then unused.
+    :ivar added: the columns that are added, in order.
     :raises ArgumentError: if arguments do not go together.
     :raises ModelError: if a model cannot be loaded.
     """
@@ -159,12 +159,12 @@ class ListScorer:
 
     @property
     def networks(self) -> "SentenceWork | None":
-        """The work of the networks in the file so far; None without networks."""
+        """The networks' counts in this file so far; None without networks."""
         return self._scorer.tallies[0] if self._loader.models else None
 
     @property
     def notes(self) -> tuple[tuple[str, str], ...]:
-        """For each column that is not a network's: its name, and a few words about its values."""
+        """For each column that is not a network's: its name, and a short text about its values."""
         tallies = iter(self._scorer.tallies[bool(self._loader.models) :])
         return tuple(
             (added.name, str(next(tallies) if added.given is None else added.given))
@@ -192,11 +192,11 @@ class ListScorer:
     def word_lines(
         self, block: PhraseBlock, scores: LineScores, numbers: Iterable[int]
     ) -> list[bytes]:
-        """Return a line for each pair: its number, and for each network its scores of words.
+        """Return a line for each pair: its sentence number, and one field per network.
 
-        A network has a field of ``word=log p``.
+        A network's field lists ``word=log p`` for each predicted word.
 
-        :param numbers: of the sentences of the pairs.
+        :param numbers: the sentence number of each pair.
         """
         assert scores.words is not None
         networks = [added for added in self.added if added.is_network and not added.normalized]
@@ -220,7 +220,7 @@ def check_of_networks(
     cache: str | None,
     normalize: bool = False,
 ) -> None:
-    """Raise an ArgumentError if what is for networks is wanted without one, or the cache is -."""
+    """Raise an ArgumentError if an option needs a network and there is none, or the cache is -."""
     kinds = {column.kind for column in columns}
     wanted = {"normalize": normalize, "word_scores": word_scores, "cache": cache}
     for name, value in wanted.items():

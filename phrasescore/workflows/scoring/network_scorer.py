@@ -16,7 +16,7 @@ class NetworkScorer:
 
     A score is a natural logarithm, as of `phrasescore.load_model`.
 
-    :param device: by name, such as ``cpu``.
+    :param device: the device's name, such as ``cpu``.
     :param of_phrases: whether pairs are phrase pairs, which only some networks score.
     """
 

@@ -50,7 +50,7 @@ class InputPairs(Protocol):
 
     @property
     def block(self) -> PhraseBlock:
-        """The pairs, of which values are wanted."""
+        """The pairs to score."""
 
 
 AnyLines = TypeVar("AnyLines", bound=InputPairs)
@@ -86,10 +86,10 @@ class LineScores(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A block for a worker."""
+    """A block that is sent to a worker."""
 
     block: PhraseBlock
-    # For each feature the pairs to score; None for all.
+    # The indices of the pairs to score, per feature; None for all pairs.
     missing: tuple[Indices | None, ...]
 
 
@@ -102,14 +102,14 @@ class Scoring:
 
     loader: FeatureLoader
     fingerprints: tuple[tuple[str, ...], ...]
-    # None on another machine.
+    # The loaded features; None on another machine.
     features: Sequence[Feature] | None
-    # The features that are needed from the beginning.
+    # Indices of the features that are needed from the beginning.
     needed: tuple[int, ...] = ()
 
     @property
     def device(self) -> str:
-        """Where the features compute."""
+        """The device that the features compute on."""
         return self.loader.device
 
     def in_folders(self) -> "Scoring":
@@ -133,7 +133,7 @@ class Scoring:
 
 
 class _LoadedFeatures:
-    """What a worker does with each item."""
+    """Scores items on a worker."""
 
     def __init__(self, features: Sequence[Feature]) -> None:
         self._features = features
@@ -160,13 +160,13 @@ class _LineGroup(NamedTuple, Generic[AnyLines]):
 class Scorer:
     """Scores the pairs of lines on an engine. A context manager, which ends the workers.
 
-    A value depends on its pair alone, to the last bit: not on the lines beside it, the engine, the
+    A value depends only on its pair, to the last bit: not on the lines beside it, the engine, the
     number of workers, or a cache.
 
     :param engine: computes, each worker with one thread. A GPU has `GPU_THREADS` here.
-    :param cache: where values of features that use one are looked up and kept.
-    :param unit: what the input has, for messages.
-    :ivar tallies: of each feature, over the lines so far.
+    :param cache: stores the values of the features that use a cache.
+    :param unit: the noun for an item of the input, for messages.
+    :ivar tallies: the tally of each feature over the lines so far.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Scorer:
         self.tallies: list[Any] = [feature.score(nothing).tally for feature in self.features]
 
     def __enter__(self) -> Self:
-        """Let torch compute for this run: with one thread per worker, in the wanted precision."""
+        """Set up torch for this run: one thread per worker, and the requested precision."""
         if self._loader.models:
             self._stack.enter_context(torch_threads(1))
         for feature in self.features:
@@ -245,7 +245,7 @@ class Scorer:
             yield group
 
     def _begin(self, lines: list[AnyLines]) -> _LineGroup[AnyLines]:
-        """Look lines up in the cache, and let a worker score what it lacks."""
+        """Look up lines in the cache, and submit the missing values to a worker."""
         block = join_blocks([each.block for each in lines])
         known: list[Floats | None] = []
         keys: list[list[list[bytes]]] = []
@@ -268,7 +268,7 @@ class Scorer:
         return _LineGroup(lines, item, known, keys, pending)
 
     def _open_pool(self, needed: Sequence[int]) -> WorkerPool[Item, list[BlockScores]]:
-        """Return the workers; where the cache has all values, they are never needed."""
+        """Return the workers, which are never needed if the cache has all values."""
         if self._pool is None:
             work = replace(self._work, needed=tuple(needed))
             self._pool = self._stack.enter_context(open_pool(self._engine, work))

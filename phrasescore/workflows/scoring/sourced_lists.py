@@ -40,7 +40,7 @@ class SourcedList:
 
     @property
     def raw(self) -> bytes:
-        """The lines, and the sentence, on which the new features depend as well."""
+        """The bytes of the lines and the sentence, as the new features depend on both."""
         return self.nbest.raw + " ".join(self.source).encode() + b"\n"
 
     def lines(self, first: int, after: int) -> "SourcedList":
@@ -133,10 +133,10 @@ def read_sourced_lists(
 ) -> Iterator[SourcedList]:
     """Yield each list of a file with its source, lazily.
 
-    :param new_names: of features that no line may have.
+    :param new_names: names of new features, which no line may have.
     :param allow_missing: whether a sentence may have no list.
     :param aligned: whether the word alignments of the lines matter.
-    :raises DataError: on reaching lines that are not as they should be.
+    :raises DataError: on reaching invalid lines.
     """
     lists = with_sources(read_nbest(nbest, new_names), source, allow_missing=allow_missing)
     is_unaligned = aligned

@@ -1,4 +1,4 @@
-"""Tune on n-best lists that are there, or on files that Moses' extractor made of them."""
+"""Tune on existing n-best lists, or on the files that Moses' extractor made of them."""
 
 import logging
 import os
@@ -73,18 +73,18 @@ def tune(
     SIGTERM the best weights so far are written, before the signal is raised.
 
     :param lists: n-best lists in Moses' format; the lists of several files are pooled.
-    :param references: of all sentences, a line each; ``NAME`` may stand for ``NAME0``, ``NAME1``
-        and so on, as in mert-moses.pl.
-    :param start: the weights that the lists were made with: a file of them, or values; where None,
-        those of ``moses_ini``, or of ``ifile``. Features without a weight start at 0.
-    :param output: gets the weights as ``Name= value`` lines.
+    :param references: the references, one line per sentence; ``NAME`` may stand for ``NAME0``,
+        ``NAME1`` and so on, as in mert-moses.pl.
+    :param start: the weights that the lists were made with: a file or values; None for the
+        weights of ``moses_ini`` or ``ifile``. Features without a weight start at 0.
+    :param output: the file for the weights, as ``Name= value`` lines.
     :param features: files of Moses' extractor instead of lists and references.
-    :param scores: their statistics.
-    :param ifile: start weights as Moses' mert has them.
-    :param compute: the threads.
+    :param scores: the extractor's files of statistics.
+    :param ifile: start weights in the format of Moses' mert.
+    :param compute: the number of threads.
     :param progress: counts steps of the method: starts, epochs or iterations.
     :raises ArgumentError: if arguments do not go together, or a number is too low.
-    :raises DataError: if a file is not what it should be.
+    :raises DataError: if a file is malformed.
     :raises KeyboardInterrupt: after Ctrl-C.
     """
     metrics, seed = settings.metric_weights, settings.seed
@@ -181,9 +181,9 @@ def tune(
 
 
 def merge_weights(weights: StrPath, moses_ini: StrPath, moses_ini_out: StrPath) -> None:
-    """Write a moses.ini with the weights of a file; of two sets, those of the search.
+    """Write a moses.ini with the weights of a file, or the search's weights of two sets.
 
-    :raises DataError, ConfigError: if a file is not what it should be.
+    :raises DataError, ConfigError: if a file is malformed.
     """
     output = os.fspath(moses_ini_out)
     check_output(output)
@@ -211,7 +211,7 @@ def _check_extracted(
 def _start_vector(
     start: WeightsSource | None, ini: MosesIni | None, pool: Pool
 ) -> tuple[Vector, str]:
-    """Return the weight of each value to start from, and where they come from."""
+    """Return the start weight of each feature value, and the weights' origin."""
     if start is None:
         assert ini is not None
         where, weights = ini.path, ini.tuneable_weights()
@@ -268,7 +268,7 @@ def _replicate(
 def _compare_methods(
     parts: int, optimiser: Optimiser, pool: Pool, metric: Metric, start: Vector, seed: int
 ) -> tuple[MethodRow, ...]:
-    """Return how each method does on sentences that it was not tuned on."""
+    """Return the scores of each method on held-out sentences."""
     found = validate(
         {name: load_method(name) for name in sorted(METHODS)},
         pool,

@@ -72,7 +72,7 @@ def tune_with_decoder(
     """Find feature weights in rounds: decode, pool the n-best lists, optimise, as mert-moses.pl.
 
     The weights of the best round are kept. Each round's lists and the state of the run stay in the
-    folder, and a run that was stopped goes on from there; its result is the same, bit for bit.
+    folder, and a stopped run continues from there; its result is the same, bit for bit.
     Tables, language model and networks are loaded once. After Ctrl-C or SIGTERM the best weights so
     far are written, before the signal is raised.
 
@@ -80,18 +80,18 @@ def tune_with_decoder(
         ``moses_ini``; or a command, Moses' or one with ``{nbest}``, ``{weights}`` and ``{size}`` in
         it.
     :param source: a sentence per line.
-    :param references: of all sentences; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
-    :param start: weights of the first round: a file of them, or values; where None, those of
+    :param references: their references; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
+    :param start: weights of the first round: a file or values; None for the weights of
         ``moses_ini``.
-    :param folder: where the run keeps lists, logs, its state and the best moses.ini.
-    :param output: gets the weights as ``Name= value`` lines: two sets of them, where ``columns``
-        add features that the decoder does not know.
-    :param columns: features that lists get in each round; a string is a model's folder.
+    :param folder: the folder for the run's lists, logs, state and best moses.ini.
+    :param output: the file for the weights, as ``Name= value`` lines: two sets if ``columns`` add
+        features that the decoder does not know.
+    :param columns: features to add to the lists in each round; a string is a model's folder.
     :param resume: continue the run in the folder.
-    :param compute: of the networks among the columns; the threads are of tuning, too.
+    :param compute: settings for networks among the columns; tuning uses its threads, too.
     :raises ArgumentError: if arguments do not go together, or a number is too low.
-    :raises PhrasescoreError: if a file is not what it should be, the decoder fails, or the run in
-        the folder is another one. The other parameters are those of `tune`.
+    :raises PhrasescoreError: if a file is malformed, the decoder fails, or the run in
+        the folder is another one. The other parameters are as in `tune`.
     :raises KeyboardInterrupt: after Ctrl-C.
     """
     check_sequences(references=references)
@@ -183,9 +183,9 @@ def tune_with_decoder(
 def _open_decoder(
     decoder: Decoder | SearchSettings | str, path: str | None
 ) -> tuple[MosesIni | None, Decoder | EmbeddedSearch]:
-    """Return the moses.ini whose weights are tuned, where it is known, and the decoder.
+    """Return the moses.ini whose weights are tuned (None if unknown), and the decoder.
 
-    :param path: of the moses.ini; where None, the one that a command of Moses names.
+    :param path: the path of the moses.ini; None for the one in a command of Moses.
     """
     command = DecoderCommand(decoder) if isinstance(decoder, str) else None
     if path is None and command is not None and command.is_moses:
@@ -220,7 +220,7 @@ def _start_weights(start: WeightsSource | None, ini: MosesIni | None) -> WeightP
 def _check_source(
     path: str, decoder: Decoder | EmbeddedSearch, num_references: int, *, is_rescored: bool
 ) -> None:
-    """Check the source before the long work: that it has a line for each reference.
+    """Check, before the first round, that the source has a line for each reference.
 
     :param is_rescored: whether networks read it, to which markup is no words.
     """
@@ -244,7 +244,7 @@ def _check_source(
 
 
 def _about_decoder(decoder: Decoder | SearchSettings | str) -> dict[str, object]:
-    """Return all of a decoder that a resumed run must have in common."""
+    """Return all properties of a decoder that a resumed run must share."""
     if isinstance(decoder, SearchSettings):
         return {"decoder": "embedded", "search": about_search(decoder)}
     if isinstance(decoder, str):

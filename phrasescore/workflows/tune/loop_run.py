@@ -43,7 +43,7 @@ class LoopRun:
 
     @property
     def result(self) -> LoopResult:
-        """The rounds so far."""
+        """The result of the rounds so far."""
         return LoopResult() if self._loop is None else self._loop.result
 
     def run(self, iterations: int, patience: int, *, resume: bool) -> None:
@@ -81,7 +81,7 @@ class LoopRun:
             )
 
     def _keep_round(self, result: LoopResult) -> None:
-        """Write the state after a round, and raise the signal where the user has stopped it."""
+        """Write the state after a round, and raise the signal if the user has stopped the run."""
         work = self.rounds.work
         if self.optimiser.stopped:
             # A run that is resumed reads this round again, and optimises to the end.
@@ -93,7 +93,7 @@ class LoopRun:
         _logger.info("%s", said, extra={"news": True})  # for an experiment's console
 
     def _of_decoder(self, weights: Weights) -> Weights:
-        """Return the weights of features that are not of lists alone."""
+        """Return the weights of the features that the decoder has."""
         added = self.rounds.added
         return {name: values for name, values in weights.items() if name not in added}
 
@@ -102,9 +102,9 @@ class LoopRun:
     ) -> tuple[WeightPair, TuneReport]:
         """Write the best moses.ini into the folder; return the weights and the report.
 
-        :param output: where the weights will go, for a message.
-        :param options: of ``phrasescore rescore``, which add the features, for the same message.
-        :param details: whether each feature is looked at, which takes time.
+        :param output: the file that the weights will be written to, for a message.
+        :param options: ``phrasescore rescore`` options that add the features, for the same message.
+        :param details: whether to evaluate each feature for the report, which takes time.
         """
         result, added, metric = self.result, self.rounds.added, self.rounds.reader.metric
         best, pool, ini = result.best, result.pool, self.rounds.ini

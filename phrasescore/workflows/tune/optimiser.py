@@ -31,7 +31,7 @@ class Optimiser:
     """
 
     tuning: TuningMethod
-    # None for all cores.
+    # Number of threads; None for all cores.
     threads: int | None = None
     # Gets a line for each step.
     report: Report = _logger.debug
@@ -46,11 +46,11 @@ class Optimiser:
 
     @property
     def stopped(self) -> bool:
-        """Whether the user has stopped it."""
+        """Whether the user has stopped the search."""
         return self.stopped_by is not None
 
     def raise_stop(self) -> NoReturn:
-        """Raise the signal that stopped it, when all is written."""
+        """Raise the signal that stopped the search; call it after all files are written."""
         assert self.stopped_by is not None
         raise_signal(self.stopped_by)
 
@@ -83,7 +83,7 @@ class Optimiser:
 def _fixed_labels(
     names: Sequence[str], labels: Sequence[FeatureLabel], others: Collection[str]
 ) -> tuple[FeatureLabel, ...]:
-    """Return the labels of fixed features: all of a feature's, or one.
+    """Return the labels of fixed features: all labels of a feature, or one.
 
     :param others: features that may be named and need not be there.
     :raises PhrasescoreError: if there is no feature of a name.
@@ -103,8 +103,8 @@ def read_metric(
 ) -> tuple[ReferenceMetric, list[list[tuple[str, ...]]]]:
     """Return the metric, and the words of the references by file and sentence.
 
-    :param paths: of the references.
-    :param metrics: the weight of ``bleu``, ``chrf`` or another package's metric, or of several.
+    :param paths: the paths of the references.
+    :param metrics: the weight of each metric: ``bleu``, ``chrf`` or other packages' metrics.
     :raises ArgumentError: if there is an unknown metric, or a weight is not above 0.
     :raises DataError: if the references cannot be read, or are not aligned.
     :raises PluginError: if a metric of another package cannot be used.

@@ -24,13 +24,13 @@ from tuning.pool import Pool, Vector
 
 _logger = logging.getLogger(__name__)
 
-# A gain on the lists, 0 to 1, that a user wants to know of where it does not come true.
+# Warn if decoding does not confirm a gain on the lists of at least this much, 0 to 1.
 _NOTABLE_GAIN = 0.005
 
 
 @dataclass(frozen=True)
 class OutputFiles:
-    """The files that tuning writes at its end, as far as they are wanted."""
+    """The files that tuning writes at its end; None for files that are not requested."""
 
     weights: StrPath | None
     more: TuningFiles
@@ -53,7 +53,7 @@ class OutputFiles:
         return found
 
     def write(self, weights: WeightPair, made: TuneReport, ini: MosesIni | None) -> None:
-        """Write the files; say the weights of features that had none, and the score reached."""
+        """Write the files; log the weights of features that had no weight, and the final score."""
         if self.weights is not None:
             write_weights(os.fspath(self.weights), weights)
         if self.more.moses_ini_out is not None and ini is not None:
@@ -76,7 +76,7 @@ class OutputFiles:
 
 
 def write_ini(ini: MosesIni, weights: Weights, path: str) -> None:
-    """Write a moses.ini with other weights; warn of those that it has no features for."""
+    """Write a moses.ini with new weights; warn of weights that it has no features for."""
     unknown = ini.set_weights(weights)
     if unknown:
         _logger.warning(
@@ -104,7 +104,7 @@ def describe_round(result: LoopResult, metric: str, added: Sequence[str]) -> str
 
 
 def find_problems(result: LoopResult, metric: str, added: Sequence[str]) -> list[str]:
-    """Return warnings about a run whose rounds have become worse, or no better.
+    """Return warnings about a run whose rounds became worse or did not improve.
 
     :param added: features that only its lists have.
     """
@@ -135,10 +135,10 @@ def explain_two_sets(
     output: str | os.PathLike[str] | None,
     ini: Path | None,
 ) -> str:
-    """Return the commands that translate with a set of weights for the search and one for lists.
+    """Return the commands that translate with separate weights for the search and the lists.
 
-    :param added: features that only the lists have.
-    :param options: of ``phrasescore rescore``, which add these features.
+    :param added: the features that only the lists have.
+    :param options: options of ``phrasescore rescore`` that add these features.
     :param output: the file of the weights.
     :param ini: the moses.ini with the search's weights.
     """
@@ -159,7 +159,7 @@ def feature_rows(
 ) -> tuple[FeatureRow, ...]:
     """Return the row of each feature value of a pool.
 
-    :param search: the weight of each that decodes, where there are two sets of weights.
+    :param search: the search's weight of each feature value, if there are two sets of weights.
     """
     names = [str(label) for label in pool.labels]
     rows = zip(names, start.tolist(), found.tolist(), search or [None] * len(names), strict=True)

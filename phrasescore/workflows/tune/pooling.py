@@ -37,7 +37,7 @@ class ListReader:
         self._waiting: list[tuple[int, tuple[str, ...]]] = []
 
     def read_all(self, paths: Sequence[str], *, allow_missing: bool = False) -> Pool:
-        """Return the union of the lists of several files.
+        """Return the union of the lists in all files.
 
         :param allow_missing: take an empty hypothesis for a sentence without a list in any file.
         :raises DataError: as `read_tuning_lists`.
@@ -75,12 +75,12 @@ class ListReader:
         segments: Sequence[int] | None = None,
         missing: set[int] | None = None,
     ) -> Pool:
-        """Return the hypotheses of a file, in its order, each line a row.
+        """Return the hypotheses of a file in order, one row per line.
 
-        :param check: warn where the first hypotheses are of another length than the references.
-        :param segments: of the lists; None for all.
-        :param missing: gets the segments without a list, which have an empty hypothesis then;
-            None where all must have one.
+        :param check: warn if the first hypotheses and the references differ in length.
+        :param segments: the segments that the lists belong to; None for all segments.
+        :param missing: receives the segments without a list, which get an empty hypothesis;
+            None if every segment must have a list.
         :raises DataError: as `read_tuning_lists`.
         """
         values, rows, sizes = [], [], []
@@ -137,8 +137,8 @@ class ListReader:
 def read_extracted(features: Sequence[str], scores: Sequence[str]) -> Pool:
     """Return the union of the pools in files of Moses' extractor.
 
-    :param scores: for each file of features, that of the same hypotheses' statistics.
-    :raises DataError: if a file is not what it should be, or two are not of the same hypotheses.
+    :param scores: for each file of features, the file with the same hypotheses' statistics.
+    :raises DataError: if a file is malformed, or two files have different hypotheses.
     """
     pools = []
     for features_path, scores_path in zip(features, scores, strict=True):

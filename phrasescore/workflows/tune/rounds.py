@@ -99,7 +99,7 @@ def _is_of_a_run(name: str) -> bool:
 def read_decisions(
     work: Path, settings: Mapping[str, Any], *, resume: bool
 ) -> list[Decided] | None:
-    """Return the decisions of an earlier run after each round but the last; None to start.
+    """Return an earlier run's decisions after each round except the last; None to start.
 
     A run that has decoded nothing starts over.
 
@@ -159,8 +159,8 @@ class Decoder(Protocol):
         """Translate each line of a file, and write its n-best list, in the order of the lines.
 
         :param source: the path of the text, a sentence per line.
-        :param weights: of the decoder's features; a feature that is not named has weight 0.
-        :param size: hypotheses per list, at most; a translation should come only once.
+        :param weights: the weights of the decoder's features; a missing weight is 0.
+        :param size: maximum number of hypotheses per list; translations should be distinct.
         :param nbest: the path where the lists go, in Moses' format with the names of features:
             ``id ||| words ||| Name= value ... ||| total``. The first hypothesis of a list is the
             decoder's own translation.
@@ -169,7 +169,7 @@ class Decoder(Protocol):
 
 @dataclass
 class Rounds:
-    """Decodes in a working folder; a round whose lists are there is not decoded again."""
+    """Decodes in a working folder; a round with existing lists is not decoded again."""
 
     decoder: Decoder | EmbeddedSearch
     # The moses.ini whose weights are tuned, if it is known.
@@ -182,24 +182,24 @@ class Rounds:
     # Opens the rescorer of the lists; None if they are not rescored.
     open_rescorer: "Callable[[], ListScorer] | None"
     progress: ProgressCallback | None
-    # The features that rescoring adds, once `opened`.
+    # Names of the features that rescoring adds; set by `opened`.
     added: Sequence[str] = field(default=(), init=False)
     _rescorer: "ListScorer | None" = field(default=None, init=False)
-    # The features that the decoder has; None if they are not known.
+    # Names of the decoder's features; None if they are unknown.
     _own: Collection[str] | None = field(default=None, init=False)
 
     @contextmanager
     def opened(self, weights: Weights, lock: int) -> Iterator[None]:
         """Load the embedded search and the rescorer, and close them at the end.
 
-        :param weights: of the first round.
+        :param weights: the weights of the first round.
         :param lock: a descriptor that the search's processes close: after kill -9 the lock must be
             free at once.
         """
         self._own = None if self.ini is None else self.ini.tuneable_weights().keys()
         with ExitStack() as stack:
             search = self.decoder
-            # First, because it forks, and the rescorer may start threads.
+            # Open the search first: it forks, and the rescorer may start threads.
             if isinstance(search, EmbeddedSearch):
                 self._own = names = search.feature_names
                 known = {name: values for name, values in weights.items() if name in names}
@@ -227,7 +227,7 @@ class Rounds:
             _logger.info("round %d: taken from %s", number, nbest)
             return self._read(f"run{number}", str(nbest), is_first=number == 1)
         _logger.info("round %d: decoding", number)
-        # It gets its name when it is known to be complete.
+        # The file is renamed once it is known to be complete.
         part = f"{nbest}.part"
         remove_rounds(self.work, f"run{number}.")  # links and pipes among them
         self._decode(self.source, weights, part)
