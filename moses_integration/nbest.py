@@ -136,13 +136,12 @@ class NbestList:
     def words(self, index: int) -> tuple[str, ...]:
         """Return the words of a hypothesis (0-based index)."""
         (text,) = self.texts(np.array([index]))
-        return tuple(text.decode().split(" ")) if text else ()
+        return tuple(filter(None, text.decode().split(" ")))
 
     def distinct(self) -> dict[bytes, tuple[str, ...]]:
         """Return the words of each distinct hypothesis by its field, in order of appearance."""
-        firsts = self.numbering[0]
-        words = [tuple(filter(None, text.decode().split(" "))) for text in self.texts(firsts)]
-        return dict(zip(map(self.hypothesis, firsts.tolist()), words, strict=True))
+        firsts = self.numbering[0].tolist()
+        return {self.hypothesis(index): self.words(index) for index in firsts}
 
     def lines(self, first: int, after: int) -> "NbestList":
         """Return the lines ``first`` to before ``after``, counted from 0."""
