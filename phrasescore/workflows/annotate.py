@@ -25,8 +25,8 @@ from phrasescore.version import __version__
 from phrasescore.workflows.scoring.columns import FeatureLoader
 from phrasescore.workflows.scoring.given_scores import GivenScores, check_counts
 from phrasescore.workflows.scoring.scorer import Scorer
+from phrasescore.workflows.scoring.text_filter import TextFilter, check_keep_others
 from phrasescore.workflows.text_checks import known_words, unknown_words_of, warn_of_lexicon
-from phrasescore.workflows.text_filter import TextFilter, check_keep_others
 
 _logger = logging.getLogger(__name__)
 

@@ -39,7 +39,7 @@ from phrasescore.version import __version__
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.annotate import check_moses_ini, declare_scores
 from phrasescore.workflows.generate import USUAL_WIDTH, load_generator
-from phrasescore.workflows.new_pair_scores import NewTargets, PairScores, plan_columns
+from phrasescore.workflows.scoring.new_pair_scores import NewTargets, PairScores, plan_columns
 from phrasescore.workflows.text_checks import UnknownWordCheck, known_words, unknown_words_of
 
 _logger = logging.getLogger(__name__)
