@@ -34,6 +34,7 @@ from moses_integration.nbest_lines import (
     parse_features,
     parse_id,
     parse_total,
+    read_inexact,
     remove_features,
     too_few_fields,
 )
@@ -93,8 +94,7 @@ class NbestList:
     def raws(self) -> list[bytes]:
         """The lines without their newlines, byte for byte."""
         places = self.begins.tolist()
-        lines = [self.data[begin:end] for begin, end in pairwise(places)]
-        return [line.removesuffix(b"\n") for line in lines]
+        return [self.data[begin:end].removesuffix(b"\n") for begin, end in pairwise(places)]
 
     @cached_property
     def hypotheses(self) -> list[bytes]:
@@ -253,6 +253,7 @@ class _ScannedLines(NamedTuple):
         numbers = np.empty((len(ends), pattern.sizes.sum() + 1))
         scan_lines(text, begins, tuple(pattern), spans, numbers, is_new)
         begins[-1] = len(text)
+        read_inexact(data, begins, spans, numbers)
         return cls(data, begins, spans, numbers, is_new, spans[:, 3] >= 0)
 
     def raw(self, line: int) -> bytes:
@@ -313,11 +314,9 @@ class _NbestReader:
         self._before = 0
         self._key: bytes | None = None
         self._id = -1
-        # The first line of each sentence so far.
-        self._first_lines: dict[int, int] = {}
+        self._first_lines: dict[int, int] = {}  # of each sentence so far
         # The number of values of each feature of the first line.
         self._sizes: dict[str, int] = {}
-        self._features: list[tuple[str, int]] = []
         self._pattern = _NO_FEATURES
 
     def read(self, data: bytes) -> Iterator[NbestList | None]:
@@ -344,7 +343,8 @@ class _NbestReader:
             if number == 1 or not lines.is_plain[line]:
                 features, total = self._parse(raw, number)
                 lines.spans[line, 3] = lines.begins[line] + feature_span(raw)[1]
-                if [(name, len(values)) for name, values in features.items()] == self._features:
+                sizes = {name: len(values) for name, values in features.items()}
+                if list(sizes.items()) == list(self._sizes.items()):
                     lines.is_plain[line] = True
                     lines.numbers[line] = [*chain.from_iterable(features.values()), total]
         yield self._part(lines, first, len(lines.is_new))
@@ -356,7 +356,6 @@ class _NbestReader:
         except (DataError, ValueError):
             return
         self._sizes = {name: len(values) for name, values in features.items()}
-        self._features = list(self._sizes.items())
         self._pattern = _Pattern.of(self._sizes, feature_style(raw) or b"= ")
 
     def _begin(self, sent_id: int, number: int) -> None:

@@ -52,7 +52,7 @@ def _read_digits(text, begin, end, number):  # type: ignore[no-untyped-def]
 def _read_number(text, begin, end):  # type: ignore[no-untyped-def]
     """Return the end of a number such as -12, 0.5 or 1.25e-07, and its value.
 
-    The end is -1 if it is not such a number, or cannot be computed exactly.
+    The end is -1 if it is not such a number, and the value NaN if it cannot be computed exactly.
     """
     first = begin + 1 if begin < end and text[begin] == _MINUS else begin
     stop, mantissa = _read_digits(text, first, end, 0)
@@ -62,7 +62,7 @@ def _read_number(text, begin, end):  # type: ignore[no-untyped-def]
         stop, mantissa = _read_digits(text, point, end, mantissa)
         exponent = point - stop
         digits -= exponent
-    if not 0 < digits <= _MOST_DIGITS:
+    if digits == 0:
         return -1, 0.0
     if stop < end and text[stop] == _E:
         sign = text[stop + 1] if stop + 1 < end else _E
@@ -71,8 +71,8 @@ def _read_number(text, begin, end):  # type: ignore[no-untyped-def]
         if not 0 < stop - begun < 4 or (sign != _PLUS and sign != _MINUS):
             return -1, 0.0
         exponent += -size if sign == _MINUS else size
-    if abs(exponent) >= len(_POWERS):
-        return -1, 0.0
+    if digits > _MOST_DIGITS or abs(exponent) >= len(_POWERS):
+        return stop, np.nan
     value = np.float64(mantissa)
     value = value / _POWERS[-exponent] if exponent < 0 else value * _POWERS[exponent]
     return stop, -value if first > begin else value

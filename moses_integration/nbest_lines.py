@@ -13,6 +13,7 @@ from phrasescore.io.text import NUMBER, decode, shorten
 _VALUE = re.compile(NUMBER.encode())
 # The largest float32.
 LARGEST_VALUE = 3.4028234663852886e38
+_COLON = ord(":")
 # Marian's feature with one value per word (--word-scores); no weight can multiply it.
 WORD_SCORES = "WordScores"
 
@@ -199,6 +200,29 @@ def parse_number(token: bytes, path: str, line: int | None) -> float:
     if not abs(value) <= LARGEST_VALUE:
         raise DataError(path, line, f"expected a number, found {shorten(token)}")
     return value
+
+
+def read_inexact(
+    data: bytes,
+    begins: NDArray[np.int64],
+    spans: NDArray[np.int64],
+    numbers: NDArray[np.float64],
+) -> None:
+    """Read the numbers of lines for which compiled code has left NaN, mostly of 16 digits or more.
+
+    A line with a number that Moses' float32 cannot hold is left to `parse_features`.
+
+    :param spans: as in `nbest_kernels.scan_lines`.
+    """
+    lines = np.flatnonzero((spans[:, 3] >= 0) & np.isnan(numbers).any(axis=1))
+    rows = []
+    for begin, end in zip(spans[lines, 2].tolist(), begins[lines + 1].tolist(), strict=True):
+        _, features, total = data[begin:end].split(b"|||", 3)[:3]
+        texts = [token.rpartition(b"=")[2] for token in features.split(b" ")]
+        rows.append([*(float(text) for text in texts if text and text[-1] != _COLON), float(total)])
+    if rows:
+        numbers[lines] = rows
+        spans[lines[(abs(numbers[lines]) > LARGEST_VALUE).any(axis=1)], 3] = -1
 
 
 # Removing features
