@@ -18,7 +18,8 @@ class Work(Protocol[_Item, _Result]):
         """Load all that the work needs, and return the function from an item to its result.
 
         Each worker calls it once. The result must depend on the item only. In threads, several
-        items are computed at the same time.
+        items are computed at the same time. Workers on other machines load what ``in_folders()``
+        returns, if the work has this method: the same work with absolute paths.
         """
         ...
 
@@ -27,14 +28,6 @@ def device_of(work: Work[Any, Any]) -> str:
     """Return the device that a work computes on; the default is the CPU."""
     device: str = getattr(work, "device", "cpu")
     return device
-
-
-class PortableWork(Work[_Item, _Result], Protocol):
-    """A work whose files other machines find in the same folders."""
-
-    def in_folders(self) -> "PortableWork[_Item, _Result]":
-        """Return the same work with absolute paths, and nothing that is in memory."""
-        ...
 
 
 class Pending(Protocol[_Result]):
