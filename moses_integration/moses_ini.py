@@ -5,8 +5,8 @@ moses/FF/FeatureFunction.cpp (ParseLine). ``#`` begins a comment anywhere in a l
 blanks are dropped, and ``[section]`` heads the lines that follow. A feature is a class and
 ``key=value`` words, separated by spaces and tabs. Without ``name=`` its name is the class and the
 number of nameless features of this class before it, such as ``PhraseDictionaryMemory0``. A weight
-line is ``Name= w1 w2``; the last line for a name counts. Weights in ``[weight]`` override those of
-the file that ``[weight-file]`` names (moses/StaticData.cpp, LoadSparseWeightsFromConfig).
+line is ``Name= w1 w2``; the last line for a name counts. A weight in ``[weight]`` overrides the
+weight in the file that ``[weight-file]`` names (moses/StaticData.cpp, LoadSparseWeightsFromConfig).
 """
 
 import math

@@ -2,8 +2,8 @@
 
 A text has ``Name= value ...`` lines with ``#`` comments. The dense weights of mert-moses.pl and
 kbmira (``run1.dense``) have one line per value. Sparse features may have lines ``name value``, as
-in ``run1.sparse-weights`` of Moses' tuners. Names are those of moses.ini and n-best lists, without
-``=``.
+in ``run1.sparse-weights`` of Moses' tuners. Features have the same names as in moses.ini and n-best
+lists, without ``=``.
 
 If n-best lists have features that the decoder lacks, a file holds two sets of weights: below
 ``[search]`` the weights to decode with, below ``[lists]`` the weights of all features, which choose

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import foreign_options, from_settings, options
+from phrasescore.cli import from_settings, options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import Verb, heading
 from phrasescore.foreign import ForeignText
@@ -41,7 +41,7 @@ _AUGMENTING = {
     "--ctranslate2",
     "MODEL is the folder of a translation model that CTranslate2 has converted.",
 )
-@foreign_options.foreign_text
+@options.foreign_text
 @options.file(
     "--truecase-model",
     "For --ctranslate2: of Moses' train-truecaser.perl, to truecase the translations by.",
@@ -81,7 +81,7 @@ def generate(ctx: click.Context, /, model: str, output: str, **given: Any) -> No
         wanted = {name: given[name] for name in names}
         generate_foreign(model=model, output=output, text=text, **wanted, **common)
         return
-    foreign_options.refuse_foreign_text(ctx, "truecase_model")
+    options.refuse_foreign_text(ctx, "truecase_model")
     table = given["augment"]
     if table is None:
         from phrasescore.workflows.generate import generate as run

@@ -4,14 +4,17 @@ import inspect
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 import click
 from click.core import ParameterSource
 
 from phrasescore.arguments import ReportFormat
+from phrasescore.cli import from_settings
 from phrasescore.cli.subjects import Decorator, FileName, SubjectOption, Verb, heading
 from phrasescore.features import FEATURE_NAMES, ColumnKind, ColumnSpec
+from phrasescore.foreign import ForeignText
 
 # The loggers of the packages whose messages are said.
 LOGGERS = ("phrasescore", "moses_integration", "tuning")
@@ -234,3 +237,40 @@ verbosity = together(
         callback=_set_level,
     ),
 )
+
+
+# Models that CTranslate2 has converted, and their texts
+
+# How the words of Moses become the pieces of a foreign model.
+foreign_text = from_settings.of(
+    ForeignText, source_spm={"type": FileName()}, target_spm={"type": FileName()}
+)
+foreign_models = together(
+    files(
+        "--ctranslate2 foreign_models",
+        "A translation model that CTranslate2 has converted: adds log p(hypothesis | source).",
+        "FOLDER",
+    ),
+    foreign_text,
+)
+
+
+def take_foreign_columns(ctx: click.Context, given: dict[str, Any]) -> list[ColumnSpec]:
+    """Return the columns of a command that has `foreign_models`; see `take_columns`.
+
+    :raises click.UsageError: if there are options of a foreign model, but no model.
+    """
+    text = from_settings.take(ForeignText, given)
+    columns = take_columns(ctx, given)
+    if all(column.kind != "ctranslate2" for column in columns):
+        refuse_foreign_text(ctx)
+    return [
+        replace(column, foreign=text) if column.kind == "ctranslate2" else column
+        for column in columns
+    ]
+
+
+def refuse_foreign_text(ctx: click.Context, *more: str) -> None:
+    """Refuse the options of `foreign_text`, and more, if no foreign model uses them."""
+    allowed = ctx.params.keys() - {*from_settings.names_of(ForeignText), *more}
+    refuse_others(ctx, allowed, "only with --ctranslate2")

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import foreign_options, from_settings, options
+from phrasescore.cli import from_settings, options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import heading
 from phrasescore.settings.compute import Compute
@@ -20,7 +20,7 @@ _logger = logging.getLogger(__name__)
 @options.file("--source", "What was translated, tokenised.", "SRC", required=True)
 @heading("Networks and features")
 @options.models
-@foreign_options.foreign_models
+@options.foreign_models
 @options.features
 @options.language_models
 @options.lexicons
@@ -42,7 +42,7 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given
     """
     from phrasescore.workflows.rescore import rescore as run
 
-    columns = foreign_options.take_columns(ctx, given)
+    columns = options.take_foreign_columns(ctx, given)
     given["settings"] = from_settings.take(Rescoring, given)
     given["compute"] = from_settings.take(Compute, given)
     done = run(nbest, source, columns, output, **given, progress=show_progress)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import foreign_options, from_settings, options
+from phrasescore.cli import from_settings, options
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.subjects import heading
 from phrasescore.settings.compute import Compute
@@ -19,7 +19,7 @@ _logger = logging.getLogger(__name__)
 @options.argument("target", metavar="TARGET")
 @heading("Networks and features")
 @options.models
-@foreign_options.foreign_models
+@options.foreign_models
 @options.features
 @options.language_models
 @options.lexicons
@@ -39,7 +39,7 @@ def score(ctx: click.Context, /, source: str, target: str, output: str, **given:
     """
     from phrasescore.workflows.score import score as run
 
-    columns = foreign_options.take_columns(ctx, given)
+    columns = options.take_foreign_columns(ctx, given)
     given["settings"] = from_settings.take(TextScoring, given)
     given["compute"] = from_settings.take(Compute, given)
     done = run(source, target, columns, output, **given, progress=show_progress)

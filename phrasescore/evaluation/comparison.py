@@ -305,7 +305,7 @@ def group_by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
         at_most.append(Group("any", list(range(len(counts)))))
     return [
         Breakdown(f"unknown words in the {side}", exactly),
-        Breakdown(f"at most so many unknown words in the {side}", at_most),
+        Breakdown(f"at most this number of unknown words in the {side}", at_most),
     ]
 
 

@@ -222,7 +222,7 @@ class NetworkScores:
         )
 
     def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, SentenceWork]:
-        """Return log p of the predicted words, and all counts except that of predicted words."""
+        """Return log p of the predicted words, and all counts except ``predicted``."""
         plan, sources = texts.plan(
             reverse=self._checkpoint.reverse, right_to_left=self.right_to_left
         )

@@ -58,9 +58,9 @@ class Confidence(NamedTuple):
         return total / divisor if divisor else -math.inf
 
 
-# The three definitions of section 5.2, and that of the authors' program (GroundHog), which divides
-# by log(n + 2). penalized is eq. 2: the logarithm of the length of a span of one word is 0, so that
-# its confidence is minus infinity; yet table 3 of the paper has a segment of one word.
+# The three definitions of section 5.2, and the one in the authors' program (GroundHog), which
+# divides by log(n + 2). penalized is eq. 2: the logarithm of the length of a span of one word is 0,
+# so that its confidence is minus infinity; yet table 3 of the paper has a segment of one word.
 CONFIDENCES = {
     "forward": Confidence(both=False, divisor=lambda _: 1.0),
     "both": Confidence(both=True, divisor=lambda _: 2.0),

@@ -40,7 +40,7 @@ CHUNK_LINES = 65536
 class AnnotateSummary:
     """Counts from one run of `annotate`."""
 
-    # Number of lines done in this run, without those of a resumed earlier run.
+    # Number of lines done in this run; a resumed run does not count the lines done before.
     lines: int
     # Number of these lines that got scores; with texts, only lines whose source occurs in them.
     scored: int

@@ -59,7 +59,7 @@ def decode(
     :param source: a sentence per line, without markup and factors; ``-`` is stdin.
     :param config: the moses.ini; its paths begin at the working folder, as in Moses.
     :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
-    :param weights: weights that replace those of the moses.ini: a file with weights, or values.
+    :param weights: replace the weights of the moses.ini: a file with weights, or values.
     :param feature_weights: weights of features with one value; they override ``weights``.
     :param nbest: the file for n-best lists in Moses' format, the number of hypotheses per sentence,
         and the lists' optional fields.

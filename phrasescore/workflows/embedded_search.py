@@ -161,7 +161,7 @@ class EmbeddedSearch:
         """Translate sentences; files appear whole, and only if all went well.
 
         :param sentences: some of the sentences that `open` was given.
-        :param weights: weights that override those of the moses.ini.
+        :param weights: override the weights of the moses.ini.
         :return: the number of ``untranslated`` sentences, and of the networks' ``requests``,
             ``distinct`` requests and ``calls``.
         """

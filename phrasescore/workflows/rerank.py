@@ -78,9 +78,10 @@ def rerank(
         known = load_weights(weights).lists
         check_weights(known, where)
         score = WeightedSum(known, settings.ignore_missing, settings.ignore_unweighted)
-    lists: Iterable[NbestList | None] = read_nbest(nbest)
+    read = read_nbest(nbest)
+    lists: Iterable[NbestList | None] = read
     if not settings.as_lists:
-        lists = _aligned(read_nbest(nbest), nbest, num_sentences, allow_missing)
+        lists = _aligned(read, nbest, num_sentences, allow_missing)
     sentences = moved = 0
     with (
         open_output(output) as stream,

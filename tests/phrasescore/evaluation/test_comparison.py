@@ -243,7 +243,7 @@ def test_a_group_of_one_length_is_called_by_it() -> None:
 def test_unknown_words_are_grouped_exactly_and_up_to_a_number() -> None:
     exactly, at_most = group_by_unknown_words("reference", [0, 3, 0, 1])
     assert exactly.groups == [Group("0", [0, 2]), Group("1", [3]), Group("3", [1])]
-    assert at_most.title == "at most so many unknown words in the reference"
+    assert at_most.title == "at most this number of unknown words in the reference"
     assert at_most.groups == [
         Group("0", [0, 2]),
         Group("1", [0, 2, 3]),
