@@ -14,7 +14,7 @@ from torch.nn.functional import embedding
 
 from phrasescore.devices import move
 from phrasescore.models.batches import BatchSide, PairBatch
-from phrasescore.models.layers import PairNetwork, WordLogProb, draw_uniformly
+from phrasescore.models.layers import PairNetwork, draw_uniformly
 from phrasescore.settings.networks import CslmConfig, JointConfig
 from phrasescore.vocabulary import Vocabulary
 
@@ -88,13 +88,13 @@ class FeedForwardNetwork(PairNetwork):
         if not self.training:
             contexts, words, indices = _distinct(contexts, words)
         rows = self.hidden(contexts)  # (ngrams, upper_size)
-        weight, bias = self.output.weight, self.output.bias
-        values: Tensor = WordLogProb.apply(rows, weight, bias, words)  # (ngrams,)
+        log_probs = self.word_log_probs(rows, words)  # (ngrams,)
+        values = self.smooth(log_probs, rows, words)
         alpha = self.config.self_normalization
         if self.training and alpha > 0:
-            logits = (rows * embedding(words, weight)).sum(1)
-            logits = logits + bias.index_select(0, words)
-            values = values - alpha * (logits - values).square()
+            logits = (rows * embedding(words, self.output.weight)).sum(1)
+            logits = logits + self.output.bias.index_select(0, words)
+            values = values - alpha * (logits - log_probs).square()
         if indices is not None:
             values = values.index_select(0, indices)
         return values.new_zeros(len(batch.target.lengths)).index_add(0, ngrams.sentences, values)

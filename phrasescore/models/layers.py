@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import dropout, embedding
 
 from phrasescore.models.batches import BatchSide, PairBatch, Steps
+from phrasescore.models.softmax import SampledLogProb, TrainingSoftmax
 
 # Outside of this range of a sum of exp(), a logit was too large or all were too small. (Compiled
 # code cuts exp() off at 5e-38, so a large shortlist would give a wrong sum below the range.)
@@ -286,6 +287,8 @@ class PairNetwork(nn.Module):
     # The sizes of its kind.
     config: Any
     output: nn.Linear
+    # How the softmax is trained; the training loop sets it.
+    softmax = TrainingSoftmax()
 
     def initialize(self, generator: torch.Generator) -> None:
         """Draw the initial weights, in the order in which they were created."""
@@ -303,15 +306,42 @@ class PairNetwork(nn.Module):
         """Apply dropout in training. Only Zaremba et al. (2014) among the papers use it."""
         return dropout(units, self.config.dropout, self.training)
 
+    def word_log_probs(self, rows: Tensor, words: Tensor) -> Tensor:
+        """Return log p of one word per row, ``(rows,)``; in training, maybe estimated.
+
+        :param rows: inputs of the softmax, ``(rows, width)``.
+        """
+        weight, bias = self.output.weight, self.output.bias
+        sample = self.softmax.sample if self.training else None
+        if sample is None:
+            log_probs: Tensor = WordLogProb.apply(rows, weight, bias, words)
+        else:
+            log_probs = SampledLogProb.apply(rows, weight, bias, words, sample)
+        return log_probs
+
+    def smooth(self, log_probs: Tensor, rows: Tensor, words: Tensor) -> Tensor:
+        """Return what training maximises: the mean of log p under smoothed labels, ``(rows,)``.
+
+        The target distribution is (1 - smoothing) for the word, and smoothing spread evenly over
+        the shortlist. Both terms have the same log Z, and the mean of all logits is the logit of
+        the mean weights.
+        """
+        smoothing = self.softmax.label_smoothing
+        if not (self.training and smoothing):
+            return log_probs
+        weight, bias = self.output.weight, self.output.bias
+        differences = weight.mean(0) - embedding(words, weight)
+        mean = (rows * differences).sum(1) + bias.mean() - bias.index_select(0, words)
+        return log_probs + smoothing * mean
+
     def sum_log_probs(self, rows: Tensor, target: BatchSide, steps: Steps) -> Tensor:
         """Return the log-probability of each target and its ``</s>``, ``(batch,)``.
 
         :param rows: inputs of the softmax at each step, ``(rows, width)``.
         :param steps: the target's `words_and_ends`.
         """
-        log_probs: Tensor = WordLogProb.apply(
-            rows, self.output.weight, self.output.bias, target.ids[steps.positions]
-        )  # (rows,)
+        words = target.ids[steps.positions]
+        log_probs = self.smooth(self.word_log_probs(rows, words), rows, words)  # (rows,)
         total = log_probs.new_zeros(len(target.lengths))
         return total.index_add(0, steps.order[steps.pairs], log_probs)
 

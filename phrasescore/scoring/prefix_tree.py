@@ -19,6 +19,7 @@ from phrasescore.errors import ModelError
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels import tree_kernels
 from phrasescore.records import PhraseBlock
+from phrasescore.vocabulary import Vocabulary
 
 Ids = NDArray[np.int64]
 
@@ -52,6 +53,21 @@ class PrefixTree(NamedTuple):
     def num_parents(self) -> int:
         """The number of roots and nodes that have children."""
         return sum(int(np.count_nonzero(np.diff(each.parents, prepend=-1))) for each in self.levels)
+
+    def predictions(self) -> tuple[Ids, Ids]:
+        """Return the prefix before each word and ``</s>`` of the tree, and that word.
+
+        Prefixes are counted level by level, with the roots first. The order is that of
+        `phrasescore.scoring.tree_scorer.TreeLogProbs`.
+        """
+        places = [self.empty_roots]
+        words = [np.full(len(self.empty), Vocabulary.END)]
+        first, size = 0, self.num_roots
+        for level in self.levels:
+            places += [first + level.parents, first + size + level.end_nodes]
+            words += [level.words, np.full(len(level.ends), Vocabulary.END)]
+            first, size = first + size, len(level.words)
+        return np.concatenate(places), np.concatenate(words)
 
     def renumber(self, ids: Ids) -> "PrefixTree":
         """Return the same tree with word ``ids[w]`` in place of each word w."""

@@ -222,6 +222,13 @@ class TreeScorer:
     def _walk(self, encoded: Any, sources: Ids, tree: PrefixTree, *, check_range: bool) -> Floats:
         """Return the values of :class:`TreeLogProbs`; they may be NaN without ``check_range``."""
         decoder, probabilities, device = self._decoder, self._probabilities, self._products.device
+        if hasattr(decoder, "tree_rows"):
+            rows = decoder.tree_rows(encoded, on_device(sources, device), tree)
+            normalizers = probabilities.log_normalizers(rows, check_range=check_range)
+            whole: Floats = (
+                probabilities.log_probs(rows, normalizers, *tree.predictions()).cpu().numpy()
+            )
+            return whole
         state, rows = decoder.start(encoded, on_device(sources, device))
         found: list[Tensor] = []
         roots, end_nodes = np.arange(tree.num_roots), tree.empty_roots

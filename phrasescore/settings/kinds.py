@@ -21,6 +21,7 @@ from phrasescore.settings.networks import (
     GrconvConfig,
     JointConfig,
     LstmConfig,
+    TransformerConfig,
 )
 
 PRESETS = Path(__file__).parent / "presets"
@@ -125,6 +126,14 @@ KINDS = {
             feature="LSTM",
             other_names=("seq2seq",),
             has_source_vectors=True,
+        ),
+        NetworkKind(
+            name="transformer",
+            config=TransformerConfig,
+            network="phrasescore.models.transformer:TransformerNetwork",
+            decoder="phrasescore.scoring.decoders.transformer:TransformerDecoder",
+            feature="Transformer",
+            aligns_words=True,
         ),
     )
 }

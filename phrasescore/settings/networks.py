@@ -96,6 +96,35 @@ class GrconvConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class TransformerConfig:
+    """Sizes of the Transformer, by default the base model of Vaswani et al. (2017), table 3."""
+
+    # Number of layers of the encoder, and of the decoder.
+    layers: Annotated[int, Meta(ge=1, le=64)] = 6
+    # Units of a layer, which is also the size of a word's embedding.
+    hidden_size: Annotated[int, Meta(ge=2, le=1 << 16)] = 512
+    # Heads of an attention; each has hidden_size / heads units.
+    heads: Size = 8
+    feed_forward_size: Size = 2048
+    # Whether a layer normalises its result, as in the paper, or what it reads, which learns more
+    # steadily (Xiong et al., 2020).
+    norm: Literal["post", "pre"] = "post"
+    # Whether the softmax has the weights of the target embeddings.
+    tied_embeddings: bool = True
+    # Share of the embeddings and of each layer's results that dropout zeroes (section 5.4).
+    dropout: Dropout = 0.1
+
+    def __post_init__(self) -> None:
+        if self.hidden_size % 2:
+            raise ValueError(f"hidden_size must be even, got {self.hidden_size}")
+        if self.hidden_size % self.heads:
+            raise ValueError(
+                f"hidden_size must be a multiple of heads, got {self.hidden_size} units and "
+                f"{self.heads} heads"
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class CslmConfig:
     """Sizes of the feed-forward language model, by default as in Cho et al. (2014), 4.1.2.
 
@@ -163,6 +192,12 @@ class TrainingConfig:
     max_length: Annotated[int, Meta(ge=1, le=65535)] = 100
     # The loss of a batch: the sum or the mean of -log p over its pairs.
     loss: Literal["sum", "mean"] = "sum"
+    # Whether the softmax of an update is over the shortlist, or over each word and a sample of the
+    # shortlist (Jean et al., 2015), which takes a fraction of the time. Validation is over all.
+    softmax: Literal["full", "sampled"] = "full"
+    sampled_words: Size = 1000
+    # Share of the target distribution that is uniform over the shortlist (Szegedy et al., 2016).
+    label_smoothing: Annotated[float, Meta(ge=0.0, le=0.9)] = 0.0
     optimizer: OptimizerName = "adadelta"
     # Factor of every step; 1 in Adadelta's paper.
     learning_rate: Positive = 1.0

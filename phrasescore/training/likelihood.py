@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,7 +13,10 @@ from phrasescore.arguments import flag
 from phrasescore.errors import ConfigError, ModelError, PhrasescoreError, shown_path
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of, empty_network
-from phrasescore.training.loop import TrainingLoop
+from phrasescore.models.layers import PairNetwork
+from phrasescore.models.softmax import TrainingSoftmax, WordSampler
+from phrasescore.settings.networks import TrainingConfig
+from phrasescore.training.loop import TrainingLoop, TrainingProgress
 from phrasescore.training.pair_store_writer import (
     CountedPair,
     Shortlist,
@@ -22,7 +26,8 @@ from phrasescore.training.pair_store_writer import (
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run import NETWORK_PROBLEM, Task, TrainingRun, enough_memory
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.training.stores import PairStore, held_out_size
+from phrasescore.training.stores import PairStore, held_out_size, stream_key
+from phrasescore.vocabulary import Vocabulary
 
 _logger = logging.getLogger(__name__)
 
@@ -31,7 +36,25 @@ _VALIDATION_BATCH = 256
 
 
 class LikelihoodLoop(TrainingLoop):
-    """Maximise the likelihood of the targets."""
+    """Maximise the likelihood of the targets; see `TrainingLoop`."""
+
+    def __init__(
+        self,
+        network: PairNetwork,
+        store: PairStore,
+        config: TrainingConfig,
+        folder: RunFolder,
+        report: Callable[[TrainingProgress], None],
+        ranks: Ranks,
+    ) -> None:
+        super().__init__(network, store, config, folder, report, ranks)
+        self._sampler = None
+        size = len(store.target_vocabulary)
+        if config.softmax == "sampled" and config.sampled_words < size:
+            # Each target has one </s>.
+            counts = np.bincount(store.targets.values, minlength=size)
+            counts[Vocabulary.END] = len(store)
+            self._sampler = WordSampler(counts, config.sampled_words)
 
     def _count(self, batch: PairBatch) -> tuple[int, int]:
         target_words = int(batch.target.lengths.sum())
@@ -43,6 +66,12 @@ class LikelihoodLoop(TrainingLoop):
             return torch.zeros(())
         if self._network.config.dropout > 0:
             self._seed_update()
+        # All ranks have the same sample.
+        key = stream_key(self._config.seed, self.state.update)
+        self._network.softmax = TrainingSoftmax(
+            self._config.label_smoothing,
+            self._sampler.draw(key, self._device) if self._sampler else None,
+        )
         with self._autocast:
             loss_sum: Tensor = -self._network(batch).float().sum()
         (loss_sum / count if self._config.loss == "mean" else loss_sum).backward()

@@ -1,0 +1,262 @@
+"""The Transformer of Vaswani et al. (2017) for sentence pairs.
+
+The positions of all sentences of a batch are concatenated, and every product, norm and dropout runs
+over these rows without padding. Only the attention itself, which is a small part of the work, is
+computed on padded sentences.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding, layer_norm, relu, scaled_dot_product_attention
+
+from phrasescore.devices import move
+from phrasescore.models.batches import BatchSide, PairBatch
+from phrasescore.models.layers import PairNetwork
+from phrasescore.settings.networks import TransformerConfig
+
+# The longest wavelength of the positions is 2 pi times this (section 3.5).
+_LONGEST_WAVE = 10000.0
+
+
+def sinusoids(times: Tensor, size: int) -> Tensor:
+    """Return the encodings of positions, ``(positions, size)``: sines, then cosines.
+
+    Vaswani et al. (2017), section 3.5, with the columns in the order of Tensor2Tensor.
+
+    :param times: positions in a sentence, from 0.
+    """
+    half = size // 2
+    # In float64, so that a position has the same bits on every device.
+    steps = torch.arange(half, dtype=torch.float64, device=times.device) / max(half - 1, 1)
+    angles = times.double().unsqueeze(1) * torch.exp(-math.log(_LONGEST_WAVE) * steps)
+    return torch.cat([angles.sin(), angles.cos()], dim=1).float()
+
+
+class Padding:
+    """The places of concatenated sentences in a padded array, ``(batch, longest)``.
+
+    :param lengths: the number of rows of each sentence, ``(batch,)``, on the CPU.
+    """
+
+    def __init__(self, lengths: Tensor, device: torch.device) -> None:
+        self.size, self.longest = len(lengths), int(lengths.max()) if len(lengths) else 0
+        owners = torch.repeat_interleave(lengths)
+        starts = torch.cumsum(lengths, 0) - lengths
+        times = torch.arange(len(owners)) - starts[owners]
+        real = torch.arange(self.longest) < lengths.unsqueeze(1)
+        places = owners * self.longest + times
+        # (rows,) all three: the sentence, the position in it, and the place.
+        self.owners, self.times, self.places = move(device, owners, times, places)
+        self.real = move(device, real)[0]  # (batch, longest)
+
+    def pad(self, rows: Tensor, heads: int) -> Tensor:
+        """Return ``(rows, size)`` as ``(batch, heads, longest, size / heads)``; padding is 0."""
+        padded = rows.new_zeros(self.size * self.longest, rows.shape[1])
+        padded = padded.index_copy(0, self.places, rows)
+        return padded.view(self.size, self.longest, heads, -1).transpose(1, 2)
+
+    def unpad(self, padded: Tensor) -> Tensor:
+        """Return the rows of what :meth:`pad` returned."""
+        flat = padded.transpose(1, 2).reshape(self.size * self.longest, -1)
+        return flat.index_select(0, self.places)
+
+
+class MultiHeadAttention(nn.Module):
+    """W^Q, W^K, W^V and W^O of all heads (section 3.2.2)."""
+
+    def __init__(self, size: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(size, size)
+        self.key = nn.Linear(size, size)
+        self.value = nn.Linear(size, size)
+        self.output = nn.Linear(size, size)
+
+    def forward(
+        self, rows: Tensor, read: Tensor, places: Padding, read_places: Padding, mask: Tensor
+    ) -> Tensor:
+        """Return the attention of rows to the rows that they read, ``(rows, size)``.
+
+        :param mask: which positions are read: ``(batch, 1, 1 or longest, longest read)``.
+        """
+        query = places.pad(self.query(rows), self.heads)
+        key, value = (read_places.pad(part(read), self.heads) for part in (self.key, self.value))
+        return self.output(
+            places.unpad(scaled_dot_product_attention(query, key, value, attn_mask=mask))
+        )
+
+    def weights(
+        self, rows: Tensor, read: Tensor, places: Padding, read_places: Padding, mask: Tensor
+    ) -> Tensor:
+        """Return the mean weights of all heads, ``(batch, longest, longest read)``."""
+        query = places.pad(self.query(rows), self.heads)
+        key = read_places.pad(self.key(read), self.heads)
+        energies = query @ key.transpose(2, 3) / math.sqrt(query.shape[-1])
+        return energies.masked_fill(~mask, -torch.inf).softmax(-1).mean(1)
+
+
+class FeedForward(nn.Module):
+    """max(0, x W_1 + b_1) W_2 + b_2 (section 3.3)."""
+
+    def __init__(self, size: int, inner_size: int) -> None:
+        super().__init__()
+        self.inner = nn.Linear(size, inner_size)
+        self.outer = nn.Linear(inner_size, size)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return ``(rows, size)``."""
+        return self.outer(relu(self.inner(rows)))
+
+
+class Norm(nn.Module):
+    """Layer normalisation with a gain and a bias."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.empty(size))
+        self.bias = nn.Parameter(torch.empty(size))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return ``(rows, size)``."""
+        return layer_norm(rows, self.gain.shape, self.gain, self.bias)
+
+
+class EncoderLayer(nn.Module):
+    """Attention to the own sentence, and a feed-forward network."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        size = config.hidden_size
+        self.attention = MultiHeadAttention(size, config.heads)
+        self.attention_norm = Norm(size)
+        self.feed_forward = FeedForward(size, config.feed_forward_size)
+        self.feed_forward_norm = Norm(size)
+
+
+class DecoderLayer(EncoderLayer):
+    """An encoder layer that also attends to the source."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config)
+        self.source_attention = MultiHeadAttention(config.hidden_size, config.heads)
+        self.source_norm = Norm(config.hidden_size)
+
+
+class TransformerNetwork(PairNetwork):
+    """A Transformer for p(target | source) of sentence pairs.
+
+    The first target word is predicted from a zero vector. With ``tied_embeddings`` the softmax has
+    the weights of the target embeddings (Press and Wolf, 2017).
+    """
+
+    config: TransformerConfig
+
+    def __init__(self, config: TransformerConfig, source_size: int, target_size: int) -> None:
+        super().__init__()
+        self.config = config
+        size, layers = config.hidden_size, range(config.layers)
+        self.source_embedding = nn.Parameter(torch.empty(source_size, size))
+        self.target_embedding = nn.Parameter(torch.empty(target_size, size))
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in layers)
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in layers)
+        # The last norms of pre-norm layers; post-norm layers end in a norm.
+        if config.norm == "pre":
+            self.encoder_norm, self.decoder_norm = Norm(size), Norm(size)
+        self.output = nn.Linear(size, target_size)
+        if config.tied_embeddings:
+            self.output.weight = self.target_embedding
+
+    @torch.no_grad()
+    def initialize(self, generator: torch.Generator) -> None:
+        """Draw embeddings from a Gaussian of variance 1 / size, and matrices as Glorot and Bengio.
+
+        Gains are 1 and biases 0.
+        """
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                parameter.zero_()
+            elif name.endswith("gain"):
+                parameter.fill_(1.0)
+            elif name.endswith("embedding") or name == "output.weight":
+                parameter.normal_(0.0, self.config.hidden_size**-0.5, generator=generator)
+            else:
+                bound = math.sqrt(6 / sum(parameter.shape))
+                parameter.uniform_(-bound, bound, generator=generator)
+
+    def forward(self, batch: PairBatch) -> Tensor:
+        """See :class:`PairNetwork`; the encoder reads at least the source's ``</s>``."""
+        target = batch.target
+        rows, places = self._decode(batch)
+        log_probs = self.smooth(self.word_log_probs(rows, target.ids), rows, target.ids)
+        return log_probs.new_zeros(len(target.lengths)).index_add(0, places.owners, log_probs)
+
+    def alignments(self, batch: PairBatch) -> Tensor:
+        """Return the mean attention of the heads of the last layer to the source.
+
+        See :meth:`phrasescore.models.attention.AttentionNetwork.alignments`.
+        """
+        found: list[Tensor] = []
+        _, places = self._decode(batch, found.append)
+        return found[-1] * places.real.unsqueeze(2)
+
+    def encode(self, source: BatchSide) -> tuple[Tensor, Padding]:
+        """Return the encodings of all source words and ends, ``(rows, size)``."""
+        places = Padding(source.lengths + 1, source.ids.device)
+        mask = places.real[:, None, None, :]
+        rows = self._embed(embedding(source.ids, self.source_embedding), places)
+        for layer in self.encoder:
+            rows = self._add(
+                rows,
+                layer.attention_norm,
+                lambda own, layer=layer: layer.attention(own, own, places, places, mask),
+            )
+            rows = self._add(rows, layer.feed_forward_norm, layer.feed_forward)
+        return self.encoder_norm(rows) if self.config.norm == "pre" else rows, places
+
+    def _decode(
+        self, batch: PairBatch, see: Callable[[Tensor], None] | None = None
+    ) -> tuple[Tensor, Padding]:
+        """Return the input of the softmax at each target word and end, ``(rows, size)``.
+
+        :param see: called with each layer's weights of the source, ``(batch, target, source)``.
+        """
+        target = batch.target
+        memory, source_places = self.encode(batch.source)
+        source_mask = source_places.real[:, None, None, :]
+        places = Padding(target.lengths + 1, target.ids.device)
+        time = torch.arange(places.longest, device=target.ids.device)
+        past = (time <= time.unsqueeze(1))[None, None]
+        previous = embedding(torch.roll(target.ids, 1), self.target_embedding)
+        previous = previous.masked_fill((places.times == 0).unsqueeze(1), 0.0)
+        rows = self._embed(previous, places)
+        for layer in self.decoder:
+            rows = self._add(
+                rows,
+                layer.attention_norm,
+                lambda own, layer=layer: layer.attention(own, own, places, places, past),
+            )
+            source = (memory, places, source_places, source_mask)
+            if see is not None:
+                query = layer.source_norm(rows) if self.config.norm == "pre" else rows
+                see(layer.source_attention.weights(query, *source))
+            rows = self._add(
+                rows,
+                layer.source_norm,
+                lambda own, layer=layer, source=source: layer.source_attention(own, *source),
+            )
+            rows = self._add(rows, layer.feed_forward_norm, layer.feed_forward)
+        return self.decoder_norm(rows) if self.config.norm == "pre" else rows, places
+
+    def _embed(self, words: Tensor, places: Padding) -> Tensor:
+        size = self.config.hidden_size
+        positions = sinusoids(torch.arange(places.longest, device=words.device), size)
+        return self.drop(words * math.sqrt(size) + positions.index_select(0, places.times))
+
+    def _add(self, rows: Tensor, norm: Norm, part: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the rows with what a part of a layer makes of them added."""
+        if self.config.norm == "pre":
+            return rows + self.drop(part(norm(rows)))
+        return norm(rows + self.drop(part(rows)))
