@@ -80,6 +80,11 @@ class Pairs:
         """Return the number of pairs."""
         return len(self.targets)
 
+    @property
+    def num_words(self) -> int:
+        """The number of predicted words, with each ``</s>``."""
+        return len(self) + len(self.targets.values)
+
     def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
         """Return the numbers of source words and of target words."""
         return self.sources.lengths_of(rows), self.targets.lengths_of(rows)

@@ -286,7 +286,8 @@ class PairNetwork(nn.Module):
 
     # The sizes of its kind.
     config: Any
-    output: nn.Linear
+    # The weights of the softmax: an `nn.Linear`, or a `Softmax`.
+    output: Any
     # How the softmax is trained; the training loop sets it.
     softmax = TrainingSoftmax()
 
@@ -332,7 +333,8 @@ class PairNetwork(nn.Module):
         weight, bias = self.output.weight, self.output.bias
         differences = weight.mean(0) - embedding(words, weight)
         mean = (rows * differences).sum(1) + bias.mean() - bias.index_select(0, words)
-        return log_probs + smoothing * mean
+        smoothed: Tensor = log_probs + smoothing * mean
+        return smoothed
 
     def sum_log_probs(self, rows: Tensor, target: BatchSide, steps: Steps) -> Tensor:
         """Return the log-probability of each target and its ``</s>``, ``(batch,)``.

@@ -14,6 +14,13 @@ from torch.autograd.function import once_differentiable
 from phrasescore.devices import move
 
 
+class Softmax(NamedTuple):
+    """The weights of a softmax over a shortlist."""
+
+    weight: Tensor  # (words, width)
+    bias: Tensor  # (words,)
+
+
 class WordSample(NamedTuple):
     """Words that stand for the whole shortlist in an update."""
 

@@ -6,7 +6,7 @@ computed on padded sentences.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from torch.nn.functional import embedding, layer_norm, relu, scaled_dot_product_
 from phrasescore.devices import move
 from phrasescore.models.batches import BatchSide, PairBatch
 from phrasescore.models.layers import PairNetwork
+from phrasescore.models.softmax import Softmax
 from phrasescore.settings.networks import TransformerConfig
 
 # The longest wavelength of the positions is 2 pi times this (section 3.5).
@@ -84,9 +85,9 @@ class MultiHeadAttention(nn.Module):
         """
         query = places.pad(self.query(rows), self.heads)
         key, value = (read_places.pad(part(read), self.heads) for part in (self.key, self.value))
-        return self.output(
-            places.unpad(scaled_dot_product_attention(query, key, value, attn_mask=mask))
-        )
+        attended = scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        result: Tensor = self.output(places.unpad(attended))
+        return result
 
     def weights(
         self, rows: Tensor, read: Tensor, places: Padding, read_places: Padding, mask: Tensor
@@ -108,7 +109,8 @@ class FeedForward(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return ``(rows, size)``."""
-        return self.outer(relu(self.inner(rows)))
+        result: Tensor = self.outer(relu(self.inner(rows)))
+        return result
 
 
 class Norm(nn.Module):
@@ -153,6 +155,11 @@ class TransformerNetwork(PairNetwork):
     """
 
     config: TransformerConfig
+    # Module lists, with the types of their modules.
+    encoder: Sequence[EncoderLayer]
+    decoder: Sequence[DecoderLayer]
+    encoder_norm: Norm
+    decoder_norm: Norm
 
     def __init__(self, config: TransformerConfig, source_size: int, target_size: int) -> None:
         super().__init__()
@@ -160,14 +167,20 @@ class TransformerNetwork(PairNetwork):
         size, layers = config.hidden_size, range(config.layers)
         self.source_embedding = nn.Parameter(torch.empty(source_size, size))
         self.target_embedding = nn.Parameter(torch.empty(target_size, size))
-        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in layers)
-        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in layers)
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in layers)  # type: ignore[assignment]
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in layers)  # type: ignore[assignment]
         # The last norms of pre-norm layers; post-norm layers end in a norm.
         if config.norm == "pre":
             self.encoder_norm, self.decoder_norm = Norm(size), Norm(size)
-        self.output = nn.Linear(size, target_size)
-        if config.tied_embeddings:
-            self.output.weight = self.target_embedding
+        if not config.tied_embeddings:
+            self.output_weight = nn.Parameter(torch.empty(target_size, size))
+        self.output_bias = nn.Parameter(torch.empty(target_size))
+
+    @property
+    def output(self) -> Softmax:
+        """The weights of the softmax."""
+        tied = self.config.tied_embeddings
+        return Softmax(self.target_embedding if tied else self.output_weight, self.output_bias)
 
     @torch.no_grad()
     def initialize(self, generator: torch.Generator) -> None:
@@ -180,7 +193,7 @@ class TransformerNetwork(PairNetwork):
                 parameter.zero_()
             elif name.endswith("gain"):
                 parameter.fill_(1.0)
-            elif name.endswith("embedding") or name == "output.weight":
+            elif name.endswith("embedding") or name == "output_weight":
                 parameter.normal_(0.0, self.config.hidden_size**-0.5, generator=generator)
             else:
                 bound = math.sqrt(6 / sum(parameter.shape))
@@ -208,12 +221,8 @@ class TransformerNetwork(PairNetwork):
         mask = places.real[:, None, None, :]
         rows = self._embed(embedding(source.ids, self.source_embedding), places)
         for layer in self.encoder:
-            rows = self._add(
-                rows,
-                layer.attention_norm,
-                lambda own, layer=layer: layer.attention(own, own, places, places, mask),
-            )
-            rows = self._add(rows, layer.feed_forward_norm, layer.feed_forward)
+            rows = self._attend_self(layer, rows, places, mask)
+            rows = self._feed_forward(layer, rows)
         return self.encoder_norm(rows) if self.config.norm == "pre" else rows, places
 
     def _decode(
@@ -233,30 +242,36 @@ class TransformerNetwork(PairNetwork):
         previous = previous.masked_fill((places.times == 0).unsqueeze(1), 0.0)
         rows = self._embed(previous, places)
         for layer in self.decoder:
-            rows = self._add(
-                rows,
-                layer.attention_norm,
-                lambda own, layer=layer: layer.attention(own, own, places, places, past),
-            )
+            rows = self._attend_self(layer, rows, places, past)
+            own = self._before(layer.source_norm, rows)
             source = (memory, places, source_places, source_mask)
             if see is not None:
-                query = layer.source_norm(rows) if self.config.norm == "pre" else rows
-                see(layer.source_attention.weights(query, *source))
-            rows = self._add(
-                rows,
-                layer.source_norm,
-                lambda own, layer=layer, source=source: layer.source_attention(own, *source),
-            )
-            rows = self._add(rows, layer.feed_forward_norm, layer.feed_forward)
+                see(layer.source_attention.weights(own, *source))
+            rows = self._after(layer.source_norm, rows, layer.source_attention(own, *source))
+            rows = self._feed_forward(layer, rows)
         return self.decoder_norm(rows) if self.config.norm == "pre" else rows, places
+
+    def _attend_self(
+        self, layer: EncoderLayer, rows: Tensor, places: Padding, mask: Tensor
+    ) -> Tensor:
+        own = self._before(layer.attention_norm, rows)
+        attended = layer.attention(own, own, places, places, mask)
+        return self._after(layer.attention_norm, rows, attended)
+
+    def _feed_forward(self, layer: EncoderLayer, rows: Tensor) -> Tensor:
+        inner = layer.feed_forward(self._before(layer.feed_forward_norm, rows))
+        return self._after(layer.feed_forward_norm, rows, inner)
 
     def _embed(self, words: Tensor, places: Padding) -> Tensor:
         size = self.config.hidden_size
         positions = sinusoids(torch.arange(places.longest, device=words.device), size)
         return self.drop(words * math.sqrt(size) + positions.index_select(0, places.times))
 
-    def _add(self, rows: Tensor, norm: Norm, part: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return the rows with what a part of a layer makes of them added."""
-        if self.config.norm == "pre":
-            return rows + self.drop(part(norm(rows)))
-        return norm(rows + self.drop(part(rows)))
+    def _before(self, norm: Norm, rows: Tensor) -> Tensor:
+        """Return what a part of a layer reads."""
+        return norm(rows) if self.config.norm == "pre" else rows
+
+    def _after(self, norm: Norm, rows: Tensor, result: Tensor) -> Tensor:
+        """Return the rows with the result of a part of a layer added."""
+        total = rows + self.drop(result)
+        return total if self.config.norm == "pre" else norm(total)

@@ -186,6 +186,9 @@ class TrainingConfig:
 
     # Pairs per update.
     batch_size: Annotated[int, Meta(ge=1, le=1 << 20)] = 64
+    # Predicted words per update, on average, instead of pairs; sorted batches then differ in pairs
+    # and not in words. 0: batch_size pairs.
+    batch_words: Count = 0
     # Batches that are drawn together and sorted by length, which saves steps. 1: no sorting.
     window_batches: Annotated[int, Meta(ge=1, le=1 << 16)] = 1
     # Pairs with a side of more words, or pieces, are excluded from training, and counted.
@@ -201,9 +204,12 @@ class TrainingConfig:
     optimizer: OptimizerName = "adadelta"
     # Factor of every step; 1 in Adadelta's paper.
     learning_rate: Positive = 1.0
-    # linear: falls to 0 at the first of the limits below. halving: constant, then halved at epoch
-    # halving_start and after every further halving_epochs.
-    schedule: Literal["constant", "linear", "halving"] = "constant"
+    # linear: falls to 0 at the first of the limits below. inverse-sqrt: falls as the root of the
+    # number of updates after the warm-up (Vaswani et al., 2017, section 5.3). halving: constant,
+    # then halved at epoch halving_start and after every further halving_epochs.
+    schedule: Literal["constant", "linear", "inverse-sqrt", "halving"] = "constant"
+    # Updates in which the rate first rises from 0, in every schedule.
+    warmup_updates: Count = 0
     halving_start: Amount = 5.0
     halving_epochs: Positive = 0.5
     # Adadelta: decay of the running averages.
@@ -223,6 +229,8 @@ class TrainingConfig:
     validation_share: Annotated[float, Meta(ge=0.0, le=0.5)] = 0.02
     # Updates between validations; 0: one at the end of each epoch.
     validation_updates: Count = 1000
+    # The mean of the weights at this number of latest validations is validated and kept.
+    average_checkpoints: Annotated[int, Meta(ge=1, le=100)] = 1
     # Training stops after this number of validations without a better perplexity; 0: never.
     patience: Count = 0
     # Training ends at the first of these limits; 0: none.

@@ -121,7 +121,10 @@ class TomlTable:
             has_default = (field.default, field.default_factory) != (dataclasses.MISSING,) * 2
             if field.name not in {**values, **fields} and not has_default:
                 raise self.error(field.name, f"is missing: expected {_expected(hints[field.name])}")
-        return kind(**values, **fields)
+        try:
+            return kind(**values, **fields)
+        except ValueError as error:  # fields that do not fit one another
+            raise ConfigError(self.path, f"[{self._name}]", str(error)) from error
 
     def table(self, key: str) -> "TomlTable":
         """Return a nested table, empty if it is missing."""

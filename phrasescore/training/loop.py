@@ -100,7 +100,7 @@ class TrainingLoop:
         self.num_held_out = held_out_size(config, len(store))
         self._draw = Draw(store, config, self.num_held_out)
         self._optimizer = build_optimizer(network, config)
-        self.state = folder.load_state(network, self._optimizer)
+        self.state, self._recent = folder.load_state(network, self._optimizer)
         if self.state.update and self.state.world_size != ranks.size:
             raise PhrasescoreError(
                 f"{folder.path}: the run was begun by {self.state.world_size} processes, not "
@@ -266,6 +266,25 @@ class TrainingLoop:
     def _validate(self) -> None:
         """Validate: add a point to the curve, and keep the weights if they are the best so far."""
         self._check_losses()
+        with self._average():
+            self._validate_weights()
+
+    @contextlib.contextmanager
+    def _average(self) -> Iterator[None]:
+        """Give the network the mean of its weights at the latest validations."""
+        count = self._config.average_checkpoints
+        if count == 1:
+            yield
+            return
+        own = {name: each.clone() for name, each in self._network.state_dict().items()}
+        self._recent = [*self._recent, own][-count:]
+        share = 1 / len(self._recent)
+        mean = {name: sum(share * each[name] for each in self._recent) for name in own}
+        self._network.load_state_dict(mean)
+        yield
+        self._network.load_state_dict(own)
+
+    def _validate_weights(self) -> None:
         state = self.state
         quality = self._measure() if self.num_held_out else None
         self._read_clock()
@@ -322,13 +341,17 @@ class TrainingLoop:
 
     def _learning_rate(self) -> float:
         config = self._config
+        update, warmup = self.state.update + 1, config.warmup_updates
+        rate = config.learning_rate * min(update / max(warmup, 1), 1.0)
         if config.schedule == "linear":
             share = max(self._used_limits().values(), default=0.0)
-            return config.learning_rate * max(1.0 - share, 0.0)
+            return rate * max(1.0 - share, 0.0)
+        if config.schedule == "inverse-sqrt":
+            return rate * min(math.sqrt(max(warmup, 1) / update), 1.0)
         if config.schedule == "halving" and self.epochs >= config.halving_start:
             halvings = 1 + math.floor((self.epochs - config.halving_start) / config.halving_epochs)
-            return math.ldexp(config.learning_rate, -halvings)
-        return config.learning_rate
+            return math.ldexp(rate, -halvings)
+        return rate
 
     # States
 
@@ -344,7 +367,7 @@ class TrainingLoop:
     def _save(self) -> None:
         self._check_losses()
         if self._ranks.is_first:
-            self._folder.save_state(self.state, self._network, self._optimizer)
+            self._folder.save_state(self.state, self._network, self._optimizer, self._recent)
         self._saved_update, self._saved_at = self.state.update, time.monotonic()
 
     def _progress(self) -> TrainingProgress:

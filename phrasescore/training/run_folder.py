@@ -14,7 +14,7 @@ The weights are on the disk before the journal names them, and older ones are re
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,7 +37,10 @@ _JOURNAL, _PAIRS = "run.json", "pairs"
 _BEGINNINGS = {LOCK, _PAIRS, f"{_PAIRS}{NEW}", f"{_JOURNAL}.new"}
 _START_OVER = "remove the folder to start over"
 # Prefixes of the names of weights and of the optimizer's averages.
-_NETWORK, _OPTIMIZER = "network/", "optimizer/"
+_NETWORK, _OPTIMIZER, _RECENT = "network/", "optimizer/", "recent/"
+
+# The weights of a network by name.
+Weights = dict[str, Tensor]
 
 
 class RunState(msgspec.Struct, forbid_unknown_fields=True):
@@ -156,13 +159,18 @@ class RunFolder:
         """Whether the folder holds files that no run has written."""
         return self.path.is_dir() and not {path.name for path in self.path.iterdir()} <= _BEGINNINGS
 
-    def save_state(self, state: RunState, network: nn.Module, optimizer: Optimizer) -> None:
+    def save_state(
+        self, state: RunState, network: nn.Module, optimizer: Optimizer, recent: Sequence[Weights]
+    ) -> None:
         """Write a state, and remove older files.
 
+        :param recent: the weights at the latest validations, the oldest first.
         :raises PhrasescoreError: if it cannot be written; the state before it is kept.
         """
         weights = {f"{_NETWORK}{name}": each for name, each in network.state_dict().items()}
         averages = {f"{_OPTIMIZER}{name}": each for name, each in optimizer.state().items()}
+        for number, kept_weights in enumerate(recent):
+            weights |= {f"{_RECENT}{number}/{name}": each for name, each in kept_weights.items()}
         path = self._path("state", state.update)
         _save(path, weights | averages)
         self._change(state=state)
@@ -171,14 +179,18 @@ class RunFolder:
             if old not in kept:
                 old.unlink()
 
-    def load_state(self, network: nn.Module, optimizer: Optimizer) -> RunState:
-        """Set network and optimizer to the saved state, and return it, or the state of a new run.
+    def load_state(
+        self, network: nn.Module, optimizer: Optimizer
+    ) -> tuple[RunState, list[Weights]]:
+        """Set network and optimizer to the saved state; return it and the recent weights.
+
+        The state of a new run is returned if there is none.
 
         :raises PhrasescoreError: if the state is not of this network, or damaged.
         """
         state = self.state
         if state is None:
-            return RunState()
+            return RunState(), []
         path = self._path("state", state.update)
         tensors = _load(path)
         try:
@@ -186,7 +198,10 @@ class RunFolder:
             optimizer.load_state(_named(tensors, _OPTIMIZER))
         except (ModelError, ArithmeticError, LookupError, RuntimeError, ValueError) as error:
             raise _damaged(path, error) from error
-        return state
+        recent: list[Weights] = []
+        while weights := _named(tensors, f"{_RECENT}{len(recent)}/"):
+            recent.append(weights)
+        return state, recent
 
     def save_best(self, update: int, network: nn.Module) -> None:
         """Write the best weights, whole or not at all.

@@ -211,6 +211,11 @@ class ListStore:
         """Return the number of lists."""
         return len(self.hypotheses)
 
+    @property
+    def num_words(self) -> int:
+        """The size of all lists."""
+        return len(self) + len(self.hypotheses.values)
+
     def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
         """Return the number of hypotheses in some lists, twice: the draw sorts by it."""
         sizes = self.hypotheses.lengths_of(rows)
@@ -362,7 +367,10 @@ class Draw:
         # Stream 0 splits the items; epoch n, counted from 0, has stream n + 1.
         self._split = Permutation(len(store), seed=config.seed, stream=0)
         self.num_drawn = len(store) - num_held_out
-        self.batches_per_epoch = -(-self.num_drawn // config.batch_size)
+        self._batch_size = config.batch_size
+        if config.batch_words:
+            self._batch_size = max(1, round(config.batch_words * len(store) / store.num_words))
+        self.batches_per_epoch = -(-self.num_drawn // self._batch_size)
         # A draw has a fixed cost, so unsorted batches are drawn many at a time, too.
         self._window_size = config.window_batches if config.window_batches > 1 else 64
         self._window: tuple[tuple[int, int], list[Indices]] | None = None
@@ -380,16 +388,27 @@ class Draw:
 
     def _draw_window(self, epoch: int, window: int) -> list[Indices]:
         config = self._config
-        size = config.batch_size * self._window_size
+        size = self._batch_size * self._window_size
         positions = np.arange(window * size, min((window + 1) * size, self.num_drawn))
         order = Permutation(self.num_drawn, seed=config.seed, stream=epoch + 1)
         rows = self._split(order(positions) + self.num_held_out)
-        cuts = range(config.batch_size, len(rows), config.batch_size)
         if config.window_batches == 1:
-            return np.split(rows, cuts)
-        batches = np.split(self._sort_by_length(rows), cuts)
+            return self._cut(rows)
+        batches = self._cut(self._sort_by_length(rows))
         key = (config.seed, epoch, window)
         return [batches[index] for index in np.random.default_rng(key).permutation(len(batches))]
+
+    def _cut(self, rows: Indices) -> list[Indices]:
+        """Return the batches of a window, with equal numbers of items or about as many words."""
+        cuts = np.arange(self._batch_size, len(rows), self._batch_size)
+        if self._config.batch_words and len(cuts):
+            words = np.cumsum(self._store.lengths(rows)[1] + 1)
+            shares = np.arange(1, len(cuts) + 1)
+            cuts = np.searchsorted(words, words[-1] * shares / (len(cuts) + 1))
+            # No batch is empty.
+            cuts = np.maximum.accumulate(np.maximum(cuts, 1) - shares) + shares
+            cuts = np.minimum(cuts, len(rows) - shares[::-1])
+        return np.split(rows, cuts)
 
     def _sort_by_length(self, rows: Indices) -> Indices:
         source_lengths, target_lengths = self._store.lengths(rows)

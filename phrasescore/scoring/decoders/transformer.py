@@ -6,7 +6,7 @@ values of the prefixes. Both give a prefix the same bits.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,7 +22,6 @@ from phrasescore.models.alignment import Places
 from phrasescore.models.batches import batch_rows
 from phrasescore.models.transformer import (
     EncoderLayer,
-    FeedForward,
     MultiHeadAttention,
     Norm,
     TransformerNetwork,
@@ -62,10 +61,10 @@ class TransformerDecoder:
         config = network.config
         self._products, self._size, self._heads = products, config.hidden_size, config.heads
         self._is_pre = config.norm == "pre"
-        self._encoder = [_Layer(layer, config.heads, products) for layer in network.encoder]
-        self._decoder = [_Layer(layer, config.heads, products) for layer in network.decoder]
+        self._encoder = [_Layer(layer, products) for layer in network.encoder]
+        self._decoder = [_Layer(layer, products) for layer in network.decoder]
         self._source_attention = [
-            _Attention(layer.source_attention, config.heads, products) for layer in network.decoder
+            _Attention(layer.source_attention, products) for layer in network.decoder
         ]
         self._source_norms = [_Normaliser(layer.source_norm, products) for layer in network.decoder]
         if self._is_pre:
@@ -88,24 +87,18 @@ class TransformerDecoder:
         places = places.to(device)
         rows = self._source_words.index_select(0, ids) + self._positions(times, places.longest)
         of_rows = places.of_pairs(owners)
-        ranges = of_rows.starts, of_rows.lengths
         for layer in self._encoder:
             memory = self._memory(layer.attention, layer.attention_norm, rows)
             for part in self._parts(len(rows)):
-                some = tuple(each[part] for each in ranges)
-
-                def attend(
-                    queries: Tensor,
-                    memory: Tensor = memory,
-                    some: tuple[Tensor, ...] = some,
-                ) -> Tensor:
-                    return attend_ranges(queries, memory, *some, self._heads)
-
-                kept = self._add(rows[part], layer.attention_norm, layer.attention.of(attend))
-                rows[part] = self._add(kept, layer.feed_forward_norm, layer.feed_forward)
+                ranges = of_rows.starts[part], of_rows.lengths[part]
+                queries = layer.attention.queries(self._before(layer.attention_norm, rows[part]))
+                attended = attend_ranges(queries, memory, *ranges, self._heads)
+                attended = layer.attention.output(attended)
+                some = self._after(layer.attention_norm, rows[part], attended)
+                rows[part] = self._feed_forward(layer, some)
         if self._is_pre:
             rows = self._encoder_norm(rows)
-        return Encoded([part.memory(rows) for part in self._source_attention], places)
+        return Encoded([part.memory(rows).clone() for part in self._source_attention], places)
 
     def tree_rows(self, encoded: Encoded, sources: Tensor, tree: PrefixTree) -> Tensor:
         """Return the softmax's inputs after all prefixes of a tree, level by level.
@@ -220,30 +213,32 @@ class TransformerDecoder:
         """
         layer, heads = self._decoder[number], self._heads
         ranges = places.starts[part], places.lengths[part]
-        rows = self._add(
-            rows,
-            layer.attention_norm,
-            layer.attention.of(lambda own: attend_paths(own, memory, parents, nodes, heads, depth)),
-        )
-        rows = self._add(
-            rows,
-            self._source_norms[number],
-            self._source_attention[number].of(
-                lambda own: attend_ranges(own, encoded.memories[number], *ranges, heads, weights)
-            ),
-        )
-        return self._add(rows, layer.feed_forward_norm, layer.feed_forward)
+        queries = layer.attention.queries(self._before(layer.attention_norm, rows))
+        attended = attend_paths(queries, memory, parents, nodes, heads, depth)
+        rows = self._after(layer.attention_norm, rows, layer.attention.output(attended))
+        norm, attention = self._source_norms[number], self._source_attention[number]
+        queries = attention.queries(self._before(norm, rows))
+        attended = attend_ranges(queries, encoded.memories[number], *ranges, heads, weights)
+        rows = self._after(norm, rows, attention.output(attended))
+        return self._feed_forward(layer, rows)
 
     def _memory(self, attention: "_Attention", norm: "_Normaliser", rows: Tensor) -> Tensor:
         """Return the keys and values of rows, ``(rows, 2 * size)``."""
         memory = rows.new_empty(len(rows), 2 * self._size)
         for part in self._parts(len(rows)):
-            memory[part] = attention.memory(norm(rows[part]) if self._is_pre else rows[part])
+            memory[part] = attention.memory(self._before(norm, rows[part]))
         return memory
 
-    def _add(self, rows: Tensor, norm: "_Normaliser", part: Callable[[Tensor], Tensor]) -> Tensor:
-        """See `TransformerNetwork`."""
-        return rows + part(norm(rows)) if self._is_pre else norm(rows + part(rows))
+    def _feed_forward(self, layer: "_Layer", rows: Tensor) -> Tensor:
+        inner = layer.inner(self._before(layer.feed_forward_norm, rows)).relu_()
+        return self._after(layer.feed_forward_norm, rows, layer.outer(inner))
+
+    def _before(self, norm: "_Normaliser", rows: Tensor) -> Tensor:
+        return norm(rows) if self._is_pre else rows
+
+    def _after(self, norm: "_Normaliser", rows: Tensor, result: Tensor) -> Tensor:
+        total = rows + result
+        return total if self._is_pre else norm(total)
 
     def _parts(self, count: int) -> Sequence[slice]:
         """Return the rows that are computed together, which bounds memory."""
@@ -299,33 +294,16 @@ class _Normaliser:
 
 
 class _Attention:
-    def __init__(self, attention: MultiHeadAttention, heads: int, products: Products) -> None:
-        self._heads = heads
-        self._query = _Affine("queries", [attention.query], products)
-        self._memory = _Affine("memory", [attention.key, attention.value], products)
-        self._output = _Affine("attended", [attention.output], products)
-
-    def memory(self, rows: Tensor) -> Tensor:
-        """Return the keys and values of rows, ``(rows, 2 * size)``."""
-        return self._memory(rows).clone()
-
-    def of(self, attend: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-        """Return the function of rows that attends with their queries."""
-        return lambda rows: self._output(attend(self._query(rows)))
+    def __init__(self, attention: MultiHeadAttention, products: Products) -> None:
+        self.queries = _Affine("queries", [attention.query], products)
+        self.memory = _Affine("memory", [attention.key, attention.value], products)
+        self.output = _Affine("attended", [attention.output], products)
 
 
 class _Layer:
-    def __init__(self, layer: EncoderLayer, heads: int, products: Products) -> None:
-        self.attention = _Attention(layer.attention, heads, products)
+    def __init__(self, layer: EncoderLayer, products: Products) -> None:
+        self.attention = _Attention(layer.attention, products)
         self.attention_norm = _Normaliser(layer.attention_norm, products)
-        self.feed_forward = _FeedForward(layer.feed_forward, products)
+        self.inner = _Affine("inner", [layer.feed_forward.inner], products)
+        self.outer = _Affine("outer", [layer.feed_forward.outer], products)
         self.feed_forward_norm = _Normaliser(layer.feed_forward_norm, products)
-
-
-class _FeedForward:
-    def __init__(self, part: FeedForward, products: Products) -> None:
-        self._inner = _Affine("inner", [part.inner], products)
-        self._outer = _Affine("outer", [part.outer], products)
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        return self._outer(self._inner(rows).relu_())
