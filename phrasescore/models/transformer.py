@@ -23,17 +23,16 @@ _LONGEST_WAVE = 10000.0
 
 
 def sinusoids(times: Tensor, size: int) -> Tensor:
-    """Return the encodings of positions, ``(positions, size)``: sines, then cosines.
+    """Return the encodings of positions, ``(positions, size)`` float64: sines, then cosines.
 
     Vaswani et al. (2017), section 3.5, with the columns in the order of Tensor2Tensor.
 
     :param times: positions in a sentence, from 0.
     """
     half = size // 2
-    # In float64, so that a position has the same bits on every device.
     steps = torch.arange(half, dtype=torch.float64, device=times.device) / max(half - 1, 1)
     angles = times.double().unsqueeze(1) * torch.exp(-math.log(_LONGEST_WAVE) * steps)
-    return torch.cat([angles.sin(), angles.cos()], dim=1).float()
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
 class Padding:
@@ -264,7 +263,7 @@ class TransformerNetwork(PairNetwork):
 
     def _embed(self, words: Tensor, places: Padding) -> Tensor:
         size = self.config.hidden_size
-        positions = sinusoids(torch.arange(places.longest, device=words.device), size)
+        positions = sinusoids(torch.arange(places.longest, device=words.device), size).to(words)
         return self.drop(words * math.sqrt(size) + positions.index_select(0, places.times))
 
     def _before(self, norm: Norm, rows: Tensor) -> Tensor:

@@ -246,7 +246,7 @@ class TransformerDecoder:
         return [slice(first, min(first + step, count)) for first in range(0, count, step)]
 
     def _positions(self, times: Tensor, longest: int) -> Tensor:
-        table = sinusoids(torch.arange(longest), self._size).to(self._products.device)
+        table = self._products.place(sinusoids(torch.arange(longest), self._size))
         return table.index_select(0, times)
 
 

@@ -19,12 +19,14 @@ from phrasescore.models.feed_forward import CslmNetwork
 from phrasescore.models.grconv import GrconvNetwork
 from phrasescore.models.layers import PairNetwork
 from phrasescore.models.lstm import LstmNetwork
+from phrasescore.models.transformer import TransformerNetwork
 from phrasescore.settings.networks import (
     AttentionConfig,
     CslmConfig,
     EncoderDecoderConfig,
     GrconvConfig,
     LstmConfig,
+    TransformerConfig,
 )
 from tests import (
     reference_attention,
@@ -32,6 +34,7 @@ from tests import (
     reference_encoder_decoder,
     reference_grconv,
     reference_lstm,
+    reference_transformer,
 )
 
 SOURCE_SIZE, TARGET_SIZE = 11, 9
@@ -41,6 +44,7 @@ NETWORKS: dict[type, Callable[..., PairNetwork]] = {
     EncoderDecoderConfig: EncoderDecoder,
     GrconvConfig: GrconvNetwork,
     LstmConfig: LstmNetwork,
+    TransformerConfig: TransformerNetwork,
 }
 
 Array = NDArray[np.float64]
@@ -50,6 +54,11 @@ Pairs = list[tuple[list[int], list[int]]]
 def lstm_case(layers: int, *, reverse: bool) -> tuple[Any, Callable[..., float]]:
     log_prob = partial(reference_lstm.log_prob, reverse_source=reverse)
     return LstmConfig(layers, 7, 5, reverse), log_prob
+
+
+def transformer_case(layers: int, norm: Any, *, tied: bool) -> tuple[Any, Callable[..., float]]:
+    log_prob = partial(reference_transformer.log_prob, heads=3, pre_norm=norm == "pre")
+    return TransformerConfig(layers, 6, 3, 5, norm, tied), log_prob
 
 
 def cslm_case(order: int) -> tuple[Any, Callable[..., float]]:
@@ -71,6 +80,9 @@ CASES: dict[str, tuple[Any, Callable[..., float]]] = {
     "lstm, 3 layers": lstm_case(3, reverse=True),
     "lstm, 1 layer, forwards": lstm_case(1, reverse=False),
     "lstm, 3 layers, forwards": lstm_case(3, reverse=False),
+    "transformer, post-norm": transformer_case(1, "post", tied=True),
+    "transformer, pre-norm": transformer_case(2, "pre", tied=True),
+    "transformer, not tied": transformer_case(2, "post", tied=False),
 }
 
 
@@ -139,6 +151,7 @@ def test_batches_with_empty_sides_have_scores(name: str, pairs: Pairs) -> None:
         GrconvConfig(4, 3, 3, 3, 2),
         LstmConfig(1, 4, 2),
         LstmConfig(2, 3, 2),
+        TransformerConfig(1, 4, 2, 3, "pre", dropout=0.0),
     ],
     ids=lambda config: type(config).__name__,
 )
@@ -194,6 +207,14 @@ SIZES_OF_THE_PAPERS = [
     (
         *(LstmConfig(), 160_002, 80_002),
         384_000_000 + 2 * 1000 + 2 * (1000 + 1000) + 8 * 4000 + 80_002,
+    ),
+    # Vaswani et al. (2017), table 3, base: d = 512, d_ff = 2048. An attention has 4 (d^2 + d), a
+    # feed-forward network 2 d d_ff + d_ff + d, a norm 2 d. 6 encoder layers of one attention and 2
+    # norms, 6 decoder layers of two and 3. Embeddings of 37,000 pieces each, one of them tied, and
+    # the bias of the softmax.
+    (
+        *(TransformerConfig(), 37_000, 37_000),
+        6 * (3 * 1_050_624 + 2 * 2_099_712 + 5 * 1_024) + 2 * 37_000 * 512 + 37_000,
     ),
 ]
 
@@ -259,6 +280,7 @@ SMALL: dict[str, Callable[[float], Any]] = {
     "encoder-decoder": lambda share: EncoderDecoderConfig(6, 12, 16, 8, 0.3, share),
     "grconv": lambda share: GrconvConfig(6, 6, 12, 16, 8, 0.4, 0.3, share),
     "lstm": lambda share: LstmConfig(2, 6, 5, True, 0.8, share),
+    "transformer": lambda share: TransformerConfig(2, 8, 2, 12, dropout=share),
 }
 
 
@@ -328,8 +350,9 @@ def learn(network: PairNetwork, task: Callable[[list[int]], list[int]]) -> float
         EncoderDecoderConfig(48, 12, 16, 8, 0.3),
         GrconvConfig(48, 48, 12, 16, 8, 0.4, 0.3),
         LstmConfig(2, 40, 16, True, 0.15),
+        TransformerConfig(2, 32, 4, 64, "pre", dropout=0.0),
     ],
-    ids=["encoder-decoder", "grconv", "lstm"],
+    ids=["encoder-decoder", "grconv", "lstm", "transformer"],
 )
 @pytest.mark.parametrize(
     "task",

@@ -24,8 +24,9 @@ from phrasescore.settings.networks import (
     EncoderDecoderConfig,
     GrconvConfig,
     LstmConfig,
+    TransformerConfig,
 )
-from tests import reference_attention, reference_lstm
+from tests import reference_attention, reference_lstm, reference_transformer
 
 SOURCE_SIZE, TARGET_SIZE = 30, 25
 CPU = torch.device("cpu")
@@ -35,6 +36,7 @@ NETWORKS: dict[str, Any] = {
     "encoder-decoder": EncoderDecoderConfig(21, 10, 13, 7),
     "grconv": GrconvConfig(23, 21, 10, 13, 7),
     "lstm": LstmConfig(2, 21, 10),
+    "transformer": TransformerConfig(2, 22, 2, 13),
 }
 # Enough units for vector instructions.
 LARGE: dict[str, Any] = {
@@ -42,6 +44,7 @@ LARGE: dict[str, Any] = {
     "encoder-decoder": EncoderDecoderConfig(61, 10, 13, 7),
     "grconv": GrconvConfig(63, 61, 10, 13, 7),
     "lstm": LstmConfig(2, 48, 10),
+    "transformer": TransformerConfig(2, 96, 3, 61, "pre"),
 }
 
 Lists = list[tuple[list[int], list[list[int]]]]
@@ -116,6 +119,12 @@ def reference_words(
 ) -> list[float]:
     if kind == "attention":
         return reference_attention.log_probs(parameters, source, target)
+    if kind == "transformer":
+        pre_norm = network.config.norm == "pre"
+        heads = network.config.heads
+        return reference_transformer.log_probs(
+            parameters, source, target, heads=heads, pre_norm=pre_norm
+        )
     reverse = network.config.reverse_source
     return reference_lstm.word_log_probs(parameters, source, target, reverse_source=reverse)
 
@@ -128,6 +137,8 @@ def reference_words(
         ("lstm", LstmConfig(3, 21, 10, reverse_source=True)),
         ("lstm", LstmConfig(1, 21, 10, reverse_source=False)),
         ("lstm", LstmConfig(3, 21, 10, reverse_source=False)),
+        ("transformer", TransformerConfig(2, 22, 2, 13)),
+        ("transformer", TransformerConfig(3, 22, 1, 13, "pre", tied_embeddings=False)),
     ],
     ids=str,
 )
