@@ -266,8 +266,24 @@ class TrainingLoop:
     def _validate(self) -> None:
         """Validate: add a point to the curve, and keep the weights if they are the best so far."""
         self._check_losses()
+        state = self.state
         with self._average():
-            self._validate_weights()
+            quality = self._measure() if self.num_held_out else None
+            is_best = quality is not None and (
+                state.best_quality is None or quality > state.best_quality
+            )
+            if is_best and self._ranks.is_first:
+                self._folder.save_best(state.update, self._network)
+        self._read_clock()
+        loss = state.loss_sum / max(state.loss_words, 1)
+        shown = (None, None) if quality is None else self._shown(quality)
+        state.curve.append(CurvePoint(state.update, state.seconds / 60, loss, *shown))
+        state.loss_sum, state.loss_words = 0.0, 0
+        if is_best:
+            state.best_update, state.best_quality, state.stale = state.update, quality, 0
+        elif quality is not None:
+            state.stale += 1
+            self._reject()
 
     @contextlib.contextmanager
     def _average(self) -> Iterator[None]:
@@ -283,24 +299,6 @@ class TrainingLoop:
         self._network.load_state_dict(mean)
         yield
         self._network.load_state_dict(own)
-
-    def _validate_weights(self) -> None:
-        state = self.state
-        quality = self._measure() if self.num_held_out else None
-        self._read_clock()
-        loss = state.loss_sum / max(state.loss_words, 1)
-        shown = (None, None) if quality is None else self._shown(quality)
-        state.curve.append(CurvePoint(state.update, state.seconds / 60, loss, *shown))
-        state.loss_sum, state.loss_words = 0.0, 0
-        if quality is None:
-            return
-        if state.best_quality is None or quality > state.best_quality:
-            if self._ranks.is_first:
-                self._folder.save_best(state.update, self._network)
-            state.best_update, state.best_quality, state.stale = state.update, quality, 0
-        else:
-            state.stale += 1
-            self._reject()
 
     def _held_out_batches(self, size: int) -> Iterator[Any]:
         """Yield this rank's share of the held-out items in batches, in evaluation mode."""

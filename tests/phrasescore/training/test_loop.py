@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,9 @@ SETTINGS = {
     "mean": ["training.loss=mean", "training.clip_norm=0"],
     "sgd": ["training.optimizer=sgd", "training.schedule=halving", "training.halving_start=1"],
     "dropout": ["model.dropout=0.3"],
+    "sampled": ["training.softmax=sampled", "training.sampled_words=4"],
+    "averages": ["training.average_checkpoints=3", "training.label_smoothing=0.1"],
+    "words": ["training.batch_words=20", "training.window_batches=3"],
 }
 
 
@@ -249,8 +253,25 @@ def test_a_right_to_left_run_learns_what_a_run_on_targets_turned_round_learns(
     assert not load_checkpoint(other.model).right_to_left
 
 
-def test_the_learning_rate_falls_to_zero_where_it_is_linear(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+# The tiny run has 52 pairs: with 13 in a batch, an epoch has 4 updates.
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (["schedule=linear", "updates=4"], [0.8, 0.6, 0.4, 0.2]),
+        (["schedule=linear", "updates=4", "warmup_updates=2"], [0.4, 0.6, 0.4, 0.2]),
+        (
+            ["schedule=halving", "halving_start=1", "halving_epochs=0.5", "updates=9"],
+            [0.8] * 4 + [0.4] * 2 + [0.2] * 2 + [0.1],
+        ),
+        (["warmup_updates=4", "updates=6"], [0.2, 0.4, 0.6, 0.8, 0.8, 0.8]),
+        (
+            ["schedule=inverse-sqrt", "warmup_updates=2", "updates=8"],
+            [0.4, *(0.8 * math.sqrt(2 / update) for update in range(2, 9))],
+        ),
+    ],
+)
+def test_the_learning_rate_follows_the_schedule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: list[str], expected: list[float]
 ) -> None:
     rates: list[float] = []
 
@@ -259,35 +280,34 @@ def test_the_learning_rate_falls_to_zero_where_it_is_linear(
         return 0.0
 
     monkeypatch.setattr(FusedAdadelta, "step", note)
-    config = TINY.override(
-        ["training.schedule=linear", "training.updates=4", "training.learning_rate=0.8"]
-    )
+    shared = ["batch_size=13", "learning_rate=0.8"]
+    config = TINY.override([f"training.{setting}" for setting in [*shared, *settings]])
     train_model(make_run(tmp_path, config))
-    assert rates == pytest.approx([0.8, 0.6, 0.4, 0.2])
+    assert rates == pytest.approx(expected)
 
 
-def test_the_learning_rate_is_halved_from_the_first_epoch_on_that_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rates: list[float] = []
+def test_the_mean_of_the_latest_validations_is_validated_and_kept(tmp_path: Path) -> None:
+    found = []
+    for updates, count in ((4, 1), (6, 1), (6, 2)):
+        settings = [f"updates={updates}", "validation_updates=2", f"average_checkpoints={count}"]
+        run = make_run(tmp_path, TINY.override([f"training.{each}" for each in settings]))
+        record = train_model(replace(run, model=tmp_path / f"{updates} {count}"))
+        assert record.best_update == updates
+        found.append(load_checkpoint(tmp_path / f"{updates} {count}").model.state_dict())
+    before, last, mean = found
+    for name, value in mean.items():
+        torch.testing.assert_close(value, (before[name] + last[name]) / 2)
 
-    def note(_self: object, learning_rate: float, _clip_norm: float) -> float:
-        rates.append(learning_rate)
-        return 0.0
 
-    monkeypatch.setattr(FusedAdadelta, "step", note)
-    config = TINY.override(
-        [
-            "training.schedule=halving",
-            "training.halving_start=1",
-            "training.halving_epochs=0.5",
-            "training.learning_rate=0.8",
-            "training.batch_size=13",  # 52 pairs: 4 batches an epoch
-            "training.updates=9",
-        ]
-    )
-    train_model(make_run(tmp_path, config))
-    assert rates == [0.8] * 4 + [0.4] * 2 + [0.2] * 2 + [0.1]
+def test_a_sample_as_large_as_the_shortlist_is_the_whole_softmax(tmp_path: Path) -> None:
+    full = make_run(tmp_path, TINY, "full")
+    settings = ["training.softmax=sampled", "training.sampled_words=11"]
+    sampled = make_run(tmp_path, TINY.override(settings), "sampled")
+    smaller = make_run(tmp_path, TINY.override([*settings[:1], "training.sampled_words=5"]), "less")
+    for run in (full, sampled, smaller):
+        train_model(run)
+    assert weights(sampled) == weights(full)
+    assert weights(smaller) != weights(full)
 
 
 def test_what_is_dropped_depends_on_the_seed_and_the_update_alone(

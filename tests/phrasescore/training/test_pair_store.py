@@ -305,6 +305,23 @@ def test_an_epoch_has_every_pair_once_but_the_held_out_ones(tmp_path: Path, wind
     assert orders[0] != orders[1]
 
 
+@pytest.mark.parametrize("window", [1, 3, 1000])
+@pytest.mark.parametrize("words", [1, 40, 500])
+def test_batches_by_words_have_about_as_many_and_every_pair(
+    tmp_path: Path, window: int, words: int
+) -> None:
+    store, _ = make_draw(tmp_path / "pairs", window)
+    config = TrainingConfig(batch_words=words, window_batches=window, seed=7)
+    draw = Draw(store, config, 30)
+    batches = [draw.batch(1, number) for number in range(draw.batches_per_epoch)]
+    assert Counter(np.concatenate([draw.held_out(), *batches]).tolist()) == Counter(range(300))
+    assert min(map(len, batches)) > 0
+    if words > 1:  # a pair has up to 8 words
+        sizes = [int((store.lengths(batch)[1] + 1).sum()) for batch in batches]
+        assert max(sizes) <= 1.25 * words + 8
+        assert np.mean(sizes) == pytest.approx(words, rel=0.25)
+
+
 @pytest.mark.parametrize("window", [1, 3])
 def test_a_batch_does_not_depend_on_what_was_drawn_before(tmp_path: Path, window: int) -> None:
     _, draw = make_draw(tmp_path / "pairs", window)

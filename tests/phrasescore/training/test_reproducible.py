@@ -34,6 +34,7 @@ def two_threads() -> Iterator[None]:
         ("grconv-small", ["model.encoder_size=32"]),
         ("cslm-small", []),
         ("cslm-small", ["model.self_normalization=0.1"]),
+        ("transformer-small", []),
     ],
 )
 def test_gradients_have_the_same_bits_again(preset: str, settings: list[str]) -> None:
