@@ -6,6 +6,8 @@ lists and networks.
 """
 
 import importlib
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from phrasescore.settings.compute import Compute
@@ -20,6 +22,11 @@ _POOLS = {
 }
 
 
+def is_local(engine: Compute) -> bool:
+    """Return whether all workers of an engine run on this machine."""
+    return engine.engine != "ray"
+
+
 def local_device(engine: Compute) -> str:
     """Return the device of an engine's workers by name, after checking that it exists here.
 
@@ -29,7 +36,7 @@ def local_device(engine: Compute) -> str:
     """
     from phrasescore.devices import choose_device  # imports torch
 
-    return engine.device if engine.engine == "ray" else str(choose_device(engine.device))
+    return str(choose_device(engine.device)) if is_local(engine) else engine.device
 
 
 def callers(engine: Compute) -> int:
@@ -39,11 +46,24 @@ def callers(engine: Compute) -> int:
     return usable_threads(engine.workers) if engine.engine == "here" else 1
 
 
-def open_pool(engine: Compute, work: "Work[Item, Result]") -> "WorkerPool[Item, Result]":
+def open_pool(
+    engine: Compute,
+    work: "Work[Item, Result]",
+    *,
+    gpu_threads: int = 1,
+    closed: Sequence[int] = (),
+) -> "WorkerPool[Item, Result]":
     """Return the workers of an engine, as a context manager.
 
+    :param gpu_threads: number of threads of this process if the work runs on its GPU.
+    :param closed: file descriptors that forked processes close, such as a lock's.
     :raises PhrasescoreError: on entering, if the work cannot be loaded or no worker starts.
     """
+    from phrasescore.engines.pool import device_of
+
+    if engine.engine == "here" and device_of(work) != "cpu":
+        engine = replace(engine, workers=gpu_threads)
     module, _, name = _POOLS[engine.engine].partition(":")
     pool: Any = getattr(importlib.import_module(module), name)
-    return pool(work, engine)  # type: ignore[no-any-return]
+    options = {"closed": closed} if engine.engine == "processes" else {}
+    return pool(work, engine, **options)  # type: ignore[no-any-return]

@@ -2,11 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Context = TypeVar("Context")
 _Item = TypeVar("_Item", contravariant=True)
 _Result = TypeVar("_Result", covariant=True)
 
@@ -67,10 +69,30 @@ class WorkerPool(ABC, Generic[Item, Result]):
         :raises PhrasescoreError: from the work, or if workers die repeatedly.
         """
         size = window or 2 * self.workers + 1
-        waiting: deque[Pending[Result]] = deque()
-        for item in items:
-            waiting.append(self.submit(item))
-            if len(waiting) >= size:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        submitted = ((None, [self.submit(item)]) for item in items)
+        for _, (pending,) in read_ahead(submitted, lambda: size - 1):
+            yield pending.result()
+
+
+def read_ahead(
+    parts: Iterable[tuple[Context, Sequence[Pending[Result]]]], limit: Callable[[], int]
+) -> Iterator[tuple[Context, Sequence[Pending[Result]]]]:
+    """Yield parts in order, each as soon as enough later work is submitted; see `WorkerPool.map`.
+
+    A part without pending results waits only for the parts before it.
+
+    :param parts: anything, with results that are being computed for it.
+    :param limit: returns the number of results of later parts that keep all workers busy; called
+        after the first result is submitted.
+    """
+    waiting: deque[tuple[Context, Sequence[Pending[Result]]]] = deque()
+    for part in parts:
+        waiting.append(part)
+        while waiting and (not waiting[0][1] or _num_later(waiting) >= limit()):
+            yield waiting.popleft()
+    while waiting:
+        yield waiting.popleft()
+
+
+def _num_later(parts: Iterable[tuple[object, Sequence[object]]]) -> int:
+    return sum(max(1, len(pending)) for _, pending in islice(parts, 1, None))

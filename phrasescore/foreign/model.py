@@ -5,7 +5,7 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -308,6 +308,11 @@ class ForeignFolder:
     # Expected if the folder may be on another machine.
     fingerprint: str | None = None
     truecase_model: str | None = None
+
+    def in_folder(self) -> "ForeignFolder":
+        """Return the same for other machines, which have the same folder."""
+        fingerprint = ForeignModel(self.path, self.text, self.truecase_model).fingerprint
+        return replace(self, path=os.path.abspath(self.path), fingerprint=fingerprint)
 
     def load(self) -> ForeignNetwork:
         """Check the model and load it."""

@@ -19,7 +19,7 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.generation.generator import (
     Generated,
     Generator,
-    NetworkFolders,
+    GeneratorLoader,
     SearchWalk,
     Source,
     TargetWork,
@@ -78,7 +78,7 @@ class Candidates(NamedTuple):
 
 
 def best_targets(
-    generator: Generator | NetworkFolders,
+    generator: Generator | GeneratorLoader,
     sources: Iterable[str | Sequence[str]],
     settings: BeamSettings,
     engine: Compute,
@@ -87,18 +87,18 @@ def best_targets(
 
     An empty source has one empty target with the score 0.
 
-    :param generator: the generator that workers use; the engine ``ray`` needs the folders.
+    :param generator: the generator that workers use, or its loader, which the engine ``ray`` needs.
     """
     return beam_work(generator, settings).targets(map(to_words, sources), engine)
 
 
-def beam_work(generator: Generator | NetworkFolders, settings: BeamSettings) -> TargetWork:
+def beam_work(generator: Generator | GeneratorLoader, settings: BeamSettings) -> TargetWork:
     """Return the work of `best_targets`."""
     find = partial(_search_window, settings)
     return TargetWork(generator, find, _batch_size(generator, settings))
 
 
-def _batch_size(generator: Generator | NetworkFolders, settings: BeamSettings) -> int:
+def _batch_size(generator: Generator | GeneratorLoader, settings: BeamSettings) -> int:
     return max(BATCH_ROWS[torch.device(generator.device).type] // settings.width, 1)
 
 

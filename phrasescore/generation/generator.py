@@ -303,15 +303,19 @@ def _words(vocabulary: Vocabulary) -> Iterator[str]:
 TargetPool = WorkerPool[SourceWindow, list[list[Generated]]]
 
 
-class NetworkFolders(NamedTuple):
-    """The networks of a generator, for workers on other machines."""
+class GeneratorLoader(NamedTuple):
+    """Loads a generator, here or on another machine."""
 
-    models: tuple[ModelFolder, ...]
+    models: tuple[Checkpoint | ModelFolder, ...]
     device: str
     precision: PrecisionName
 
+    def in_folders(self) -> "GeneratorLoader":
+        """Return an equal loader for other machines, which have the same folders."""
+        return self._replace(models=tuple(model.in_folder() for model in self.models))
+
     def load(self) -> Generator:
-        """Read the networks."""
+        """Read the models that are not in this process."""
         checkpoints = [model.load() for model in self.models]
         with torch_threads(1):
             return Generator(checkpoints, choose_device(self.device), precision=self.precision)
@@ -321,7 +325,7 @@ class NetworkFolders(NamedTuple):
 class TargetWork:
     """Generates the targets of windows of sources in an engine's workers."""
 
-    networks: Generator | NetworkFolders
+    networks: Generator | GeneratorLoader
     # Called with the generator, the number of the window's first source, and the window.
     find: Callable[[Generator, int, Sequence[Source]], list[list[Generated]]]
     # Number of sources that the networks compute together.
@@ -332,10 +336,15 @@ class TargetWork:
         """The device that the networks run on."""
         return str(self.networks.device)
 
+    def in_folders(self) -> "TargetWork":
+        """Return an equal work for other machines; its networks must have a loader."""
+        assert isinstance(self.networks, GeneratorLoader)
+        return replace(self, networks=self.networks.in_folders())
+
     def load(self) -> Callable[[SourceWindow], list[list[Generated]]]:
         """Return a function from a window to its targets."""
         networks = self.networks
-        generator = networks.load() if isinstance(networks, NetworkFolders) else networks
+        generator = networks.load() if isinstance(networks, GeneratorLoader) else networks
 
         def find(window: SourceWindow) -> list[list[Generated]]:
             # Windows run in parallel, so each uses one thread.
@@ -343,12 +352,6 @@ class TargetWork:
             return self.find(generator, *window)
 
         return find
-
-    def open_pool(self, engine: Compute) -> TargetPool:
-        """Return the workers of an engine, as a context manager; a local GPU gets one worker."""
-        if engine.engine == "here" and self.device != "cpu":
-            engine = replace(engine, workers=1)
-        return open_pool(engine, self)
 
     def windows(self, sources: Iterable[Source]) -> Iterator[SourceWindow]:
         """Yield the sources in windows of several batches."""
@@ -359,7 +362,7 @@ class TargetWork:
 
     def targets(self, sources: Iterable[Source], engine: Compute) -> Iterator[list[Generated]]:
         """Yield the targets of each source, in order; some windows are read ahead."""
-        with self.open_pool(engine) as pool:
+        with open_pool(engine, self) as pool:
             for targets in pool.map(self.windows(sources)):
                 yield from targets
         for note in pool.notes:

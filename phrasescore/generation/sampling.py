@@ -17,7 +17,7 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.generation.generator import (
     Generated,
     Generator,
-    NetworkFolders,
+    GeneratorLoader,
     SearchWalk,
     Source,
     TargetWork,
@@ -55,7 +55,7 @@ class SampleSettings:
 
 
 def samples(
-    generator: Generator | NetworkFolders,
+    generator: Generator | GeneratorLoader,
     sources: Iterable[str | Sequence[str]],
     settings: SampleSettings,
     engine: Compute,
@@ -64,14 +64,14 @@ def samples(
 
     An empty source has no target.
 
-    :param generator: the generator that workers use; the engine ``ray`` needs the folders.
+    :param generator: the generator that workers use, or its loader, which the engine ``ray`` needs.
     """
     find = partial(_draw_window, settings)
     work = TargetWork(generator, find, _batch_size(generator, settings))
     return work.targets(map(to_words, sources), engine)
 
 
-def _batch_size(generator: Generator | NetworkFolders, settings: SampleSettings) -> int:
+def _batch_size(generator: Generator | GeneratorLoader, settings: SampleSettings) -> int:
     return max(BATCH_SAMPLES[torch.device(generator.device).type] // max(settings.count, 1), 1)
 
 

@@ -197,12 +197,24 @@ class Checkpoint:
         """Number of weights."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
+    def in_folder(self) -> "ModelFolder":
+        """Return the model's folder, from which a worker on another machine loads the model."""
+        return ModelFolder(self.folder, self.fingerprint)
+
+    def load(self) -> "Checkpoint":
+        """Return the model itself."""
+        return self
+
 
 class ModelFolder(NamedTuple):
     """The folder of a model for a worker, and the model's expected fingerprint."""
 
     path: str
     fingerprint: str
+
+    def in_folder(self) -> "ModelFolder":
+        """Return the folder itself."""
+        return self
 
     def load(self) -> Checkpoint:
         """Read the model, and check that it is the expected one."""

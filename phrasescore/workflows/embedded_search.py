@@ -23,14 +23,13 @@ from moses_integration.nbest_lines import format_hypothesis
 from moses_integration.source_text import MAX_WORDS, markup_of, read_source
 from moses_integration.weight_lines import check_weights
 from phrasescore.devices import usable_threads
-from phrasescore.engines import open_pool
+from phrasescore.engines import is_local, open_pool
 from phrasescore.engines.pool import WorkerPool
-from phrasescore.engines.processes import ProcessPool
 from phrasescore.errors import DataError
 from phrasescore.io.output import open_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Weights
-from phrasescore.settings.compute import Compute, EngineName
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.kinds import KINDS
 from phrasescore.workflows.search_settings import (
     LIMITS,
@@ -55,7 +54,7 @@ class EmbeddedSearch:
     each worker keeps its tables, language model and networks.
 
     :param ini_path: the moses.ini; its relative paths start at the working folder.
-    :param engine: the engine that it runs on; None for the engine ``processes``.
+    :param engine: None for the engine ``processes``.
     """
 
     def __init__(
@@ -70,14 +69,9 @@ class EmbeddedSearch:
         self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None
 
     @property
-    def ini_features(self) -> list[str]:
-        """The features of the moses.ini."""
-        return [slot.name for slot in self._configuration.slots]
-
-    @property
     def feature_names(self) -> list[str]:
         """The names of all features that have weights."""
-        return [*self.ini_features, *self._settings.feature_names]
+        return [slot.name for slot in self._configuration.slots] + self._settings.feature_names
 
     def read_source(self, path: str) -> list[Sentence]:
         """Return the words of each line of a text; see `moses_integration.source_text`."""
@@ -94,28 +88,25 @@ class EmbeddedSearch:
 
         :param sentences: everything that will be translated; the tables are read for it.
         :param weights: the weights of the first translation.
-        :param closed: descriptors that forked processes close, such as a lock's.
+        :param closed: file descriptors that forked processes close, such as a lock's.
         :param weights_path: the origin of the weights, for messages.
         """
-        own = {name: weights[name] for name in weights if name in self.ini_features}
+        known = {slot.name for slot in self._configuration.slots}
+        own = {name: weights[name] for name in weights if name in known}
         # Report errors before the search starts.
         slots = self._configuration.with_weights(own).slots
         ranking = {slot.name: slot.weights for slot in slots if slot.kind != UNKNOWN_WORDS}
         check_weights({**weights, **ranking}, weights_path or self._ini_path)
         engine, settings, threads = self._engine, self._settings, 1
-        if engine.engine == "ray":
-            device = replace(engine, device=settings.device).on_workers().device
-            settings = replace(settings, device=device)
-        else:
+        if is_local(engine):
             processes = min(usable_threads(engine.workers), max(1, len(sentences)))
             engine = Compute(engine="here" if processes == 1 else "processes", workers=processes)
             threads = settings.threads or max(1, usable_threads(None) // processes)
-        work = SearchWork(
-            *(self._ini_path, os.getcwd(), settings, sentences, weights, threads), engine.engine
-        )
-        forks = engine.engine == "processes"
-        pool = ProcessPool(work, engine, closed) if forks else open_pool(engine, work)
-        self._pool = pool.__enter__()
+        else:
+            device = replace(engine, device=settings.device).on_workers().device
+            settings = replace(settings, device=device)
+        work = SearchWork(self._ini_path, settings, sentences, weights, threads)
+        self._pool = open_pool(engine, work, closed=closed).__enter__()
         try:
             _report_unknown(self._pool.submit(None).result().counts["copied"], sentences)
         except BaseException:  # Ctrl-C, too: this process must leave Ray before it ends
@@ -250,8 +241,6 @@ class SearchWork:
     """Translates with a moses.ini; processes share its tables, which are loaded before the fork."""
 
     ini_path: str
-    # The relative paths in moses.ini start here.
-    folder: str
     settings: SearchSettings
     # The tables are read for all of them.
     sentences: Sequence[Sentence]
@@ -259,27 +248,31 @@ class SearchWork:
     weights: Weights
     # Number of the networks' CPU threads in each worker.
     threads: int
-    engine: EngineName
+    # The folder where the relative paths in moses.ini start, for a worker on another machine.
+    folder: str | None = None
 
     @property
     def device(self) -> str:
         """The device of the networks."""
         return self.settings.device if self.settings.models else "cpu"
 
+    def in_folders(self) -> "SearchWork":
+        """Return an equal work for other machines, which have the same folders."""
+        return replace(self, folder=os.getcwd())
+
     def load(self) -> "SentenceTranslator":
         """Read the tables and the language model."""
-        if self.engine == "ray":
+        if self.folder is not None:
             try:
                 os.chdir(self.folder)  # the process is the worker's own
             except OSError as error:
                 raise DataError(self.folder, None, f"cannot be entered: {error}") from error
         translator = SentenceTranslator(self)
         translator.prepare(self.weights)
-        if self.engine == "ray":
-            # Check early that the workers have the same torch.
-            translator.load_networks()
-        elif self.engine == "processes" and self.sentences:
-            # Compile the search once, before the fork.
+        if self.folder is not None:
+            translator.load_networks()  # so that the engine can compare the workers' torch
+        elif self.sentences:
+            # Compile the search once, before a fork.
             translator.compile(min(self.sentences, key=len))
         return translator
 

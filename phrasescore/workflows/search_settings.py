@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from moses_integration.decoder.search_limits import ALGORITHMS
 from moses_integration.decoder.search_limits import LIMITS as ALL_LIMITS
+from phrasescore.engines import is_local
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.features import check_feed_forward
 from phrasescore.settings.compute import Compute
@@ -210,7 +211,7 @@ def choose_engine(engine: Compute | None, settings: SearchSettings) -> Compute:
         if (engine.workers or 1) > 1:
             raise ArgumentError("--workers: the engine here translates one sentence at a time")
         engine = replace(engine, workers=1)
-    if engine.engine == "ray" and settings.threads is not None:
+    if settings.threads is not None and not is_local(engine):
         raise ArgumentError("--threads: a worker on Ray has one")
     if settings.processes is None:
         return engine

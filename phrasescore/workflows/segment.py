@@ -31,7 +31,7 @@ from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Segmenting
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.scoring.network_scorer import NetworkScorer
+from phrasescore.workflows.load_model import NetworkScorer
 from phrasescore.workflows.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)

@@ -14,7 +14,6 @@ from phrasescore.io.text import shorten
 from phrasescore.records import PhraseBlock
 
 if TYPE_CHECKING:
-    from phrasescore.features.lexicon import LexicalTally
     from phrasescore.models.checkpoint import Checkpoint
 
 _logger = logging.getLogger(__name__)
@@ -160,16 +159,6 @@ def unknown_words_of(
         UnknownWordCheck(source, {name: known for name, known, _ in models if known is not None}),
         UnknownWordCheck(target, {name: known for name, _, known in models if known is not None}),
     )
-
-
-def warn_of_lexicon(table: str, path: str, tally: "LexicalTally") -> None:
-    """Warn about a lexicon that has no translation for most words of a phrase table."""
-    if 2 * tally.floored > tally.words:
-        _logger.warning(
-            "%s: %s has no translation for %s of %s %s words: is it the lexicon of this direction?",
-            *(shown_path(table), shown_path(path), f"{tally.floored:,}", f"{tally.words:,}"),
-            tally.side,
-        )
 
 
 def warn_of_alignments(path: str) -> None:

@@ -35,11 +35,11 @@ from phrasescore.report.sentences import (
 )
 from phrasescore.report.translations import difference_section, translation_section
 from phrasescore.settings.kinds import kind_names
+from phrasescore.workflows.load_model import NetworkScorer
 from phrasescore.workflows.report.inputs import (
     NamedModel,
     ReportInputs,
 )
-from phrasescore.workflows.scoring.network_scorer import NetworkScorer
 
 # The properties of kinds of networks that have figures of sentences.
 OF_SENTENCES = ("aligns_words", "parses_source")

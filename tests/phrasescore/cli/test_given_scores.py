@@ -14,7 +14,7 @@ from phrasescore.cli import main
 from phrasescore.errors import ArgumentError
 from phrasescore.features import ColumnSpec
 from phrasescore.io.text import InputLines
-from phrasescore.workflows.scoring.given_scores import GivenScores
+from phrasescore.workflows.scoring.columns import GivenScores
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features
 from tests.random_tables import make_table

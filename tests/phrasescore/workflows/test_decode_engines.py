@@ -159,7 +159,7 @@ def test_workers_are_ended_where_ctrl_c_comes_as_they_begin(
         def submit(self, _: object) -> SimpleNamespace:
             return SimpleNamespace(result=interrupt)
 
-    monkeypatch.setattr(embedded_search, "open_pool", lambda *_: Pool())
+    monkeypatch.setattr(embedded_search, "open_pool", lambda *_, **__: Pool())
     with pytest.raises(KeyboardInterrupt):
         decode("interrupted", RAY)
     assert Pool.is_ended
