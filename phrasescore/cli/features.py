@@ -17,7 +17,7 @@ def features(report_format: str) -> None:
     Packages are found by their entry points, phrasescore.features and phrasescore.metrics. Those
     that are refused are listed with the reason.
     """
-    from phrasescore.workflows.list_features import list_features
+    from phrasescore.workflows.doctor import list_features
 
     found = list_features()
     text = found.to_json() if report_format == "json" else found.to_text()

@@ -26,17 +26,12 @@ from phrasescore.devices import usable_threads
 from phrasescore.engines import is_local, open_pool
 from phrasescore.engines.pool import WorkerPool
 from phrasescore.errors import DataError
-from phrasescore.io.output import open_output
+from phrasescore.io.output import open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Weights
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.kinds import KINDS
-from phrasescore.workflows.search_settings import (
-    LIMITS,
-    SearchSettings,
-    choose_engine,
-    load_networks,
-)
+from phrasescore.workflows.search_settings import LIMITS, SearchSettings, choose_engine
 from phrasescore.workflows.text_checks import KnownWords, UnknownWordCheck, unknown_words_of
 
 _logger = logging.getLogger(__name__)
@@ -50,8 +45,8 @@ _AHEAD = 8
 class EmbeddedSearch:
     """The embedded search with a moses.ini: checked by the constructor, loaded by `open`.
 
-    Between `open` and the end of its block it translates any number of times, with any weights:
-    each worker keeps its tables, language model and networks.
+    Between `open` and the end of its block it translates any number of times, with any weights.
+    Each worker keeps its tables, language model and networks.
 
     :param ini_path: the moses.ini; its relative paths start at the working folder.
     :param engine: None for the engine ``processes``.
@@ -74,7 +69,7 @@ class EmbeddedSearch:
         return [slot.name for slot in self._configuration.slots] + self._settings.feature_names
 
     def read_source(self, path: str) -> list[Sentence]:
-        """Return the words of each line of a text; see `moses_integration.source_text`."""
+        """Return the words of each line of a text."""
         return read_source(path, MAX_WORDS, self._markup)
 
     def open(
@@ -84,7 +79,9 @@ class EmbeddedSearch:
         closed: Sequence[int] = (),
         weights_path: str | None = None,
     ) -> Self:
-        """Start the workers, which read the tables and the language model. Start no threads before.
+        """Start the workers, which read the tables and the language model.
+
+        It must be called before this process starts threads.
 
         :param sentences: everything that will be translated; the tables are read for it.
         :param weights: the weights of the first translation.
@@ -134,7 +131,7 @@ class EmbeddedSearch:
     ) -> None:
         """Translate a file into n-best lists, as a decoder of the tuning loop.
 
-        The best translations are written beside the lists, to a file ending in ``.out``.
+        The best translations are written to a file beside the lists that ends in ``.out``.
         """
         own = {name: weights[name] for name in weights if name in self.feature_names}
         output = f"{nbest.removesuffix('.part').removesuffix('.nbest')}.out"
@@ -149,9 +146,8 @@ class EmbeddedSearch:
         nbest: NbestRequest | None = None,
         progress: ProgressCallback | None = None,
     ) -> Counter[str]:
-        """Translate sentences; files appear whole, and only if all went well.
+        """Translate some of the sentences that `open` received.
 
-        :param sentences: some of the sentences that `open` was given.
         :param weights: override the weights of the moses.ini.
         :return: the number of ``untranslated`` sentences, and of the networks' ``requests``,
             ``distinct`` requests and ``calls``.
@@ -178,7 +174,19 @@ class EmbeddedSearch:
                 meter.update()
         sources.warn()
         targets.warn()
-        _report(counts)
+        if counts["untranslated"]:
+            _logger.warning(
+                "%s sentences are left empty: no order of phrases within the distortion limit "
+                "translates them",
+                f"{counts['untranslated']:,}",
+            )
+        if counts["calls"]:
+            _logger.info(
+                "networks: %s requests, %.1f%% of them distinct; %.0f at a time",
+                f"{counts['requests']:,}",
+                100 * counts["distinct"] / max(1, counts["requests"]),
+                counts["distinct"] / counts["calls"],
+            )
         return counts
 
     def _open_unknown_words(self) -> tuple[UnknownWordCheck, UnknownWordCheck]:
@@ -196,30 +204,17 @@ class EmbeddedSearch:
 
 
 def _report_unknown(copied: int, sentences: Sequence[Sentence]) -> None:
-    """Log the number of copied words; warn if more than half of all words are copied."""
+    """Log the number of copied words, as a warning if more than half of all words are copied."""
     words = sum(map(len, sentences))
-    line = f"{copied:,} of {words:,} source words are no phrase of the table, and are copied"
+    line = f"{copied:,} of {words:,} source words are not in the table, and are copied"
     if 2 * copied > words:
         _logger.warning("%s; is it the table of this language?", line)
     else:
         _logger.info("%s", line)
 
 
-def _report(counts: Counter[str]) -> None:
-    if counts["untranslated"]:
-        problem = "no order of phrases within the distortion limit translates them"
-        _logger.warning("%s sentences are left empty: %s", f"{counts['untranslated']:,}", problem)
-    if counts["calls"]:
-        _logger.info(
-            "networks: %s requests, %.1f%% of them distinct; %.0f at a time",
-            f"{counts['requests']:,}",
-            100 * counts["distinct"] / max(1, counts["requests"]),
-            counts["distinct"] / counts["calls"],
-        )
-
-
 class OutputLines(NamedTuple):
-    """A worker's result for a sentence: its translation, its n-best list, and counts."""
+    """A worker's result for a sentence: the lines of its translation and of its n-best list."""
 
     output: bytes
     nbest: bytes
@@ -228,7 +223,7 @@ class OutputLines(NamedTuple):
 
 
 class SentenceTask(NamedTuple):
-    """A sentence to translate, with the weights and the n-best request."""
+    """A sentence to translate."""
 
     sent_id: int
     words: Sentence
@@ -238,11 +233,11 @@ class SentenceTask(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchWork:
-    """Translates with a moses.ini; processes share its tables, which are loaded before the fork."""
+    """Translates with a moses.ini: a :class:`phrasescore.engines.pool.Work`."""
 
     ini_path: str
     settings: SearchSettings
-    # The tables are read for all of them.
+    # All sentences, for which the tables are read.
     sentences: Sequence[Sentence]
     # The weights of the first translation.
     weights: Weights
@@ -290,7 +285,7 @@ class SentenceTranslator:
         settings, sentences = work.settings, work.sentences
         self._settings, self._threads = settings, work.threads
         self._ini = configuration = read_configuration(work.ini_path, settings)
-        # For each value of each feature, whether n-best lists show it.
+        # For each value of each feature, whether it appears in n-best lists.
         self._shown = {slot.name: configuration.shown(slot) for slot in configuration.slots}
         self._shown |= dict.fromkeys(settings.feature_names, (True,))
         aligned = any(KINDS[kind].is_aligned for kind in settings.features)
@@ -303,7 +298,7 @@ class SentenceTranslator:
         self._decoder: StackDecoder | None = None
 
     def prepare(self, weights: Weights) -> None:
-        """Prepare the option table and the decoder for these weights."""
+        """Prepare the option table and the decoder for some weights."""
         if weights == self._weights:
             return
         extra = self._settings.feature_names
@@ -319,13 +314,13 @@ class SentenceTranslator:
         self._weights, self._decoder = weights, None
 
     def compile(self, words: Sentence) -> None:
-        """Translate a sentence without networks."""
+        """Compile the search by translating a sentence without networks."""
         self._make_decoder().translate(words)
 
     def load_networks(self) -> Sequence[StatefulFeature]:
         """Return the networks, which are loaded once."""
         if self._networks is None:
-            self._networks = load_networks(self._settings, self._threads)
+            self._networks = _load_networks(self._settings, self._threads)
         return self._networks
 
     def __call__(self, task: SentenceTask | None) -> OutputLines:
@@ -385,3 +380,29 @@ def _segmentation(found: Translation) -> str:
         for segment, end in zip(found.segments, ends, strict=True)
     ]
     return format_segmentation(spans)
+
+
+def _load_networks(settings: SearchSettings, threads: int) -> list[StatefulFeature]:
+    """Return the networks; torch is imported here, in the process that uses it."""
+    if not settings.models:
+        return []
+    import torch
+
+    from phrasescore.devices import choose_device
+    from phrasescore.features.cslm import SearchCslm
+    from phrasescore.features.joint import SearchJoint
+    from phrasescore.language_models.word_scorer import CslmOptions
+    from phrasescore.models.checkpoint import load_checkpoint
+
+    torch.set_num_threads(threads)
+    device = choose_device(settings.device)
+    backoff = optional_path(settings.backoff_lm)
+    options = CslmOptions(normalized=not settings.unnormalized, backoff=backoff)
+    return [
+        (SearchJoint if KINDS[kind].is_aligned else SearchCslm)(
+            load_checkpoint(model), device, options=options, name=name
+        )
+        for kind, name, model in zip(
+            settings.features, settings.feature_names, settings.models, strict=True
+        )
+    ]

@@ -54,13 +54,13 @@ def show(
 
     A table may be a stream.
 
-    :param model: also return how much of the table this model's shortlists cover.
+    :param model: also report how much of the table this model's shortlists cover.
     """
     path = os.fspath(path)
     if not os.path.isdir(path):
         return _count_table(path, optional_path(model), progress)
     if model is not None:
-        raise ArgumentError("--model goes with a phrase table, and this is a folder")
+        raise ArgumentError("--model goes with a phrase table, not with a folder")
     if not _MODEL_FILES.intersection(os.listdir(path)):
         raise PhrasescoreError(f"{path}: expected a model or a phrase table, found a folder")
     from phrasescore.report.model_summary import model_report  # imports torch
@@ -76,17 +76,16 @@ def _count_table(path: str, model: str | None, progress: ProgressCallback | None
         checkpoint = load_checkpoint(model)
         if not checkpoint.config.network.reads_source:
             raise PhrasescoreError(
-                f"{model}: expected a model with a shortlist for each side of a table, found a "
-                f"language model ({checkpoint.config.kind})"
+                f"{model}: expected a translation model, found a language model "
+                f"({checkpoint.config.kind})"
             )
         shortlists = (checkpoint.table_source_vocabulary, checkpoint.table_target_vocabulary)
-    # A pipe can be read only once.
-    again = os.path.isfile(path)
+    can_read_again = os.path.isfile(path)  # and not a pipe
     with Meter("show", "lines", progress, lines_of=path) as meter:
         report = report_table(
             meter.track(read_phrase_table(path)),
             shortlists=shortlists,
-            read_again=(lambda: read_phrase_table(path)) if again else None,
+            read_again=(lambda: read_phrase_table(path)) if can_read_again else None,
         )
     return TableFigures(path, report)
 

@@ -238,11 +238,14 @@ def test_random_segments_are_as_long_as_those_of_another_run() -> None:
     ("arguments", "message"),
     [
         ("--model forward", "--confidence penalized needs a --reverse-model"),
-        (f"{BOTH} --confidence forward", "--confidence forward asks no --reverse-model"),
-        (f"{ALONE} --swapped", "--swapped is about the --reverse-model, and there is none"),
+        (f"{BOTH} --confidence forward", "--confidence forward uses no --reverse-model"),
+        (f"{ALONE} --swapped", "--swapped needs a --reverse-model"),
         (f"{ALONE} --segmentation random", "needs --like"),
-        (f"{ALONE} --like text", "--like is for --segmentation random"),
-        (f"{ALONE} --beam 2 --candidates 3", "--candidates 3 needs a --beam at least as wide"),
+        (f"{ALONE} --like text", "--like has an effect only with --segmentation random"),
+        (
+            f"{ALONE} --beam 2 --candidates 3",
+            "--beam: expected at least 3, for --candidates, got 2",
+        ),
         (f"{ALONE} --max-segment 0", "--max-segment"),
         (f"{ALONE} --segments - -o -", "two files cannot share stdin or stdout"),
     ],
@@ -258,7 +261,10 @@ def test_command_lines_that_make_no_sense_are_refused(arguments: str, message: s
     ("arguments", "message"),
     [
         ("--model reverse --confidence forward", "--model reverse: expected a model that predicts"),
-        ("--model lm --confidence forward", "found a cslm, which knows one language"),
+        (
+            "--model lm --confidence forward",
+            "expected a translation model, found a language model (cslm)",
+        ),
         ("--model forward --reverse-model lm", "--reverse-model lm: expected a model that reads"),
         ("--model forward --reverse-model forward", "expected a model trained with --reverse"),
         (f"{BOTH} --swapped", "--reverse-model reverse: trained with --reverse, so that it is not"),

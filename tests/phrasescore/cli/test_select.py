@@ -119,7 +119,7 @@ def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
     result = run(f"en {MODELS} --lines 1 --processes 1")
     assert result.exit_code == 0
     # 3 times "dog" among 8 words and 5 ends.
-    assert "23.1% of the words are known to one of two models only" in result.stderr
+    assert "23.1% of the words are known to only one of the two models" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -196,5 +196,5 @@ def test_a_text_that_changes_while_it_is_read_is_noticed(
     monkeypatch.setattr(select, "draw", draw_later)
     result = run("en --random --lines 1 -o out")
     assert result.exit_code == 1
-    assert "en: has changed while it was read: 5 lines, then 6" in result.stderr
+    assert "en: has changed during the run: 5 lines, then 6" in result.stderr
     assert not (texts / "out").exists()
