@@ -14,7 +14,6 @@ from moses_integration.phrase_table import TableBlock, read_table_blocks
 from moses_integration.source_text import TextPhrases
 from moses_integration.table_line import HIGHEST_LOG, LOWEST_LOG
 from phrasescore.arguments import StrPath, check_sequences
-from phrasescore.engines import callers, local_device
 from phrasescore.errors import ArgumentError, shown_path
 from phrasescore.features import ColumnSpec, check_columns, column_specs
 from phrasescore.features.lexicon import LexicalTally
@@ -27,7 +26,7 @@ from phrasescore.settings.compute import Compute
 from phrasescore.version import __version__
 from phrasescore.workflows.scoring.columns import FeatureLoader, GivenScores, check_counts
 from phrasescore.workflows.scoring.scorer import Scorer
-from phrasescore.workflows.text_checks import known_words, unknown_words_of
+from phrasescore.workflows.text_checks import unknown_words_of
 
 _logger = logging.getLogger(__name__)
 
@@ -95,8 +94,7 @@ def annotate(
     inputs = [column.value for column in wanted if column.kind not in ("model", "feature")]
     text_paths = [os.fspath(text) for text in texts]
     check_files(
-        [table, ini_path, *inputs, *text_paths],
-        [output, *work_files(output), new_ini_path],
+        [table, ini_path, *inputs, *text_paths], [output, *work_files(output), new_ini_path]
     )
     chosen = TextFilter(text_paths, keep_others) if text_paths else None
     given = {
@@ -108,25 +106,10 @@ def annotate(
     first = next(blocks)
     num_scores = first.num_scores
     ini = declare_scores(ini_path, new_ini_path, table, output, len(wanted), num_scores)
-    computed = tuple(column for column in wanted if column.kind != "scores")
-    paths = [column.value for column in computed if column.kind == "model"]
-    checkpoints, models, device = [], [], "cpu"
-    if paths:
-        from phrasescore.models.checkpoint import load_checkpoint
-
-        device = local_device(compute)
-        checkpoints = [load_checkpoint(path) for path in paths]
-        models = [known_words(*each) for each in zip(paths, checkpoints, strict=True)]
-    loader = FeatureLoader(
-        computed,
-        tuple(checkpoints),
-        device,
-        compute.precision,
-        callers(compute),
-        of_phrases=True,
-    )
+    loader = FeatureLoader.of(wanted, compute, of_phrases=True)
+    computed = loader.columns
     names = (f"{shown_path(table)} (source side)", f"{shown_path(table)} (target side)")
-    unknown_words = unknown_words_of(*names, models)
+    unknown_words = unknown_words_of(*names, loader.known_words())
     rows = loader.rows()
     with Scorer(loader, compute) as scorer:
         settings = _settings(loader, scorer) | {"chunk": str(CHUNK_LINES)}

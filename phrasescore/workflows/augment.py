@@ -22,7 +22,7 @@ from moses_integration.augment import (
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from phrasescore.arguments import StrPath
 from phrasescore.devices import torch_threads
-from phrasescore.engines import callers, open_pool
+from phrasescore.engines import open_pool
 from phrasescore.engines.pool import Pending, read_ahead
 from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.generation.beam_search import BeamSettings, beam_work
@@ -124,13 +124,7 @@ def augment(
             f"{models[0]}: expected a model that predicts the target, found one trained with "
             "--reverse; it may be the --reverse-model"
         )
-    scores = PairScores(
-        columns,
-        given,
-        device=compute.device,
-        precision=compute.precision,
-        threads=callers(compute),
-    )
+    scores = PairScores(columns, given, compute)
     search = BeamSettings(width, num_targets, unknown=False, max_length=settings.max_phrase_length)
     augmenter = Augmenter(
         beam_work(generator, search),
@@ -184,7 +178,8 @@ def augment(
                     target.write(data, b"".join(old), len(old))
                     meter.skipped = skipped
                     meter.update(len(old))
-            augmenter.warn()
+            for unknown_words in augmenter.unknown_words:
+                unknown_words.warn()
         # Write moses.ini before the table appears: if that fails, the run can be resumed.
         target.flush()
         if ini is not None and new_ini_path is not None:
@@ -265,11 +260,6 @@ class Augmenter:
             yield from write_block(
                 block, new.get(block.source, ()), indicator=self.settings.indicator
             )
-
-    def warn(self) -> None:
-        """Warn if the networks lack many of the table's words."""
-        for unknown_words in self.unknown_words:
-            unknown_words.warn()
 
     def _is_asked(self, block: SourceBlock) -> bool:
         if self.only is not None and block.source not in self.only:

@@ -61,7 +61,6 @@ class EmbeddedSearch:
         self._configuration = read_configuration(ini_path, settings)
         self._markup = markup_of(IniText.read(ini_path))
         self._pool: WorkerPool[SentenceTask | None, OutputLines] | None = None
-        self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None
 
     @property
     def feature_names(self) -> list[str]:
@@ -105,10 +104,16 @@ class EmbeddedSearch:
         work = SearchWork(self._ini_path, settings, sentences, weights, threads)
         self._pool = open_pool(engine, work, closed=closed).__enter__()
         try:
-            _report_unknown(self._pool.submit(None).result().counts["copied"], sentences)
+            copied = self._pool.submit(None).result().counts["copied"]
         except BaseException:  # Ctrl-C, too: this process must leave Ray before it ends
             self._pool.__exit__()
             raise
+        words = sum(map(len, sentences))
+        line = f"{copied:,} of {words:,} source words are not in the table, and are copied"
+        if 2 * copied > words:
+            _logger.warning("%s; is it the table of this language?", line)
+        else:
+            _logger.info("%s", line)
         return self
 
     def __enter__(self) -> Self:
@@ -155,7 +160,7 @@ class EmbeddedSearch:
         assert self._pool is not None
         tasks = (SentenceTask(at, words, weights, nbest) for at, words in enumerate(sentences))
         counts: Counter[str] = Counter()
-        sources, targets = self._open_unknown_words()
+        sources, targets = self._unknown_words
         with ExitStack() as stack:
             target = stack.enter_context(open_output(output))
             lists = None if nbest is None else stack.enter_context(open_output(nbest.path))
@@ -189,28 +194,16 @@ class EmbeddedSearch:
             )
         return counts
 
-    def _open_unknown_words(self) -> tuple[UnknownWordCheck, UnknownWordCheck]:
-        """Return the checks of words that networks do not know, over all translations."""
-        if self._unknown_words is None:
-            settings = self._settings
-            models = []
-            if settings.models:
-                from phrasescore.models.checkpoint import load_table_vocabularies  # imports torch
-            for kind, path in zip(settings.features, settings.models, strict=True):
-                source, target = load_table_vocabularies(path)
-                models.append(KnownWords(path, source if KINDS[kind].is_aligned else None, target))
-            self._unknown_words = unknown_words_of("the source", "the translations", models)
-        return self._unknown_words
-
-
-def _report_unknown(copied: int, sentences: Sequence[Sentence]) -> None:
-    """Log the number of copied words, as a warning if more than half of all words are copied."""
-    words = sum(map(len, sentences))
-    line = f"{copied:,} of {words:,} source words are not in the table, and are copied"
-    if 2 * copied > words:
-        _logger.warning("%s; is it the table of this language?", line)
-    else:
-        _logger.info("%s", line)
+    @functools.cached_property
+    def _unknown_words(self) -> tuple[UnknownWordCheck, UnknownWordCheck]:
+        """The checks of words that networks do not know, over all translations."""
+        settings, models = self._settings, []
+        if settings.models:
+            from phrasescore.models.checkpoint import load_table_vocabularies  # imports torch
+        for kind, path in zip(settings.features, settings.models, strict=True):
+            source, target = load_table_vocabularies(path)
+            models.append(KnownWords(path, source if KINDS[kind].is_aligned else None, target))
+        return unknown_words_of("the source", "the translations", models)
 
 
 class OutputLines(NamedTuple):
@@ -357,7 +350,17 @@ class SentenceTranslator:
         return format_hypothesis(
             *(task.sent_id, found.words, features, found.score),
             alignment=self._alignment(found) if task.nbest.alignment else None,
-            segmentation=_segmentation(found) if task.nbest.segmentation else None,
+            segmentation=self._segmentation(found) if task.nbest.segmentation else None,
+        )
+
+    @staticmethod
+    def _segmentation(found: Translation) -> str:
+        ends = itertools.accumulate(len(segment.words) for segment in found.segments)
+        return format_segmentation(
+            [
+                PhraseSpan(segment.start, segment.end, end - len(segment.words), end)
+                for segment, end in zip(found.segments, ends, strict=True)
+            ]
         )
 
     def _alignment(self, found: Translation) -> str:
@@ -370,16 +373,6 @@ class SentenceTranslator:
                 points.append(f"{segment.start + source}-{position + target}")
             position += len(segment.words)
         return " ".join(points)
-
-
-def _segmentation(found: Translation) -> str:
-    """Return the phrases, in the order of the target."""
-    ends = itertools.accumulate(len(segment.words) for segment in found.segments)
-    spans = [
-        PhraseSpan(segment.start, segment.end, end - len(segment.words), end)
-        for segment, end in zip(found.segments, ends, strict=True)
-    ]
-    return format_segmentation(spans)
 
 
 def _load_networks(settings: SearchSettings, threads: int) -> list[StatefulFeature]:

@@ -4,10 +4,9 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-import torch
-
-from phrasescore.arguments import PrecisionName, StrPath
-from phrasescore.devices import choose_device, usable_threads
+from phrasescore.arguments import StrPath
+from phrasescore.devices import choose_device
+from phrasescore.engines import callers
 from phrasescore.features import ColumnSpec
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.records import HypothesisList, PhraseBlock, PhrasePair
@@ -27,10 +26,7 @@ _Scored = TypeVar("_Scored", PhrasePair, HypothesisList)
 def load_model(path: StrPath, *, compute: Compute = Compute()) -> "ScoringModel":
     """Return a trained model, ready to score on its device with threads of this process."""
     compute.check_only("precision", "device", "threads")
-    path = os.fspath(path)
-    checkpoint, device = load_checkpoint(path), choose_device(compute.device)
-    threads = usable_threads(compute.threads)
-    return ScoringModel(checkpoint, device, path, precision=compute.precision, threads=threads)
+    return ScoringModel(load_checkpoint(os.fspath(path)), os.fspath(path), compute)
 
 
 class NetworkScorer:
@@ -38,22 +34,16 @@ class NetworkScorer:
 
     A score is a natural logarithm, as by `ScoringModel`.
 
-    :param device: the device's name, such as ``cpu``.
     :param of_phrases: whether pairs are phrase pairs, which only some networks score.
     """
 
     def __init__(
-        self,
-        checkpoint: Checkpoint,
-        device: str,
-        *,
-        precision: PrecisionName = "float32",
-        threads: int = 1,
-        of_phrases: bool = False,
+        self, checkpoint: Checkpoint, compute: Compute, *, of_phrases: bool = False
     ) -> None:
+        device, threads = str(choose_device(compute.device)), callers(compute.on_workers())
         columns = (ColumnSpec("model", checkpoint.folder),)
         self._loader = FeatureLoader(
-            columns, (checkpoint,), device, precision, threads, of_phrases=of_phrases
+            columns, (checkpoint,), device, compute.precision, threads, of_phrases=of_phrases
         )
         self._features, self._engine = self._loader.load(), Compute(workers=threads)
 
@@ -87,24 +77,12 @@ class ScoringModel:
     :ivar right_to_left: whether the last word is predicted first.
     """
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        device: torch.device,
-        path: str,
-        *,
-        precision: PrecisionName,
-        threads: int,
-    ) -> None:
+    def __init__(self, checkpoint: Checkpoint, path: str, compute: Compute) -> None:
         self.kind: str = checkpoint.config.kind
         self.reverse, self.right_to_left = checkpoint.reverse, checkpoint.right_to_left
-        self._lists = self._pairs = NetworkScorer(
-            checkpoint, str(device), precision=precision, threads=threads
-        )
+        self._lists = self._pairs = NetworkScorer(checkpoint, compute)
         if checkpoint.config.network.scores_phrases:
-            self._pairs = NetworkScorer(
-                checkpoint, str(device), precision=precision, threads=threads, of_phrases=True
-            )
+            self._pairs = NetworkScorer(checkpoint, compute, of_phrases=True)
         # Unknown words are counted over all inputs, so that there is one warning.
         self._sources, self._targets = unknown_words_of(
             "the sources", "the targets", [known_words(path, checkpoint)]

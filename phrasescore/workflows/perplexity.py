@@ -112,11 +112,11 @@ def perplexity(
     """Return the perplexities of each text under language models.
 
     Words and the end of each sentence are predicted. One perplexity counts unknown words with the
-    probability of ``<unk>``, and one leaves them out, as KenLM's query does. A network alone has one
-    ``<unk>`` for all words outside its shortlist, which makes its perplexity low; with ``lm``, the
-    n-gram model divides their probability among them, and both models predict the same words. A
-    network of subwords predicts every word, except new characters, as the product of its pieces'
-    probabilities.
+    probability of ``<unk>``, and one leaves them out, as KenLM's query does. A network by itself
+    has one ``<unk>`` for all words outside its shortlist, which makes its perplexity low; with
+    ``lm``, the n-gram model divides their probability among them, and both models predict the same
+    words. A network of subwords predicts every word, except new characters, as the product of its
+    pieces' probabilities.
 
     :param texts: files with one tokenised sentence per line.
     :param model: the folder of a language model, of the kind cslm.

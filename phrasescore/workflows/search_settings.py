@@ -20,6 +20,7 @@ from phrasescore.settings.scoring import FeedForwardScoring
 SEARCH_FEATURES = {name: KINDS[name].feature for name in kind_names(is_feed_forward=True)}
 
 _FROM_INI = "as in moses.ini"
+_NETWORKS = "Networks and features"
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
         option(
             "Add a feature to the search, CSLM0 or Joint0 in n-best lists; needs a --model.",
             flags="--feature",
-            heading="Networks and features",
+            heading=_NETWORKS,
         ),
     ] = ()
     models: Annotated[
@@ -40,15 +41,12 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
             "The model of each --feature, in the same order.",
             flags="--model",
             metavar="MODEL",
-            heading="Networks and features",
+            heading=_NETWORKS,
         ),
     ] = ()
     ignore: Annotated[
         Sequence[str],
-        option(
-            "Leave out a feature of moses.ini that the embedded search lacks.",
-            metavar="NAME",
-        ),
+        option("Leave out a feature of moses.ini that the embedded search lacks.", metavar="NAME"),
     ] = ()
     stack_size: Annotated[
         int | None,
@@ -173,9 +171,7 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
         for name, model in zip(self.features, self.models, strict=True):
             configs.append(config := Config.from_toml(os.path.join(model, "config.toml")))
             if config.kind != name:
-                problem = (
-                    f"expected a model of the kind {name}, found one of the kind {config.kind}"
-                )
+                problem = f"expected a model of kind {name}, found one of {config.kind}"
                 raise ModelError(f"{model}: {problem}")
         backoff = None if self.backoff_lm is None else os.fspath(self.backoff_lm)
         check_feed_forward(configs, backoff, unnormalized=self.unnormalized)

@@ -101,9 +101,7 @@ def segment(
     scores = None
     if reverse_path is not None:
         reverse = _load_reverse(reverse_path, forward, swapped=settings.swapped)
-        scores = NetworkScorer(
-            reverse, str(place), precision=compute.precision, threads=num_threads
-        )
+        scores = NetworkScorer(reverse, compute)
     generator = Generator([forward], place, precision=compute.precision)
     search = BeamSettings(width=beam, num_best=candidates, unknown=settings.unknown)
 

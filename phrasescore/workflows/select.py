@@ -189,8 +189,8 @@ def _score(
             meter.update(len(values[-1]))
     if differing > _MANY_DIFFER * tokens:
         _logger.warning(
-            "%.1f%% of the words are known to only one of the two models, and are <unk> to the other "
-            "one: estimate both with one vocabulary (lmplz --limit_vocab_file)",
+            "%.1f%% of the words are known to only one of the two models, and are <unk> to the "
+            "other one: estimate both with one vocabulary (lmplz --limit_vocab_file)",
             100 * differing / tokens,
         )
     return np.concatenate(values)

@@ -45,10 +45,7 @@ class TableFigures:
 
 
 def show(
-    path: StrPath,
-    *,
-    model: StrPath | None = None,
-    progress: ProgressCallback | None = None,
+    path: StrPath, *, model: StrPath | None = None, progress: ProgressCallback | None = None
 ) -> "ModelReport | TableFigures":
     """Return the figures of a model folder or a phrase table; ``to_text()`` prints them.
 

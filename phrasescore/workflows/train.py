@@ -14,13 +14,7 @@ from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
 from phrasescore.arguments import StrPath, check_positive, check_sequences
 from phrasescore.devices import torch_threads, usable_threads
-from phrasescore.errors import (
-    ArgumentError,
-    DataError,
-    ModelError,
-    PhrasescoreError,
-    shown_path,
-)
+from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError, shown_path
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.features import network_name
 from phrasescore.io.corpora import check_no_marks, read_monolingual_text, read_parallel_text
@@ -31,20 +25,9 @@ from phrasescore.progress import Meter, ProgressCallback, format_duration
 from phrasescore.records import PhrasePair
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import fine_tuning_settings, layer_settings
-from phrasescore.settings.kinds import (
-    NetworkKind,
-    find_kind,
-    kind_names,
-    known_kinds,
-    meant_kind,
-)
+from phrasescore.settings.kinds import NetworkKind, find_kind, kind_names, known_kinds, meant_kind
 from phrasescore.settings.toml_file import unknown
-from phrasescore.settings.training import (
-    ListTraining,
-    NewNetwork,
-    Shortlists,
-    UnfinishedRun,
-)
+from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists, UnfinishedRun
 from phrasescore.subwords import load_vocabulary
 from phrasescore.training.expected_bleu import ExpectedBleu, ListRun
 from phrasescore.training.likelihood import PairRun
@@ -115,9 +98,7 @@ def train(
     if network is None:
         problem = unknown("kind of network", meant_kind(kind), known_kinds())
         raise ArgumentError(f"KIND: {problem}")
-    _check_arguments(
-        network, paths, aligned, source, target, reverse=reverse, right_to_left=right_to_left
-    )
+    _check_arguments(network, paths, aligned, source, target, settings)
     paths = paths if aligned is None else (*paths, aligned)
     model, work = _run_folders(output, state.work_dir)
     stored = RunFolder(work).settings() if state.resume else None
@@ -276,16 +257,14 @@ def _check_arguments(
     alignments: str | None,
     source: _Side,
     target: _Side,
-    *,
-    reverse: bool,
-    right_to_left: bool,
+    settings: NewNetwork,
 ) -> None:
     """Refuse inputs that this kind cannot learn from, and options that exclude one another."""
     check_files((*inputs, alignments, *source[1:], *target[1:]), ())
     if not kind.reads_source:
         if len(inputs) != 1:
             raise ArgumentError(f"{kind.name} is trained on one text, got {len(inputs)} files")
-        if reverse or source.corpus or source.vocabulary:
+        if settings.reverse or source.corpus or source.vocabulary:
             raise ArgumentError(
                 f"{kind.name} reads no source: it has no reverse and no source shortlist"
             )
@@ -299,10 +278,10 @@ def _check_arguments(
         )
     elif len(inputs) == 2 and same_file(*inputs):
         raise ArgumentError("SOURCE and TARGET are one file: expected a text and a translation")
-    if kind.is_feed_forward and right_to_left:
+    if kind.is_feed_forward and settings.right_to_left:
         raise ArgumentError(f"--right-to-left: {kind.name} predicts from left to right only")
     _check_alignments(kind, alignments)
-    if kind.is_aligned and reverse:
+    if kind.is_aligned and settings.reverse:
         raise ArgumentError(f"{kind.name} predicts only the target: it has no reverse")
     for side in (source, target):
         if side.corpus is not None and side.vocabulary is not None:

@@ -41,8 +41,8 @@ from tuning.pool import weights_vector
 _logger = logging.getLogger(__name__)
 
 
-# Maximum number of distinct hypotheses of a list that are used, those with the highest model scores.
-# Gao et al. (2014) and Auli and Gao (2014) have 100-best lists.
+# Maximum number of distinct hypotheses that are used of a list, those with the highest scores. Gao
+# et al. (2014) and Auli and Gao (2014) have 100-best lists.
 _LARGEST_LIST = 100
 # Number of hypotheses whose BLEU is computed together.
 _BATCH = 20_000

@@ -159,12 +159,7 @@ def _make_scores(inputs: ReportInputs) -> MadeSection:
 
 def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair]) -> list[float]:
     """Return a network's log-probability of each pair."""
-    scorer = NetworkScorer(
-        model.checkpoint,
-        str(choose_device(inputs.compute.device)),
-        threads=usable_threads(inputs.compute.threads),
-        of_phrases=True,
-    )
+    scorer = NetworkScorer(model.checkpoint, inputs.compute, of_phrases=True)
     with Meter(f"report: {model.name}", "pairs", inputs.progress, total=len(pairs)) as meter:
         return list(meter.track(scorer.score_pairs(pairs)))
 

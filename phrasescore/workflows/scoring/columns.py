@@ -4,7 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from moses_integration.nbest_lines import LARGEST_VALUE, parse_number
 from moses_integration.phrase_table import read_lexicon
 from phrasescore.arguments import PrecisionName
+from phrasescore.engines import callers, local_device
 from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.features import (
     ENSEMBLE_NAME,
@@ -25,14 +26,9 @@ from phrasescore.features import (
 )
 from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.io.digests import new_digest
-from phrasescore.io.text import (
-    InputLines,
-    count_lines,
-    is_stream,
-    read_blocks,
-    read_lines,
-    shorten,
-)
+from phrasescore.io.text import InputLines, count_lines, is_stream, read_blocks, read_lines, shorten
+from phrasescore.settings.compute import Compute
+from phrasescore.workflows.text_checks import KnownWords, known_words
 
 if TYPE_CHECKING:  # imports torch, which many features do not need
     from phrasescore.models.checkpoint import Checkpoint, ModelFolder
@@ -136,6 +132,34 @@ class FeatureLoader:
     unnormalized: bool = False
     backoff_lm: str | None = None
 
+    @classmethod
+    def of(cls, specs: Sequence[ColumnSpec], compute: Compute, **options: Any) -> "FeatureLoader":
+        """Load the models of some columns, and return the loader of all features.
+
+        :param compute: the settings of the engine's workers.
+        :param options: the other fields.
+        """
+        columns = tuple(column for column in specs if column.kind != "scores")
+        kinds = {column.kind for column in columns}
+        device = local_device(compute) if kinds & {"model", "ctranslate2"} else "cpu"
+        models: list[Checkpoint] = []
+        if "model" in kinds:
+            from phrasescore.models.checkpoint import load_checkpoint
+
+            models = [load_checkpoint(each.value) for each in columns if each.kind == "model"]
+        threads = callers(compute)
+        return cls(columns, tuple(models), device, compute.precision, threads, **options)
+
+    @property
+    def checkpoints(self) -> "list[Checkpoint]":
+        """The models, which are read unless they are in this process."""
+        return [model.load() for model in self.models]
+
+    def known_words(self) -> list[KnownWords]:
+        """Return the words that each model knows."""
+        paths = [column.value for column in self.columns if column.kind == "model"]
+        return list(map(known_words, paths, self.checkpoints))
+
     def in_folders(self) -> "FeatureLoader":
         """Return an equal loader for other machines, which have the same folders."""
         columns = [
@@ -155,7 +179,7 @@ class FeatureLoader:
         :raises ModelError: if a model cannot be loaded, or does not score phrase pairs.
         """
         features: list[Feature] = []
-        checkpoints = [model.load() for model in self.models]
+        checkpoints = self.checkpoints
         if checkpoints:
             import torch
 
@@ -229,16 +253,11 @@ class AddedColumn(NamedTuple):
 
 
 def added_columns(
-    specs: Sequence[ColumnSpec],
-    loader: FeatureLoader,
-    checkpoints: "Sequence[Checkpoint]",
-    names: Sequence[str],
-    *,
-    normalize: bool,
+    specs: Sequence[ColumnSpec], loader: FeatureLoader, names: Sequence[str], *, normalize: bool
 ) -> list[AddedColumn]:
     """Return the columns that hypotheses get, as specified, and the ensemble last.
 
-    :param loader: the loader of the same columns; ``checkpoints`` are its models.
+    :param loader: the loader of the same columns.
     :param names: one name per column and for the ensemble; empty for the default names. Columns
         of given scores have their own names.
     :param normalize: whether a network's column is followed by one divided by length.
@@ -250,6 +269,7 @@ def added_columns(
         )
     usual: Counter[str] = Counter()
     given, rows = iter(names), iter(loader.rows())
+    checkpoints = loader.checkpoints
     models = iter(checkpoints)
 
     def name(prefix: str) -> str:

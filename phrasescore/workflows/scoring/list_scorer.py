@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Self
 
 from moses_integration.nbest_lines import check_feature_names, format_value
 from phrasescore.arguments import StrPath, flag
-from phrasescore.engines import callers, local_device
 from phrasescore.errors import ArgumentError
 from phrasescore.features import ColumnSpec, check_columns, check_feed_forward, column_specs
 from phrasescore.io.output import optional_path
@@ -22,7 +21,6 @@ from phrasescore.workflows.scoring.scorer import AnyLines, LineScores, Scorer
 from phrasescore.workflows.text_checks import (
     KnownWords,
     UnknownWordCheck,
-    known_words,
     unknown_words_of,
     warn_of_shortlists,
 )
@@ -54,18 +52,18 @@ class ListScorer:
         compute = self.compute.on_workers()
         specs = column_specs(self.columns)
         check_columns(specs, of_phrases=False)
-        paths = [column.value for column in specs if column.kind == "model"]
-        if self.settings.ensemble and len(paths) < 2:
+        if self.settings.ensemble and sum(column.kind == "model" for column in specs) < 2:
             raise ArgumentError("--ensemble averages at least two models")
-        device = "cpu"
-        if any(column.kind in ("model", "ctranslate2") for column in specs):
-            device = local_device(compute)
-        checkpoints = []
-        if paths:
-            from phrasescore.models.checkpoint import load_checkpoint
-
-            checkpoints = [load_checkpoint(path) for path in paths]
         backoff = optional_path(self.settings.backoff_lm)
+        self._loader = FeatureLoader.of(
+            specs,
+            compute,
+            ensemble=self.settings.ensemble,
+            words=self.words,
+            unnormalized=self.settings.unnormalized,
+            backoff_lm=backoff,
+        )
+        checkpoints = self._loader.checkpoints
         configs = [checkpoint.config for checkpoint in checkpoints]
         check_feed_forward(configs, backoff, unnormalized=self.settings.unnormalized)
         self.aligned = any(config.network.is_aligned for config in configs)
@@ -73,33 +71,15 @@ class ListScorer:
             raise ArgumentError(
                 "--ensemble: a joint model reads alignments, and cannot be in an ensemble"
             )
-        self._loader = FeatureLoader(
-            tuple(column for column in specs if column.kind != "scores"),
-            tuple(checkpoints),
-            device,
-            compute.precision,
-            callers(compute),
-            ensemble=self.settings.ensemble,
-            words=self.words,
-            unnormalized=self.settings.unnormalized,
-            backoff_lm=backoff,
-        )
         self.added = added_columns(
-            specs,
-            self._loader,
-            checkpoints,
-            self.settings.names,
-            normalize=self.settings.normalize,
+            specs, self._loader, self.settings.names, normalize=self.settings.normalize
         )
         self.names = tuple(added.name for added in self.added)
         check_feature_names(self.names)
         features = self._loader.load()
-        self._known_words = [
-            known_words(path, checkpoint)
-            for path, checkpoint in zip(paths, checkpoints, strict=True)
-        ]
+        self._known_words = self._loader.known_words()
         others = [column for column in self._loader.columns if column.kind != "model"]
-        for column, feature in zip(others, features[bool(paths) :], strict=True):
+        for column, feature in zip(others, features[bool(checkpoints) :], strict=True):
             if feature.known_words != (None, None):
                 self._known_words.append(KnownWords(column.value, *feature.known_words))
         self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None

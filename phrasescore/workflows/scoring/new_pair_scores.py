@@ -13,13 +13,13 @@ from itertools import islice
 from typing import NamedTuple
 
 from moses_integration.phrase_table import read_lexicon
-from phrasescore.arguments import PrecisionName, flag
-from phrasescore.devices import choose_device
+from phrasescore.arguments import flag
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.generation.generator import check_kinds
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import HypothesisList, PhraseBlock, PhrasePair
+from phrasescore.settings.compute import Compute
 from phrasescore.workflows.load_model import NetworkScorer
 
 _logger = logging.getLogger(__name__)
@@ -71,8 +71,7 @@ def plan_columns(
         ]
         if floor in columns:
             _logger.warning(
-                "no --reverse-model: new pairs have %g in the columns of p(source | target)",
-                FLOOR,
+                "no --reverse-model: new pairs have %g in the columns of p(source | target)", FLOOR
             )
     if len(columns) != num_scores:
         raise ArgumentError(
@@ -104,13 +103,7 @@ class PairScores:
     """
 
     def __init__(
-        self,
-        columns: Sequence[ColumnContent],
-        given: Mapping[str, str | None],
-        *,
-        device: str,
-        precision: PrecisionName,
-        threads: int,
+        self, columns: Sequence[ColumnContent], given: Mapping[str, str | None], compute: Compute
     ) -> None:
         self._columns = columns
         self.fingerprints: dict[str, str] = {}
@@ -125,9 +118,7 @@ class PairScores:
                     "that predicts the target"
                 )
             self.fingerprints[REVERSE] = checkpoint.fingerprint
-            self._reverse = NetworkScorer(
-                checkpoint, str(choose_device(device)), precision=precision, threads=threads
-            )
+            self._reverse = NetworkScorer(checkpoint, compute)
         self._lexical = {}
         for name in (LEXICON, REVERSE_LEXICON):
             path = given[name]

@@ -262,5 +262,5 @@ def test_from_python_scores_need_a_name_for_lists_and_no_decoder() -> None:
     named: list[ColumnSpec | str] = [ColumnSpec("scores", "scores", name="QE")]
     with pytest.raises(ArgumentError, match="not with --decoder"):
         phrasescore.tune_with_decoder("moses", "text", ["text"], None, "work", columns=named)
-    with pytest.raises(ArgumentError, match="nothing is to be scored"):
+    with pytest.raises(ArgumentError, match="only for tables and n-best lists"):
         phrasescore.score("source", "target", named, "out")

@@ -69,7 +69,7 @@ def test_an_average_in_which_one_score_decides_is_warned_of(folder: Folder) -> N
     assert said("-3.5", "-9") == ""
     assert said("-3.96", "-9") == (
         "phrasescore: warning: LSTM0 dominates the average: its deviation within a list "
-        "is 1.1, that of the decoder's total 0.014; phrasescore tune gives each its weight\n"
+        "is 1.1, and 0.014 for the decoder's total; `phrasescore tune` finds a weight for each\n"
     )
     assert "warning: the decoder's total dominates the average" in said("-3.5", "-6.01")
 
@@ -181,8 +181,8 @@ def test_features_and_weights_that_do_not_match_are_named(folder: Folder) -> Non
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "one of --weights and --average is needed"),
-        (["--weights", "w", "--average", "a"], "one of --weights and --average is needed"),
+        ([], "expected either --weights or --average"),
+        (["--weights", "w", "--average", "a"], "expected either --weights or --average"),
         (["--average", "a", "--ignore-missing"], "go with --weights"),
         (["--average", "a", "--mbr-scale", "2"], "--mbr-scale goes with --mbr"),
         (["--average", "a", "--mbr", "--mbr-scale", "0"], "--mbr-scale"),
