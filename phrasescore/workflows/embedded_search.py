@@ -186,11 +186,10 @@ class EmbeddedSearch:
                 f"{counts['untranslated']:,}",
             )
         if counts["calls"]:
+            requests, distinct = counts["requests"], counts["distinct"]
             _logger.info(
                 "networks: %s requests, %.1f%% of them distinct; %.0f at a time",
-                f"{counts['requests']:,}",
-                100 * counts["distinct"] / max(1, counts["requests"]),
-                counts["distinct"] / counts["calls"],
+                *(f"{requests:,}", 100 * distinct / max(1, requests), distinct / counts["calls"]),
             )
         return counts
 
@@ -207,11 +206,11 @@ class EmbeddedSearch:
 
 
 class OutputLines(NamedTuple):
-    """A worker's result for a sentence: the lines of its translation and of its n-best list."""
+    """The lines of a sentence's translation and of its n-best list."""
 
     output: bytes
     nbest: bytes
-    # The counts that `EmbeddedSearch.translate` adds up.
+    # As `EmbeddedSearch.translate` returns.
     counts: Counter[str]
 
 
@@ -317,7 +316,7 @@ class SentenceTranslator:
         return self._networks
 
     def __call__(self, task: SentenceTask | None) -> OutputLines:
-        """Return a sentence's lines; for None, the number of the text's ``copied`` words."""
+        """Return a sentence's lines; for None, the number of ``copied`` words of the text."""
         if task is None:
             return OutputLines(b"", b"", Counter(copied=self._num_copied))
         self.prepare(task.weights)
@@ -364,9 +363,7 @@ class SentenceTranslator:
         )
 
     def _alignment(self, found: Translation) -> str:
-        """Return the word alignment of the phrase table, phrase by phrase."""
-        points = []
-        position = 0
+        points, position = [], 0
         for segment in found.segments:
             inner = [point.split("-") for point in self._table.alignment(segment.option).split()]
             for source, target in sorted((int(one), int(other)) for one, other in inner):

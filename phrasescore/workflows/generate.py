@@ -102,7 +102,15 @@ def generate(
         max_length=settings.max_length,
         copy_unknown=settings.copy_unknown,
     )
-    names = _feature_names(settings.name, checkpoints, settings.normalize)
+    first = checkpoints[0]
+    prefix = ENSEMBLE_NAME
+    if len(checkpoints) == 1:
+        prefix = network_name(
+            first.config.kind, reverse=first.reverse, right_to_left=first.right_to_left
+        )
+    name = settings.name or f"{prefix}0"
+    names = [name, name + NORMALIZED] if settings.normalize else [name]
+    check_feature_names(names)
     found = text.counted(best_targets(generator, text.sources(), searching, compute))
     write_translations(found, source, output, lists, names, progress)
     end = "translations found no end and are cut at the maximum length"
@@ -268,20 +276,6 @@ def write_translations(
                     nbest.write(format_hypothesis(number, target.words, features, total))
             meter.update()
     return meter.done, translations
-
-
-def _feature_names(
-    name: str | None, checkpoints: Sequence[Checkpoint], normalize: bool
-) -> list[str]:
-    """Return the names of the features in an n-best list: log p, and normalized."""
-    first = checkpoints[0]
-    prefix = network_name(
-        first.config.kind, reverse=first.reverse, right_to_left=first.right_to_left
-    )
-    name = name or f"{ENSEMBLE_NAME if len(checkpoints) > 1 else prefix}0"
-    names = [name, *([name + NORMALIZED] if normalize else [])]
-    check_feature_names(names)
-    return names
 
 
 def _write_samples(

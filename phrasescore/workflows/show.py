@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moses_integration.phrase_table import read_phrase_table
-from moses_integration.table_report import Coverage, TableReport, report_table
+from moses_integration.table_report import TableReport, report_table
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.output import optional_path
@@ -103,20 +103,14 @@ def _rows(report: TableReport) -> list[tuple[str, str]]:
         ("lines extracted once", f"{counts.once:,} ({counts.once / report.lines:.1%})"),
         ("lines without counts", f"{report.lines - counts.lines:,}"),
     ]
-    return rows if report.coverage is None else rows + _coverage_rows(report.coverage)
-
-
-def _coverage_rows(coverage: Coverage) -> list[tuple[str, str]]:
-    return [
-        (
-            f"{side} words in shortlist",
-            f"{plain:.2%} of the running words; {by_count:.2%} weighted by the counts",
-        )
-        for side, plain, by_count in (
-            ("source", coverage.source_words, coverage.source_words_by_count),
-            ("target", coverage.target_words, coverage.target_words_by_count),
-        )
-    ] + [("pairs without <unk>", f"{coverage.pairs:.2%} of the lines")]
+    if (coverage := report.coverage) is not None:
+        for side in ("source", "target"):
+            share = getattr(coverage, f"{side}_words")
+            by_count = getattr(coverage, f"{side}_words_by_count")
+            text = f"{share:.2%} of the running words; {by_count:.2%} weighted by the counts"
+            rows.append((f"{side} words in shortlist", text))
+        rows.append(("pairs without <unk>", f"{coverage.pairs:.2%} of the lines"))
+    return rows
 
 
 def _length_rows(report: TableReport) -> list[list[str]]:

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
 
 from moses_integration.alignments import affiliate_sentence, parse_links
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
-from phrasescore.arguments import StrPath, check_positive, check_sequences
+from phrasescore.arguments import StrPath, check_positive, check_sequences, flag
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError, shown_path
 from phrasescore.evaluation.sentences import find_references
@@ -84,21 +83,13 @@ def train(
     names = [inputs] if isinstance(inputs, str | os.PathLike) else inputs
     paths = tuple(os.fspath(name) for name in names)
     aligned = optional_path(alignments)
-    source, target = (
-        _Side(
-            side,
-            optional_path(getattr(shortlists, f"{side}_corpus")),
-            optional_path(getattr(shortlists, f"{side}_vocabulary")),
-        )
-        for side in ("source", "target")
-    )
     reverse, right_to_left = settings.reverse, settings.right_to_left
     compute.check_only("device", "threads")
     network = find_kind(kind)
     if network is None:
         problem = unknown("kind of network", meant_kind(kind), known_kinds())
         raise ArgumentError(f"KIND: {problem}")
-    _check_arguments(network, paths, aligned, source, target, settings)
+    _check_arguments(network, paths, aligned, shortlists, settings)
     paths = paths if aligned is None else (*paths, aligned)
     model, work = _run_folders(output, state.work_dir)
     stored = RunFolder(work).settings() if state.resume else None
@@ -112,7 +103,7 @@ def train(
     if state.resume and stored is None and not model.exists():
         # A run that ended while it was reading its input has left no settings.
         _logger.info("%s: holds no unfinished run; a new one begins", work)
-    read_side, predicted_side = (target, source) if reverse else (source, target)
+    read, predicted = ("target", "source") if reverse else ("source", "target")
     run = PairRun(
         inputs=paths,
         read=lambda: _read(network, paths, progress),
@@ -122,7 +113,10 @@ def train(
         device=device_of_rank(compute.device),
         reverse=reverse,
         right_to_left=right_to_left,
-        shortlists=lambda: (read_side.shortlist(network), predicted_side.shortlist(network)),
+        shortlists=lambda: (
+            _shortlist(read, shortlists, network),
+            _shortlist(predicted, shortlists, network),
+        ),
         keep_work=state.keep_work,
     )
     return _run_training(run, state, compute, progress)
@@ -222,23 +216,19 @@ def _run_training(
     return TrainSummary(record)
 
 
-class _Side(NamedTuple):
-    """The origin of a side's shortlist: a corpus, a vocabulary, or (neither) the input."""
-
-    name: str
-    corpus: str | None
-    vocabulary: str | None
-
-    def shortlist(self, kind: NetworkKind) -> Shortlist:
-        if self.corpus is not None:
-            return Shortlist(f"corpus {self.corpus}", counts=count_words(self.corpus))
-        if self.vocabulary is not None:
-            loaded = load_vocabulary(self.vocabulary)
-            if loaded.is_subwords and kind.is_aligned:
-                problem = f"{kind.name} predicts aligned words, and these are subwords"
-                raise ArgumentError(f"--{self.name}-vocabulary: {problem}")
-            return Shortlist(f"vocabulary {self.vocabulary}", vocabulary=loaded)
-        return Shortlist()
+def _shortlist(side: str, shortlists: Shortlists, kind: NetworkKind) -> Shortlist:
+    """Return the origin of a side's shortlist: a corpus, a vocabulary, or neither (the input)."""
+    corpus = optional_path(getattr(shortlists, f"{side}_corpus"))
+    vocabulary = optional_path(getattr(shortlists, f"{side}_vocabulary"))
+    if corpus is not None:
+        return Shortlist(f"corpus {corpus}", counts=count_words(corpus))
+    if vocabulary is not None:
+        loaded = load_vocabulary(vocabulary)
+        if loaded.is_subwords and kind.is_aligned:
+            problem = f"{kind.name} predicts aligned words, and these are subwords"
+            raise ArgumentError(f"--{side}-vocabulary: {problem}")
+        return Shortlist(f"vocabulary {vocabulary}", vocabulary=loaded)
+    return Shortlist()
 
 
 def _check_alignments(kind: NetworkKind, alignments: str | None) -> None:
@@ -255,16 +245,15 @@ def _check_arguments(
     kind: NetworkKind,
     inputs: tuple[str, ...],
     alignments: str | None,
-    source: _Side,
-    target: _Side,
+    shortlists: Shortlists,
     settings: NewNetwork,
 ) -> None:
     """Refuse inputs that this kind cannot learn from, and options that exclude one another."""
-    check_files((*inputs, alignments, *source[1:], *target[1:]), ())
+    check_files((*inputs, alignments, *map(optional_path, vars(shortlists).values())), ())
     if not kind.reads_source:
         if len(inputs) != 1:
             raise ArgumentError(f"{kind.name} is trained on one text, got {len(inputs)} files")
-        if settings.reverse or source.corpus or source.vocabulary:
+        if settings.reverse or shortlists.source_corpus or shortlists.source_vocabulary:
             raise ArgumentError(
                 f"{kind.name} reads no source: it has no reverse and no source shortlist"
             )
@@ -283,11 +272,10 @@ def _check_arguments(
     _check_alignments(kind, alignments)
     if kind.is_aligned and settings.reverse:
         raise ArgumentError(f"{kind.name} predicts only the target: it has no reverse")
-    for side in (source, target):
-        if side.corpus is not None and side.vocabulary is not None:
-            raise ArgumentError(
-                f"--{side.name}-corpus and --{side.name}-vocabulary exclude one another"
-            )
+    for side in ("source", "target"):
+        names = [f"{side}_corpus", f"{side}_vocabulary"]
+        if all(getattr(shortlists, name) is not None for name in names):
+            raise ArgumentError(f"{' and '.join(map(flag, names))} exclude one another")
 
 
 def _read(

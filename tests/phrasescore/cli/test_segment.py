@@ -267,10 +267,10 @@ def test_command_lines_that_make_no_sense_are_refused(arguments: str, message: s
         ),
         ("--model forward --reverse-model lm", "--reverse-model lm: expected a translation"),
         ("--model forward --reverse-model forward", "expected a model trained with --reverse"),
-        (f"{BOTH} --swapped", "--reverse-model reverse: trained with --reverse, so that it is not"),
+        (f"{BOTH} --swapped", "--reverse-model reverse: was trained with --reverse"),
         (
             "--model forward --reverse-model forward --swapped",
-            "of its words, --model reads 6 and writes 2",
+            "--model reads 6 of its words and writes 2",
         ),
         (f"{ALONE} -o text", "text: would overwrite another file"),
         (f"{ALONE} -o out --segments ./out", "./out: would overwrite another file"),

@@ -129,7 +129,7 @@ def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
         (f"en {MODELS} --share 0.5 --lines 1", "expected one of --share, --lines and --threshold"),
         ("en --lines 1", "expected --in-domain and --general, or --random"),
         ("en --in-domain in.en --lines 1", "--in-domain and --general go together"),
-        (f"en {BOTH} --lines 1", "a model of the target text, which is not"),
+        (f"en {BOTH} --lines 1", "a model of the target text, which is missing"),
         (f"en fr {MODELS} --lines 1", "and --target-output go together"),
         (f"en {MODELS} --lines 1 --target-output x", "a target text and --target-output go togeth"),
         (f"en {MODELS} --random --lines 1", "--random takes no models"),
