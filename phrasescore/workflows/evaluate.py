@@ -20,8 +20,7 @@ from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.evaluation import Evaluating
-from phrasescore.subwords import load_vocabulary
-from phrasescore.vocabulary import Vocabulary
+from phrasescore.vocabulary import Vocabulary, load_vocabulary
 from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts
 from tuning.bleu import BleuScore, oracle_bleu
 from tuning.metric import Statistics

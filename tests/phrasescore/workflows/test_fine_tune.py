@@ -16,9 +16,8 @@ from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.config import fine_tuning_settings
+from phrasescore.settings.config import FINE_TUNING, fine_tuning_settings
 from phrasescore.settings.declaration import grouped
-from phrasescore.settings.networks import FINE_TUNING
 from phrasescore.settings.training import ListTraining
 from phrasescore.training.expected_bleu import ExpectedBleu, ExpectedBleuLoop
 from phrasescore.training.loop import TrainingProgress
