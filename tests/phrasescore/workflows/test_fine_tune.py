@@ -28,7 +28,7 @@ from phrasescore.workflows.train import TrainSummary
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
 from tests.tiny_lists import FEATURES, WEIGHTS, ListTask
 from tests.tiny_runs import KilledError
-from tuning.bleu import Bleu, sentence_bleu
+from tuning.metrics import Bleu, sentence_bleu
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
