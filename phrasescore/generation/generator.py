@@ -17,8 +17,7 @@ from torch import Tensor
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import choose_device, torch_threads
-from phrasescore.engines import open_pool
-from phrasescore.engines.pool import WorkerPool
+from phrasescore.engines import WorkerPool, open_pool
 from phrasescore.errors import ModelError
 from phrasescore.generation.word_choice import Floats, Ids
 from phrasescore.io.ragged import RaggedArray
@@ -312,7 +311,10 @@ class GeneratorLoader(NamedTuple):
 
     def in_folders(self) -> "GeneratorLoader":
         """Return an equal loader for other machines, which have the same folders."""
-        return self._replace(models=tuple(model.in_folder() for model in self.models))
+        models = (model.load() for model in self.models)
+        return self._replace(
+            models=tuple(ModelFolder(each.folder, each.fingerprint) for each in models)
+        )
 
     def load(self) -> Generator:
         """Read the models that are not in this process."""

@@ -31,9 +31,8 @@ from phrasescore.io.folders import writing_folder
 from phrasescore.io.plain_file import MAX_ARRAYS, MAX_JSON, MAX_WORDS, check_plain, read_plain
 from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.config import Config
-from phrasescore.subwords import load_vocabulary, model_path
 from phrasescore.version import __version__
-from phrasescore.vocabulary import Vocabulary
+from phrasescore.vocabulary import Vocabulary, load_vocabulary, model_path
 
 FORMAT = 1
 
@@ -67,17 +66,15 @@ class CurvePoint:
     training_loss: float
     # exp(-log p per predicted word) on the held-out pairs; None without held-out pairs.
     validation_perplexity: float | None
-    # On the held-out lists, if the network learns from lists; 100 if every hypothesis equals its
-    # reference. The training loss is then the objective's, per list.
+    # On the held-out lists, at most 100, if the network learns from lists; the loss is per list.
     expected_bleu: float | None = None
 
     def quality(self) -> str:
         """Return the measure on the held-out data with its name, or ""."""
         if self.expected_bleu is not None:
             return f"expected BLEU {self.expected_bleu:.2f}"
-        if self.validation_perplexity is not None:
-            return f"validation perplexity {self.validation_perplexity:.3f}"
-        return ""
+        perplexity = self.validation_perplexity
+        return "" if perplexity is None else f"validation perplexity {perplexity:.3f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +194,6 @@ class Checkpoint:
         """Number of weights."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
-    def in_folder(self) -> "ModelFolder":
-        """Return the model's folder, from which a worker on another machine loads the model."""
-        return ModelFolder(self.folder, self.fingerprint)
-
     def load(self) -> "Checkpoint":
         """Return the model itself."""
         return self
@@ -211,10 +204,6 @@ class ModelFolder(NamedTuple):
 
     path: str
     fingerprint: str
-
-    def in_folder(self) -> "ModelFolder":
-        """Return the folder itself."""
-        return self
 
     def load(self) -> Checkpoint:
         """Read the model, and check that it is the expected one."""

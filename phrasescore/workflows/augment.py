@@ -22,8 +22,7 @@ from moses_integration.augment import (
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from phrasescore.arguments import StrPath
 from phrasescore.devices import torch_threads
-from phrasescore.engines import open_pool
-from phrasescore.engines.pool import Pending, read_ahead
+from phrasescore.engines import Pending, open_pool, read_ahead
 from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.generation.beam_search import BeamSettings, beam_work
 from phrasescore.generation.generator import Generated, Source, TargetPool, TargetWork

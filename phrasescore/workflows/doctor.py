@@ -75,7 +75,7 @@ def doctor() -> Diagnosis:
 
 
 def _processor() -> Finding:
-    from phrasescore.engines.likeness import describe
+    from phrasescore.engines.ray_connection import describe
     from phrasescore.kernels.precision import lacks_units
 
     try:

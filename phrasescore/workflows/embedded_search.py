@@ -23,8 +23,7 @@ from moses_integration.nbest_lines import format_hypothesis
 from moses_integration.source_text import MAX_WORDS, markup_of, read_source
 from moses_integration.weight_lines import check_weights
 from phrasescore.devices import usable_threads
-from phrasescore.engines import is_local, open_pool
-from phrasescore.engines.pool import WorkerPool
+from phrasescore.engines import WorkerPool, is_local, open_pool
 from phrasescore.errors import DataError
 from phrasescore.io.output import open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
@@ -225,7 +224,7 @@ class SentenceTask(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchWork:
-    """Translates with a moses.ini: a :class:`phrasescore.engines.pool.Work`."""
+    """Translates with a moses.ini: a :class:`phrasescore.engines.Work`."""
 
     ini_path: str
     settings: SearchSettings

@@ -94,7 +94,7 @@ def generate_foreign(
 
 @dataclass(frozen=True)
 class ForeignGeneration:
-    """Translates groups of sentences: a :class:`phrasescore.engines.pool.Work`."""
+    """Translates groups of sentences: a :class:`phrasescore.engines.Work`."""
 
     model: ForeignFolder
     beam: int

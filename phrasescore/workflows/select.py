@@ -156,7 +156,7 @@ def _read(texts: Sequence[str]) -> Iterator[tuple[list[bytes], _Sides]]:
 
 
 class _SideModels:
-    """The models of each side, which workers share: a :class:`phrasescore.engines.pool.Work`."""
+    """The models of each side, which workers share: a :class:`phrasescore.engines.Work`."""
 
     def __init__(self, models: Sequence[CrossEntropyDifference | None]) -> None:
         self._models = models

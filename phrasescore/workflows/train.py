@@ -27,7 +27,6 @@ from phrasescore.settings.config import fine_tuning_settings, layer_settings
 from phrasescore.settings.kinds import NetworkKind, find_kind, kind_names, known_kinds, meant_kind
 from phrasescore.settings.toml_file import unknown
 from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists, UnfinishedRun
-from phrasescore.subwords import load_vocabulary
 from phrasescore.training.expected_bleu import ExpectedBleu, ListRun
 from phrasescore.training.likelihood import PairRun
 from phrasescore.training.loop import TrainingProgress
@@ -35,7 +34,7 @@ from phrasescore.training.pair_store_writer import CountedPair, Shortlist
 from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.vocabulary import count_words
+from phrasescore.vocabulary import count_words, load_vocabulary
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
 
 _logger = logging.getLogger(__name__)

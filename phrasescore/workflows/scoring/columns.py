@@ -168,7 +168,11 @@ class FeatureLoader:
             else replace(column, value=os.path.abspath(column.value))
             for column in self.columns
         ]
-        models = tuple(model.in_folder() for model in self.models)
+        models = self.models
+        if models:
+            from phrasescore.models.checkpoint import ModelFolder
+
+            models = tuple(ModelFolder(each.folder, each.fingerprint) for each in self.checkpoints)
         backoff = None if self.backoff_lm is None else os.path.abspath(self.backoff_lm)
         return replace(self, columns=tuple(columns), models=models, backoff_lm=backoff)
 
