@@ -15,8 +15,8 @@ from pathlib import Path
 import sentencepiece
 
 from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.io.folders import MAX_SUBWORDS, read_plain
 from phrasescore.io.output import open_output
-from phrasescore.io.plain_file import MAX_SUBWORDS, read_plain
 from phrasescore.vocabulary import Vocabulary
 
 # Begins the first piece of a word.

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from phrasescore.errors import DataError
 from phrasescore.io.corpora import read_monolingual_text
+from phrasescore.io.folders import MAX_WORDS
 from phrasescore.io.output import open_output
-from phrasescore.io.plain_file import MAX_WORDS
 from phrasescore.io.text import decode, read_lines
 
 HEADER = "# phrasescore vocabulary 1; id 0 is </s>, id 1 is <unk>, other ids are line numbers"

@@ -2,15 +2,24 @@
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.io.ragged import RaggedArray
+from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.context_scorer import ContextScorer, Floats, Numbering, WordIds
-from phrasescore.language_models.word_scorer import BOUNDARY
+from phrasescore.language_models.word_scorer import (
+    BOUNDARY,
+    USUAL,
+    CslmOptions,
+    JointScorer,
+    WordScorer,
+)
+from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.scoring.tree_scorer import join_pieces
 
 Scorer = TypeVar("Scorer", bound=ContextScorer)
@@ -106,8 +115,102 @@ class SearchNetwork(Generic[Scorer]):
         return contexts, words
 
 
-def add_up(values: Floats, offsets: NDArray[np.int64], ends: NDArray[np.bool_]) -> Floats:
-    """Return the sum of each phrase's values, one per n-gram of `list_ngrams`."""
+class SearchCslm(SearchNetwork[WordScorer]):
+    """A language model for partial translations, whatever their source."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        device: torch.device,
+        *,
+        options: CslmOptions = USUAL,
+        name: str = "CSLM0",
+    ) -> None:
+        precision = Precision("float32", device)
+        super().__init__(WordScorer(checkpoint, device, precision, **options._asdict()), name)
+
+    def scores(
+        self,
+        histories: NDArray[np.int32],
+        phrases: NDArray[np.int32],
+        offsets: NDArray[np.int64],
+        ends: NDArray[np.bool_],
+        _aligned: object = None,
+        /,
+    ) -> NDArray[np.float64]:
+        """Return log p of each phrase after its history, ``(n,)``, a natural logarithm.
+
+        A value depends only on its row, to the last bit. Contexts of earlier calls are not
+        computed again. The parameters are as in :meth:`list_ngrams`.
+        """
+        histories, phrases, offsets = self.in_pieces(histories, phrases, offsets)
+        contexts, words = self.list_ngrams(histories, phrases, offsets, ends)
+        values = self._scorer.log_probs(self._numbering, contexts, words, self._memo)
+        return _add_up(values, offsets, ends)
+
+
+class Aligned(Protocol):
+    """A sentence, and the affiliations of the words of some phrases with it."""
+
+    @property
+    def source(self) -> Sequence[str]:
+        """The words of the sentence."""
+
+    @property
+    def affiliations(self) -> NDArray[np.int32]:
+        """The index of the source word that each phrase word is affiliated with."""
+
+
+class SearchJoint(SearchNetwork[JointScorer]):
+    """A joint model for partial translations.
+
+    :param options: whether to omit log Z; a joint model has no backoff.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        device: torch.device,
+        *,
+        options: CslmOptions = USUAL,
+        name: str = "Joint0",
+    ) -> None:
+        precision = Precision("float32", device)
+        scorer = JointScorer(checkpoint, device, precision, normalized=options.normalized)
+        super().__init__(scorer, name)
+        self._source: Sequence[str] | None = None
+        self._windows = scorer.windows([()])
+
+    def scores(
+        self,
+        histories: NDArray[np.int32],
+        phrases: NDArray[np.int32],
+        offsets: NDArray[np.int64],
+        ends: NDArray[np.bool_],
+        aligned: Aligned | None = None,
+        /,
+    ) -> NDArray[np.float64]:
+        """Return log p of each phrase after its history, as :meth:`SearchCslm.scores`.
+
+        A value also depends on the sentence.
+
+        :param aligned: holds the affiliations of the words in ``phrases``.
+        """
+        assert aligned is not None
+        if aligned.source is not self._source:
+            self._source, self._windows = aligned.source, self._scorer.windows([aligned.source])
+        contexts, words = self.list_ngrams(histories, phrases, offsets, ends)
+        # </s> is affiliated with the end of the sentence.
+        places = np.full(len(words), len(aligned.source))
+        places[words != BOUNDARY] = aligned.affiliations
+        ids = self._numbering.ids
+        contexts = np.concatenate([self._windows[places], ids[contexts]], axis=1)
+        values = self._scorer.log_probs_of_ids(contexts, ids[words], self._memo)
+        return _add_up(values, offsets, ends)
+
+
+def _add_up(values: Floats, offsets: NDArray[np.int64], ends: NDArray[np.bool_]) -> Floats:
+    """Return the sum of each phrase's values, one per n-gram of `SearchNetwork.list_ngrams`."""
     totals: Floats = np.zeros(len(ends))
     # Add one after another, so that a sum has the same bits whatever the other rows are.
     np.add.at(totals, np.repeat(np.arange(len(ends)), np.diff(offsets) + ends), values)
@@ -137,10 +240,7 @@ def _last_pieces(histories, starts, pieces, out):  # type: ignore[no-untyped-def
 def _list_ngrams(  # type: ignore[no-untyped-def]
     histories, phrases, offsets, ends, contexts, words
 ):
-    """Write the context and the word of each n-gram of some phrases, row by row.
-
-    :param histories: ``(n, context)``; the others as of :meth:`SearchNetwork.list_ngrams`.
-    """
+    """Write the context and the word of each n-gram of some phrases, row by row."""
     width, at = histories.shape[1], 0
     for row in range(len(ends)):
         begin, size = offsets[row], offsets[row + 1] - offsets[row]

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
-from phrasescore.features.cslm import SearchCslm
 from phrasescore.features.score_cache import ScoreCache
+from phrasescore.features.search_network import SearchCslm
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models import context_scorer
 from phrasescore.language_models.context_scorer import distinct_rows

@@ -59,7 +59,7 @@ def test_a_model_that_is_still_being_trained_is_named_and_does_not_stop_a_dry_ru
         assert result.exit_code == 1
         assert f"x.toml: [models.rnn] path: there is no model {folder}/net\n" in result.stderr
     (folder / "net.work").mkdir()
-    problem = f"there is no model {folder}/net yet: its training is at work, or was stopped, in"
+    problem = f"there is no model {folder}/net yet: its training is running, or was stopped, in"
     refused = experiment()
     assert (refused.exit_code, problem in refused.stderr) == (1, True)
     shown = experiment("--dry-run")

@@ -162,7 +162,7 @@ def test_the_table_refuses_steps_of_other_settings(small: Path) -> None:
 def test_wrong_input_is_refused(small: Path) -> None:
     with pytest.raises(ArgumentError, match=r"--step: x\.toml has no 'train_cslm'"):
         snakemake.run_step("x.toml", "out", "train_cslm")
-    with pytest.raises(PhrasescoreError, match=r"/a\{b\}/.*: Snakemake takes what is in braces"):
+    with pytest.raises(PhrasescoreError, match=r"/a\{b\}/.*: Snakemake takes text in braces"):
         export(small, "a{b}")
     with pytest.raises(PhrasescoreError, match=r"x\.toml: would overwrite another file"):
         phrasescore.export_experiment("x.toml", "x.toml", "out")
