@@ -37,9 +37,8 @@ from phrasescore.io.folders import (
 from phrasescore.io.journal import digest_file, digest_text
 from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.config import Config
-from phrasescore.subwords import load_vocabulary, model_path
 from phrasescore.version import __version__
-from phrasescore.vocabulary import Vocabulary
+from phrasescore.vocabulary import Vocabulary, load_vocabulary, model_path
 
 FORMAT = 1
 
