@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -77,15 +77,17 @@ class _Planner:
 
     def _runs(self) -> list[Run]:
         runs = []
-        folders = _folder_names([system.name for system in self._wanted.systems])
+        systems = self._wanted.systems
+        clean = (re.sub(r"[^\w.+-]", "_", system.name).lstrip(".") or "_" for system in systems)
+        names = unique_names(clean)
         for seed in self._wanted.tuning.seeds:
             earlier: list[Run] = []
-            for system in self._wanted.systems:
+            for system, name in zip(systems, names, strict=True):
                 ini, *files = self._shared.files_of(system)
                 run = Run(
                     system,
                     seed,
-                    self._folder / "systems" / folders[system.name] / f"seed{seed}",
+                    self._folder / "systems" / name / f"seed{seed}",
                     ini,
                     tuple(files),
                     tuple(each for each in earlier if each.system.features() <= system.features()),
@@ -234,10 +236,7 @@ class _Planner:
             # On ties, prefer the row with the most features, then the latest one.
             best = max(
                 reversed(starts),
-                key=lambda each: (
-                    read_tune_report(each.report).reached,
-                    len(each.system.features()),
-                ),
+                key=lambda row: (read_tune_report(row.report).reached, len(row.system.features())),
             )
             before = (best.weights, self._shared.layout(best.system))
         ini = MosesIni.read(str(run.ini))
@@ -248,18 +247,20 @@ class _Planner:
         name = "Moses" if engine.decoder == "moses" else "the embedded search"
         limits = " ".join(limit_words(engine.settings))
         yield f"Decoded by {name}{f' ({limits})' if limits else ''}."
-        tuning = self._wanted.tuning
+        tuning, systems = self._wanted.tuning, self._wanted.systems
+        own = [f"{row.name}: {row.iterations}" for row in systems if row.iterations is not None]
+        others = f" ({', '.join(own)})" if own else ""
         yield (
             f"Weights of each row tuned on dev by {tuning.method}, seeds "
             f"{', '.join(map(str, tuning.seeds))}; lists of {engine.nbest_size}, "
-            f"{engine.iterations} rounds at most{_others(self._wanted.systems)}."
+            f"{engine.iterations} rounds at most{others}."
         )
-        if tuning.start == PREVIOUS and len(self._wanted.systems) > 1:
+        if tuning.start == PREVIOUS and len(systems) > 1:
             yield (
                 "A row's tuning starts from the weights of the best earlier row on dev whose "
                 "features it has."
             )
-        if engine.decoder == "moses" and any(system.search for system in self._wanted.systems):
+        if engine.decoder == "moses" and any(system.search for system in systems):
             yield (
                 "Moses' search uses the networks through NPLM, and leaves log Z out."
                 if engine.nplm
@@ -271,17 +272,11 @@ def _step_name(verb: str, text: str, run: Run) -> str:
     return f"{verb} {text} {run.system.name} seed {run.seed}".replace("  ", " ")
 
 
-def _folder_names(names: list[str]) -> dict[str, str]:
-    folders: dict[str, str] = {}
+def unique_names(names: Iterable[str]) -> list[str]:
+    """Return the names, with underscores after a name that occurs again."""
+    unique: list[str] = []
     for name in names:
-        folder = re.sub(r"[^\w.+-]", "_", name).lstrip(".") or "_"
-        while folder in folders.values():
-            folder += "_"
-        folders[name] = folder
-    return folders
-
-
-def _others(systems: Sequence[System]) -> str:
-    """Return the rows that have their own limit of rounds, in brackets, or an empty string."""
-    own = [f"{each.name}: {each.iterations}" for each in systems if each.iterations is not None]
-    return f" ({', '.join(own)})" if own else ""
+        while name in unique:
+            name += "_"
+        unique.append(name)
+    return unique

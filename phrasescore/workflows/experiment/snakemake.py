@@ -17,7 +17,7 @@ from phrasescore.errors import ArgumentError, ConfigError, PhrasescoreError
 from phrasescore.io.folders import locked
 from phrasescore.io.output import check_files, open_output
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
-from phrasescore.workflows.experiment.plan import Plan, build_plan
+from phrasescore.workflows.experiment.plan import Plan, build_plan, unique_names
 from phrasescore.workflows.experiment.run import LOGS, collect_table, run_steps
 from phrasescore.workflows.experiment.steps import Step, StepStates, check_experiment_folder
 from phrasescore.workflows.experiment.table import TABLE_FILES, ExperimentTable, write_table
@@ -124,13 +124,8 @@ def _table(wanted: Experiment, plan: Plan, folder: Path) -> ExperimentTable:
 
 
 def _names(plan: Plan) -> dict[Step, str]:
-    names: dict[Step, str] = {}
-    for step in plan.steps:
-        name = re.sub(r"\W", "_", step.name, flags=re.ASCII)
-        while name in names.values():
-            name += "_"
-        names[step] = name
-    return names
+    clean = (re.sub(r"\W", "_", step.name, flags=re.ASCII) for step in plan.steps)
+    return dict(zip(plan.steps, unique_names(clean), strict=True))
 
 
 def _rules(wanted: Experiment, plan: Plan, folder: Path) -> Iterator[str]:

@@ -269,7 +269,9 @@ def test_a_cache_tells_scores_of_other_options_apart(
     assert len({tuple(values) for values in found}) == 3
 
 
-def search_request(rows: list[tuple[list[int], list[int], bool]]) -> tuple[np.ndarray, ...]:
+def search_request(
+    rows: list[tuple[list[int], list[int], bool]],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return histories, phrases, offsets and ends as a search passes them."""
     lengths = [len(phrase) for _, phrase, _ in rows]
     return (

@@ -92,4 +92,4 @@ def test_a_text_is_not_called_as_the_key_beside_it(folder: Path, name: str) -> N
     (folder / "x.toml").write_text(CONFIG.replace("test.news", f"test.{name}"))
     result = experiment("--dry-run")
     assert result.exit_code == 1
-    assert f"x.toml: [data] test.{name}: expected names of letters" in result.stderr
+    assert f"x.toml: [data] test.{name}: expected different names of letters" in result.stderr

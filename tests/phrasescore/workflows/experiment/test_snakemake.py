@@ -154,7 +154,7 @@ def test_the_table_refuses_steps_of_other_settings(small: Path) -> None:
         snakemake.run_step("x.toml", "out", rule)
     text = (small / "x.toml").read_text()
     (small / "x.toml").write_text(f"{text}[models.rnn]\nminutes = 2\n")
-    with pytest.raises(PhrasescoreError, match=r"^train rnn: its outputs are not those of these"):
+    with pytest.raises(PhrasescoreError, match=r"^train rnn: its outputs do not belong to these"):
         snakemake.run_step("x.toml", "out", "table")
     assert not (small / "out" / "table.txt").exists()
 
@@ -168,7 +168,9 @@ def test_wrong_input_is_refused(small: Path) -> None:
         phrasescore.export_experiment("x.toml", "x.toml", "out")
     (small / "theirs").mkdir()
     (small / "theirs" / "models").touch()
-    with pytest.raises(PhrasescoreError, match="or that of an exported experiment, found other"):
+    with pytest.raises(
+        PhrasescoreError, match="or the folder of an exported experiment, found other"
+    ):
         export(small, "theirs")
     (small / "x.toml").write_text(CONFIG)
     with pytest.raises(ConfigError, match=r"x.toml: \[engine\] threads: is missing: expected a nu"):
