@@ -17,8 +17,8 @@ import sentencepiece
 
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text
-from phrasescore.io.folders import MAX_SUBWORDS, MAX_WORDS, read_plain
 from phrasescore.io.output import open_output
+from phrasescore.io.plain_file import MAX_SUBWORDS, MAX_WORDS, read_plain
 from phrasescore.io.text import decode, read_lines
 
 # Begins the first piece of a word.

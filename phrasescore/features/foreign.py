@@ -64,9 +64,11 @@ class ForeignScore(Feature):
         _logger.info("%s reads %s", folder, model.frame())
 
     def cache_keys(self, block: PhraseBlock) -> list[list[bytes]]:
+        """Return the keys of the values; alignments do not matter."""
         return [score_keys(self.fingerprints[0], block._replace(affiliations=None))]
 
     def score(self, block: PhraseBlock) -> BlockScores:
+        """Return the log-probability of each pair."""
         pairs = list(block.pairs())
         if not pairs:
             return BlockScores(np.empty((1, 0)), ForeignTally())

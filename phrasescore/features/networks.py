@@ -133,6 +133,7 @@ class SentenceScore(Feature):
         self._models: list[NetworkScores | CslmScores | JointScores] = []
 
     def prepare(self) -> None:
+        """Prepare the networks for scoring; several threads may call it at once."""
         with self._lock:
             if not self._models:
                 models = [
@@ -146,15 +147,18 @@ class SentenceScore(Feature):
                 self._models = models
 
     def computing(self) -> AbstractContextManager[None]:
+        """Return a context manager in which this process computes in the requested precision."""
         return self._precision.active()
 
     def cache_keys(self, block: PhraseBlock) -> list[list[bytes]]:
+        """Return the keys of the values; alignments matter only to joint models."""
         words = block._replace(affiliations=None)
         aligned = [each.config.network.is_aligned for each in self._checkpoints]
         columns = zip_longest(self.fingerprints, aligned, fillvalue=False)
         return [score_keys(str(name), block if reads else words) for name, reads in columns]
 
     def score(self, block: PhraseBlock) -> BlockScores:
+        """Return the scores of the pairs of a block."""
         if len(block.places) == 0:
             return BlockScores(np.empty((len(self.fingerprints), 0)), SentenceWork())
         torch.set_num_threads(1)  # of this thread: each has its own number
@@ -220,6 +224,7 @@ class CslmScores:
         self._scorer = scorer
 
     def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, SentenceWork]:
+        """Return scores and counts as :meth:`NetworkScores.score`; the target is predicted."""
         plan, _ = texts.plan(reverse=False)
         vocabulary = self._scorer.vocabulary
         split = vocabulary.split(texts.words)
@@ -242,6 +247,7 @@ class JointScores:
         self._scorer = scorer
 
     def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, SentenceWork]:
+        """Return scores and counts as :meth:`NetworkScores.score`."""
         ids = [self._scorer.source_vocabulary.ids(source) for source in texts.sources]
         log_probs = score_aligned(self._scorer, texts)
         tree = log_probs.tree

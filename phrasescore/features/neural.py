@@ -63,6 +63,7 @@ class NeuralScore(Feature):
         self._lock, self._is_laid_out = threading.Lock(), False
 
     def prepare(self) -> None:
+        """Prepare the network for scoring; several threads may call it at once."""
         with self._lock:
             if not self._is_laid_out:
                 self._lay_out()
@@ -89,9 +90,11 @@ class NeuralScore(Feature):
         self._sides = list(zip(numbers, columns, strict=True))
 
     def computing(self) -> AbstractContextManager[None]:
+        """Return a context manager in which this process computes in the requested precision."""
         return self._precision.active()
 
     def score(self, block: PhraseBlock) -> BlockScores:
+        """Return the value of each pair of a block."""
         text, places, _ = block
         if len(places) == 0:  # a network on a GPU refuses it
             return BlockScores(np.empty((1, 0)), PairWork())

@@ -21,8 +21,8 @@ import torch
 from sqlitedict import SqliteDict
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.io.folders import check_plain
 from phrasescore.io.journal import DIGEST_SIZE, new_digest
+from phrasescore.io.plain_file import check_plain
 from phrasescore.records import PhraseBlock
 from phrasescore.version import __version__
 

@@ -65,6 +65,7 @@ class TargetLength(Feature):
     """
 
     def score(self, block: PhraseBlock) -> BlockScores:
+        """Return the number of target words of each pair."""
         lengths = block.lengths(1)
         return BlockScores(lengths[None], CountTally("target words", int(lengths.sum())))
 
@@ -89,6 +90,7 @@ class LengthRatio(Feature):
     """
 
     def score(self, block: PhraseBlock) -> BlockScores:
+        """Return the logarithm of the ratio of each pair."""
         ratios = [(len(target) + 1) / (len(source) + 1) for source, target in block.pairs()]
         values = np.array([math.log(ratio) for ratio in ratios], np.float64)
         return BlockScores(values[None], RatioTally(math.fsum(values), len(values)))

@@ -7,8 +7,8 @@ from importlib.metadata import version
 from typing import Any
 
 from phrasescore.errors import DataError, ModelError
-from phrasescore.io.folders import read_plain
 from phrasescore.io.journal import new_digest
+from phrasescore.io.plain_file import read_plain
 
 # Size limit of a sentencepiece model: the largest known one, of 256,000 pieces, has 5 MB.
 _MAX_SPM = 1 << 28

@@ -27,8 +27,11 @@ class ByteSource(Protocol):
 class Compressor(Protocol):
     """Compresses data in pieces; `flush` returns what `compress` has held back."""
 
-    def compress(self, data: bytes, /) -> bytes: ...
-    def flush(self) -> bytes: ...
+    def compress(self, data: bytes, /) -> bytes:
+        """Return the compressed bytes that are complete."""
+
+    def flush(self) -> bytes:
+        """Return the remaining compressed bytes."""
 
 
 class Compression(NamedTuple):

@@ -17,8 +17,8 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.io.folders import MAX_JSON, open_plain, read_plain
 from phrasescore.io.output import writing
+from phrasescore.io.plain_file import MAX_JSON, open_plain, read_plain
 from phrasescore.io.text import open_input
 
 FORMAT = 2

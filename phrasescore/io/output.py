@@ -127,6 +127,7 @@ class StreamOutput:
         return self
 
     def remaining(self, blocks: Iterable[_Item], path: str) -> Iterator[_Item]:  # noqa: ARG002
+        """Return all lines."""
         return iter(blocks)
 
     def write(
@@ -137,9 +138,11 @@ class StreamOutput:
         *,
         ends_chunk: bool = True,  # noqa: ARG002
     ) -> None:
+        """Write whole lines."""
         self._stream.write(data)
 
     def flush(self) -> None:
+        """Flush the stream."""
         self._stream.flush()
 
     def __exit__(self, *error: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from phrasescore.io.folders import MAX_ARRAYS, check_plain
+from phrasescore.io.plain_file import MAX_ARRAYS, check_plain
 
 Array = npt.NDArray[Any]
 Indices = npt.NDArray[np.int64]

@@ -23,9 +23,9 @@ import msgspec
 
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
 from phrasescore.io.compression import compression_by_name
-from phrasescore.io.folders import open_at_end, open_plain
 from phrasescore.io.journal import Number, check_settings, new_digest, read_journal, write_journal
 from phrasescore.io.output import StreamOutput, writing
+from phrasescore.io.plain_file import open_at_end, open_plain
 from phrasescore.io.text import InputLines
 
 _logger = logging.getLogger(__name__)

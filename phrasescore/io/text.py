@@ -45,10 +45,12 @@ class InputLines(Protocol):
         """Number of lines of the input before these."""
 
     @property
-    def num_lines(self) -> int: ...
+    def num_lines(self) -> int:
+        """Number of these lines."""
 
     @property
-    def raw(self) -> bytes: ...
+    def raw(self) -> bytes:
+        """The bytes of these lines."""
 
     def lines(self, first: int, after: int) -> Self:
         """Return the lines from ``first`` up to, not including, ``after``, counted from 0."""

@@ -26,15 +26,9 @@ import torch
 from torch import Tensor, nn
 
 from phrasescore.errors import ModelError
-from phrasescore.io.folders import (
-    MAX_ARRAYS,
-    MAX_JSON,
-    MAX_WORDS,
-    check_plain,
-    read_plain,
-    writing_folder,
-)
+from phrasescore.io.folders import writing_folder
 from phrasescore.io.journal import digest_file, digest_text
+from phrasescore.io.plain_file import MAX_ARRAYS, MAX_JSON, MAX_WORDS, check_plain, read_plain
 from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.config import Config
 from phrasescore.version import __version__

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, asdict, astuple, dataclass
 import msgspec
 
 from phrasescore.errors import DataError
-from phrasescore.io.folders import MAX_JSON, read_plain
+from phrasescore.io.plain_file import MAX_JSON, read_plain
 from phrasescore.io.text_table import text_table
 
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 import msgspec
 
 from phrasescore.errors import BOM_PROBLEM, ConfigError, DataError
-from phrasescore.io.folders import MAX_TOML, read_plain
+from phrasescore.io.plain_file import MAX_TOML, read_plain
 
 _Table = TypeVar("_Table")
 

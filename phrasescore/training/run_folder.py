@@ -24,9 +24,10 @@ import safetensors.torch
 from torch import Tensor, nn
 
 from phrasescore.errors import ModelError
-from phrasescore.io.folders import LOCK, MAX_ARRAYS, NEW, check_plain, remove_folder
+from phrasescore.io.folders import LOCK, NEW, remove_folder
 from phrasescore.io.journal import Number, Seconds, check_settings, read_journal, write_journal
 from phrasescore.io.output import writing
+from phrasescore.io.plain_file import MAX_ARRAYS, check_plain
 from phrasescore.models.checkpoint import CurvePoint, save_tensors
 from phrasescore.settings.config import Config
 from phrasescore.training.optimizers import Optimizer

@@ -25,8 +25,8 @@ from torch import Tensor
 
 from phrasescore.devices import move
 from phrasescore.errors import ModelError
-from phrasescore.io.folders import MAX_WORDS, check_plain
 from phrasescore.io.journal import Number, Share, read_journal
+from phrasescore.io.plain_file import MAX_WORDS, check_plain
 from phrasescore.io.ragged import Array, Indices, RaggedArray, RaggedBuilder, map_array
 from phrasescore.models.batches import PairBatch, Pairs
 from phrasescore.settings.config import TrainingConfig

@@ -70,6 +70,7 @@ class Call:
 
     @property
     def verb(self) -> str:
+        """The verb of the equivalent command."""
         return _VERBS.get(self.function, (self.function,))[0]
 
     def to_json(self) -> str:
@@ -95,6 +96,7 @@ class Call:
         return Call(self.function, {**self.arguments, "resume": True})
 
     def shown(self) -> str:
+        """Return the equivalent command as one line."""
         return shlex.join(self.words())
 
     def words(self) -> list[str]:

@@ -76,6 +76,7 @@ class Data:
 
     @property
     def tests(self) -> tuple[TextSet, ...]:
+        """The test sets."""
         return tuple(self.test.values())
 
     @property
@@ -113,6 +114,7 @@ class Engine:
 
     @property
     def settings(self) -> SearchSettings:
+        """The search's limits, as settings of the search."""
         return SearchSettings(**{_limit(name): value for name, value in self.search.items()})
 
 
@@ -128,6 +130,7 @@ class Tuning:
 
     @property
     def seeds(self) -> tuple[int, ...]:
+        """The seed of each replica."""
         usual = 1 if self.method in NOT_RANDOM else 3
         return tuple(range(self.seed, self.seed + (self.replicas or usual)))
 

@@ -118,9 +118,11 @@ class Preparation:
         return (self._table, *self._files)
 
     def model_folder(self, name: str) -> Path:
+        """Return the folder of a network that exists or will be trained."""
         return self._wanted.models[name].path or self._folder / "models" / name
 
     def columns(self, names: tuple[str, ...]) -> tuple[ColumnSpec, ...]:
+        """Return the columns of networks and other features."""
         return tuple(map(self._column, names))
 
     def _column(self, name: str) -> ColumnSpec:

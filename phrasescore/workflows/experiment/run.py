@@ -219,6 +219,7 @@ class RunningStep:
         self.state.spent = self.before + time.monotonic() - self._start
 
     def signal(self, number: int) -> None:
+        """Send a signal to the step's process group."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 

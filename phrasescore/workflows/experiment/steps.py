@@ -106,9 +106,11 @@ class StepStates:
                     stream.write(content)
 
     def write(self) -> None:
+        """Write the journal."""
         write_journal(self._path, StepJournal(self._journal.steps, self._files.known))
 
     def state(self, step: Step) -> StepState:
+        """Return the recorded state of a step."""
         return self._journal.steps.get(step.name) or StepState()
 
     def _set(self, step: Step, state: StepState) -> None:

@@ -76,6 +76,7 @@ class ModelPlan:
 
     @property
     def network(self) -> NetworkKind:
+        """The kind of network."""
         return get_kind(self.kind)
 
     @property

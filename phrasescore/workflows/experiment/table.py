@@ -40,6 +40,7 @@ class SystemRow:
 
     @property
     def shown_name(self) -> str:
+        """The name, with an asterisk if there are remarks."""
         return f"{self.name} *" if self.remarks else self.name
 
 

@@ -22,8 +22,8 @@ from moses_integration.decoder.moses import log_tail
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.io.folders import check_plain
 from phrasescore.io.journal import check_settings, read_journal, write_journal
+from phrasescore.io.plain_file import check_plain
 from phrasescore.io.text import read_lines
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import Weights

@@ -1,4 +1,4 @@
-"""Promises of phrasescore.io.folders: no reader waits, or fills memory."""
+"""Promises of phrasescore.io.plain_file: no reader waits, or fills memory."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import DataError
-from phrasescore.io.folders import check_plain, open_plain, read_plain
+from phrasescore.io.plain_file import check_plain, open_plain, read_plain
 
 
 def test_a_plain_file_is_read_also_by_way_of_a_link(tmp_path: Path) -> None:

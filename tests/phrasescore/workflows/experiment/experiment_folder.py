@@ -1,4 +1,4 @@
-"""A folder with all that an experiment reads, and what is done with it."""
+"""A folder with all files of an experiment, and functions that work on it."""
 
 import json
 from pathlib import Path
