@@ -25,7 +25,7 @@ from phrasescore.features import (
     network_name,
 )
 from phrasescore.features.lexicon import LexicalScore, Lexicon
-from phrasescore.io.digests import new_digest
+from phrasescore.io.journal import new_digest
 from phrasescore.io.text import InputLines, count_lines, is_stream, read_blocks, read_lines, shorten
 from phrasescore.settings.compute import Compute
 from phrasescore.workflows.text_checks import KnownWords, known_words
