@@ -37,9 +37,9 @@ ANY_SIGN = 4
 # Number of draws of starts near the best weights, and their distance from weights of length 1.
 GENERATIONS = 4
 NEAR = 0.25
-# A small pool is searched quickly, and single starts matter. There, starts are drawn until nothing
-# better was found IDLE times in a row, at most MOST_GENERATIONS times. Pools of more than a tenth
-# of SMALL hypotheses get fewer generations.
+# In a small pool, which is searched quickly, single starts matter. There, starts are drawn until
+# IDLE draws in a row find nothing better, at most MOST_GENERATIONS times. Pools of more than a
+# tenth of SMALL hypotheses get fewer draws.
 IDLE = 10
 MOST_GENERATIONS = 40
 SMALL = 80_000
@@ -59,12 +59,12 @@ class _CoordinateWalk:
     random: np.random.Generator
     searches: int = 0
     rounds: int = 0
-    # Whether a whole round changed nothing.
+    # Whether a round changed nothing, or was the last one.
     done: bool = False
 
 
 def search_mert(problem: Problem) -> Found:
-    """Return the best weights found: a `tuning.methods.Search`.
+    """Return the best weights of all walks.
 
     Random starts are drawn in units of the features' deviations, see `_random_start`; Moses draws
     each weight from 0 to 1 in the features' own units.
@@ -127,10 +127,10 @@ def _generations(problem: Problem) -> int:
 def _random_start(
     start: Vector, free: Mask, random: np.random.Generator, *, any_sign: bool
 ) -> Vector:
-    """Return weights of random sizes, with the signs of the start weights or random ones.
+    """Return weights of random sizes, with the signs of the start weights or with random signs.
 
-    Mostly only the sign of a good weight is known, and with many features a random direction is
-    hardly ever near a good one. But the signs may be wrong.
+    Often the start weights are right only in their signs, and with many features a random direction
+    is hardly ever near a good one. But the signs may be wrong, too.
     """
     drawn = random.normal(size=len(start))
     if not any_sign:
@@ -165,7 +165,7 @@ def _race(
 class _MertSearch:
     """Line searches for weights in units of the features' deviations within the segments.
 
-    In these units a step of 1 along any axis changes choices about equally.
+    In these units, steps of 1 along different axes change about equally many choices.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -178,7 +178,7 @@ class _MertSearch:
         self._columns: Matrix = _standardise(problem.pool.features, self.units)
 
     def _scores(self, weights: Vector) -> Vector:
-        """Return the model scores: (hypotheses,); along an axis the feature itself, not copied."""
+        """Return the model scores; along an axis, this is the feature's own array."""
         (used,) = np.nonzero(weights)
         if len(used) == 1 and weights[used[0]] == 1.0:
             return np.asarray(self._columns[used[0]])

@@ -1,5 +1,6 @@
 """Measure translations by metrics and paired tests, also n-best lists and groups of sentences."""
 
+import io
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -11,8 +12,12 @@ import numpy as np
 from moses_integration.nbest import read_nbest
 from phrasescore.arguments import ReportFormat, StrPath, check_choice, check_sequences
 from phrasescore.errors import ArgumentError, DataError, show_controls
-from phrasescore.evaluation.comparison import BreakdownScores, Comparison, shortlists_by_side
-from phrasescore.evaluation.metrics import Score, score
+from phrasescore.evaluation.comparison import (
+    BreakdownScores,
+    Comparison,
+    Score,
+    shortlists_by_side,
+)
 from phrasescore.evaluation.plugin_metric import OURS, find_metric, known_metrics
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.evaluation.significance import PairedComparison, PairedTest
@@ -27,7 +32,12 @@ from tuning.metrics import BleuScore, Statistics
 
 # sacrebleu's default number of samples.
 TRIALS = {"bootstrap": 1000, "approximate": 10000}
-PLOT_FORMATS = ("pdf", "png", "svg")
+# By the ending of a plot's name: metadata without the time, so that equal plots give equal bytes.
+PLOT_FORMATS: dict[str, dict[str, None]] = {
+    "pdf": {"CreationDate": None},
+    "png": {},
+    "svg": {"Date": None},
+}
 _TEST_NAMES = {"bootstrap": "paired bootstrap", "approximate": "paired approximate randomization"}
 
 
@@ -43,10 +53,10 @@ class SystemFigures:
 
 @dataclass(frozen=True, slots=True)
 class NbestFigures:
-    """BLEU of the first hypotheses of n-best lists, and of the best choice found (oracle)."""
+    """BLEU of the first hypotheses of n-best lists, and of the best choice (oracle)."""
 
     path: str
-    # Number of distinct ones.
+    # Number of distinct hypotheses.
     hypotheses: int
     first: BleuScore
     oracle: BleuScore
@@ -75,7 +85,7 @@ class Evaluation:
             report["paired"] = {
                 **asdict(self.test),
                 "baseline": self.systems[0].path,
-                "metrics": [self._comparison_json(each) for each in self.comparisons],
+                "metrics": [self._comparison_json(result) for result in self.comparisons],
             }
         if self.nbest is not None:
             report["nbest"] = {
@@ -170,15 +180,13 @@ def evaluate(
     """Measure translations against references: one sentence per line in every file.
 
     Every sacrebleu score comes with its signature. Groups and n-best lists get the BLEU of
-    multi-bleu.perl: on the given tokens, without smoothing, from 0 to 100.
+    multi-bleu.perl: on the words of the files, without smoothing, from 0 to 100.
 
-    :param hypotheses: one file per system; may be empty if ``nbest`` is given.
+    :param hypotheses: one file per system; may be empty if ``nbest`` is not None.
     :param references: one file per set of references, or NAME for NAME0, NAME1 and so on.
-    :param nbest: n-best lists, of which the first hypotheses and the best choice (oracle) are
-        measured.
+    :param nbest: n-best lists; their first hypotheses and the best choice (oracle) are measured.
     :param source: the source, for groups of sentences.
     :param plot: file for a figure of the groups: .png, .svg or .pdf.
-    :param output: file for the scores, as text or JSON.
     """
     check_sequences(hypotheses=hypotheses, references=references)
     metrics, paired, by_length = settings.metrics, settings.paired, settings.by_length
@@ -241,7 +249,7 @@ def evaluate(
                 system.path,
                 system.num_empty,
                 multi_bleu if "multi-bleu" in metrics else None,
-                tuple(score(metric, system.texts) for metric in built),
+                tuple(Score.of(metric, system.texts) for metric in built),
             )
             for system, multi_bleu in zip(translations, comparison.multi_bleu(), strict=True)
         ),
@@ -253,7 +261,9 @@ def evaluate(
         tuple(comparison.score_groups(breakdown) for breakdown in breakdowns),
     )
     if figure is not None:
-        _draw(figure, evaluation)
+        image = draw(evaluation.breakdowns, translated, _ending(figure))
+        with open_output(figure) as stream:
+            stream.write(image)
     if written is not None:
         text = evaluation.to_json() if report_format == "json" else evaluation.to_text()
         with open_output(written) as stream:
@@ -317,20 +327,31 @@ def _read_shortlists(path: str, comparison: Comparison) -> dict[str, Vocabulary]
     return {"reference" if comparison.source is None else "source": load_vocabulary(path)}
 
 
-def _draw(path: str, evaluation: Evaluation) -> None:
-    from phrasescore.evaluation.plots import Panel, draw  # imports matplotlib
+def draw(breakdowns: Sequence[BreakdownScores], systems: Sequence[str], file_format: str) -> bytes:
+    """Return a plot of each breakdown, with a line for each system, as the bytes of a file."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
 
-    panels = [
-        Panel(
-            f"{breakdown.title} (sentences)",
-            [f"{group.label}\n({group.sentences:,})" for group in breakdown.groups],
-            [list(line) for line in zip(*(each.bleu for each in breakdown.groups), strict=True)],
-        )
-        for breakdown in evaluation.breakdowns
-    ]
-    image = draw(panels, [system.path for system in evaluation.systems], _ending(path))
-    with open_output(path) as stream:
-        stream.write(image)
+    # In SVG, text stays text, and ids are not random.
+    with mpl.rc_context({"svg.hashsalt": "phrasescore", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(6.0, 3.2 * len(breakdowns)), layout="constrained")
+        plots = figure.subplots(len(breakdowns), squeeze=False)[:, 0]
+        for axes, breakdown in zip(plots, breakdowns, strict=True):
+            positions = list(range(len(breakdown.groups)))
+            scores = zip(*(group.bleu for group in breakdown.groups), strict=True)
+            for name, line in zip(systems, scores, strict=True):
+                # matplotlib would read $ as the start of a formula, and hide _NAME.
+                label = (" " if name.startswith("_") else "") + name.replace("$", r"\$")
+                axes.plot(positions, line, marker="o", label=label)
+            labels = [f"{group.label}\n({group.sentences:,})" for group in breakdown.groups]
+            axes.set_xticks(positions, labels)
+            axes.set_xlabel(f"{breakdown.title} (sentences)")
+            axes.set_ylabel("BLEU")
+            axes.grid(alpha=0.3)
+            axes.legend()
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=file_format, metadata=PLOT_FORMATS[file_format])
+    return buffer.getvalue()
 
 
 def _ending(path: str) -> str:

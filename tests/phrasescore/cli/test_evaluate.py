@@ -346,10 +346,8 @@ def test_choices_are_those_of_the_code_behind_them() -> None:
     from sacrebleu.significance import PairedTest
 
     from phrasescore.arguments import Tokenizer
-    from phrasescore.evaluation.plots import FORMATS
     from phrasescore.workflows import evaluate
 
     assert set(get_args(Tokenizer)) <= set(BLEU.TOKENIZERS)
-    assert set(evaluate.PLOT_FORMATS) == set(FORMATS)
     defaults = PairedTest._DEFAULT_SAMPLES
     assert {"bootstrap": defaults["bs"], "approximate": defaults["ar"]} == evaluate.TRIALS
