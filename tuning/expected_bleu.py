@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from phrasescore.io.kernel_cache import kept_njit
-from tuning.methods import Found, Problem, StopTuning
+from tuning.methods import Problem, Solution, StopTuning
 from tuning.metrics import Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Pool, Vector
@@ -78,7 +78,7 @@ def expected_score(
     return Expected(float(metric.score(expected)), slopes, float(metric.score(best)))
 
 
-def search_expected_score(problem: Problem) -> Found:
+def search_expected_score(problem: Problem) -> Solution:
     """Raise the expected metric by L-BFGS while the scale of the softmax rises.
 
     Weights are in units of the features' deviations; a penalty for their squared distance from the
@@ -129,7 +129,7 @@ def search_expected_score(problem: Problem) -> Found:
             )
     except StopTuning:
         pass
-    return Found(best / units * spread, iterations)
+    return Solution(best / units * spread, iterations)
 
 
 def _sum_of(function: Callable[[Integers], Vector], parts: list[Integers], threads: int) -> Vector:

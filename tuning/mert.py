@@ -2,9 +2,9 @@
 
 From each of several starts, lines are searched in turn: along the gradient of the expected metric,
 along every axis, and at the end along random directions. Each best step is taken at once. The
-metric has very many local optima: many starts matter more than thorough searches: all starts get
-a round, the better half of them another, and so on. Then new starts near the best weights are
-searched repeatedly, because near good weights there are mostly better ones.
+metric has very many local optima, so many starts matter more than thorough searches: all starts get
+a round, the better half of them another, and so on. Then starts near the best weights are searched
+several times, because near good weights there are usually better ones.
 
 Weights have length 1 in units of the features' deviations: only their direction matters.
 """
@@ -21,14 +21,14 @@ import numpy as np
 from phrasescore.io.kernel_cache import kept_njit
 from tuning.expected_bleu import expected_score
 from tuning.line_search import best_step, metric_along
-from tuning.methods import Found, Problem, StopTuning
+from tuning.methods import Problem, Solution, StopTuning
 from tuning.pool import Mask, Matrix, Vector
 
-# The longest step, for weights of length 1. Beyond it the old weights nearly vanish, and weights
-# like 2.9e-39 come out.
+# The longest step, for weights of length 1. Beyond it the old weights nearly vanish, and the result
+# has weights like 2.9e-39.
 LIMIT = 100.0
-# Scales of the softmax in the expected metric, for alternate rounds: one that sees the whole list,
-# and one that sees the best few.
+# Scales of the softmax in the expected metric, for alternate rounds: the whole list counts with the
+# first, the best few hypotheses with the second.
 SCALES = (1.0, 10.0)
 # The least number of starts that a race keeps.
 LEAST_ALIVE = 3
@@ -43,7 +43,7 @@ NEAR = 0.25
 IDLE = 10
 MOST_GENERATIONS = 40
 SMALL = 80_000
-# The smallest rise of the metric that is not rounding.
+# Smaller rises of the metric are rounding errors.
 _RISE = 1e-9
 # Rows whose scores are summed at a time, so that they stay in the processor's cache.
 _ROWS = 1024
@@ -63,7 +63,7 @@ class _CoordinateWalk:
     done: bool = False
 
 
-def search_mert(problem: Problem) -> Found:
+def search_mert(problem: Problem) -> Solution:
     """Return the best weights of all walks.
 
     Random starts are drawn in units of the features' deviations, see `_random_start`; Moses draws
@@ -76,7 +76,7 @@ def search_mert(problem: Problem) -> Found:
         _walk_everywhere(walks, search)
     best = max(walks, key=attrgetter("metric"))
     searches = sum(walk.searches for walk in walks)
-    return Found(best.weights * best.length / search.units, searches)
+    return Solution(best.weights * best.length / search.units, searches)
 
 
 def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch") -> None:

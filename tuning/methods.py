@@ -47,7 +47,7 @@ class Problem:
     report: Report
 
 
-class Found(NamedTuple):
+class Solution(NamedTuple):
     """The result of a search; it need not be better than the start."""
 
     # (features,), of any scale, unless some are fixed.
@@ -58,7 +58,7 @@ class Found(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-Search = Callable[[Problem], Found]
+Search = Callable[[Problem], Solution]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,19 +120,19 @@ class Optimise:
         free = ~fixed[varying]
         problem = Problem(small, metric, start[varying], free, settings, seed, report)
         try:
-            found = self.search(problem)
+            solution = self.search(problem)
         except StopTuning:  # before the first result
             return tuned(start, start_score, 0, "stopped: keeping the start weights")
         weights = start.copy()
-        weights[varying] = _scaled(found.weights, start[varying], free)
+        weights[varying] = _scaled(solution.weights, start[varying], free)
         score = pool.score(metric, weights) if np.isfinite(weights).all() else -1.0
         if score > start_score:
-            return tuned(weights, score, found.steps, *found.notes)
+            return tuned(weights, score, solution.steps, *solution.notes)
         reason = f"found no weights that raise {metric.name}"
         if start_score == 0 and score <= 0:
             reason = f"{metric.name} is 0 with all weights tried"
         note = f"{reason}: keeping the start weights"
-        return tuned(start, start_score, found.steps, *found.notes, note)
+        return tuned(start, start_score, solution.steps, *solution.notes, note)
 
 
 def load_method(name: str) -> Optimise:

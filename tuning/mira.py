@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phrasescore.io.kernel_cache import kept_njit
-from tuning.methods import Found, Problem, StopTuning
+from tuning.methods import Problem, Solution, StopTuning
 from tuning.metrics import Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Pool, Vector
@@ -120,7 +120,7 @@ class _Mira:
         return True
 
 
-def search_mira(problem: Problem) -> Found:
+def search_mira(problem: Problem) -> Solution:
     """Return the average weights after the epoch whose average scores best on the pool.
 
     Each epoch shuffles the segments. Features are in units of their deviations. After an epoch
@@ -149,7 +149,7 @@ def search_mira(problem: Problem) -> Found:
                 halvings += 1
     except StopTuning:
         pass
-    return Found(best, epoch)
+    return Solution(best, epoch)
 
 
 def _group(pool: Pool) -> _Groups:

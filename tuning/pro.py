@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.optimize import minimize
 
-from tuning.methods import Found, Problem, StopTuning
+from tuning.methods import Problem, Solution, StopTuning
 from tuning.metrics import LENGTH, MATCHES, REFERENCE_LENGTH, TOTALS, CorpusBleu, Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Matrix, Vector
@@ -50,7 +50,7 @@ def logistic_loss(weights: Vector, differences: Matrix, prior: Vector) -> tuple[
     return float(value), prior * weights - wrong @ differences
 
 
-def search_pro(problem: Problem) -> Found:
+def search_pro(problem: Problem) -> Solution:
     """Return the weights of the classifier, mixed with the start weights by settings.share.
 
     All fixed features together are one feature, their part of the model score. The classifier finds
@@ -63,11 +63,11 @@ def search_pro(problem: Problem) -> Found:
         better, worse = draw_pairs(problem, random)
         problem.report(f"{len(better):,} pairs")
     except StopTuning:
-        return Found(problem.start, 0, ("stopped before training",))
+        return Solution(problem.start, 0, ("stopped before training",))
     if not len(better):
-        return Found(problem.start, 0, ("no two hypotheses differ enough to learn from",))
+        return Solution(problem.start, 0, ("no two hypotheses differ enough to learn from",))
     weights, iterations = _classify(problem, pool.features[better] - pool.features[worse])
-    return Found(settings.share * weights + (1 - settings.share) * problem.start, iterations)
+    return Solution(settings.share * weights + (1 - settings.share) * problem.start, iterations)
 
 
 def _classify(problem: Problem, differences: Matrix) -> tuple[Vector, int]:

@@ -194,7 +194,8 @@ def check_report(report: Report) -> None:
 def _find_infinite(value: object) -> float | None:
     """Return the first infinite number or NaN in a value or its parts."""
     if isinstance(value, tuple | list):
-        return next((found for part in value if (found := _find_infinite(part)) is not None), None)
+        numbers = map(_find_infinite, value)
+        return next((number for number in numbers if number is not None), None)
     return value if isinstance(value, float) and not math.isfinite(value) else None
 
 

@@ -114,12 +114,12 @@ def word_vectors(name: str, number: int, checkpoint: Checkpoint, count: int) -> 
     ]
     if not checkpoint.config.network.reads_source:
         sides = [("knows", "target", "embedding", checkpoint.target_vocabulary)]
-    found = []
+    sets = []
     for verb, side, attribute, vocabulary in reversed(sides):
         size = min(count, len(vocabulary) - len(Vocabulary.SYMBOLS))
         ids = range(len(Vocabulary.SYMBOLS), len(Vocabulary.SYMBOLS) + size)
         weights: Tensor = getattr(checkpoint.model, attribute)
-        found.append(
+        sets.append(
             Vectors(
                 title=f"{name}: words that it {verb}",
                 name=f"words-{number}-{side}",
@@ -129,7 +129,7 @@ def word_vectors(name: str, number: int, checkpoint: Checkpoint, count: int) -> 
                 caption=f"The {size:,} most frequent words of the shortlist, coloured by rank.",
             )
         )
-    return found
+    return sets
 
 
 def _band(rank: int, size: int) -> str:

@@ -198,9 +198,9 @@ def evaluate(
     lists, unknown_to = optional_path(nbest), optional_path(settings.by_unknown)
     source_path, figure = optional_path(source), optional_path(plot)
     if not translated and lists is None:
-        raise ArgumentError("nothing to evaluate: give translations, or --nbest")
+        raise ArgumentError("nothing to evaluate: name translations, or --nbest")
     if settings.allow_missing and lists is None:
-        raise ArgumentError("--allow-missing goes with --nbest")
+        raise ArgumentError("--allow-missing needs --nbest")
     if not reference_paths:
         raise ArgumentError("--references: at least one file is needed")
     if paired is not None and len(translated) < 2:
@@ -208,16 +208,16 @@ def evaluate(
     if paired is not None and set(metrics) == {"multi-bleu"}:
         raise ArgumentError("--paired needs a --metric of sacrebleu, such as bleu")
     if settings.trials is not None and paired is None:
-        raise ArgumentError("--trials goes with --paired")
+        raise ArgumentError("--trials needs --paired")
     is_grouped = bool(by_length) or unknown_to is not None
     if is_grouped and not translated:
         raise ArgumentError("--by-length and --by-unknown need translations")
     if "source" in by_length and source_path is None:
         raise ArgumentError("--by-length source needs --source")
     if source_path is not None and "source" not in by_length and unknown_to is None:
-        raise ArgumentError("--source goes with --by-length source and --by-unknown")
+        raise ArgumentError("--source needs --by-length source or --by-unknown")
     if figure is not None and not is_grouped:
-        raise ArgumentError("--plot goes with --by-length and --by-unknown")
+        raise ArgumentError("--plot needs --by-length or --by-unknown")
     if figure is not None and _ending(figure) not in PLOT_FORMATS:
         endings = ", ".join(f".{name}" for name in PLOT_FORMATS)
         raise ArgumentError(f"--plot: expected a name in {endings}, got {figure!r}")
@@ -233,11 +233,9 @@ def evaluate(
         for name, plugin in plugins.items()
         if name != "multi-bleu"
     ]
-    test = (
-        None
-        if paired is None
-        else PairedTest(paired, settings.trials or TRIALS[paired], settings.seed)
-    )
+    test = None
+    if paired is not None:
+        test = PairedTest(paired, settings.trials or TRIALS[paired], settings.seed)
     breakdowns = [comparison.by_length(side, settings.width) for side in dict.fromkeys(by_length)]
     if unknown_to is not None:
         breakdowns += comparison.by_unknown_words(_read_shortlists(unknown_to, comparison))
@@ -286,23 +284,23 @@ def _score_nbest(
         segments.extend(owners)
 
     with Meter("oracle", "hypotheses", progress, lines_of=path) as meter:
-        for hypotheses in read_nbest(path):
+        for nbest in read_nbest(path):
             expected = len(parts)
-            is_missing = hypotheses.id != expected and not allow_missing
-            if is_missing or hypotheses.id >= metric.num_segments:
+            is_missing = nbest.id != expected and not allow_missing
+            if is_missing or nbest.id >= metric.num_segments:
                 problem = f"expected id {expected} of {metric.num_segments:,} sentences"
                 if expected >= metric.num_segments:
                     problem = f"expected no more than {metric.num_segments:,} sentences"
-                problem = f"{problem}, found id {hypotheses.id}"
-                if is_missing and hypotheses.id < metric.num_segments:
+                problem = f"{problem}, found id {nbest.id}"
+                if is_missing and nbest.id < metric.num_segments:
                     problem = f"{problem} (--allow-missing takes an empty translation)"
-                raise DataError(path, hypotheses.first_line, problem)
-            for sent_id in range(expected, hypotheses.id):
+                raise DataError(path, nbest.first_line, problem)
+            for sent_id in range(expected, nbest.id):
                 add(sent_id, [()])
-            words = list(hypotheses.distinct().values())
-            add(hypotheses.id, words)
+            words = list(nbest.distinct().values())
+            add(nbest.id, words)
             words_of_first += len(words[0])
-            meter.update(hypotheses.num_lines)
+            meter.update(nbest.num_lines)
     if len(parts) < metric.num_segments and not allow_missing:
         problem = f"expected lists of {metric.num_segments:,} sentences, found {len(parts):,}"
         raise DataError(path, None, problem)
@@ -318,7 +316,7 @@ def _score_nbest(
 def _read_shortlists(path: str, comparison: Comparison) -> dict[str, Vocabulary]:
     """Return the known words by side, from a model folder or a vocabulary file.
 
-    A vocabulary file is the source's, or without a source the reference's.
+    A vocabulary file has words of the source, or of the reference if there is no source.
     """
     if os.path.isdir(path):
         from phrasescore.models.checkpoint import load_checkpoint  # imports torch

@@ -23,10 +23,10 @@ from phrasescore.settings.evaluation import Reporting
 from phrasescore.settings.toml_file import read_toml
 from phrasescore.workflows.text_checks import warn_of_lengths
 
-# Numbers of the table's scores p(target | source) and p(source | target), from 1. Moses' order is
-# p(f|e) lex(f|e) p(e|f) lex(e|f), with f the source.
+# Numbers, from 1, of the table's scores p(target | source) and p(source | target). Moses' order is
+# p(f|e) lex(f|e) p(e|f) lex(e|f), where f is the source.
 _DIRECT, _INVERSE = 3, 1
-# Number of frequent and of rare source phrases whose targets are listed, as in the paper.
+# Number of frequent and of rare source phrases whose targets are listed, as in Cho et al. (2014).
 _SOURCES = 10
 
 
@@ -164,7 +164,7 @@ def read_inputs(
 
 
 def _load_models(paths: Sequence[str]) -> list[NamedModel]:
-    """Return the models, named by their folders, or by their paths if folders have equal names."""
+    """Return the models, named by their folders, or by their paths if two folders have one name."""
     names = [os.path.basename(os.path.abspath(path)) for path in paths]
     if len(set(names)) < len(names):
         names = list(paths)
@@ -210,7 +210,7 @@ def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:
 def _table_pairs(
     path: str, lines: Iterator[PhraseTableLine], num_scores: int
 ) -> Iterator[TablePair]:
-    """Yield the pairs of a table with their scores, at least ``num_scores``, and counts."""
+    """Yield the pairs of a table with their counts and scores, at least ``num_scores``."""
     for line in lines:
         if line.num_scores < num_scores:
             raise DataError(
