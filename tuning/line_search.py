@@ -22,8 +22,8 @@ from tuning.metrics import Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Vector
 
-# The narrowest optimum that is taken. The weights of a narrower one would need more digits than
-# Moses' files have. In steps, for weights of length 1.
+# The smallest width of an optimum, in steps, for weights of length 1. The weights of a narrower one
+# would need more digits than Moses' files have.
 MIN_WIDTH = 1e-6
 # The largest step into an interval that is only closed by the end of the search.
 REACH = 0.1
@@ -75,19 +75,19 @@ def metric_along(
     return Profile(np.append(begins[new], edges[-1]), scores[new])
 
 
-def best_step(profile: Profile, *, neighbours: int = 0, min_width: float = MIN_WIDTH) -> LineStep:
+def best_step(profile: Profile, *, neighbours: int = 0) -> LineStep:
     """Return the step to the middle of the best interval, or 0 if no interval is wide enough.
 
     Of equally good intervals the widest is taken, then the one nearest to 0, then the lowest.
+    Intervals narrower than MIN_WIDTH are ignored, also as neighbours.
 
     :param neighbours: number of intervals on each side that count: the value of an interval is the
         worst metric among them (Cer et al., 2008, Regularization and Search for Minimum Error Rate
         Training, section 3.2, "max-min").
-    :param min_width: narrower intervals are ignored, also as neighbours.
     """
     edges, scores = profile
     here = int(np.searchsorted(edges[1:-1], 0.0, side="right"))
-    wide = np.flatnonzero(np.diff(edges) >= min_width)
+    wide = np.flatnonzero(np.diff(edges) >= MIN_WIDTH)
     if not len(wide):
         return LineStep(0.0, float(scores[here]), 0.0)
     values, worst = scores.copy(), scores[wide]

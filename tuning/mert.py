@@ -140,7 +140,7 @@ def _random_start(
 
 
 def _near_start(best: Vector, free: Mask, random: np.random.Generator) -> Vector:
-    """Return the weights plus a step of NEAR times their length in a random direction."""
+    """Return the weights plus a step in a random direction, NEAR times as long as the weights."""
     step = np.where(free, random.normal(size=len(best)), 0.0)
     return np.asarray(best + step * (NEAR * np.linalg.norm(best) / np.linalg.norm(step)))
 

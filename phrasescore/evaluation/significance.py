@@ -75,24 +75,17 @@ def run_paired_test(
             test_type=_SACREBLEU_NAMES[test.kind],
             n_samples=test.trials,
         )()
-    return [
-        PairedComparison(
-            name,
-            signature.format(),
-            tuple(
-                _paired_system(result, equals_baseline=list(lines) == list(systems[0]))
-                for result, lines in zip(results[name], systems, strict=True)
-            ),
-        )
-        for name, signature in signatures.items()
-    ]
-
-
-def _paired_system(result: str | sacrebleu.Result, *, equals_baseline: bool) -> PairedSystem:
-    assert isinstance(result, sacrebleu.Result)
-    p_value = 1.0 if equals_baseline and result.p_value is not None else result.p_value
-    optional = (p_value, result.mean, result.ci)
-    return PairedSystem(float(result.score), *(None if x is None else float(x) for x in optional))
+    comparisons = []
+    for name, signature in signatures.items():
+        tested = []
+        for result, lines in zip(results[name], systems, strict=True):
+            assert isinstance(result, sacrebleu.Result)
+            is_equal = result.p_value is not None and list(lines) == list(systems[0])
+            optional = (1.0 if is_equal else result.p_value, result.mean, result.ci)
+            values = [None if value is None else float(value) for value in optional]
+            tested.append(PairedSystem(float(result.score), *values))
+        comparisons.append(PairedComparison(name, signature.format(), tuple(tested)))
+    return comparisons
 
 
 @contextmanager

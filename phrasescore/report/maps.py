@@ -133,7 +133,6 @@ def word_vectors(name: str, number: int, checkpoint: Checkpoint, count: int) -> 
 
 
 def _band(rank: int, size: int) -> str:
-    """Return the name of a rank's group in a map of ``size`` words."""
     if rank <= 100:
         return f"the {min(size, 100)} most frequent words"
     return f"the next {min(size, 1000) - 100}" if rank <= 1000 else "beyond the first 1,000"
@@ -165,7 +164,6 @@ def _length_group(length: int, longest: int) -> str:
 
 
 def _encode(checkpoint: Checkpoint, sources: list[list[int]]) -> np.ndarray:
-    """Return one vector per source, ``(sources, size)``."""
     network: Any = checkpoint.model
     rows = []
     with torch.inference_mode():

@@ -134,7 +134,6 @@ def _part(name: str) -> str:
 
 
 def _hash(script: str) -> str:
-    """Return the hash of a script for the content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 

@@ -155,7 +155,6 @@ def _make_scores(inputs: ReportInputs) -> MadeSection:
 
 
 def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair]) -> list[float]:
-    """Return a network's log-probability of each pair."""
     scorer = NetworkScorer(
         model.checkpoint,
         str(choose_device(inputs.compute.device)),
