@@ -9,7 +9,7 @@ from typing import NoReturn
 
 
 class EndedBySignal(BaseException):
-    """A signal that ends this process; cleaning up works as after Ctrl-C."""
+    """A signal that ends this process; the clean-up is the same as after Ctrl-C."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)

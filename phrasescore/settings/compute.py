@@ -21,45 +21,45 @@ class Compute(Settings, heading="Speed"):
     precision: Annotated[
         PrecisionName,
         option(
-            "Of the matrix products; less is faster where the processor has instructions for it "
-            "(int8: CPUs with VNNI or AMX). docs/performance.md has the errors."
+            "Precision of the matrix products. A lower precision is faster on processors with "
+            "instructions for it (int8: CPUs with VNNI or AMX). docs/performance.md lists the "
+            "errors."
         ),
     ] = "float32"
     # `phrasescore.devices.choose_device` checks whether the device exists.
     device: Annotated[
         str,
         option(
-            "Where the network runs; auto takes a CUDA device where there is one.",
+            "Device of the networks; auto is a CUDA device if there is one.",
             metavar="auto|cpu|cuda[:N]",
         ),
     ] = "auto"
     # For the engine ``here`` only, where it is another name for ``workers``.
     threads: Annotated[
-        int | None,
-        option("CPU threads that the network may use.", ge=1, shown="all cores"),
+        int | None, option("Number of CPU threads for the networks.", ge=1, shown="all cores")
     ] = None
     engine: Annotated[
         EngineName,
-        option(
-            "Where the work runs: in threads here, in processes, or on Ray. The result is the same."
-        ),
+        option("Run the work in threads (here), in processes, or on Ray. The result is the same."),
     ] = "here"
     workers: Annotated[
         int | None,
-        option("Of the engine; one thread each.", ge=1, shown="one per core, or GPU"),
+        option(
+            "Number of workers of the engine; each has one thread.",
+            ge=1,
+            shown="one per core or GPU",
+        ),
     ] = None
     ray_address: Annotated[
         str | None,
         option(
-            "A running Ray to use; without it a Ray is started on this machine for this run.",
+            "Use the running Ray at this address; by default, the run starts Ray on this machine.",
             metavar="HOST:PORT|auto",
         ),
     ] = None
     allow_unlike: Annotated[
         bool,
-        option(
-            "Let Ray's workers differ in processor or torch, and so in the last bits of values."
-        ),
+        option("Allow Ray's workers to differ in processor or torch; the last bits may differ."),
     ] = False
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ its description; values are checked when an object is made::
     class Search(Settings, heading="Search"):
         stack: Annotated[int, option("Hypotheses per stack.", ge=1)] = 200
 
-`phrasescore.cli.options.of` makes options of a class, and `TomlTable.read` reads one from a file.
+`phrasescore.cli.options.of` makes options of a class; `TomlTable.read` reads a class from a file.
 """
 
 import dataclasses
@@ -23,7 +23,10 @@ from msgspec import Meta
 from phrasescore.arguments import flag
 from phrasescore.errors import ArgumentError
 
-_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
+# The names of types in messages.
+TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
+
+SEED = "Seed of all random choices: the same seed gives the same result on one machine."
 
 
 def option(
@@ -38,19 +41,18 @@ def option(
 
     :param description: the text for the command line's help.
     :param extra: ``flags``: option names, separated by spaces; by default the field's name.
-        ``heading``: the heading in the help. ``metavar``: the value in the help. ``shown``: the
-        default in the help, if it is not the field's.
+        ``heading``: the heading in the help. ``metavar``: the name of the value in the help.
+        ``shown``: the default in the help, if it is not the field's default.
     """
-    limits: dict[str, Any] = {"ge": ge, "gt": gt, "le": le}
-    made: Meta = Meta(description=description, extra=extra, **limits)
-    return made
+    limits: Any = {"ge": ge, "gt": gt, "le": le}
+    return Meta(description=description, extra=extra, **limits)
 
 
 class Settings:
     """The base of a class of settings.
 
     :cvar heading: the heading of its options in the help.
-    :raises ArgumentError: at the first field whose value is of a wrong type or out of range.
+    :raises ArgumentError: at the first field whose value has a wrong type or is out of range.
     """
 
     heading: ClassVar[str] = ""
@@ -86,7 +88,7 @@ class Setting:
 
     @property
     def flags(self) -> list[str]:
-        """The names of the option, long ones and short ones."""
+        """The names of the option, long and short."""
         names = self.extra.get("flags", "").split()
         return [name for name in names if name.startswith("-")] or [flag(self.name)]
 
@@ -110,7 +112,7 @@ class Setting:
         if self.choices and value not in self.choices:
             return f"expected one of {', '.join(self.choices)}, got {value!r}"
         if self.kind in kinds and not isinstance(value, kinds[self.kind]):
-            return f"expected {_NAMES[self.kind]}, got {value!r}"
+            return f"expected {TYPE_NAMES[self.kind]}, got {value!r}"
         wanted = range_problem(self, value)
         return None if wanted is None else f"{wanted}, got {value!r}"
 
@@ -166,40 +168,38 @@ def _declared(field: "dataclasses.Field[Any]", hint: Any, heading: str) -> Setti
         elif get_origin(kinds[0]) in (Sequence, tuple):
             is_sequence, inner = True, inner[:1]
         is_optional = is_optional or type(None) in inner
-        kinds = [each for each in inner if each is not type(None)]
-    said = {
+        kinds = [kind for kind in inner if kind is not type(None)]
+    declared: dict[str, Any] = {
         name: next((value for meta in metas if (value := getattr(meta, name)) is not None), None)
         for name in ("ge", "gt", "le", "description", "extra")
     }
-    extra = said["extra"] or {}
-    has_default = field.default is not dataclasses.MISSING
+    declared["extra"] = declared["extra"] or {}
     return Setting(
         name=field.name,
         kind=os.PathLike if len(kinds) > 1 else kinds[0],
         choices=get_args(kinds[0]) if get_origin(kinds[0]) is Literal else (),
         is_sequence=is_sequence,
         is_optional=is_optional,
-        ge=said["ge"],
-        gt=said["gt"],
-        le=said["le"],
-        default=field.default if has_default else None,
-        description=said["description"] or "",
-        heading=extra.get("heading", heading),
-        extra=extra,
+        default=None if field.default is dataclasses.MISSING else field.default,
+        heading=declared["extra"].get("heading", heading),
+        **declared,
     )
 
 
 def settings_parameters(function: Callable[..., Any]) -> dict[str, Settings]:
     """Return the parameters of a function that are settings, with their defaults."""
-    parameters = inspect.signature(function).parameters.values()
-    return {each.name: each.default for each in parameters if isinstance(each.default, Settings)}
+    return {
+        name: parameter.default
+        for name, parameter in inspect.signature(function).parameters.items()
+        if isinstance(parameter.default, Settings)
+    }
 
 
 def grouped(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return keyword arguments of a function, with options grouped into their settings."""
     arguments = dict(options)
     for parameter, default in settings_parameters(function).items():
-        names = [each.name for each in settings_of(type(default)) if each.name in arguments]
+        names = [field.name for field in settings_of(type(default)) if field.name in arguments]
         if names:
             own = {name: arguments.pop(name) for name in names}
             arguments[parameter] = type(default)(**{**vars(default), **own})

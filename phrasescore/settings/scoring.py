@@ -15,15 +15,15 @@ class FeedForwardScoring(Settings, heading="Networks and features"):
     backoff_lm: Annotated[
         StrPath | None,
         option(
-            "An n-gram model, ARPA or a KenLM binary, for the words outside a cslm's shortlist, "
-            "which are <unk> without it."
+            "An n-gram model, an ARPA file or a KenLM binary, for the words outside a cslm's "
+            "shortlist, which are otherwise <unk>."
         ),
     ] = None
     unnormalized: Annotated[
         bool,
         option(
-            "Leave log Z out of the scores of a cslm or joint; for one trained with "
-            "self_normalization."
+            "Leave log Z out of the scores of cslm and joint models, which must have been trained "
+            "with self_normalization."
         ),
     ] = False
 
@@ -37,19 +37,20 @@ class TextScoring(FeedForwardScoring):
     ensemble: Annotated[
         bool,
         option(
-            "One more column: the models' probabilities, averaged at each word; of both orders "
-            "(train --right-to-left) the mean of their scores. They should have one shortlist: a "
-            "smaller one gives <unk> more probability than a larger one any one rare word."
+            "Add a column: the models' probabilities are averaged at each word; if some models "
+            "were trained with --right-to-left, the column is the mean of the scores of both "
+            "orders. The models should have the same shortlist: a model with a smaller one gives "
+            "<unk> more probability than a model with a larger one gives to any rare word."
         ),
     ] = False
     cache: Annotated[
-        StrPath | None,
-        option("Keep scores in this file, and take them from it.", heading="Speed"),
+        StrPath | None, option("Keep scores in this file, and reuse them.", heading="Speed")
     ] = None
     cache_size: Annotated[
         int,
         option(
-            "Scores that the cache keeps, of about 65 bytes each; beyond, the oldest go.",
+            "Maximum number of scores in the cache, of about 65 bytes each; if there are more, the "
+            "oldest scores are removed.",
             ge=1,
             heading="Speed",
         ),
@@ -63,8 +64,8 @@ class Rescoring(TextScoring):
     names: Annotated[
         Sequence[str],
         option(
-            "Name of a new feature: one per column in the order of the options, then the "
-            "ensemble's.",
+            "The name of a new feature. Repeat it for each column, in the order of the options; "
+            "the name of the ensemble comes last.",
             flags="--name",
             metavar="NAME",
             shown="LSTM0, Attention0, RNN0, CSLM0, CT20, KenLM0, UnknownWords0 and so on",
@@ -73,13 +74,12 @@ class Rescoring(TextScoring):
     normalize: Annotated[
         bool,
         option(
-            "For each network one more column, NAMENorm: its score divided by predicted words and "
-            "end symbol."
+            "For each network, add a column NAMENorm: the score divided by the number of predicted "
+            "words, including the end symbol."
         ),
     ] = False
     replace: Annotated[
-        bool,
-        option("Remove features that have a new one's name, where they are.", heading="Output"),
+        bool, option("Replace existing features that have the name of a new one.", heading="Output")
     ] = False
     allow_missing: Annotated[
         bool, option("Allow source sentences without hypotheses.", heading="Input")

@@ -1,21 +1,21 @@
-"""A user's choices for one training run; `phrasescore.settings.config` has all settings."""
+"""The options of a training run; `phrasescore.settings.config` has all its settings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from phrasescore.arguments import StrPath
-from phrasescore.settings.declaration import Settings, option
+from phrasescore.settings.declaration import SEED, Settings, option
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingChanges(Settings, heading="Training"):
-    """Changes to the settings of a run, which check the ranges; None keeps a setting."""
+    """Changes to the settings of a run, which have the ranges; None keeps a setting."""
 
     changes: Annotated[
         Sequence[str],
         option(
-            "Change a setting, as training.batch_size=32. May be repeated.",
+            "Change a setting, such as training.batch_size=32. May be repeated.",
             flags="--set",
             metavar="TABLE.KEY=VALUE",
         ),
@@ -23,16 +23,9 @@ class TrainingChanges(Settings, heading="Training"):
     updates: Annotated[int | None, option("Stop after this many batches.", ge=1)] = None
     epochs: Annotated[float | None, option("Stop after this many passes over the pairs.")] = None
     minutes: Annotated[
-        float | None, option("Stop after this many minutes, all resumptions counted.")
+        float | None, option("Stop after this many minutes, including earlier parts of the run.")
     ] = None
-    seed: Annotated[
-        int | None,
-        option(
-            "Start of every random choice: the same seed gives the same result on a machine.",
-            ge=0,
-            shown="1",
-        ),
-    ] = None
+    seed: Annotated[int | None, option(SEED, ge=0, shown="1")] = None
 
     def limits(self) -> dict[str, Any]:
         """Return the training settings that have their own options, by name."""
@@ -44,22 +37,21 @@ class NewNetwork(TrainingChanges):
     """Settings of `train`."""
 
     preset: Annotated[
-        str | None, option("Settings to start from.", shown="small or KIND-small")
+        str | None, option("The settings to start from.", shown="small or KIND-small")
     ] = None
-    config: Annotated[StrPath | None, option("A TOML file of settings, instead.")] = None
-    # They are sentencepiece's; the only unknown words have characters that were never seen
-    # (Sennrich et al., 2016).
+    config: Annotated[
+        StrPath | None, option("A TOML file of settings to start from, instead of a preset.")
+    ] = None
     subwords: Annotated[
         int | None,
         option(
-            "Learn from pieces of words, at most this many on each side, instead of shortlists.",
+            "Learn from at most this many subwords on each side, instead of shortlists of words.",
             ge=1,
         ),
     ] = None
     reverse: Annotated[bool, option("Learn p(source | target).")] = False
     right_to_left: Annotated[
-        bool,
-        option("Predict the last word first. The order of the other side does not change."),
+        bool, option("Predict the last word first; the order of the other side does not change.")
     ] = False
 
 
@@ -84,17 +76,17 @@ class ListTraining(TrainingChanges):
     feature: Annotated[
         str | None,
         option(
-            "The network's feature in --weights; TranslationModel0_4 is the fifth score of a "
-            "table. Its values in the lists are ignored.",
+            "The network's feature in --weights, whose values in the lists are ignored; "
+            "TranslationModel0_4 is the fifth score of a table.",
             metavar="NAME",
-            shown="as rescore names it",
+            shown="the name that rescore gives it",
             heading="Training for BLEU",
         ),
     ] = None
     likelihood: Annotated[
         float,
         option(
-            "The factor of -log p per word of the references, or of the phrase pairs.",
+            "The factor of -log p per word of the references or phrase pairs in the loss.",
             ge=0,
             heading="Training for BLEU",
         ),
@@ -109,6 +101,9 @@ class UnfinishedRun(Settings, heading="Long runs"):
         bool, option("Continue a run that was stopped or killed, if there is one.")
     ] = False
     work_dir: Annotated[
-        StrPath | None, option("For the run's state.", metavar="DIR", shown="MODEL.work")
+        StrPath | None,
+        option("The folder for the state of the run.", metavar="DIR", shown="MODEL.work"),
     ] = None
-    keep_work: Annotated[bool, option("Keep that folder, to train further by --resume.")] = False
+    keep_work: Annotated[
+        bool, option("Keep the folder of --work-dir, to train further with --resume.")
+    ] = False

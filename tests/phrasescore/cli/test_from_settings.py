@@ -8,8 +8,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from phrasescore.cli import VERBS, from_settings, main
-from phrasescore.cli.subjects import SUBJECTS, SubjectOption
+from phrasescore.cli import VERBS, main, options
+from phrasescore.cli.options import SUBJECTS, SubjectOption
 from phrasescore.settings.declaration import Settings, option
 
 
@@ -27,9 +27,9 @@ def run(*arguments: str, **changes: Any) -> tuple[Result, list[Oven]]:
     made = []
 
     @click.command()
-    @from_settings.of(Oven, **changes)
+    @options.of(Oven, **changes)
     def bake(**given: Any) -> None:
-        made.append(from_settings.take(Oven, given))
+        made.append(options.take(Oven, given))
         assert given == {}
 
     return CliRunner().invoke(bake, arguments), made
