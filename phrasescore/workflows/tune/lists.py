@@ -28,10 +28,11 @@ from phrasescore.settings.tuning import ListTuning, ListTuningFiles
 from phrasescore.signals import EndedBySignal
 from phrasescore.workflows.tune.optimiser import ListReader, Optimiser, read_extracted, read_metric
 from phrasescore.workflows.tune.outcome import (
-    OutputFiles,
+    check_outputs,
     feature_rows,
     with_contributions,
     write_ini,
+    write_outputs,
 )
 from tuning.methods import Tuned, load_method
 from tuning.methods import cross_validate as validate
@@ -114,13 +115,14 @@ def tune(
         raise ArgumentError("--features-out goes with n-best lists and the metric bleu")
     if settings.allow_missing and not lists:
         raise ArgumentError("--allow-missing goes with n-best lists")
-    outputs = OutputFiles(output, files)
+    outputs = [output, files.moses_ini_out, files.report]
+    outputs += [files.features_out, files.scores_out, files.ifile_out]
     inputs = (*lists, *references, *features, *scores, ifile, files.moses_ini, weights_path(start))
-    outputs.check(_paths(*inputs), files.features_out, files.scores_out, files.ifile_out)
+    check_outputs(_paths(*inputs), *outputs)
     optimiser = Optimiser(settings, compute.threads)
     ini = None if files.moses_ini is None else MosesIni.read(os.fspath(files.moses_ini))
     if ini is not None:
-        outputs.check([*map(str, named_files(ini))])
+        check_outputs([*map(str, named_files(ini))], output, files.moses_ini_out, files.report)
     metric: Metric
     if features:
         metric, pool = CorpusBleu(), read_extracted(_paths(*features), _paths(*scores))
@@ -174,7 +176,7 @@ def tune(
         replicas=rows,
         cross_validation=methods,
     )
-    outputs.write(WeightPair(weights, weights), report, ini)
+    write_outputs(output, files, WeightPair(weights, weights), report, ini)
     if cut_short is not None:
         raise cut_short
     if optimiser.stopped:

@@ -40,12 +40,13 @@ from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.search_settings import SearchSettings
 from phrasescore.workflows.tune.optimiser import ListReader, Optimiser, read_metric
 from phrasescore.workflows.tune.outcome import (
-    OutputFiles,
+    check_outputs,
     describe_round,
     explain_two_sets,
     feature_rows,
     find_problems,
     with_contributions,
+    write_outputs,
 )
 from phrasescore.workflows.tune.rounds import (
     CACHE,
@@ -132,7 +133,6 @@ def tune_with_decoder(
         raise ArgumentError("--backoff-lm and --unnormalized go with models that rescore lists")
     if not os.fspath(folder):
         raise ArgumentError("--working-dir: expected the name of a folder, found ''")
-    outputs = OutputFiles(output, files)
     source, work, backoff = os.fspath(source), Path(folder), optional_path(settings.backoff_lm)
     ini, opened = _open_decoder(decoder, optional_path(files.moses_ini))
     first = _start_weights(start, ini)
@@ -144,7 +144,7 @@ def tune_with_decoder(
     read = [source, *paths, *contents]
     read += [] if ini is None else [ini.path, *map(str, files_of(ini.path))]
     read += [name for name in (weights_path(start),) if name is not None]
-    written = outputs.check(read, files.translations)
+    written = check_outputs(read, output, files.moses_ini_out, files.report, files.translations)
     _check_source(source, opened, len(words[0]), is_rescored=bool(specs))
     check_folder(work, [*read, *written])
     options = rescore_options(specs, backoff, unnormalized=settings.unnormalized)
@@ -188,7 +188,7 @@ def tune_with_decoder(
         weights, report = run.finish(output, options, details=files.report is not None)
         if files.translations is not None:
             run.write_translations(os.fspath(files.translations), weights.lists)
-        outputs.write(weights, report, ini)
+        write_outputs(output, files, weights, report, ini)
         return LoopOutcome(weights, report)
 
     try:

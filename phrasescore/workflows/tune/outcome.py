@@ -4,7 +4,7 @@ import logging
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,50 +27,42 @@ _logger = logging.getLogger(__name__)
 _NOTABLE_GAIN = 0.005
 
 
-@dataclass(frozen=True)
-class OutputFiles:
-    """The files that tuning writes at its end."""
+def check_outputs(read: Sequence[str | None], *written: StrPath | None) -> list[str]:
+    """Check that files can be written and are not among the files to read; return their names."""
+    names = [os.fspath(name) for name in written if name is not None]
+    for name in names:
+        check_output(name)
+    check_files(read, names)
+    return names
 
-    weights: StrPath | None
-    more: TuningFiles
 
-    def check(self, read: Sequence[str | None], *more: str | os.PathLike[str] | None) -> list[str]:
-        """Check that all files can be written, and return their names.
-
-        :param read: the files that are read.
-        :param more: further files that are written.
-        """
-        found = [
-            os.fspath(name)
-            for name in (self.weights, self.more.moses_ini_out, self.more.report, *more)
-            if name is not None
-        ]
-        for name in found:
-            check_output(name)
-        check_files(read, found)
-        return found
-
-    def write(self, weights: WeightPair, report: TuneReport, ini: MosesIni | None) -> None:
-        """Write the files; log the weights of features that had no weight, and the final score."""
-        if self.weights is not None:
-            write_weights(os.fspath(self.weights), weights)
-        if self.more.moses_ini_out is not None and ini is not None:
-            write_ini(ini, weights.search, os.fspath(self.more.moses_ini_out))
-        if self.more.report is not None:
-            text = report.to_json() if self.more.report_format == "json" else report.to_text()
-            with open_output(os.fspath(self.more.report)) as stream:
-                stream.write(show_controls(text).encode())
-        features: dict[str, list[FeatureRow]] = {}
-        for row in report.features:  # its name is the feature's, "_" and an index
-            features.setdefault(row.name.rpartition("_")[0], []).append(row)
-        new = [
-            " ".join([f"{name}=", *(f"{row.weight:.6g}" for row in rows)])
-            for name, rows in features.items()
-            if not any(row.start for row in rows)
-        ]
-        if new:
-            _logger.info("new weights (started at 0): %s", some_names(new))
-        _logger.info("%s", report.last_line())
+def write_outputs(
+    output: StrPath | None,
+    files: TuningFiles,
+    weights: WeightPair,
+    report: TuneReport,
+    ini: MosesIni | None,
+) -> None:
+    """Write the files; log the weights of features that had no weight, and the final score."""
+    if output is not None:
+        write_weights(os.fspath(output), weights)
+    if files.moses_ini_out is not None and ini is not None:
+        write_ini(ini, weights.search, os.fspath(files.moses_ini_out))
+    if files.report is not None:
+        text = report.to_json() if files.report_format == "json" else report.to_text()
+        with open_output(os.fspath(files.report)) as stream:
+            stream.write(show_controls(text).encode())
+    features: dict[str, list[FeatureRow]] = {}
+    for row in report.features:  # its name is the feature's, "_" and an index
+        features.setdefault(row.name.rpartition("_")[0], []).append(row)
+    new = [
+        " ".join([f"{name}=", *(f"{row.weight:.6g}" for row in rows)])
+        for name, rows in features.items()
+        if not any(row.start for row in rows)
+    ]
+    if new:
+        _logger.info("new weights (started at 0): %s", some_names(new))
+    _logger.info("%s", report.last_line())
 
 
 def write_ini(ini: MosesIni, weights: Weights, path: str) -> None:
