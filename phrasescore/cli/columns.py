@@ -1,5 +1,6 @@
 """Options that add columns to phrase tables, n-best lists and parallel text."""
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,8 @@ from phrasescore.features import FEATURE_NAMES, ColumnKind, ColumnSpec
 from phrasescore.foreign import ForeignText
 
 _ORDER = "phrasescore.columns"
+_SUBJECT: options.Subject = "Networks and features"
+_files = functools.partial(options.files, subject=_SUBJECT)
 
 # The kind of column by the parameter of a command.
 _KINDS: dict[str, ColumnKind] = {
@@ -27,7 +30,7 @@ _KINDS: dict[str, ColumnKind] = {
 check_features = options.matching(
     "[^@]+(@[1-9][0-9]{0,8})?", "the number of a --model after '@', from 1"
 )
-models = options.files(
+models = _files(
     "--model models",
     "Add the score of a trained model: log p(target | source), or log p(source | target) if it was "
     "trained with --reverse.",
@@ -41,25 +44,24 @@ features = options.option(
     multiple=True,
     metavar="NAME[@N]",
     callback=check_features,
+    subject=_SUBJECT,
 )
-language_models = options.files(
+language_models = _files(
     "--lm language_models",
     "Add log p(hypothesis) of an n-gram model: an ARPA file, also in .gz, or a KenLM binary.",
 )
 lexicons = options.together(
-    options.files(
-        "--lexicon lexicons", "Add log p(target | source) of IBM Model 1 from Moses' lex.f2e."
-    ),
-    options.files(
+    _files("--lexicon lexicons", "Add log p(target | source) of IBM Model 1 from Moses' lex.f2e."),
+    _files(
         "--reverse-lexicon reverse_lexicons",
         "Add log p(source | target) of IBM Model 1 from Moses' lex.e2f.",
     ),
 )
-line_scores = options.files(
+line_scores = _files(
     "--scores line_scores",
     "Add the scores in this file: a natural logarithm for each line of the table.",
 )
-named_scores = options.files(
+named_scores = _files(
     "--scores named_scores",
     "Add the scores in FILE, a number for each line of the lists, as the feature NAME.",
     "FILE=NAME",
@@ -70,14 +72,16 @@ foreign_text = options.of(
     ForeignText, source_spm={"type": options.FileName()}, target_spm={"type": options.FileName()}
 )
 foreign_models = options.together(
-    options.files(
+    _files(
         "--ctranslate2 foreign_models",
         "Add log p(hypothesis | source) of a translation model that CTranslate2 has converted.",
         "FOLDER",
     ),
     foreign_text,
 )
-word_scores = options.file("--word-scores", "Write the log-probability of each predicted word.")
+word_scores = options.file(
+    "--word-scores", "Write the log-probability of each predicted word.", subject="Output"
+)
 
 
 class OrderedColumns(options.Verb):

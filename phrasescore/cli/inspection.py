@@ -15,7 +15,6 @@ def _print(found: Any, report_format: str) -> None:
 
 
 @click.command(cls=Verb)
-@heading("Output")
 @options.report_format
 @options.verbosity
 def doctor(report_format: str) -> None:
@@ -30,7 +29,6 @@ def doctor(report_format: str) -> None:
 
 
 @click.command(cls=Verb)
-@heading("Output")
 @options.report_format
 @options.verbosity
 def features(report_format: str) -> None:
@@ -48,7 +46,6 @@ def features(report_format: str) -> None:
 @options.argument("path", metavar="MODEL|TABLE")
 @heading("Networks and features")
 @options.file("--model", "Report how much of TABLE the shortlists of this model cover.", "MODEL")
-@heading("Output")
 @options.report_format
 @options.verbosity
 def show(path: str, model: str | None, report_format: str) -> None:

@@ -15,7 +15,6 @@ _logger = logging.getLogger(__name__)
 
 @click.command(cls=Verb)
 @options.argument("lists", metavar="NBEST...", nargs=-1, required=True)
-@heading("Output")
 @options.output
 @options.verbosity
 def combine(lists: tuple[str, ...], output: str) -> None:
@@ -47,7 +46,6 @@ def combine(lists: tuple[str, ...], output: str) -> None:
     "'Name= value' lines.",
 )
 @options.of(Reranking)
-@heading("Output")
 @options.output
 @options.verbosity
 def rerank(nbest: str, output: str, **given: Any) -> None:

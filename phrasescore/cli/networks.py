@@ -41,8 +41,8 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 @heading("Training for BLEU")
 @options.choice(
     "--objective",
-    "What training raises: the likelihood, or the expected BLEU of n-best lists, for which it "
-    "starts from a trained network.",
+    "The objective of training: the likelihood, or the expected BLEU of n-best lists, which starts "
+    "from a trained network.",
     ("likelihood", "xbleu"),
     default="likelihood",
 )

@@ -289,10 +289,16 @@ output = file(
     "The output file, which appears whole or not at all; a name in .gz is compressed.",
     default="-",
     show_default="stdout",
+    subject="Output",
 )
 report_format = choice(
-    "--format report_format", "The format of the report.", get_args(ReportFormat), default="text"
+    "--format report_format",
+    "The format of the report.",
+    get_args(ReportFormat),
+    default="text",
+    subject="Output",
 )
+resume = flag("--resume", "Continue a run of this command that was killed.", subject="Long runs")
 # These options change the amount of messages, and the command does not get them. Both the group and
 # a verb have them: ``phrasescore -q annotate`` and ``phrasescore annotate -q`` are the same.
 verbosity = together(

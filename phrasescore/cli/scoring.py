@@ -16,12 +16,10 @@ _logger = logging.getLogger(__name__)
 
 @click.command(cls=columns.OrderedColumns)
 @options.argument("table", metavar="TABLE")
-@heading("Networks and features")
 @columns.models
 @columns.features
 @columns.lexicons
 @columns.line_scores
-@heading("Output")
 @options.output
 @heading("Input")
 @options.file("--moses-ini", "The moses.ini that uses the table.", "IN")
@@ -39,8 +37,7 @@ _logger = logging.getLogger(__name__)
     type=float,
     metavar="VALUE",
 )
-@heading("Long runs")
-@options.flag("--resume", "Continue a run of this command that was killed.")
+@options.resume
 @options.of(Compute)
 @options.verbosity
 @click.pass_context
@@ -66,7 +63,6 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
 @options.argument("nbest", metavar="NBEST")
 @heading("Input")
 @options.file("--source", "The tokenised source sentences.", "SRC", required=True)
-@heading("Networks and features")
 @columns.models
 @columns.foreign_models
 @columns.features
@@ -74,11 +70,9 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
 @columns.lexicons
 @columns.named_scores
 @options.of(Rescoring)
-@heading("Output")
 @columns.word_scores
 @options.output
-@heading("Long runs")
-@options.flag("--resume", "Continue a run of this command that was killed.")
+@options.resume
 @options.of(Compute)
 @options.verbosity
 @click.pass_context
@@ -102,14 +96,12 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given
 @click.command(cls=columns.OrderedColumns)
 @options.argument("source", metavar="SOURCE")
 @options.argument("target", metavar="TARGET")
-@heading("Networks and features")
 @columns.models
 @columns.foreign_models
 @columns.features
 @columns.language_models
 @columns.lexicons
 @options.of(TextScoring)
-@heading("Output")
 @columns.word_scores
 @options.output
 @options.of(Compute)

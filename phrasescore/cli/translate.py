@@ -31,6 +31,7 @@ _nbest = options.option(
     "Write the N best translations of each sentence to FILE, in Moses' format.",
     type=(str, click.IntRange(min=1)),
     metavar="FILE N",
+    subject="Output",
 )
 
 
@@ -74,7 +75,6 @@ _nbest = options.option(
 )
 @options.file("--moses-bin", "For --decoder moses: the folder of Moses' programs.", "DIR")
 @options.of(Compute, only=_OF_ENGINE, engine={"default": "processes"})
-@heading("Output")
 @options.output
 @options.verbosity
 def decode(**given: Any) -> None:
@@ -100,7 +100,6 @@ def decode(**given: Any) -> None:
 @options.argument("model", metavar="MODEL")
 @options.argument("source", metavar="[SOURCE]", default="-", required=False)
 @options.of(Generating)
-@heading("Output")
 @_nbest
 @heading("Networks and features")
 @options.flag(
@@ -123,7 +122,6 @@ def decode(**given: Any) -> None:
 @options.file("--moses-ini-out", "Write a moses.ini with the new column.", "OUT")
 @heading("Long runs")
 @options.flag("--resume", "Continue a run of --augment that was killed.")
-@heading("Output")
 @options.output
 @options.of(Compute)
 @options.verbosity

@@ -64,7 +64,6 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
 @options.of(ListTuningFiles, without=names_of(TuningFiles))
 @options.of(RoundTuningFiles, without=names_of(TuningFiles))
 @options.of(Compute, without=["precision"])
-@heading("Output")
 @options.output
 @heading("Rounds with a decoder")
 @options.option(
@@ -94,19 +93,19 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
 )
 @options.files(
     "--rescore-lm rescore_language_models",
-    "Add the score of an n-gram model to them, as rescore --lm does.",
+    "Add the score of an n-gram model to these lists, as rescore --lm does.",
 )
 @options.files(
     "--rescore-lexicon rescore_lexicons",
-    "Add the score of Moses' lex.f2e to them, as rescore --lexicon does.",
+    "Add the score of Moses' lex.f2e to these lists, as rescore --lexicon does.",
 )
 @options.files(
     "--rescore-reverse-lexicon rescore_reverse_lexicons",
-    "Add the score of Moses' lex.e2f to them, as rescore --reverse-lexicon does.",
+    "Add the score of Moses' lex.e2f to these lists, as rescore --reverse-lexicon does.",
 )
 @options.option(
     "--rescore-feature rescore_features",
-    "Add this feature to them, as rescore --feature does.",
+    "Add this feature to these lists, as rescore --feature does.",
     multiple=True,
     metavar="NAME[@N]",
     callback=columns.check_features,

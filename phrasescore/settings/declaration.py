@@ -11,6 +11,7 @@ its description; values are checked when an object is made::
 """
 
 import dataclasses
+import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -113,45 +114,29 @@ class Setting:
             return f"expected one of {', '.join(self.choices)}, got {value!r}"
         if self.kind in kinds and not isinstance(value, kinds[self.kind]):
             return f"expected {TYPE_NAMES[self.kind]}, got {value!r}"
-        wanted = range_problem(self, value)
-        return None if wanted is None else f"{wanted}, got {value!r}"
+        if self.ge is not None and not value >= self.ge:
+            return f"expected at least {self.ge:g}, got {value!r}"
+        if self.gt is not None and not value > self.gt:
+            return f"expected a number above {self.gt:g}, got {value!r}"
+        if self.le is not None and not value <= self.le:
+            return f"expected at most {self.le:g}, got {value!r}"
+        return None
 
 
-def range_problem(limits: Setting | Meta, value: Any) -> str | None:
-    """Return the range that a number violates, as text, or None if the number is valid.
-
-    >>> range_problem(Meta(ge=1), 0)
-    'expected at least 1'
-    """
-    if limits.ge is not None and not value >= limits.ge:
-        return f"expected at least {limits.ge:g}"
-    if limits.gt is not None and not value > limits.gt:
-        return f"expected a number above {limits.gt:g}"
-    if limits.le is not None and not value <= limits.le:
-        return f"expected at most {limits.le:g}"
-    return None
-
-
+@functools.cache
 def settings_of(kind: type[Any]) -> tuple[Setting, ...]:
     """Return the declarations of the fields of a class of settings, in order."""
-    if kind not in _DECLARED:
-        hints = get_type_hints(kind, include_extras=True)
-        _DECLARED[kind] = tuple(
-            _declared(field, hints[field.name], _heading(kind, field.name))
-            for field in dataclasses.fields(kind)
-        )
-    return _DECLARED[kind]
-
-
-_DECLARED: dict[type[Any], tuple[Setting, ...]] = {}
-
-
-def _heading(kind: type[Any], name: str) -> str:
-    """Return the heading of the class that declares a field."""
-    return next(
-        str(base.__dict__["heading"])
-        for base in kind.__mro__
-        if name in inspect.get_annotations(base) and "heading" in base.__dict__
+    hints = get_type_hints(kind, include_extras=True)
+    # The heading of the class that declares a field, and not of a class that inherits it.
+    headings = {
+        name: str(base.__dict__["heading"])
+        for base in reversed(kind.__mro__)
+        if "heading" in base.__dict__
+        for name in inspect.get_annotations(base)
+    }
+    return tuple(
+        _declared(field, hints[field.name], headings[field.name])
+        for field in dataclasses.fields(kind)
     )
 
 

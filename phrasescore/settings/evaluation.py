@@ -131,7 +131,7 @@ class Selecting(Settings, heading="Method"):
     at_random: Annotated[
         bool,
         option(
-            "Keep as many random lines instead, as a baseline; no models are needed.",
+            "Keep the same number of random lines, as a baseline; no models are needed.",
             flags="--random",
         ),
     ] = False

@@ -30,7 +30,7 @@ class TuningMethod(Settings, heading="Method"):
         ),
     ] = None
     reference_length: Annotated[
-        ReferenceLength, option("The length of the reference in BLEU, if there are several.")
+        ReferenceLength, option("The reference length that BLEU uses for several references.")
     ] = "closest"
     fixed: Annotated[
         Sequence[str],
