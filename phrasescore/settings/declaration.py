@@ -1,11 +1,11 @@
 """Declare each setting once, for Python, TOML files and the command line.
 
-A class of settings is a frozen dataclass. The annotation of a field has its type, its range and
-its description; values are checked when an object is made::
+A class of settings is a frozen dataclass. A field has its type, default, description and range;
+values are checked when an object is created::
 
     @dataclass(frozen=True, kw_only=True)
     class Search(Settings, heading="Search"):
-        stack: Annotated[int, option("Hypotheses per stack.", ge=1)] = 200
+        stack: int = option(200, "Number of hypotheses per stack.", ge=1)
 
 `phrasescore.cli.options.of` makes options of a class; `TomlTable.read` reads a class from a file.
 """
@@ -17,9 +17,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
-
-from msgspec import Meta
+from types import NoneType
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from phrasescore.arguments import flag
 from phrasescore.errors import ArgumentError
@@ -31,22 +30,23 @@ SEED = "Seed of all random choices: the same seed gives the same result on one m
 
 
 def option(
+    default: Any,
     description: str,
     *,
     ge: float | None = None,
     gt: float | None = None,
     le: float | None = None,
     **extra: str,
-) -> Meta:
-    """Return the annotation that describes a setting.
+) -> Any:
+    """Return the field of a setting.
 
     :param description: the text for the command line's help.
     :param extra: ``flags``: option names, separated by spaces; by default the field's name.
         ``heading``: the heading in the help. ``metavar``: the name of the value in the help.
         ``shown``: the default in the help, if it is not the field's default.
     """
-    limits: Any = {"ge": ge, "gt": gt, "le": le}
-    return Meta(description=description, extra=extra, **limits)
+    metadata = {"description": description, "ge": ge, "gt": gt, "le": le, "extra": extra}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 class Settings:
@@ -126,7 +126,7 @@ class Setting:
 @functools.cache
 def settings_of(kind: type[Any]) -> tuple[Setting, ...]:
     """Return the declarations of the fields of a class of settings, in order."""
-    hints = get_type_hints(kind, include_extras=True)
+    hints = get_type_hints(kind)
     # The heading of the class that declares a field, and not of a class that inherits it.
     headings = {
         name: str(base.__dict__["heading"])
@@ -141,33 +141,23 @@ def settings_of(kind: type[Any]) -> tuple[Setting, ...]:
 
 
 def _declared(field: "dataclasses.Field[Any]", hint: Any, heading: str) -> Setting:
-    """Return the declaration of a field; its `Meta` annotations complement one another."""
-    metas: list[Meta] = []
     kinds = [hint]
     is_optional = is_sequence = False
     while len(kinds) == 1 and get_origin(kinds[0]) not in (None, Literal, Mapping):
         inner = get_args(kinds[0])
-        if get_origin(kinds[0]) is Annotated:
-            metas += inner[1:]
-            inner = inner[:1]
-        elif get_origin(kinds[0]) in (Sequence, tuple):
+        if get_origin(kinds[0]) in (Sequence, tuple):
             is_sequence, inner = True, inner[:1]
-        is_optional = is_optional or type(None) in inner
-        kinds = [kind for kind in inner if kind is not type(None)]
-    declared: dict[str, Any] = {
-        name: next((value for meta in metas if (value := getattr(meta, name)) is not None), None)
-        for name in ("ge", "gt", "le", "description", "extra")
-    }
-    declared["extra"] = declared["extra"] or {}
+        is_optional = is_optional or NoneType in inner
+        kinds = [kind for kind in inner if kind is not NoneType]
     return Setting(
         name=field.name,
         kind=os.PathLike if len(kinds) > 1 else kinds[0],
         choices=get_args(kinds[0]) if get_origin(kinds[0]) is Literal else (),
         is_sequence=is_sequence,
         is_optional=is_optional,
-        default=None if field.default is dataclasses.MISSING else field.default,
-        heading=declared["extra"].get("heading", heading),
-        **declared,
+        default=field.default,
+        heading=field.metadata["extra"].get("heading", heading),
+        **field.metadata,
     )
 
 

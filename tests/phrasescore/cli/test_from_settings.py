@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import click
 import pytest
@@ -17,10 +17,10 @@ from phrasescore.settings.declaration import Settings, option
 class Oven(Settings, heading="Search"):
     """Settings of every kind of option."""
 
-    heat: Annotated[int, option("Degrees.", ge=20, le=250)] = 180
-    names: Annotated[Sequence[str], option("What is in it.", flags="--name -n")] = ()
-    light: Annotated[bool, option("Leave the light off.", flags="--no-light")] = True
-    fan: Annotated[bool, option("Use the fan.")] = False
+    heat: int = option(180, "Degrees.", ge=20, le=250)
+    names: Sequence[str] = option((), "What is in it.", flags="--name -n")
+    light: bool = option(True, "Leave the light off.", flags="--no-light")
+    fan: bool = option(False, "Use the fan.")
 
 
 def run(*arguments: str, **changes: Any) -> tuple[Result, list[Oven]]:

@@ -136,7 +136,9 @@ def test_a_sentence_without_a_list_counts_as_an_empty_translation(
         settings=ListTuning(allow_missing=True),
         compute=Compute(threads=1),
     )
-    assert "1 sentences have no list; an empty translation is used for each" in warnings(caplog)
+    assert "1 sentences have no list; an empty translation is used for each of them" in warnings(
+        caplog
+    )
     phrasescore.rerank("nbest", "best", weights="out", settings=Reranking(allow_missing=True))
     assert Path("best").read_text() == "a b c d e\n\nk l m n o\n"
     measured = phrasescore.evaluate(["best"], ["reference"]).systems[0].multi_bleu
