@@ -39,7 +39,6 @@ RESUMABLE = frozenset(
     {"updates", "epochs", "minutes", "patience", "checkpoint_minutes", "checkpoint_updates"}
 )
 
-
 OptimizerName = Literal["adadelta", "adam", "sgd"]
 
 

@@ -100,15 +100,11 @@ def tune_with_decoder(
     :param decoder: a callable, see `Decoder`; the settings of the embedded search, which needs
         ``moses_ini``; or a command: Moses', or one with ``{nbest}``, ``{weights}`` and ``{size}``
         in it.
-    :param source: a sentence per line.
-    :param references: the references; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
     :param start: weights of the first round: a file or values; None for the weights of
         ``moses_ini``.
-    :param folder: the folder for the run's lists, logs, state and best moses.ini.
     :param output: the file for the weights, as ``Name= value`` lines: two sets if ``columns`` add
         features that the decoder does not know.
     :param columns: features to add to the lists in each round; a string is a model's folder.
-    :param resume: continue the run in the folder.
     :param compute: settings for networks among the columns; tuning uses its threads, too.
     :raises PhrasescoreError: if a file is malformed, the decoder fails, or the folder has another
         run.

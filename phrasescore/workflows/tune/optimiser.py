@@ -101,11 +101,7 @@ def read_metric(
 ) -> tuple[ReferenceMetric, list[list[tuple[str, ...]]]]:
     """Return the metric, and the words of the references by file and sentence.
 
-    :param paths: the paths of the references.
     :param metrics: the weight of each metric: ``bleu``, ``chrf`` or other packages' metrics.
-    :raises ArgumentError: if a metric is unknown, or a weight is not above 0.
-    :raises DataError: if the references cannot be read, or are not aligned.
-    :raises PluginError: if a metric of another package is unusable.
     """
     plugins = {name: find_metric(name) for name in metrics}
     for name, weight in metrics.items():
@@ -151,7 +147,6 @@ class ListReader:
         """Return the union of the lists in all files.
 
         :param allow_missing: use an empty hypothesis for a sentence without a list in any file.
-        :raises DataError: as `read_tuning_lists`.
         """
         # The sentences without a list in some files, and in all files.
         some: set[int] = set()
@@ -192,7 +187,6 @@ class ListReader:
         :param segments: the segments that the lists belong to; None for all segments.
         :param missing: receives the segments without a list, which get an empty hypothesis;
             None if every segment must have a list.
-        :raises DataError: as `read_tuning_lists`.
         """
         values, rows, sizes = [], [], []
         num_words = 0
@@ -248,7 +242,6 @@ def read_extracted(features: Sequence[str], scores: Sequence[str]) -> Pool:
     """Return the union of the pools in files of Moses' extractor.
 
     :param scores: for each file of features, the file with the same hypotheses' statistics.
-    :raises DataError: if a file is malformed, or two files have different hypotheses.
     """
     pools = []
     for features_path, scores_path in zip(features, scores, strict=True):

@@ -79,10 +79,7 @@ def write_ini(ini: MosesIni, weights: Weights, path: str) -> None:
 
 
 def describe_round(result: LoopResult, metric: str, added: Sequence[str]) -> str:
-    """Return a line about the latest round.
-
-    :param added: features that only the lists have.
-    """
+    """Return a line about the latest round; ``added`` are features that only the lists have."""
     done = result.rounds[-1]
     text = f"round {done.number}: {metric} {100 * done.score:.2f}"
     if added:
@@ -95,10 +92,7 @@ def describe_round(result: LoopResult, metric: str, added: Sequence[str]) -> str
 
 
 def find_problems(result: LoopResult, metric: str, added: Sequence[str]) -> list[str]:
-    """Return warnings about a run whose rounds became worse or did not improve.
-
-    :param added: features that only the lists have.
-    """
+    """Return warnings about a run whose rounds became worse or did not improve."""
     best, promised = result.best, result.promised
     assert best is not None
     found = []
@@ -128,8 +122,7 @@ def explain_two_sets(
 ) -> str:
     """Return the commands that translate with separate weights for the search and the lists.
 
-    :param added: the features that only the lists have.
-    :param options: options of ``phrasescore rescore`` that add these features.
+    :param options: options of ``phrasescore rescore`` that add the features ``added``.
     :param output: the file of the weights.
     :param ini: the moses.ini with the search's weights.
     """
