@@ -254,7 +254,7 @@ def matching(pattern: str, expected: str) -> Callable[..., Any]:
 
 
 def numbers_by_name(expected: str, *, above: float, default: str = "") -> Callable[..., Any]:
-    """Return the callback of a repeated option NAME=NUMBER, which makes a dict of the values.
+    """Return the callback of a repeated option NAME=NUMBER; the command gets a dict, or None.
 
     :param above: the limit that each number exceeds.
     :param default: the number of a name without "=".
@@ -262,7 +262,7 @@ def numbers_by_name(expected: str, *, above: float, default: str = "") -> Callab
 
     def parse(
         ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-    ) -> dict[str, float]:
+    ) -> dict[str, float] | None:
         numbers: dict[str, float] = {}
         for value in values:
             name, separator, text = value.partition("=")
@@ -273,7 +273,7 @@ def numbers_by_name(expected: str, *, above: float, default: str = "") -> Callab
             if not name or not above < number < float("inf") or name in numbers:
                 raise click.BadParameter(f"expected {expected}, got {value!r}", ctx, param)
             numbers[name] = number
-        return numbers
+        return numbers or None
 
     return parse
 

@@ -11,7 +11,6 @@ values are checked when an object is created::
 """
 
 import dataclasses
-import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -123,9 +122,13 @@ class Setting:
         return None
 
 
-@functools.cache
+_declared: dict[type[Any], tuple[Setting, ...]] = {}
+
+
 def settings_of(kind: type[Any]) -> tuple[Setting, ...]:
     """Return the declarations of the fields of a class of settings, in order."""
+    if kind in _declared:
+        return _declared[kind]
     hints = get_type_hints(kind)
     # The heading of the class that declares a field, and not of a class that inherits it.
     headings = {
@@ -134,13 +137,14 @@ def settings_of(kind: type[Any]) -> tuple[Setting, ...]:
         if "heading" in base.__dict__
         for name in inspect.get_annotations(base)
     }
-    return tuple(
-        _declared(field, hints[field.name], headings[field.name])
+    _declared[kind] = tuple(
+        _setting(field, hints[field.name], headings[field.name])
         for field in dataclasses.fields(kind)
     )
+    return _declared[kind]
 
 
-def _declared(field: "dataclasses.Field[Any]", hint: Any, heading: str) -> Setting:
+def _setting(field: "dataclasses.Field[Any]", hint: Any, heading: str) -> Setting:
     kinds = [hint]
     is_optional = is_sequence = False
     while len(kinds) == 1 and get_origin(kinds[0]) not in (None, Literal, Mapping):

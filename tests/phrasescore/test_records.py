@@ -33,7 +33,7 @@ def test_what_is_no_text_is_refused() -> None:
     with pytest.raises(TypeError, match="expected a list of hypotheses, got the string 'la mai"):
         HypothesisList("the house", "la maison")
     for more in (["la maison"], ("la", "grande maison"), ("la maison",), "la\nmaison", ["la\n"]):
-        with pytest.raises(TypeError, match="expected a word at each place, or one sentence"):
+        with pytest.raises(TypeError, match="expected single words, or one sentence"):
             to_words(more)
 
 

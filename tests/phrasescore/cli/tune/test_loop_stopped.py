@@ -276,7 +276,7 @@ def test_the_folder_with_the_model_is_no_working_folder(folder: Folder, work: st
     result = folder.run("--working-dir", work)
     assert result.exit_code == (1 if work else 2)
     expected = (
-        "this name in . is needed" if work else "--working-dir: expected the name of a folder"
+        "the run needs this name in ." if work else "--working-dir: expected the name of a folder"
     )
     assert expected in result.stderr
     after = {path: path.read_bytes() for path in folder.path.iterdir()}
@@ -293,7 +293,7 @@ def test_the_folder_with_the_model_is_no_working_folder(folder: Folder, work: st
         (["-o", "lex", "--rescore-lexicon", "lex"], "lex: would overwrite another file"),
         (["-o", "good.gz"], "good.gz: would overwrite another file"),
         (["-o", "work/tune.json"], "work/tune.json: the run needs this name in work"),
-        (["--weights", "work/run3.weights"], "work/run3.weights: this name in work is needed"),
+        (["--weights", "work/run3.weights"], "work/run3.weights: the run needs this name in work"),
     ],
 )
 def test_no_file_of_the_decoder_or_the_loop_is_overwritten(
