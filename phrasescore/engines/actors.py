@@ -82,7 +82,7 @@ def _on_node(problem: str) -> PhrasescoreError:
 
 
 @dataclass(eq=False)
-class _Task(Generic[Item, Result]):
+class _ActorTask(Generic[Item, Result]):
     item: Item
     future: "Future[Result]" = field(default_factory=Future)
     # Number of workers that died while computing this item.
@@ -95,7 +95,7 @@ class _Worker:
     # Whether its process runs, and whether it has loaded the work.
     is_there: bool = False
     is_ready: bool = False
-    tasks: "deque[_Task[Any, Any]]" = field(default_factory=deque)
+    tasks: "deque[_ActorTask[Any, Any]]" = field(default_factory=deque)
 
 
 class ActorPool(WorkerPool[Item, Result]):
@@ -113,7 +113,7 @@ class ActorPool(WorkerPool[Item, Result]):
         self.workers = engine.workers or 0
         # A thread, which owns all fields below, calls the events one after another.
         self._events: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._waiting: deque[_Task[Item, Result]] = deque()
+        self._waiting: deque[_ActorTask[Item, Result]] = deque()
         self._all: list[_Worker] = []
         self._likeness: dict[str, str] | None = None
         self._error: BaseException | None = None
@@ -153,7 +153,7 @@ class ActorPool(WorkerPool[Item, Result]):
 
     def submit(self, item: Item) -> "Future[Result]":
         """Submit an item to an actor."""
-        task: _Task[Item, Result] = _Task(item)
+        task: _ActorTask[Item, Result] = _ActorTask(item)
         self._events.put(lambda: self._accept(task))
         return task.future
 
@@ -264,7 +264,7 @@ class ActorPool(WorkerPool[Item, Result]):
         elif problem not in self.notes:
             self.notes = (*self.notes, problem)
 
-    def _accept(self, task: _Task[Item, Result]) -> None:
+    def _accept(self, task: _ActorTask[Item, Result]) -> None:
         if self._error is not None:
             task.future.set_exception(self._error)
             return
@@ -287,7 +287,9 @@ class ActorPool(WorkerPool[Item, Result]):
             reference = worker.actor.compute.remote(task.item)
             self._when_done(reference, partial(self._computed, worker, task))
 
-    def _computed(self, worker: _Worker, task: _Task[Item, Result], call: "Future[Result]") -> None:
+    def _computed(
+        self, worker: _Worker, task: _ActorTask[Item, Result], call: "Future[Result]"
+    ) -> None:
         error = call.exception()
         if error is not None and _is_death(self._ray, error):
             self._handle_dead_worker(worker, error)
