@@ -25,8 +25,8 @@ from phrasescore.features import (
     rescore_options,
 )
 from phrasescore.io.compression import compression_of
-from phrasescore.io.digests import FileDigests, digest_content
 from phrasescore.io.folders import locked
+from phrasescore.io.journal import FileDigests, digest_content
 from phrasescore.io.output import open_output, optional_path
 from phrasescore.io.text import MARKUP, decode, is_stream, read_lines
 from phrasescore.progress import ProgressCallback
