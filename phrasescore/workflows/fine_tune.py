@@ -18,7 +18,7 @@ from phrasescore.progress import ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import fine_tuning_settings
 from phrasescore.settings.training import ListTraining, UnfinishedRun
-from phrasescore.training.expected_bleu import ExpectedBleu, ListRun
+from phrasescore.training.objectives import ExpectedBleu, ListRun
 from phrasescore.training.ranks import device_of_rank
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.workflows.train import (

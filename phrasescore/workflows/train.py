@@ -31,8 +31,8 @@ from phrasescore.settings.kinds import (
 )
 from phrasescore.settings.toml_file import unknown
 from phrasescore.settings.training import NewNetwork, Shortlists, UnfinishedRun
-from phrasescore.training.likelihood import PairRun
 from phrasescore.training.loop import TrainingProgress
+from phrasescore.training.objectives import PairRun
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist
 from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model
