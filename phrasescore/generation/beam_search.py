@@ -69,7 +69,7 @@ class Candidates(NamedTuple):
 
     def select(self, chosen: Ids) -> "Candidates":
         """Return the candidates with these indices."""
-        return Candidates(*(values[chosen] for values in self))
+        return Candidates._make(values[chosen] for values in self)
 
 
 def best_targets(
@@ -132,8 +132,7 @@ def check_copying(generator: Generator, settings: BeamSettings) -> None:
     """Raise a PhrasescoreError if ``<unk>`` is to be replaced and no network aligns words."""
     if settings.copy_unknown and not generator.can_align:
         raise PhrasescoreError(
-            "<unk> cannot be replaced by a source word: only attention models of whole words align "
-            "target words with source words"
+            "replacing <unk> by the aligned source word needs an attention model of whole words"
         )
 
 

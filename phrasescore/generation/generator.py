@@ -135,8 +135,8 @@ def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
         if checkpoint.config.network.decoder is None:
             kinds = ", ".join(kind_names(is_feed_forward=False))
             raise ModelError(
-                f"a model of the kind {checkpoint.config.kind} cannot generate a target from a "
-                f"source: expected one of the kinds {kinds}"
+                f"a model of the kind {checkpoint.config.kind} reads no source, so it cannot "
+                f"generate a target: expected one of the kinds {kinds}"
             )
     if len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
         raise ModelError("an ensemble needs models of one direction, found some trained in reverse")

@@ -242,7 +242,7 @@ def test_what_makes_no_sense_with_subwords_is_refused(
     source, attention, out = texts[0], models["attention"], tmp_path / "out"
     with pytest.raises(ModelError, match="predicts words, and this network pieces of them"):
         phrasescore.export(models["cslm"], out)
-    with pytest.raises(PhrasescoreError, match="only attention models of whole words"):
+    with pytest.raises(PhrasescoreError, match="needs an attention model of whole words"):
         phrasescore.generate(
             *(source, attention, out),
             settings=Generating(copy_unknown=True),
