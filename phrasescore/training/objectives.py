@@ -23,7 +23,7 @@ from torch import Tensor
 
 from phrasescore.arguments import flag
 from phrasescore.errors import ConfigError, ModelError, PhrasescoreError, shown_path
-from phrasescore.io.digests import digest_text
+from phrasescore.io.journal import digest_text
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import (
     Checkpoint,
