@@ -150,7 +150,7 @@ def test_without_a_folder_for_compiled_code_it_is_said_what_to_do() -> None:
     result = CliRunner().invoke(_group_whose_verb_raises(error), ["verb"])
     assert result.exit_code == 1
     assert result.stderr.startswith(
-        "Error: there is no folder to keep compiled code in; set NUMBA_"
+        "Error: no folder for compiled code is writable; set NUMBA_CACHE_"
     )
 
 

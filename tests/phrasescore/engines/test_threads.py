@@ -1,4 +1,4 @@
-"""Promises of phrasescore.engines.threads."""
+"""Promises of the threads of phrasescore.engines."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -142,7 +142,7 @@ def test_processes_are_refused_under_torchrun_alone(
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
     run = CliRunner().invoke(main, words)
     assert run.exit_code == 2
-    assert "torchrun has started 3 processes; --processes is for none" in run.stderr
+    assert "torchrun has started 3 processes, so that --processes has no effect" in run.stderr
     assert started == [2]
 
 
