@@ -27,9 +27,8 @@ from phrasescore.settings.config import fine_tuning_settings, layer_settings
 from phrasescore.settings.kinds import NetworkKind, find_kind, kind_names, known_kinds, meant_kind
 from phrasescore.settings.toml_file import unknown
 from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists, UnfinishedRun
-from phrasescore.training.expected_bleu import ExpectedBleu, ListRun
-from phrasescore.training.likelihood import PairRun
 from phrasescore.training.loop import TrainingProgress
+from phrasescore.training.objectives import ExpectedBleu, ListRun, PairRun
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist
 from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model

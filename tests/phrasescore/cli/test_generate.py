@@ -245,7 +245,7 @@ def test_an_ensemble_of_two_directions_is_refused(model: Path, tmp_path: Path) -
     other = RandomModel(tmp_path / "other", "uvw", "abcd", reverse=True).path
     result = run(model, "--ensemble", other, stdin="u\n")
     assert result.exit_code == 1
-    assert "an ensemble is of models of one direction" in result.stderr
+    assert "an ensemble needs models of one direction" in result.stderr
 
 
 def test_an_ensemble_of_different_shortlists_is_warned_of(model: Path, tmp_path: Path) -> None:

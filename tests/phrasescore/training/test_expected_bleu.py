@@ -1,11 +1,11 @@
-"""Promises of phrasescore.training.expected_bleu."""
+"""Promises of phrasescore.training.objectives."""
 
 import math
 
 import pytest
 import torch
 
-from phrasescore.training.expected_bleu import deviation, expected_gains
+from phrasescore.training.objectives import deviation, expected_gains
 from phrasescore.training.stores import KnownScores
 
 

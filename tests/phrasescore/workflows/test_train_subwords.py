@@ -248,7 +248,9 @@ def test_what_makes_no_sense_with_subwords_is_refused(
             settings=Generating(copy_unknown=True),
             compute=Compute(threads=1),
         )
-    with pytest.raises(ModelError, match="is of models with the same subwords; rescore takes any"):
+    with pytest.raises(
+        ModelError, match="needs models with the same subwords; rescore accepts any"
+    ):
         phrasescore.generate(
             *(source, attention, out),
             settings=Generating(ensemble=[models["other"]]),
