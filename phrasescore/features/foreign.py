@@ -46,7 +46,7 @@ class ForeignScore(Feature):
     """log p(target ``</s>`` | source) under a model that CTranslate2 has converted.
 
     Natural logarithms, summed over the model's pieces and its end symbol, not divided by length;
-    the tokens before the target are given. :class:`phrasescore.foreign.text.PieceText` makes pieces
+    the tokens before the target are given. :class:`phrasescore.foreign.PieceText` makes pieces
     of words. A piece that the model does not know is scored as its ``<unk>``. What a value depends
     on, to the last bit, says :class:`phrasescore.foreign.model.ForeignNetwork`.
 

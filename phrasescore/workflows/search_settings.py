@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from moses_integration.decoder.search_limits import ALGORITHMS
-from moses_integration.decoder.search_limits import LIMITS as ALL_LIMITS
+from moses_integration.decoder import ALGORITHMS
+from moses_integration.decoder import LIMITS as ALL_LIMITS
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.features import check_feed_forward
 from phrasescore.settings.compute import Compute
@@ -16,7 +16,7 @@ from phrasescore.settings.kinds import KINDS, kind_names
 from phrasescore.settings.scoring import FeedForwardScoring
 
 if TYPE_CHECKING:
-    from moses_integration.decoder.stateful import StatefulFeature
+    from moses_integration.decoder.stack_search import StatefulFeature
 
 # Features that a search may add to the moses.ini's, and their names in n-best lists.
 SEARCH_FEATURES = {name: KINDS[name].feature for name in kind_names(is_feed_forward=True)}

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from moses_integration.list_features import WeightedSum
 from moses_integration.nbest import read_nbest
-from moses_integration.reranking import WeightedSum
 from moses_integration.weight_lines import is_sparse
 from phrasescore.io.folders import locked
 from phrasescore.io.output import open_output

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from moses_integration.list_features import FeatureColumns, read_tuning_lists
 from moses_integration.tuning_files import check_pair, read_features, read_scores
-from moses_integration.tuning_lists import FeatureColumns, read_tuning_lists
 from phrasescore.workflows.text_checks import warn_of_lengths
 from tuning.metric import ReferenceMetric
 from tuning.pool import Pool, union

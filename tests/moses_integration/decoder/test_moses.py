@@ -102,7 +102,7 @@ def test_the_end_of_what_a_dying_decoder_said_is_shown(runner: Runner) -> None:
 def test_a_signal_is_named(runner: Runner) -> None:
     code = "os.kill(os.getpid(), signal.SIGKILL)"
     assert runner.refusal(code) == (
-        "the decoder was killed by SIGKILL; it said nothing (log: run1.log)"
+        "the decoder was killed by SIGKILL; it wrote nothing to stderr (log: run1.log)"
     )
 
 
