@@ -24,7 +24,7 @@ from moses_integration.phrase_table import (
 )
 from phrasescore.arguments import StrPath
 from phrasescore.devices import torch_threads, usable_threads
-from phrasescore.engines.pool import Pending
+from phrasescore.engines import Pending
 from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.generation.beam_search import BeamSettings, beam_work
 from phrasescore.generation.generator import Generated, Source, TargetPool, TargetWork
