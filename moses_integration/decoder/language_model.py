@@ -145,7 +145,7 @@ def _read_counts(text: _Text) -> list[int]:
         line = text.peek() if text.fill() else b""
         problem = rf"expected \data\, found {shorten(line)}"
         if line.startswith(_BINARY):
-            problem += "; this is a binary model of KenLM: give the ARPA file it was built from"
+            problem += "; this is KenLM's binary model: give the ARPA file that it was built from"
         raise DataError(text.path, text.number + 1, problem)
     text.next()
     counts: list[int] = []

@@ -54,6 +54,7 @@ def make_tables(order: int, num_words: int, num_ngrams: int) -> NgramTables:
 
 @KERNEL
 def first_hash(word: Any) -> Any:
+    """Return the hash of the last word of an n-gram."""
     return np.uint64(word + 1) * _GOLDEN
 
 

@@ -336,6 +336,7 @@ def _score_phrase(sentence, states, state, option, scratch):  # type: ignore[no-
 
 @KERNEL
 def end_score(sentence: Any, states: Any, state: int) -> Any:
+    """Return the weighted score of ``</s>`` after a state."""
     if np.isnan(states.end_score[state]):
         key = states.keys[state]
         log_prob, _ = score_word(sentence.ngrams, key, key[-1], END)
@@ -345,6 +346,7 @@ def end_score(sentence: Any, states: Any, state: int) -> Any:
 
 @KERNEL
 def memo_key(sentence: Any, state: int, option: int) -> Any:
+    """Return the key of an option after a state in the memo."""
     return mix(np.uint64(np.int64(state) * len(sentence.score) + option + 1))  # mix(0) is no key
 
 

@@ -110,7 +110,7 @@ def test_an_old_list_is_not_taken_for_a_new_one(runner: Runner) -> None:
     runner.nbest.write_text("old\n")
     for code in ("pass", "open(sys.argv[1], 'w').close()"):
         assert runner.refusal(code).startswith(
-            "the decoder wrote no n-best list to run1.nbest; it said"
+            "the decoder wrote no n-best list to run1.nbest; it wrote"
         )
 
 
