@@ -33,7 +33,7 @@ class Limits(NamedTuple):
     # best one's plus this. (Moses also refuses those that come after a much better one at once.)
     beam_width: float
     keep_arcs: bool  # whether to keep recombined hypotheses, for n-best lists
-    by_request: bool  # whether to recombine only hypotheses with the same request to features
+    by_request: bool  # recombine only hypotheses for which other features get the same request
 
 
 @KERNEL
