@@ -220,5 +220,8 @@ class _CoverageTally:
     def result(self) -> Coverage:
         # Without running words (all counts are 0) every word is covered.
         counts = [(words[column], words[column + 1]) for column in (0, 2) for words in self._words]
-        shares = [inside / words if words else 1.0 for words, inside in counts]
-        return Coverage(*shares, self._pairs_inside / self._pairs)
+        source, target, source_by_count, target_by_count = (
+            inside / words if words else 1.0 for words, inside in counts
+        )
+        pairs = self._pairs_inside / self._pairs
+        return Coverage(source, target, source_by_count, target_by_count, pairs)
