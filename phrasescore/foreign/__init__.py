@@ -151,7 +151,7 @@ class PieceText:
 
 
 def _load_spm(path: str) -> tuple[Any, str]:
-    from phrasescore.io.digests import new_digest  # imports xopen, which is slow
+    from phrasescore.io.journal import new_digest  # imports xopen, which is slow
 
     try:
         import sentencepiece
