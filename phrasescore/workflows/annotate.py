@@ -239,7 +239,7 @@ def declare_scores(
         return None
     ini = MosesIni.read(moses_ini)
     path = _path_in_ini(ini, table, output)
-    ini.add_scores(None, added, path, old_table_path=table, num_scores=num_scores)
+    ini.add_scores(added, path, old_table_path=table, num_scores=num_scores)
     paths = (ini.path, moses_ini_out or ini.path)
     relative = [str(file) for file in named_files(ini) if not file.is_absolute()]
     in_one_folder = len({os.path.dirname(os.path.abspath(each)) for each in paths}) == 1
@@ -258,7 +258,7 @@ def _path_in_ini(ini: MosesIni, table: str, output: str) -> str | None:
     mert-moses.pl runs Moses in its own folder, where a relative path does not resolve. If the old
     path is relative and does not lead to the table from here, Moses runs in another folder, too.
     """
-    feature = ini.find_phrase_table(None, table)
+    feature = ini.find_phrase_table(table)
     old = feature.path
     if old and table != "-" and not feature.reads(table):
         _logger.warning(

@@ -10,16 +10,17 @@ from typing import Any, NamedTuple
 
 import torch
 
-from moses_integration.augment import (
+from moses_integration.phrase_table import (
     NewPair,
     SourceBlock,
+    TableBlock,
     end_lines,
     is_writable,
     read_sources,
+    read_table_blocks,
     with_missing,
     write_block,
 )
-from moses_integration.phrase_table import TableBlock, read_table_blocks
 from phrasescore.arguments import StrPath
 from phrasescore.devices import torch_threads
 from phrasescore.engines import Pending, open_pool, read_ahead

@@ -17,7 +17,7 @@ from moses_integration.decoder.moses import NbestRequest
 from moses_integration.decoder.options import OptionTable, read_language_model
 from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.decoder.search import StackDecoder, Translation
-from moses_integration.decoder.stateful import StatefulFeature
+from moses_integration.decoder.stack_search import StatefulFeature
 from moses_integration.ini_text import IniText
 from moses_integration.nbest_lines import format_hypothesis
 from moses_integration.source_text import MAX_WORDS, markup_of, read_source

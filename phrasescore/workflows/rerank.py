@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from moses_integration.list_features import EvenAverage, Values, WeightedSum, with_total
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
 from moses_integration.nbest import NbestList, read_nbest
-from moses_integration.reranking import EvenAverage, Values, WeightedSum, with_total
 from moses_integration.weight_lines import check_weights
 from phrasescore.arguments import StrPath, flag
 from phrasescore.errors import ArgumentError, DataError

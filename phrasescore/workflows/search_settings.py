@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from moses_integration.decoder.search_limits import ALGORITHMS
-from moses_integration.decoder.search_limits import LIMITS as ALL_LIMITS
+from moses_integration.decoder import ALGORITHMS
+from moses_integration.decoder import LIMITS as ALL_LIMITS
 from phrasescore.engines import is_local
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.features import check_feed_forward
@@ -16,7 +16,7 @@ from phrasescore.settings.declaration import option
 from phrasescore.settings.kinds import KINDS, kind_names
 from phrasescore.settings.scoring import FeedForwardScoring
 
-# Features that a search may add to those of moses.ini, and their names in n-best lists.
+# Features that a search may add to the features of moses.ini, and their names in n-best lists.
 SEARCH_FEATURES = {name: KINDS[name].feature for name in kind_names(is_feed_forward=True)}
 
 _FROM_INI = "as in moses.ini"

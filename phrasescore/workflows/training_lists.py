@@ -16,9 +16,8 @@ from moses_integration.alignments import (
     parse_links,
     parse_segmentation,
 )
+from moses_integration.list_features import FeatureColumns, Values, feature_matrix
 from moses_integration.nbest import NbestList, read_nbest
-from moses_integration.reranking import Values, feature_matrix
-from moses_integration.tuning_lists import FeatureColumns
 from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError, PhrasescoreError, shown_path, some_names
 from phrasescore.evaluation.sentences import check_aligned, read_sentences

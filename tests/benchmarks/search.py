@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from moses_integration.decoder.stateful import StatefulFeature
+from moses_integration.decoder.stack_search import StatefulFeature
 from moses_integration.source_text import read_source
 from phrasescore.features.search_network import SearchCslm, SearchJoint
 from phrasescore.kernels.precision import Precision
