@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from sacrebleu import corpus_bleu
 
 from phrasescore.cli import main
-from tuning.bleu import Bleu
+from tuning.metrics import Bleu
 
 
 def evaluate(systems: Sequence[Path], references: Path, *options: str) -> str:

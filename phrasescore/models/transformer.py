@@ -16,7 +16,7 @@ from phrasescore.devices import move
 from phrasescore.models.batches import BatchSide, PairBatch
 from phrasescore.models.layers import PairNetwork
 from phrasescore.models.softmax import Softmax
-from phrasescore.settings.networks import TransformerConfig
+from phrasescore.settings.kinds import TransformerConfig
 
 # The longest wavelength of the positions is 2 pi times this (section 3.5).
 _LONGEST_WAVE = 10000.0

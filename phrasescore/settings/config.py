@@ -1,4 +1,4 @@
-"""Read the settings of a training run from TOML into frozen dataclasses, and check them.
+"""The settings of a training run, which are read from TOML into frozen dataclasses.
 
 A file has a table per dataclass (``[model]``, ``[vocabulary]``, ``[training]``) and the key
 ``kind`` above them; a missing setting keeps its default. Environment variables and files in the
@@ -13,22 +13,24 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from phrasescore.arguments import flag
 from phrasescore.errors import ArgumentError, ConfigError
 from phrasescore.settings.kinds import (
     PRESETS,
+    Amount,
+    Count,
+    EncoderDecoderConfig,
     NetworkKind,
+    Positive,
+    ShortlistSize,
+    Size,
     find_kind,
     get_kind,
     known_kinds,
-)
-from phrasescore.settings.networks import (
-    FINE_TUNING,
-    EncoderDecoderConfig,
-    TrainingConfig,
-    VocabularyConfig,
 )
 from phrasescore.settings.toml_file import TomlTable, read_toml, unknown
 
@@ -36,6 +38,99 @@ from phrasescore.settings.toml_file import TomlTable, read_toml, unknown
 # schedule = "linear" the limits also set the learning rate, and so the weights.)
 RESUMABLE = frozenset(
     {"updates", "epochs", "minutes", "patience", "checkpoint_minutes", "checkpoint_updates"}
+)
+
+OptimizerName = Literal["adadelta", "adam", "sgd"]
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularyConfig:
+    """Sizes of the shortlists, in words, without ``</s>`` and ``<unk>``; or subwords."""
+
+    # Size for the side that the network reads; with --reverse that is the table's target side.
+    source_size: ShortlistSize = 15000
+    # Size for the side that the network predicts, the only side of a language model.
+    target_size: ShortlistSize = 15000
+    # Number of subwords per side instead of shortlists of words; 0 for words.
+    subwords: Annotated[int, Meta(ge=0, le=1 << 20)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingConfig:
+    """Settings of a network's training."""
+
+    # Pairs per update.
+    batch_size: Annotated[int, Meta(ge=1, le=1 << 20)] = 64
+    # Average number of predicted words per update, in place of the number of pairs; sorted batches
+    # then have about as many words each. 0: batch_size pairs.
+    batch_words: Count = 0
+    # Batches that are drawn together and sorted by length, which saves steps. 1: no sorting.
+    window_batches: Annotated[int, Meta(ge=1, le=1 << 16)] = 1
+    # Pairs with more words or pieces on one side are excluded from training, and counted.
+    max_length: Annotated[int, Meta(ge=1, le=65535)] = 100
+    # The loss of a batch: the sum or the mean of -log p over its pairs.
+    loss: Literal["sum", "mean"] = "sum"
+    # Whether an update's softmax is over the shortlist, or over each word and a sample of the
+    # shortlist (Jean et al., 2015), which is faster. Validation is always over the shortlist.
+    softmax: Literal["full", "sampled"] = "full"
+    sampled_words: Size = 1000
+    # Share of the target distribution that is uniform over the shortlist (Szegedy et al., 2016).
+    label_smoothing: Annotated[float, Meta(ge=0.0, le=0.9)] = 0.0
+    optimizer: OptimizerName = "adadelta"
+    # Factor of every step; 1 in Adadelta's paper.
+    learning_rate: Positive = 1.0
+    # linear: falls to 0 at the first of the limits below. inverse-sqrt: falls as the square root of
+    # the number of updates after the warm-up (Vaswani et al., 2017). halving: constant, then halved
+    # at epoch halving_start and after every further halving_epochs.
+    schedule: Literal["constant", "linear", "inverse-sqrt", "halving"] = "constant"
+    # Updates in which the rate first rises from 0, in every schedule.
+    warmup_updates: Count = 0
+    halving_start: Amount = 5.0
+    halving_epochs: Positive = 0.5
+    # Adadelta: decay of the running averages.
+    rho: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.95
+    # 1e-6 is usual for Adadelta, 1e-8 for Adam.
+    epsilon: Positive = 1e-6
+    # Adam: decays of the running averages.
+    beta1: Annotated[float, Meta(ge=0.0, le=0.9999)] = 0.9
+    beta2: Annotated[float, Meta(ge=0.0, le=0.999999)] = 0.999
+    # Maximum Euclidean norm of the loss's gradient, which is scaled down if necessary; 0: none.
+    clip_norm: Amount = 1.0
+    # Precision of matrix products; weights are always float32. tf32 is for CUDA. bfloat16 rounds
+    # the factors on a CPU and is autocast on CUDA.
+    precision: Literal["float32", "tf32", "bfloat16"] = "float32"
+    # Number of held-out pairs, limited to a share of all pairs; 0: no validation.
+    validation_pairs: Count = 5000
+    validation_share: Annotated[float, Meta(ge=0.0, le=0.5)] = 0.02
+    # Updates between validations; 0: one at the end of each epoch.
+    validation_updates: Count = 1000
+    # Number of latest validations; the mean of the weights at them is validated and kept.
+    average_checkpoints: Annotated[int, Meta(ge=1, le=100)] = 1
+    # Training stops after this number of validations without a better perplexity; 0: never.
+    patience: Count = 0
+    # Training ends at the first of these limits; 0: none.
+    updates: Count = 0
+    epochs: Amount = 0.0
+    minutes: Amount = 0.0
+    # A checkpoint is saved after the first of these; 0: only at the end.
+    checkpoint_minutes: Amount = 10.0
+    checkpoint_updates: Count = 0
+    # For the initial weights, the held-out part and the order of the pairs.
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
+
+
+# Default settings for learning from n-best lists: a pair is a list, and a validation without a
+# better score halves the learning rate.
+FINE_TUNING = TrainingConfig(
+    batch_size=16,
+    loss="mean",
+    optimizer="adam",
+    learning_rate=5e-4,
+    epsilon=1e-8,
+    validation_pairs=1000,
+    validation_share=0.1,
+    validation_updates=50,
+    patience=3,
 )
 
 
@@ -99,11 +194,11 @@ class Config:
         return cls.from_dict(tomllib.loads(text), f"preset {name}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the tables that :meth:`from_dict` takes."""
+        """Return the tables for :meth:`from_dict`."""
         return dataclasses.asdict(self)
 
     def to_toml(self) -> str:
-        """Return the text of a file that :meth:`from_toml` reads as these settings, all written."""
+        """Return the text of a file with all settings, which :meth:`from_toml` reads."""
         lines = []
         for key, value in self.to_dict().items():
             if isinstance(value, dict):
@@ -130,7 +225,7 @@ class Config:
 
 
 def preset_names(kind: NetworkKind | None = None) -> list[str]:
-    """Return the sorted names of the presets of one kind of network, or of all of this package."""
+    """Return the sorted names of a kind's presets, or of all presets of this package."""
     if kind is None:
         return _presets_in(PRESETS)
     names = _presets_in(kind.presets)
@@ -151,7 +246,7 @@ def layer_settings(
 ) -> Config:
     """Return the settings of a run: a preset or a file, then assignments, then limits.
 
-    :param preset: name of a preset; by default the small one of the kind.
+    :param preset: name of a preset; by default the kind's small preset.
     :param config_file: path of a TOML file, instead of a preset.
     :param assignments: ``table.key=value``, as for `Config.override`.
     :param limits: training settings by name; None keeps the setting.
@@ -168,8 +263,9 @@ def layer_settings(
         config, origin = Config.preset(preset, kind.presets), f"--preset {preset}"
     if config.kind != kind.name:
         known = f"; presets of {kind.name}: {', '.join(preset_names(kind))}" if preset else ""
-        problem = f"the settings are for {config.kind!r}, not {kind.name!r}{known}"
-        raise ConfigError(origin, "kind", problem)
+        raise ConfigError(
+            origin, "kind", f"the settings are for {config.kind!r}, not {kind.name!r}{known}"
+        )
     return _with_limits(config.override(assignments), limits)
 
 
@@ -187,8 +283,9 @@ def fine_tuning_settings(
     config = config.override(assignments)
     for name in ("model", "vocabulary"):
         if getattr(config, name) != getattr(start, name):
-            problem = "a trained network keeps its sizes; change only [training]"
-            raise ConfigError("--set", f"[{name}]", problem)
+            raise ConfigError(
+                "--set", f"[{name}]", "a trained network keeps its sizes; change only [training]"
+            )
     return _with_limits(config, limits)
 
 

@@ -1,8 +1,9 @@
 """Training for expected BLEU: the loss of an n-best list is minus its expected BLEU.
 
-The network is one feature of a log-linear model with fixed weights and other features. The
-likelihood of some pairs is a regulariser. If a validation does not raise the expected BLEU of the
-held-out lists, the best weights are restored and the learning rate is halved.
+The network is one feature of a
+log-linear model with fixed weights and other features, and the likelihood of some pairs is a
+regulariser. If a validation does not raise the expected BLEU of the held-out lists, the best
+weights are restored and the learning rate is halved.
 
 Gao et al. (2014), Learning Continuous Phrase Representations for Translation Modeling, section 4;
 Auli and Gao (2014), Decoder Integration and Expected BLEU Training for Recurrent Neural Network
@@ -18,10 +19,13 @@ import torch
 from torch import Tensor
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.io.digests import digest_text
-from phrasescore.models.checkpoint import Checkpoint, FineTuning
+from phrasescore.io.journal import digest_text
+from phrasescore.models.checkpoint import (
+    Checkpoint,
+    FineTuning,
+)
 from phrasescore.models.layers import PairNetwork
-from phrasescore.settings.networks import TrainingConfig
+from phrasescore.settings.config import TrainingConfig
 from phrasescore.training.loop import TrainingLoop, TrainingProgress
 from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.ranks import Ranks
@@ -47,10 +51,9 @@ def expected_gains(scores: KnownScores, values: Tensor, *, weight: float, scale:
     """Return the expected gain of each list, ``(lists,)``, differentiable by the values.
 
     A hypothesis has the probability softmax(scale * total) in its list, where its total is the
-    model score plus ``weight`` times its value.
+    model score plus ``weight`` times its value: the network's log-probability.
 
-    :param values: ``(hypotheses,)`` float64: the network's log-probability of each hypothesis.
-    :param weight: the weight of the network's feature.
+    :param values: ``(hypotheses,)`` float64.
     :param scale: gamma of the papers, above 0.
     """
     lists, size = scores.lists, scores.num_lists
@@ -87,7 +90,7 @@ class ExpectedBleuLoop(TrainingLoop):
         super().__init__(network, store, config, folder, report, Ranks())
 
     def _begin(self) -> None:
-        """Measure the start, with which all later validations are compared."""
+        # All later validations are compared with the start.
         if not self.state.curve:
             self.state.scale = self._choose_scale()
             self._validate()
@@ -98,8 +101,8 @@ class ExpectedBleuLoop(TrainingLoop):
         return sum(int(side.lengths.sum()) for side in sides), batch.scores.num_lists
 
     def _make_gradient(self, batch: ListBatch, count: int) -> Tensor:
-        network, config = self._network, self._config
-        # Without dropout: it would drop different units for hypotheses that are compared.
+        network = self._network
+        # Without dropout, which would drop different units for hypotheses that are compared.
         network.eval()
         with self._autocast:
             values = batch.values(network(batch.pairs))
@@ -111,16 +114,13 @@ class ExpectedBleuLoop(TrainingLoop):
                 taught = network(batch.taught).double().sum()
             predicted = int((batch.taught.target.lengths + 1).sum())
             loss_sum = loss_sum - self._objective.likelihood * count * taught / predicted
-        (loss_sum / count if config.loss == "mean" else loss_sum).backward()
-        detached: Tensor = loss_sum.detach()
-        return detached
+        return self._add_gradients(loss_sum, count)
 
     def _expected(self, batch: ListBatch, values: Tensor) -> Tensor:
         weight, scale = self._objective.weight, self.state.scale
         return expected_gains(batch.scores, values, weight=weight, scale=scale)
 
     def _measure(self) -> float:
-        """Return the mean expected BLEU, 0 to 1."""
         total = sum(float(self._expected(*each).sum()) for each in self._held_out_values())
         expected = total / self.num_held_out
         self._check_finite(expected, self.state.update, "expected BLEU")
@@ -130,18 +130,15 @@ class ExpectedBleuLoop(TrainingLoop):
         return None, 100 * quality
 
     def _reject(self) -> None:
-        """Restore the best weights and halve the learning rate."""
         self._folder.load_best(self.state.best_update, self._network)
         self._optimizer = build_optimizer(self._network, self._config)
         self.state.halvings += 1
 
     def _held_out_values(self) -> Iterator[tuple[ListBatch, Tensor]]:
-        """Yield the held-out lists in batches, with the value of each hypothesis."""
         for batch in self._held_out_batches(self._config.batch_size):
             yield batch, batch.values(self._network(batch.pairs))
 
     def _choose_scale(self) -> float:
-        """Return the scale that gives the totals of the start their standard deviation."""
         squares = [
             (len(values), deviation(batch.scores, values, weight=self._objective.weight) ** 2)
             for batch, values in self._held_out_values()
@@ -156,11 +153,11 @@ class ExpectedBleuLoop(TrainingLoop):
 
 @dataclass(frozen=True, kw_only=True)
 class ListRun(TrainingRun):
-    """A run on n-best lists, which are not stored: a run that is resumed reads them again.
+    """A run on n-best lists, which are not stored: a resumed run reads them again.
 
     :param start: the network to train further, on the CPU.
     :param feature: the name of the network's feature in the log-linear model, for the record.
-    :param read: opens the inputs and returns the lists; called once.
+    :param read: opens the inputs and returns the lists.
     """
 
     joins_ranks: ClassVar = False
@@ -178,9 +175,9 @@ class ListRun(TrainingRun):
         num_held_out = held_out_size(training, len(store))
         if not num_held_out:
             raise PhrasescoreError(
-                f"no list is held out of {len(store)} lists, of which validation_share "
-                f"{training.validation_share} is none: give more lists, or change "
-                "training.validation_share or validation_pairs"
+                f"no list would be held out of {len(store)} lists with training.validation_share "
+                f"{training.validation_share} and training.validation_pairs "
+                f"{training.validation_pairs}: give more lists, or increase these settings"
             )
         tuning = FineTuning(
             objective="xbleu",

@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -12,11 +13,14 @@ from torch import Tensor
 from phrasescore.arguments import flag
 from phrasescore.errors import ConfigError, ModelError, PhrasescoreError, shown_path
 from phrasescore.models.batches import PairBatch
-from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of, empty_network
-from phrasescore.models.layers import PairNetwork
+from phrasescore.models.checkpoint import (
+    Checkpoint,
+    TrainingRecord,
+    direction_of,
+    empty_network,
+)
 from phrasescore.models.softmax import TrainingSoftmax, WordSampler
-from phrasescore.settings.networks import TrainingConfig
-from phrasescore.training.loop import TrainingLoop, TrainingProgress
+from phrasescore.training.loop import TrainingLoop
 from phrasescore.training.pair_store_writer import (
     CountedPair,
     Shortlist,
@@ -31,30 +35,23 @@ from phrasescore.vocabulary import Vocabulary
 
 _logger = logging.getLogger(__name__)
 
-# Pairs of a batch in validation.
+# Number of pairs of a batch in validation.
 _VALIDATION_BATCH = 256
 
 
 class LikelihoodLoop(TrainingLoop):
-    """Maximise the likelihood of the targets; see `TrainingLoop`."""
+    """Maximise the likelihood of the targets."""
 
-    def __init__(
-        self,
-        network: PairNetwork,
-        store: PairStore,
-        config: TrainingConfig,
-        folder: RunFolder,
-        report: Callable[[TrainingProgress], None],
-        ranks: Ranks,
-    ) -> None:
-        super().__init__(network, store, config, folder, report, ranks)
-        self._sampler = None
-        size = len(store.target_vocabulary)
-        if config.softmax == "sampled" and config.sampled_words < size:
-            # Each target has one </s>.
-            counts = np.bincount(store.targets.values, minlength=size)
-            counts[Vocabulary.END] = len(store)
-            self._sampler = WordSampler(counts, config.sampled_words)
+    _store: PairStore
+
+    @cached_property
+    def _sampler(self) -> WordSampler | None:
+        config, size = self._config, len(self._store.target_vocabulary)
+        if config.softmax == "full" or size <= config.sampled_words:
+            return None
+        counts = np.bincount(self._store.targets.values, minlength=size)
+        counts[Vocabulary.END] = len(self._store)  # the stored targets have no </s>
+        return WordSampler(counts, config.sampled_words)
 
     def _count(self, batch: PairBatch) -> tuple[int, int]:
         target_words = int(batch.target.lengths.sum())
@@ -68,14 +65,11 @@ class LikelihoodLoop(TrainingLoop):
             self._seed_update()
         # All ranks have the same sample.
         key = stream_key(self._config.seed, self.state.update)
-        self._network.softmax = TrainingSoftmax(
-            self._config.label_smoothing,
-            self._sampler.draw(key, self._device) if self._sampler else None,
-        )
+        sample = self._sampler.draw(key, self._device) if self._sampler else None
+        self._network.softmax = TrainingSoftmax(self._config.label_smoothing, sample)
         with self._autocast:
-            loss_sum: Tensor = -self._network(batch).float().sum()
-        (loss_sum / count if self._config.loss == "mean" else loss_sum).backward()
-        return loss_sum.detach()
+            loss_sum = -self._network(batch).float().sum()
+        return self._add_gradients(loss_sum, count)
 
     def _measure(self) -> float:
         """Return minus the perplexity, exp(-log p per predicted word, including ``</s>``)."""
@@ -95,7 +89,7 @@ class LikelihoodLoop(TrainingLoop):
 class PairRun(TrainingRun):
     """A run on pairs. The sentences of a language model's text are targets without a source.
 
-    :param read: opens the inputs and yields their pairs; called at most once.
+    :param read: opens the inputs and yields their pairs.
     :param shortlists: returns the shortlists of the sides that the network reads and predicts. It
         may read a corpus, so it is called only when the pairs are read.
     """
@@ -106,7 +100,7 @@ class PairRun(TrainingRun):
     shortlists: Callable[[], tuple[Shortlist, Shortlist]] = lambda: (Shortlist(), Shortlist())
 
     def prepare(self, folder: RunFolder, ranks: Ranks, *, is_resumed: bool) -> Task:
-        """See :class:`TrainingRun`; the network has random weights."""
+        """See :class:`TrainingRun`."""
         store = self._open_pairs(folder, ranks, is_resumed=is_resumed)
         config, training, pairs = self.config, self.config.training, store.record
         vocabularies = (store.source_vocabulary, store.target_vocabulary)
@@ -150,15 +144,15 @@ class PairRun(TrainingRun):
         if not ranks.is_first:
             ranks.wait()
             return PairStore(folder.pairs)
-        # If the pairs of a saved state are missing, they were removed: opening them says so.
+        # If a state was saved and the pairs are missing, opening them raises the error.
         if is_resumed and (folder.pairs.exists() or folder.state is not None):
             store = PairStore(folder.pairs)
             self._check(store)
         else:
             if is_resumed:
                 _logger.info(
-                    "%s: the run was stopped before its pairs were stored; they are read again, "
-                    "with --reverse, --right-to-left and shortlists as given now",
+                    "%s: the run was stopped before its pairs were stored; reading them again with "
+                    "the current --reverse, --right-to-left and shortlists",
                     self.work,
                 )
             store = write_pair_store(
@@ -175,10 +169,13 @@ class PairRun(TrainingRun):
         return store
 
     def _check(self, store: PairStore) -> None:
-        """Check that the stored run has the same inputs and options as this one."""
+        """Check that the stored run has the same inputs, options and shortlists as this one."""
         store.check()
         if (store.affiliations is not None) != self.config.network.is_aligned:
-            raise ModelError(f"{store.folder}: these pairs are not of a model of this kind")
+            kind = "with" if self.config.network.is_aligned else "without"
+            raise ModelError(
+                f"{store.folder}: expected pairs {kind} word alignments for this kind of network"
+            )
         for name in ("reverse", "right_to_left"):
             was_given = getattr(store.record, name)
             if was_given != getattr(self, name):
@@ -187,15 +184,11 @@ class PairRun(TrainingRun):
         if fingerprint_input(self.inputs) != store.record.fingerprint:
             names = ", ".join(map(shown_path, self.inputs))
             is_table = len(self.inputs) == 1 and self.config.network.reads_source
-            found = "table" if is_table else "text"
+            content = "table" if is_table else "text"
             raise PhrasescoreError(
-                f"{names}: not the {found} that the run in {self.work} was started with; resume it "
-                f"with that {found}, or train into another folder"
+                f"{names}: not the {content} that the run in {self.work} was started with; resume "
+                f"it with that {content}, or train into another folder"
             )
-        self._check_shortlists(store)
-
-    def _check_shortlists(self, store: PairStore) -> None:
-        """Check that corpora and vocabularies, if given, yield the words of the run to resume."""
         sizes = self.config.vocabulary
         for shortlist, size, vocabulary in zip(
             self.shortlists(),
@@ -203,11 +196,12 @@ class PairRun(TrainingRun):
             (store.source_vocabulary, store.target_vocabulary),
             strict=True,
         ):
-            if shortlist.is_table:
-                continue
-            if shortlist.build({}, size, sizes.subwords)[0] != vocabulary:
+            words = vocabulary
+            if not shortlist.is_table:
+                words, _ = shortlist.build({}, size, sizes.subwords)
+            if words != vocabulary:
                 raise PhrasescoreError(
-                    f"{shortlist.origin}: gives other words than the shortlist that the run in "
+                    f"{shortlist.origin}: its words differ from the shortlist that the run in "
                     f"{self.work} was started with; leave it out, or train into another folder"
                 )
 
@@ -221,3 +215,6 @@ class PairRun(TrainingRun):
             and model.source_vocabulary == store.source_vocabulary
             and model.target_vocabulary == store.target_vocabulary
         )
+
+
+# N-best lists

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import GPU_THREADS
-from phrasescore.engines.threads import LoadedWork, ThreadPool
+from phrasescore.engines import LoadedWork, ThreadPool
 from phrasescore.features import BLOCK_SIZE
 from phrasescore.features.neural import NeuralScore
-from phrasescore.kernels.phrase_blocks import join_blocks
+from phrasescore.kernels.phrases import join_blocks
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
@@ -181,7 +181,7 @@ def _join(lines: Iterable[TableBlock]) -> list[PhraseBlock]:
     blocks, group, size = [], [], 0
     for each in lines:
         group.append(each.block)
-        size += each.num_pairs
+        size += each.num_lines
         if size >= BLOCK_SIZE["cuda"]:
             blocks.append(join_blocks(group))
             group, size = [], 0

@@ -13,10 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from moses_integration.decoder.stateful import StatefulFeature
+from moses_integration.decoder.stack_search import StatefulFeature
 from moses_integration.source_text import read_source
-from phrasescore.features.cslm import SearchCslm
-from phrasescore.features.joint import SearchJoint
+from phrasescore.features.search_network import SearchCslm, SearchJoint
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.word_scorer import CslmOptions
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint

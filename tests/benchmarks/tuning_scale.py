@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from phrasescore.records import FeatureLabel
-from phrasescore.workflows.tune.pooling import read_extracted
+from phrasescore.workflows.tune.optimiser import read_extracted
 from tests.benchmarks import peak_memory
 from tests.benchmarks.results import Report, Row
 from tests.benchmarks.tuning import (
@@ -31,8 +31,8 @@ from tests.benchmarks.tuning import (
     read_start,
 )
 from tests.random_pools import random_pool
-from tuning.bleu import CorpusBleu
 from tuning.methods import load_method
+from tuning.metrics import CorpusBleu
 from tuning.pool import Pool
 from tuning.settings import TuneSettings
 

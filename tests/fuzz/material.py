@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from phrasescore.cli import main
 from phrasescore.models.checkpoint import save_checkpoint
-from phrasescore.subwords import SubwordVocabulary
+from phrasescore.vocabulary import SubwordVocabulary
 from tests.conftest import REPOSITORY
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
 from tests.random_networks import RandomNetwork

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from moses_integration.decoder.search_kernels import offer
 from moses_integration.decoder.search_tables import make_tables
-from moses_integration.decoder.stack_kernels import Limits, prune
+from moses_integration.decoder.stack_kernels import Limits, offer, prune
 
 
 def test_of_two_equal_hypotheses_the_earlier_stays_and_the_other_is_an_arc() -> None:

@@ -146,7 +146,7 @@ def test_a_moses_ini_of_another_table_is_warned_of(
         )
         result = run(tiny_table.name, "--model", model.path, "-o", "out", *inis)
         assert result.exit_code == 0, result.output
-        warning = f"moses.ini: T0 reads whole-table, and not the {tiny_table.name} that gets new"
+        warning = f"moses.ini: T0 reads whole-table, not {tiny_table.name}, which gets new"
         assert (warning in result.stderr) is is_other
         assert ("warning" in result.stderr) is is_other
 

@@ -231,7 +231,7 @@ def test_rescore_backs_off_or_leaves_log_z_out(
     ]
     assert found[1][1] == pytest.approx(sum(shares) + 2 * math.log(0.7), abs=1e-5)
     both = run(*command, "--backoff-lm", lm, "--unnormalized")
-    assert (both.exit_code, "not with --unnormalized" in both.stderr) == (2, True)
+    assert (both.exit_code, "do not use --unnormalized with it" in both.stderr) == (2, True)
     RandomModel(tmp_path / "pairs", ["x"], ["a"])
     command[-1] = tmp_path / "pairs"
     none = run(*command, "--backoff-lm", lm)
@@ -244,7 +244,7 @@ def test_a_phrase_table_has_no_column_of_a_language_model(
     assert model.checkpoint.config.kind == "cslm"
     annotated = run("annotate", tiny_table, "--model", tmp_path / "model", "-o", tmp_path / "out")
     assert annotated.exit_code == 1
-    problem = f"{tmp_path / 'model'}: a model of the kind cslm does not score phrase pairs; rescore"
+    problem = f"{tmp_path / 'model'}: a model of the kind cslm does not score phrase pairs; use it"
     assert problem in annotated.stderr
     shown = run("show", tiny_table, "--model", tmp_path / "model")
     assert shown.exit_code == 1

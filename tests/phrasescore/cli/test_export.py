@@ -25,7 +25,7 @@ def test_it_says_what_moses_will_load(tmp_path: Path) -> None:
     files = ["-o", "nplm", "--moses-ini", "old.ini", "--moses-ini-out", "new.ini"]
     result = export("--format", "nplm", *files)
     # Of RandomCslm's 9 units in the first layer, each word and place has a float: 9 * 7 * 2 * 4.
-    problem = "NeuralLM CSLM0: order 3, 7 words; Moses will take 0 MB for it"
+    problem = "NeuralLM CSLM0: order 3, 7 words; 0 MB in Moses"
     assert (result.exit_code, result.stderr) == (0, f"phrasescore: {problem}\n")
     assert ReferenceNplm(tmp_path / "nplm").config["ngram_size"] == "3"
     assert "CSLM0= 0\n" in (tmp_path / "new.ini").read_text()
@@ -41,7 +41,7 @@ def test_without_a_moses_ini_the_file_may_go_to_stdout(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "problem"),
     [
-        (["-o", "x.gz"], 2, "--output: NPLM reads no gzip, so the name must not end in .gz"),
+        (["-o", "x.gz"], 2, "--output: NPLM cannot read gzip: expected a name without .gz"),
         (["--moses-ini", "model"], 2, "--moses-ini and --moses-ini-out go together"),
         (["-o", "none/nplm"], 1, "none/nplm: cannot write: there is no folder"),
         (["-o", "x", "--moses-ini", "no", "--moses-ini-out", "new"], 1, "no: cannot open: No such"),

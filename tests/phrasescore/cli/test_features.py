@@ -49,7 +49,7 @@ REFUSED = {
     "ends": "its import failed: SystemExit: 0",
     "not_imported": "its import failed: ImportError: expected another version of something",
     "target_length": f"phrasescore {__version__} has a feature of this name itself",
-    "Odd-Name": "expected a name of a-z, 0-9 and '_', with a letter first",
+    "Odd-Name": "expected a name of a-z, 0-9 and '_' that begins with a letter",
 }
 # Those of its metrics.
 REFUSED_METRICS = {
@@ -114,7 +114,7 @@ def test_a_feature_for_lists_alone_is_refused_of_a_table_with_its_reason() -> No
     result = run("annotate", "table", "--feature", "uneven_brackets")
     assert result.exit_code == 2
     reason = "a phrase may open a bracket that the next one closes"
-    assert f"feature uneven_brackets is for rescore alone: {reason}" in result.stderr
+    assert f"feature uneven_brackets is only for rescore: {reason}" in result.stderr
 
 
 def test_a_metric_of_another_package_is_tuned_for_and_measured() -> None:

@@ -14,7 +14,7 @@ from phrasescore.cli import main
 from phrasescore.errors import ArgumentError
 from phrasescore.features import ColumnSpec
 from phrasescore.io.text import InputLines
-from phrasescore.workflows.scoring.given_scores import GivenScores
+from phrasescore.workflows.scoring.columns import GivenScores
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features
 from tests.random_tables import make_table
@@ -262,5 +262,5 @@ def test_from_python_scores_need_a_name_for_lists_and_no_decoder() -> None:
     named: list[ColumnSpec | str] = [ColumnSpec("scores", "scores", name="QE")]
     with pytest.raises(ArgumentError, match="not with --decoder"):
         phrasescore.tune_with_decoder("moses", "text", ["text"], None, "work", columns=named)
-    with pytest.raises(ArgumentError, match="nothing is to be scored"):
+    with pytest.raises(ArgumentError, match="only for tables and n-best lists"):
         phrasescore.score("source", "target", named, "out")

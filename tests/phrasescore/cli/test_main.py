@@ -150,7 +150,7 @@ def test_without_a_folder_for_compiled_code_it_is_said_what_to_do() -> None:
     result = CliRunner().invoke(_group_whose_verb_raises(error), ["verb"])
     assert result.exit_code == 1
     assert result.stderr.startswith(
-        "Error: there is no folder to keep compiled code in; set NUMBA_"
+        "Error: no folder for compiled code is writable; set NUMBA_CACHE_"
     )
 
 
@@ -229,7 +229,7 @@ def test_show_measures_what_a_models_shortlists_cover(
     )
     from phrasescore.models.encoder_decoder import EncoderDecoder
     from phrasescore.settings.config import Config
-    from phrasescore.settings.networks import EncoderDecoderConfig
+    from phrasescore.settings.kinds import EncoderDecoderConfig
     from phrasescore.vocabulary import Vocabulary
 
     sizes = EncoderDecoderConfig(hidden_size=4, embedding_size=3, maxout_size=2, output_rank=2)
@@ -356,7 +356,7 @@ def test_a_model_that_is_none_is_told_from_a_file_and_from_another_folder(
     for name, found in (
         ("nothing", "nothing of this name"),
         ("file", "a file"),
-        ("folder", "another folder: it has none of a model's files"),
+        ("folder", "a folder without any file of a model"),
     ):
         model = str(tmp_path / name)
         result = CliRunner().invoke(main, ["annotate", str(tiny_table), "--model", model])

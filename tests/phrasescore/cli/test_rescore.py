@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from moses_integration.nbest_lines import parse_features, remove_features
-from phrasescore.cli.rescore import rescore as command
+from phrasescore.cli.scoring import rescore as command
 from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features, run

@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
-from phrasescore.language_models import selection
 from phrasescore.workflows import select
 from tests.phrasescore.language_models.test_selection import unigrams
 
@@ -119,7 +118,7 @@ def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
     result = run(f"en {MODELS} --lines 1 --processes 1")
     assert result.exit_code == 0
     # 3 times "dog" among 8 words and 5 ends.
-    assert "23.1% of the words are known to one of two models only" in result.stderr
+    assert "23.1% of the words are known to only one of the two models" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -129,7 +128,7 @@ def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
         (f"en {MODELS} --share 0.5 --lines 1", "expected one of --share, --lines and --threshold"),
         ("en --lines 1", "expected --in-domain and --general, or --random"),
         ("en --in-domain in.en --lines 1", "--in-domain and --general go together"),
-        (f"en {BOTH} --lines 1", "a model of the target text, which is not"),
+        (f"en {BOTH} --lines 1", "a model of the target text, which is missing"),
         (f"en fr {MODELS} --lines 1", "and --target-output go together"),
         (f"en {MODELS} --lines 1 --target-output x", "a target text and --target-output go togeth"),
         (f"en {MODELS} --random --lines 1", "--random takes no models"),
@@ -188,13 +187,15 @@ def test_bad_input_is_named_and_leaves_no_file(texts: Path, arguments: str, prob
 def test_a_text_that_changes_while_it_is_read_is_noticed(
     texts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def draw_later(total: int, count: int, seed: int) -> "selection.Flags":
+    draw = select.draw
+
+    def draw_later(total: int, count: int, seed: int) -> "select.Flags":
         with (texts / "en").open("ab") as file:
             file.write(b"one more\n")
-        return selection.draw(total, count, seed)
+        return draw(total, count, seed)
 
     monkeypatch.setattr(select, "draw", draw_later)
     result = run("en --random --lines 1 -o out")
     assert result.exit_code == 1
-    assert "en: has changed while it was read: 5 lines, then 6" in result.stderr
+    assert "en: has changed during the run: 5 lines, then 6" in result.stderr
     assert not (texts / "out").exists()

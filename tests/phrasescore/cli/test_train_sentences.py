@@ -100,7 +100,7 @@ main()
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     again = train("lstm", *text, "-o", tmp_path / "killed", *command)
     assert again.exit_code == 1
-    assert "killed.work: an unfinished run; continue it with --resume" in again.stderr
+    assert "killed.work: holds an unfinished run; continue it with --resume" in again.stderr
     resumed = train(
         "lstm", *text, "-o", tmp_path / "killed", "--resume", "--threads=1", "--device=cpu"
     )

@@ -1,9 +1,9 @@
-"""Promises of phrasescore.engines.threads."""
+"""Promises of the threads of phrasescore.engines."""
 
 import threading
 from collections.abc import Callable, Iterator
 
-from phrasescore.engines.threads import LoadedWork, ThreadPool
+from phrasescore.engines import LoadedWork, ThreadPool
 from phrasescore.settings.compute import Compute
 
 

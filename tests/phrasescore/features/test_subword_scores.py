@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.features.cslm import SearchCslm
 from phrasescore.features.neural import NeuralScore, PieceNumbers
+from phrasescore.features.search_network import SearchCslm
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.perplexity import measure, score_with_network
 from phrasescore.language_models.word_scorer import WordScorer
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import HypothesisList, PhraseBlock, PhrasePair
-from phrasescore.subwords import SubwordVocabulary
+from phrasescore.vocabulary import SubwordVocabulary
 from tests import reference_attention, reference_grconv, reference_lstm, reference_subwords
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork

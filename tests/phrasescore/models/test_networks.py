@@ -20,7 +20,7 @@ from phrasescore.models.grconv import GrconvNetwork
 from phrasescore.models.layers import PairNetwork
 from phrasescore.models.lstm import LstmNetwork
 from phrasescore.models.transformer import TransformerNetwork
-from phrasescore.settings.networks import (
+from phrasescore.settings.kinds import (
     AttentionConfig,
     CslmConfig,
     EncoderDecoderConfig,

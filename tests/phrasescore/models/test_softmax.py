@@ -9,7 +9,7 @@ import torch
 from phrasescore.models.layers import WordLogProb
 from phrasescore.models.lstm import LstmNetwork
 from phrasescore.models.softmax import SampledLogProb, TrainingSoftmax, WordSample, WordSampler
-from phrasescore.settings.networks import LstmConfig
+from phrasescore.settings.kinds import LstmConfig
 from phrasescore.training.stores import stream_key
 
 CPU = torch.device("cpu")

@@ -18,7 +18,7 @@ from phrasescore.scoring import products
 from phrasescore.scoring.decoders.gated import GatedDecoder
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeScorer
-from phrasescore.settings.networks import EncoderDecoderConfig
+from phrasescore.settings.kinds import EncoderDecoderConfig
 from tests.reference_encoder_decoder import log_prob, random_parameters
 
 CPU = torch.device("cpu")
@@ -207,7 +207,7 @@ def test_a_value_that_is_no_log_probability_is_refused(
         return values
 
     monkeypatch.setattr(scorer, "_walk", walk_wrong)
-    with pytest.raises(ModelError, match=f"a word scores {value}, which is no log-probability"):
+    with pytest.raises(ModelError, match=f"a word's score is {value}, expected a log"):
         score(scorer, make_pairs())
 
 

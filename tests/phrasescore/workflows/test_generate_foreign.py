@@ -58,16 +58,16 @@ def test_arguments_that_do_not_go_together_are_refused(
     tiny: TinyTranslator, source: Path, tmp_path: Path, tiny_table: Path
 ) -> None:
     out = tmp_path / "out"
-    with pytest.raises(ArgumentError, match="--beam: at least as many as --nbest wants"):
+    with pytest.raises(ArgumentError, match="--beam: expected at least 3, for --nbest"):
         generate_foreign(source, tiny.path, out, beam=2, nbest=(tmp_path / "lists", 3))
-    with pytest.raises(ArgumentError, match="--name is of the feature in --nbest"):
+    with pytest.raises(ArgumentError, match="--name: has an effect only with --nbest"):
         generate_foreign(source, tiny.path, out, name="A0")
     with pytest.raises(DataError, match="nothing: cannot open"):
         text = ForeignText(target_spm=str(tmp_path / "nothing"))
         generate_foreign(source, tiny.path, out, text=text)
     column = ColumnSpec("ctranslate2", str(tiny.path))
-    with pytest.raises(ArgumentError, match="scores sentences: it is for n-best lists"):
+    with pytest.raises(ArgumentError, match="scores sentences: use it for n-best lists"):
         annotate(tiny_table, [column], out)
-    with pytest.raises(ArgumentError, match="score lists that are there: not with --decoder"):
+    with pytest.raises(ArgumentError, match="score existing lists: not with --decoder"):
         tune_with_decoder("false", source, [source], None, tmp_path, columns=[column], output=out)
     assert not out.exists()

@@ -86,7 +86,7 @@ def test_another_decoder_is_told_by_the_places_in_its_command(folder: Folder) ->
     assert not (folder.path / "other" / "moses.ini").exists()
     result = folder.run("--working-dir", "third", decoder=command)
     assert result.exit_code == 2
-    assert "give the weights to start from: --weights FILE, or --moses-ini" in result.stderr
+    assert "give the weights to start from: --weights FILE, or a moses.ini" in result.stderr
 
 
 def test_names_of_mert_moses_options_are_understood(folder: Folder) -> None:
@@ -104,7 +104,7 @@ def test_weights_that_a_file_does_not_name_are_those_of_moses_ini(folder: Folder
     (folder.path / "start").write_text("Good0= 0.25\n")
     result = folder.run("--weights", "start", "--iterations", "1")
     assert result.exit_code == 0
-    assert "warning: the weights are still those of the start" in result.stderr
+    assert "warning: the weights are still the start weights" in result.stderr
     assert load_weights("work/run1.weights").lists == {"Good0": (0.25,), "Bad0": (0.5, -0.5)}
 
 
@@ -112,7 +112,7 @@ def test_a_run_that_is_there_is_neither_lost_nor_mixed_up(folder: Folder) -> Non
     assert folder.run("--iterations", "1").exit_code == 0
     again = folder.run()
     assert again.exit_code == 1
-    assert "work: there is a run here already: continue it with --resume" in again.stderr
+    assert "work: the folder has a run already: continue it with --resume" in again.stderr
     other = folder.run("--resume", "--seed", "2")
     assert other.exit_code == 1
     assert "work was started with another seed (1, now 2): resume it with the same" in other.stderr

@@ -59,7 +59,7 @@ def test_a_model_that_is_still_being_trained_is_named_and_does_not_stop_a_dry_ru
         assert result.exit_code == 1
         assert f"x.toml: [models.rnn] path: there is no model {folder}/net\n" in result.stderr
     (folder / "net.work").mkdir()
-    problem = f"there is no model {folder}/net yet: its training is at work, or was stopped, in"
+    problem = f"there is no model {folder}/net yet: its training is running, or was stopped, in"
     refused = experiment()
     assert (refused.exit_code, problem in refused.stderr) == (1, True)
     shown = experiment("--dry-run")
@@ -92,4 +92,4 @@ def test_a_text_is_not_called_as_the_key_beside_it(folder: Path, name: str) -> N
     (folder / "x.toml").write_text(CONFIG.replace("test.news", f"test.{name}"))
     result = experiment("--dry-run")
     assert result.exit_code == 1
-    assert f"x.toml: [data] test.{name}: expected names of letters" in result.stderr
+    assert f"x.toml: [data] test.{name}: expected different names of letters" in result.stderr

@@ -7,8 +7,7 @@ import pytest
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.workflows.search_settings import SearchSettings
-from phrasescore.workflows.tune.loop import about_search
-from phrasescore.workflows.tune.rounds import read_decisions
+from phrasescore.workflows.tune.rounds import about_search, read_decisions
 
 CSLM = {"features": ("cslm",), "models": ("m=n",)}
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from phrasescore.kernels.phrase_blocks import join_blocks
+from phrasescore.kernels.phrases import join_blocks
 from phrasescore.records import PhraseBlock, PhrasePair
 
 PAIRS = [PhrasePair(f"a{number} é", "b") for number in range(7)] + [PhrasePair((), "x")]
