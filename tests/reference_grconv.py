@@ -45,7 +45,6 @@ def log_prob(
 def encode(
     parameters: Mapping[str, Array], source_ids: Sequence[int]
 ) -> tuple[Array, list[list[Array]]]:
-    """Return the last cell, and (omega_c, omega_l, omega_r) of each cell of each level above 0."""
     # h_j^(0) = U x_j
     level = [
         parameters["projection.weight"] @ parameters["source_embedding"][word]

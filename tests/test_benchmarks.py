@@ -39,7 +39,6 @@ TINY = (
 
 
 def run(table: Path, tmp_path: Path, *arguments: str) -> dict[str, Any]:
-    """Run the benchmarks with a tiny network and return the figures of the one part."""
     found = tmp_path / "found.json"
     sets = [part for setting in TINY for part in ("--set", setting)]
     threads = torch.get_num_threads()

@@ -129,7 +129,6 @@ def test_the_size_of_blocks_changes_nothing(
 
 
 def as_block(pairs: Sequence[PhrasePair]) -> PhraseBlock:
-    """Return pairs as a block of a text that has other things in it, too."""
     text, places = b"what is before ", []
     for pair in pairs:
         for words in pair:

@@ -42,7 +42,6 @@ WORDS = {
 
 
 def run(*arguments: object) -> str:
-    """Run a command, and return what it prints."""
     result = CliRunner().invoke(main, [*map(str, arguments)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -82,14 +81,12 @@ def written_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let blocks be so small that there are several, which two threads share."""
     monkeypatch.setitem(BLOCK_SIZE, "cuda", 16)
     monkeypatch.setitem(neural.PIECE_SIZE, "cuda", 7)
     monkeypatch.setitem(SentenceScore.group_size, "cuda", 16)
 
 
 def on_both(folder: Path, *arguments: object) -> tuple[Path, Path]:
-    """Run a command on the CPU and on the device, and return where they wrote."""
     outputs = folder / "on-cpu", folder / "on-cuda"
     cpu = [each for each in arguments if not str(each).startswith("--precision")]
     run(*cpu, "-o", outputs[0], "--device=cpu", "--threads=1")
@@ -111,7 +108,6 @@ def test_devices_do_not_mix() -> None:
 
 @pytest.fixture
 def waiting_is_an_error() -> Iterator[None]:
-    """Let torch raise where the CPU would wait for the device."""
     try:
         torch.cuda.set_sync_debug_mode("error")
         yield
@@ -288,7 +284,6 @@ def test_a_search_asks_a_network_there(
 
 
 def _numbers(found: object) -> list[float]:
-    """Return all numbers of a JSON document, in order."""
     if isinstance(found, dict):
         found = list(found.values())
     if isinstance(found, list):
@@ -297,5 +292,4 @@ def _numbers(found: object) -> list[float]:
 
 
 def _lines(path: Path) -> list[list[bytes]]:
-    """Return the fields of each line."""
     return [line.split(b" ||| ") for line in path.read_bytes().split(b"\n")[:-1]]

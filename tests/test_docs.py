@@ -32,7 +32,6 @@ def _name(path: Path) -> str:
 
 
 def _commands() -> Iterator[tuple[str, click.Command]]:
-    """Yield every command below the group with its words, groups before what is in them."""
     waiting: list[tuple[str, click.Command]] = [("phrasescore", main)]
     while waiting:
         words, command = waiting.pop()
@@ -153,7 +152,6 @@ def _without_code(path: Path) -> str:
 
 
 def _anchors(page: Path) -> set[str]:
-    """Return the anchors of a page's headings, as GitHub and mkdocs make them."""
     headings = re.findall(r"^#+ (.+)$", _without_code(page), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
 
@@ -234,7 +232,6 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def _public(parent: ast.Module | ast.ClassDef, prefix: str) -> Iterator[tuple[str, _Definition]]:
-    """Yield public definitions of a module and, one level down, of its public classes."""
     for node in parent.body:
         if not isinstance(node, _Definition) or node.name.startswith("_"):
             continue

@@ -21,7 +21,6 @@ MODULES = ("clauses", "lexicon", "make_alignment", "make_corpus", "make_model", 
 
 @pytest.fixture(scope="module")
 def example() -> Iterator[Any]:
-    """Return the example's modules, imported from its folder as its scripts import them."""
     before = set(sys.modules)
     sys.path.insert(0, str(FOLDER))
     try:
@@ -34,26 +33,22 @@ def example() -> Iterator[Any]:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a plain or gzip file."""
     raw = path.read_bytes()
     return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
 
 
 def read_lines(name: str) -> list[str]:
-    """Return the lines of a file of the example."""
     text = read_text(FOLDER / name)
     assert text.endswith("\n")
     return text.split("\n")[:-1]
 
 
 def part(name: str, side: str) -> list[str]:
-    """Return one side of train, dev or test."""
     return read_lines(f"{name}.{side}" + (".gz" if name == "train" else ""))
 
 
 @pytest.fixture(scope="module")
 def made(example: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder in which the corpus is made again, with the grammar's own links."""
     folder: Path = tmp_path_factory.mktemp("corpus")
     example.make_corpus.write_corpus(
         folder, example.make_corpus.SEED, example.make_corpus.NUM_TRAIN
@@ -106,7 +101,6 @@ def test_text_has_the_form_of_the_moses_tokeniser() -> None:
 
 
 def points(line: str) -> list[tuple[int, ...]]:
-    """Return the links of a line such as "0-0 1-2"."""
     return [tuple(map(int, point.split("-"))) for point in line.split()]
 
 

@@ -65,7 +65,6 @@ TranslationModel0= 0.2 0.2 0.2 0.2
 
 
 def translate_augmented(ini: Path, text: str, folder: Path) -> str:
-    """Return the n-best list of a text."""
     moses = shutil.which("moses")
     if moses is None:
         pytest.skip("needs moses on the PATH")

@@ -33,7 +33,6 @@ def table(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(table: Path) -> RandomModel:
-    """Random weights over a shortlist that lacks the rarer words of both sides."""
     counts = Counter[str](), Counter[str]()
     for line in read_phrase_table(str(table)):
         counts[0].update(line.pair.source)

@@ -43,7 +43,6 @@ def small_random_parameters(seed: int, *, target_size: int = 5) -> dict[str, Arr
 
 
 def scalar_parameters() -> dict[str, Array]:
-    """Return parameters with H = E = M = R = 1, in multiples of ln 2 and ln 3."""
     parameters = zero_parameters()
     values: dict[str, list[float]] = {
         "source_embedding": [0, 0, 1, -1],

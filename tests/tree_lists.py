@@ -41,7 +41,6 @@ def make_lists(seed: int, count: int = 12, longest: int = 12) -> Lists:
 
 
 def score(scorer: TreeScorer, lists: Lists) -> list[list[np.ndarray]]:
-    """Return the log-probabilities of all words of each list's targets."""
     targets = [target for _, row in lists for target in row]
     roots = np.array([place for place, (_, row) in enumerate(lists) for _ in row])
     tree = build_prefix_tree(RaggedArray.from_rows(targets), roots, len(lists))

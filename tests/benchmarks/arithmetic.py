@@ -32,7 +32,6 @@ def plan_operations(work: PairWork, model: EncoderDecoder) -> float:
 
 
 def unshared_work(pairs: Sequence[IdPair]) -> PairWork:
-    """Return the work of scoring each pair on its own, without padding."""
     steps = sum(len(target) + 1 for _, target in pairs)
     return PairWork(
         pairs=len(pairs),

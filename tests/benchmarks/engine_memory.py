@@ -20,7 +20,6 @@ from tests.benchmarks.scoring import annotate_file
 
 
 def main(table: str, model: str, output: str, engine: str, workers: str) -> None:
-    """Annotate, and print."""
     settings = Compute(engine=engine, workers=int(workers))  # type: ignore[arg-type]
     columns, models = (ColumnSpec("model", model),), (load_checkpoint(model),)
     with Scorer(FeatureLoader(columns, models, of_phrases=True), settings) as scorer:

@@ -37,8 +37,6 @@ TARGETS = {"processes": "", "ray": " (target 0.95)"}
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What is measured."""
-
     table: str
     config: Config
     # In all turns, and of the smaller run whose memory is measured.
@@ -51,7 +49,6 @@ class EngineOptions:
 
 
 def measure_engines(options: EngineOptions) -> Report:
-    """Measure speed, the driver's share of it, and memory."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         rows = _speeds(options, folder)

@@ -30,8 +30,6 @@ BATCH_SIZE = 64
 
 @dataclass(frozen=True)
 class ForeignOptions:
-    """What is measured."""
-
     nbest: str
     source: str
     # A model's folder; None for random weights and the words of the lists as pieces.
@@ -44,7 +42,6 @@ class ForeignOptions:
 
 
 def measure_foreign(options: ForeignOptions) -> Report:
-    """Measure lines and hypotheses a second, and how far the two sides' values differ."""
     lists = read_lists(options.nbest, options.source, options.lists)
     with tempfile.TemporaryDirectory() as name:
         folder = options.folder or _random_model(Path(name, "model"), lists, options.size)

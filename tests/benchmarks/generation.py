@@ -28,8 +28,6 @@ RANDOM_LENGTH = 12
 
 @dataclass(frozen=True)
 class GenerationOptions:
-    """What is measured."""
-
     source: str
     reference: str
     # The first ones of the text.
@@ -42,7 +40,6 @@ class GenerationOptions:
 
 
 def measure_generation(options: GenerationOptions) -> Report:
-    """Measure each network or ensemble with each width, with one thread."""
     pairs = list(
         zip(
             (line.words for line in read_monolingual_text(options.source)),

@@ -48,8 +48,6 @@ DEVICE = torch.device("cuda")
 
 @dataclass(frozen=True)
 class GpuOptions:
-    """What is measured."""
-
     table: str
     config: Config
     lines: int
@@ -65,7 +63,6 @@ class GpuOptions:
 
 
 def measure_gpu(options: GpuOptions) -> Report:
-    """Measure scores, speeds, and shares of the card's peak."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (table,) = write_slices(options.table, folder, options.lines, options.lines)
@@ -92,8 +89,6 @@ def measure_gpu(options: GpuOptions) -> Report:
 
 
 class _Side:
-    """The scorer of a precision."""
-
     def __init__(
         self, checkpoint: Checkpoint, precision: PrecisionName, options: GpuOptions
     ) -> None:
@@ -104,7 +99,6 @@ class _Side:
         self._options = options
 
     def errors(self, blocks: list[PhraseBlock], expected: NDArray[np.float64]) -> list[Row]:
-        """Return how far its scores are from the CPU's. The kernels are warm then."""
         errors = np.abs(_values(self._feature, blocks)[0] - expected)
         return [
             Row(f"{self._precision}: largest error in log", [float(errors.max())], digits=6),
@@ -112,7 +106,6 @@ class _Side:
         ]
 
     def speeds(self, blocks: list[PhraseBlock], table: Path, output: Path) -> list[Row]:
-        """Return pairs a second, from memory and from .gz to .gz, and the share of the peak."""
         alone: list[float] = []
         whole: list[float] = []
         shares: list[float] = []
@@ -139,7 +132,6 @@ class _Side:
 
 
 def _measure_peak(name: PrecisionName, size: int) -> float:
-    """Return the operations a second of the fastest of some large products."""
     precision = Precision(name, DEVICE)
     best = float("inf")
     with precision.active(), torch.inference_mode():
@@ -177,7 +169,6 @@ def _training(options: GpuOptions, precision: PrecisionName) -> list[Row]:
 
 
 def _join(lines: Iterable[TableBlock]) -> list[PhraseBlock]:
-    """Return the pairs of a table in blocks that fill a GPU."""
     blocks, group, size = [], [], 0
     for each in lines:
         group.append(each.block)

@@ -16,7 +16,6 @@ SHAPE = (2048, 1000, 3000)
 
 
 def describe_machine() -> dict[str, str]:
-    """Return what is known about the machine and torch, by name."""
     model = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
@@ -36,7 +35,6 @@ def describe_machine() -> dict[str, str]:
 
 @contextlib.contextmanager
 def torch_threads(number: int) -> Iterator[None]:
-    """Let torch's products use so many threads meanwhile."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:

@@ -16,7 +16,6 @@ import time
 
 
 def main() -> None:
-    """Run ``sys.argv[1:]``; end as it ends."""
     start = time.perf_counter()
     status = subprocess.run(sys.argv[1:], check=False).returncode
     seconds = time.perf_counter() - start

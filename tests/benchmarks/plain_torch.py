@@ -39,7 +39,6 @@ class Batch(NamedTuple):
     target_mask: Tensor
 
     def to(self, device: torch.device) -> Batch:
-        """Return the batch on a device."""
         return Batch(*(part.to(device) for part in self))
 
 
@@ -83,8 +82,6 @@ class GatedUnit(nn.Module):
 
 
 class Bias(nn.Module):
-    """A bias that several matrices share."""
-
     def __init__(self, size: int) -> None:
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(size))
@@ -139,7 +136,6 @@ class PlainEncoderDecoder(nn.Module):
         return merged
 
     def forward(self, batch: Batch, merged: MergedWeights | None = None) -> Tensor:
-        """Return log p(target ``</s>`` | source) of each pair, (batch,)."""
         merged = self.merge() if merged is None else merged
         context = torch.tanh(self.summary(self._encode(batch, merged)))  # (batch, hidden)
         # What the decoder reads: y_0, of which e is zero, and the target but for </s>.
@@ -212,7 +208,6 @@ class PlainEncoderDecoder(nn.Module):
 
 
 def pad(pairs: Sequence[IdPair]) -> Batch:
-    """Return the pairs as one padded batch, in their order."""
     source_lengths = torch.tensor([len(source) for source, _ in pairs])
     target_lengths = torch.tensor([len(target) + 1 for _, target in pairs])
     source_time, target_time = int(source_lengths.max()), int(target_lengths.max())

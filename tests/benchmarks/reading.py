@@ -23,8 +23,6 @@ GZIP_LEVEL = 6  # of gzip itself
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """What is measured."""
-
     table: str
     lines: int
 
@@ -72,7 +70,6 @@ def _split_and_join(table: Path, output: Path) -> int:
 
 
 def measure_reading(options: ReadingOptions) -> Report:
-    """Let each of the five go over the same .gz file in turn, several times."""
     ways: dict[str, Callable[[Path, Path], int]] = {
         "read_phrase_table": _read,
         "read_table_blocks": _read_blocks,

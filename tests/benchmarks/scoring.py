@@ -58,8 +58,6 @@ KINDS: dict[PrecisionName, torch.dtype] = {
 
 @dataclass(frozen=True)
 class ScoringOptions:
-    """What is measured."""
-
     table: str
     config: Config
     lines: int
@@ -81,7 +79,6 @@ class ScoringOptions:
 
 
 def open_scorer(feature: NeuralScore, device: str, threads: int) -> Scorer:
-    """Return what scores a table's blocks with a network that is laid out, in threads."""
     loader = FeatureLoader((ColumnSpec("model", ""),), device=device, of_phrases=True)
     return Scorer(loader, Compute(workers=threads), features=[feature])
 
@@ -96,18 +93,14 @@ class Side:
     values: list[float] = field(default_factory=list)
 
     def speed(self, pairs: list[float]) -> list[float]:
-        """Return the pairs a second, slice by slice."""
         return quotients(pairs, self.seconds)
 
     def rate(self) -> list[float]:
-        """Return the operations a second, slice by slice."""
         return quotients(self.operations, self.seconds)
 
 
 @dataclass
 class Measurements:
-    """All of a run."""
-
     plain: Side = field(default_factory=Side)
     plain_bfloat16: Side = field(default_factory=Side)
     ours: dict[str, Side] = field(default_factory=dict)
@@ -132,7 +125,6 @@ def annotate_file(table: Path, output: Path, scorer: Scorer) -> array[float]:
 
 
 def measure_scoring(options: ScoringOptions) -> Report:
-    """Measure speed, share of the machine's peak, and error."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         slices = write_slices(options.table, folder, options.lines, options.slice_lines)
@@ -179,7 +171,6 @@ class _Bench:
         )
 
     def warm_up(self, path: Path) -> None:
-        """Let kernels be compiled and memory be mapped before the clock runs."""
         few = list(islice(read_pairs([path]), 2 * BATCH_SIZE))
         with torch_threads(self.options.threads):
             plain_torch.score(self.plain, self._ids(few), BATCH_SIZE)

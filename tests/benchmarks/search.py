@@ -34,8 +34,6 @@ QUICK_UPDATES = 20
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """What is measured."""
-
     ini: str
     source: str
     reference: str
@@ -52,7 +50,6 @@ class SearchOptions:
 
 
 def measure_search(options: SearchOptions) -> Report:
-    """Measure all of it, one process and one thread at a time."""
     task = read_task(options)
     rows = measure_engines(task, options.moses)
     model = Model.read(task)
@@ -73,7 +70,6 @@ def measure_search(options: SearchOptions) -> Report:
 
 
 def read_task(options: SearchOptions) -> Task:
-    """Return the first sentences that have words, and their references."""
     sentences, references = read_source(options.source), read_source(options.reference)
     pairs = [pair for pair in zip(sentences, references, strict=True) if pair[0]]
     chosen = pairs[: options.sentences]
@@ -104,7 +100,6 @@ class _EveryTime:
 
 
 def _networks(cslm: Checkpoint, joint: Checkpoint) -> dict[str, StatefulFeature]:
-    """Return the networks to compare, by their labels."""
     free = CslmOptions(normalized=False)
     every_time = SearchJoint(joint, CPU, options=free)
     network = joint.model

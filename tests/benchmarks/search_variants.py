@@ -69,7 +69,6 @@ class Variant:
     found: dict[int, Translation] = field(default_factory=dict)
 
     def rates(self, places: Sequence[int]) -> list[float]:
-        """Return sentences a second of some sentences, a number a slice."""
         return [
             len(part) / sum(self.seconds[places[number]] for number in part)
             for part in cut(len(places), SLICES)
@@ -77,8 +76,6 @@ class Variant:
 
 
 class Counted:
-    """A feature that counts what it is asked."""
-
     def __init__(self, feature: StatefulFeature) -> None:
         self._feature = feature
         self.name, self.context = feature.name, feature.context
@@ -87,14 +84,11 @@ class Counted:
         self.ngrams = 0
 
     def scores(self, histories: Any, phrases: Any, offsets: Any, ends: Any, *_: Any) -> Any:
-        """Pass a request on."""
         self.ngrams += int(offsets[-1] - offsets[0]) + int(ends.sum())
         return self._feature.scores(histories, phrases, offsets, ends)
 
 
 class Asked(NamedTuple):
-    """How often a network was asked."""
-
     # Of the search; those that were passed on; calls of the network.
     requests: int
     distinct: int
@@ -105,7 +99,6 @@ class Asked(NamedTuple):
 
     @classmethod
     def of(cls, buffer: RequestBuffer, ngrams: int, contexts: int) -> Asked:
-        """Return the counts of a buffer and its network."""
         return cls(buffer.requests, buffer.distinct, buffer.calls, ngrams, contexts)
 
     def rows(self, label: str, sentences: int) -> list[Row]:
@@ -127,7 +120,6 @@ def take_turns(
     sentences: Sequence[Words],
     clock: Callable[[], float] = time.process_time,
 ) -> None:
-    """Translate sentence by sentence, each variant being the first one in turn."""
     for place, words in enumerate(sentences):
         due = [variant for variant in variants if place % variant.step == 0]
         start = place % len(due)
@@ -138,7 +130,6 @@ def take_turns(
 
 
 def measure_cubes(model: Model, task: Task) -> list[Row]:
-    """Measure the normal search against cube pruning."""
     variants = [Variant("normal search", model.decoder())]
     variants += [
         Variant(f"cube pruning, {limit} pops", model.decoder(algorithm="cube", pop_limit=limit))
@@ -234,7 +225,6 @@ def _asked(variant: Variant, counted: Counted, contexts: Callable[[], int]) -> A
 
 
 def _warm_up(variants: Sequence[Variant], sentences: Sequence[Words]) -> None:
-    """Let each search compile what it needs, by the shortest sentence."""
     shortest = min(sentences, key=len)
     for variant in variants:
         variant.decoder.translate(shortest)
@@ -254,6 +244,5 @@ def check_same(variants: Sequence[Variant]) -> None:
 
 
 def describe(found: Translation) -> bytes:
-    """Return the words, the total and the values of a translation, with all their bits."""
     numbers = [found.score, *(value for values in found.values for value in values)]
     return f"{' '.join(found.words)} ||| {' '.join(map(float.hex, numbers))}".encode()

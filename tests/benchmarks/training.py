@@ -39,8 +39,6 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """What is measured."""
-
     table: str
     config: Config
     # Lines of the table to train on; None for all.
@@ -55,7 +53,6 @@ class TrainingOptions:
 
 
 def measure_training(options: TrainingOptions) -> Report:
-    """Train both networks from the same start, by turns."""
     with tempfile.TemporaryDirectory() as name, torch_threads(options.threads):
         folder = Path(name)
         store = _write_store(options, folder / "pairs")
@@ -125,7 +122,6 @@ class _Contest:
         self.times = _Times()
 
     def start(self) -> None:
-        """Start the clock of our side."""
         self._started = time.perf_counter()
 
     def report(self, progress: TrainingProgress) -> None:

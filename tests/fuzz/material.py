@@ -96,7 +96,6 @@ name = "+RNN"
 
 
 def make_material(folder: Path) -> None:
-    """Write all files that the commands of tests/fuzz/subjects.py read."""
     folder.mkdir(parents=True)
     sources = _text("dev.en")[:SENTENCES]
     references = _text("dev.fr")[:SENTENCES]

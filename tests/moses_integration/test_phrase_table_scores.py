@@ -157,7 +157,6 @@ TEXT = "".join(
 
 
 def blocks_of(folder: Path, size: int) -> Iterator[TableBlock]:
-    """Yield a small table in blocks of so many lines."""
     path = folder / "table"
     path.write_text(TEXT)
     for block in read_table_blocks(str(path)):

@@ -27,7 +27,6 @@ class Share:
     num_stats = 2
 
     def score(self, sums: np.ndarray) -> np.ndarray:
-        """Return the number of right ones divided by all."""
         return sums[..., 0] / sums[..., 1]
 
 
@@ -278,7 +277,6 @@ def test_a_run_with_features_of_lists_alone_goes_on_to_the_same_end() -> None:
 
 
 def total(metric: Metric, lists: Pool) -> float:
-    """Return the metric of the decoder's own output."""
     return float(metric.score(lists.stats[lists.starts[:-1]].sum(axis=0)))
 
 
@@ -316,7 +314,6 @@ class Cliff:
 
 
 def towards_one(pool: Pool, metric: Metric, start: Vector, seed: int) -> Tuned:
-    """Find that B should have the weight 1, and promise much."""
     return Tuned(np.array([1.0, 1.0]), 0.99, pool.score(metric, start), "script", seed, 1, ())
 
 

@@ -30,7 +30,6 @@ class Words:
 
 
 def differences(pool: Pool) -> list[np.ndarray]:
-    """Return the normals of all planes on which two hypotheses of a segment score the same."""
     return [
         pool.features[one] - pool.features[other]
         for begin, end in itertools.pairwise(pool.starts)
@@ -39,7 +38,6 @@ def differences(pool: Pool) -> list[np.ndarray]:
 
 
 def directions_of_two(pool: Pool) -> Iterator[np.ndarray]:
-    """Yield a direction between every two neighbouring angles at which a choice changes."""
     angles = [np.arctan2(normal[0], -normal[1]) % np.pi for normal in differences(pool)]
     rising = np.sort([*angles, *(angle + np.pi for angle in angles)])
     for low, high in itertools.pairwise([*rising, rising[0] + 2 * np.pi]):
@@ -173,7 +171,6 @@ def test_the_metric_is_that_of_brute_force_at_thousands_of_steps() -> None:
 
 
 def gap(heights: np.ndarray) -> float:
-    """Return by how much the highest is above the next one that differs from it."""
     others = heights[heights < heights.max()]
     return float(heights.max() - others.max()) if len(others) else np.inf
 

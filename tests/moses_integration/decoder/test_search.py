@@ -31,7 +31,6 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> SmallDecoder:
 
 @pytest.fixture(scope="module")
 def larger(tmp_path_factory: pytest.TempPathFactory) -> SmallDecoder:
-    """So many translations that a narrow search errs."""
     return SmallDecoder(tmp_path_factory.mktemp("larger"), seed=4, targets=8)
 
 

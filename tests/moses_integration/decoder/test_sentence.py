@@ -27,7 +27,6 @@ def make(folder: Path, weight: float) -> tuple[Sentence, list[str], kenlm.Model]
 
 
 def log_prob(model: kenlm.Model, history: tuple[str, ...], words: list[str]) -> float:
-    """Return log p of words after others, in a sentence that began long ago."""
     state, after = kenlm.State(), kenlm.State()
     model.NullContextWrite(state)
     total = 0.0
@@ -39,7 +38,6 @@ def log_prob(model: kenlm.Model, history: tuple[str, ...], words: list[str]) -> 
 
 
 def test_no_history_gives_a_phrase_more_than_its_bound(tmp_path: Path) -> None:
-    """With a tighter bound the search would leave out hypotheses that are good enough."""
     sentence, words, model = make(tmp_path, 0.7)
     reached = 0
     for option, bound in enumerate(sentence.bound):

@@ -27,7 +27,6 @@ def run(*arguments: object) -> Result:
 
 
 def columns(path: Path, how_many: int) -> list[list[float]]:
-    """Return the natural logarithms of the last scores of each line."""
     data = path.read_bytes()
     if path.suffix == ".gz":
         data = gzip.decompress(data)

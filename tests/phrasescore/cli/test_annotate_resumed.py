@@ -54,7 +54,6 @@ def long_table(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def whole(tmp_path: Path, model: RandomModel, long_table: Path) -> bytes:
-    """The bytes that a run makes of the table when nothing stops it."""
     out = tmp_path / "whole"
     assert run(long_table, "--model", model.path, "-o", out).exit_code == 0
     data = out.read_bytes()
@@ -69,7 +68,6 @@ def run(*arguments: object) -> Result:
 def start(
     *arguments: object, preexec_fn: Callable[[], None] | None = None
 ) -> "subprocess.Popen[bytes]":
-    """Start annotate with small chunks in a process of its own."""
     command = leashed([sys.executable, "-c", PROGRAM, "annotate", *map(str, arguments)])
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=preexec_fn)
@@ -81,7 +79,6 @@ def finish(process: "subprocess.Popen[bytes]") -> tuple[int, bytes, str]:
 
 
 def feed(process: "subprocess.Popen[bytes]", table: Path) -> None:
-    """Write 15 chunks of a table to a process, which then waits for more."""
     assert process.stdin is not None
     process.stdin.write(b"".join(table.read_bytes().splitlines(keepends=True)[: 15 * CHUNK]))
     process.stdin.flush()

@@ -59,7 +59,6 @@ def annotate(*arguments: str) -> Result:
 
 
 def added(result: Result) -> list[dict[str, float]]:
-    """Return what each line has besides LM0."""
     assert result.exit_code == 0, result.output
     lines = [parse_features(raw) for raw in result.stdout_bytes.split(b"\n")[:-1]]
     return [{name: v for name, (v,) in line.items() if name != "LM0"} for line in lines]

@@ -187,7 +187,6 @@ def written_nbest(tmp_path: Path) -> Path:
 
 
 def features(output: str) -> list[dict[str, float]]:
-    """Return the last features of each line by their names."""
     found = []
     for line in output.splitlines():
         words = line.split(" ||| ")[2].split()

@@ -29,7 +29,6 @@ class Verb:
     stream: str = ""
 
     def run(self, *options: str, stdin: str = "", data: bytes | None = None) -> Result:
-        """Run it; with ``stdin``, the file of this name comes from there."""
         words = ["-" if word == stdin else word for word in self.command.split()]
         return CliRunner().invoke(main, [*words, *options], input=data)
 

@@ -83,7 +83,6 @@ def rescore(*arguments: str) -> Result:
 
 
 def error_of(result: Result) -> str:
-    """Return the one line of an error."""
     assert (result.exit_code, result.stdout) == (1, "")
     errors = [line for line in result.stderr.splitlines() if not line.startswith("phrasescore: ")]
     assert len(errors) == 1

@@ -27,7 +27,6 @@ def lists(tmp_path: Path) -> Lists:
 
 
 def reference(tiny: TinyTranslator, source: list[str], words: list[str]) -> float:
-    """Return the slow score of a translation, with 7 digits at most."""
     model = ForeignModel(str(tiny.path), ForeignText(target_language="fr"))
     read = [*model.source.pieces(source), "</s>"]
     return sum(tiny.log_probs(read, model.target.pieces(words)))

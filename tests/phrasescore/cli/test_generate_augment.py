@@ -41,7 +41,6 @@ def run(*arguments: object) -> Result:
 
 @pytest.fixture
 def model(tmp_path: Path) -> RandomModel:
-    """A network that ends targets soon enough."""
     return RandomModel(tmp_path / "model", "uvw", "abcd", seed=8)
 
 
@@ -63,7 +62,6 @@ def table(tmp_path: Path, model: RandomModel) -> Path:
 
 
 def read(path: Path) -> tuple[list[PhraseTableLine], list[PhraseTableLine]]:
-    """Return the old and the new lines of an augmented table."""
     lines = list(read_phrase_table(str(path)))
     new = [line for line in lines if line.raw.endswith(b"{{Tree generated}}")]
     return [line for line in lines if line not in new], new
@@ -255,7 +253,6 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
 
 
 def _stopping(original: Callable, groups_done: int, out: Path) -> Callable:
-    """Return the method that makes a group's lines, but for Ctrl-C when some are on the disk."""
     calls = iter(range(10))
     journal = Path(work_files(str(out))[1])
 

@@ -23,7 +23,6 @@ LINES = 300
 
 
 def values(count: int) -> list[float]:
-    """Return another logarithm for each line, of at most 7 digits."""
     return [-(37 * place % 101) / 8 for place in range(count)]
 
 
@@ -47,7 +46,6 @@ def lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lists:
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A random table in chunks of 50 lines."""
     monkeypatch.setattr("phrasescore.io.text.BLOCK_SIZE", 1024)
     monkeypatch.setattr("phrasescore.workflows.annotate.CHUNK_LINES", 50)
     monkeypatch.setattr("phrasescore.workflows.scoring.scorer.BLOCK_SIZE", {"cpu": 50})
@@ -93,7 +91,6 @@ def test_scores_from_stdin_and_lists_from_stdin_give_the_same_lines(
 
 
 def stopped(line: int, *arguments: object) -> Result:
-    """Run a command that Ctrl-C stops where it takes the score of a line, from 0."""
     of = GivenScores.of
 
     def interrupted(scores: GivenScores, lines: InputLines) -> NDArray[np.float64]:
@@ -146,7 +143,6 @@ def test_scores_of_lists_need_a_name_that_moses_takes(
 
 
 def added(path: Path, how_many: int) -> list[list[float]]:
-    """Return the natural logarithms of the last scores of each line."""
     scores = [
         line.split(b" ||| ")[2].split()[-how_many:] for line in path.read_bytes().splitlines()
     ]

@@ -33,7 +33,6 @@ def run(*arguments: object) -> Result:
 
 @pytest.fixture(name="text")
 def written_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write a text whose words are translated one by one, from the last to the first."""
     monkeypatch.chdir(tmp_path)
     sources = [[str((i * k) % 7) for k in range(1, 3 + i % 3)] for i in range(80)]
     targets = [[f"t{word}" for word in reversed(words)] for words in sources]

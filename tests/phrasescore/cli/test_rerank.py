@@ -57,7 +57,6 @@ def test_the_even_average_may_choose_otherwise(folder: Folder) -> None:
 
 def test_an_average_in_which_one_score_decides_is_warned_of(folder: Folder) -> None:
     def said(total: str, value: str) -> str:
-        """Return what is said of a list with two hypotheses, and one with one of them."""
         folder.nbest.write_text(
             f"0 ||| a ||| LSTM0= {value} ||| {total}\n0 ||| b ||| LSTM0= -6 ||| -4\n"
             "1 ||| c ||| LSTM0= -1 ||| -1\n"

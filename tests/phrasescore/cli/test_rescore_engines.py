@@ -64,7 +64,6 @@ def options(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def whole(tmp_path: Path, lists: Lists, options: list[str]) -> bytes:
-    """The bytes that one thread of one process writes."""
     out = tmp_path / "whole"
     assert run(lists, *options, "--threads", "1", "-o", out).exit_code == 0
     data = out.read_bytes()

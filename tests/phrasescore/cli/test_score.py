@@ -27,7 +27,6 @@ def run(*arguments: object, stdin: bytes | None = None) -> Result:
 
 @pytest.fixture(autouse=True)
 def pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], list[str]]]:
-    """Write some pairs, a few of them twice and some sides empty, and models of their words."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("phrasescore.features.networks.SentenceScore.group_size", {"cpu": 8})
     generator = random.Random(7)

@@ -143,7 +143,6 @@ main()
 def stopped_run(
     text: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> list[object]:
-    """Arguments of a run that was stopped by Ctrl-C after its first update."""
     forward = LstmNetwork.forward
 
     def interrupted(self: LstmNetwork, batch: PairBatch) -> object:

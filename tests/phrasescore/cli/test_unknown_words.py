@@ -41,7 +41,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def warnings(arguments: str, *more: str) -> list[str]:
-    """Return the warnings of a command that ends well."""
     result = CliRunner().invoke(main, [*arguments.split(), *more])
     assert result.exit_code == 0, result.output
     begin = "phrasescore: warning: "

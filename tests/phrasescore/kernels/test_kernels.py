@@ -39,7 +39,6 @@ def numbers(values: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def integers_of(width: int) -> tuple[np.ndarray, ...]:
-    """Return a product of integers with its scales."""
     return (
         np.zeros((ROWS, width), np.int32),
         np.zeros(ROWS, np.float32),
@@ -96,7 +95,6 @@ LOOPS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
 
 
 def instructions(loop: Any, arguments: tuple[Any, ...], fastmath: bool | set[str]) -> str:
-    """Return what a loop is compiled to for arguments of these types."""
     # A loop from numba's cache does not tell.
     compiled = numba.njit(error_model="numpy", fastmath=fastmath)(loop.py_func)
     compiled(*arguments)

@@ -10,7 +10,6 @@ PAIRS = [PhrasePair(f"a{number} é", "b") for number in range(7)] + [PhrasePair(
 
 
 def in_a_text(pairs: list[PhrasePair]) -> PhraseBlock:
-    """Return the pairs within lines of a table."""
     text, places = b"", []
     for pair in pairs:
         for words in pair:

@@ -228,7 +228,6 @@ def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
 
 
 def forge_weights(folder: Path, weights: dict[str, torch.Tensor]) -> None:
-    """Replace the weights and make their fingerprint fit."""
     other = folder.with_name("other")
     shutil.copytree(folder, other)
     module = nn.Module()

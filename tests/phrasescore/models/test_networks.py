@@ -298,7 +298,6 @@ def test_dropped_units_leave_the_average_of_the_others_as_it_was() -> None:
 
 
 def learn(network: PairNetwork, task: Callable[[list[int]], list[int]]) -> float:
-    """Return the perplexity per word of sequences not trained on, after a short training."""
     generator = random.Random(0)
 
     def draw(count: int) -> Pairs:

@@ -52,7 +52,6 @@ class Page:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **parameters: object) -> Any:
-        """Return the result of a command of the protocol."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if self._session is not None:
@@ -129,7 +128,6 @@ class Page:
         return answer["result"].get("value")
 
     def wait_for(self, expression: str) -> None:
-        """Wait until an expression is true."""
         deadline = time.monotonic() + self._limit
         while not self.evaluate(expression):
             if time.monotonic() > deadline:

@@ -23,7 +23,6 @@ from tests.random_networks import RandomNetwork
 
 
 def clusters(points: int, seed: int = 0) -> np.ndarray:
-    """Return points around two places that are far apart, half of them around each."""
     numbers = np.random.default_rng(seed)
     centres = np.array([[10.0] * 8, [-10.0] * 8])
     return centres[np.arange(points) % 2] + numbers.normal(size=(points, 8))

@@ -92,7 +92,6 @@ def bring(page: Page, name: str) -> None:
 
 
 def spot_of(page: Page, name: str, x: float, y: float) -> tuple[float, float]:
-    """Return where a value of a figure is in the window."""
     left, top = page.evaluate(f"""(() => {{
         const drawing = document.querySelector('#_b_{name} .drawing');
         const {{ xaxis, yaxis }} = drawing._fullLayout;

@@ -37,7 +37,6 @@ def counted(pairs: Iterable[tuple[str, str, float]]) -> Iterator[CountedPair]:
 
 
 def texts(store: PairStore) -> list[tuple[str, str]]:
-    """Read the pairs back as text."""
     batch = store.batch(np.arange(len(store)))
     sides = []
     vocabularies = (store.source_vocabulary, store.target_vocabulary)
@@ -324,7 +323,6 @@ def test_a_window_makes_batches_of_like_lengths(tmp_path: Path) -> None:
 
 
 def padding(store: PairStore, batches: Iterable[Indices]) -> float:
-    """Return the share of padding that batches would have as padded arrays, both sides together."""
     words, places = 0, 0
     for batch in batches:
         for lengths in store.lengths(batch):

@@ -205,8 +205,6 @@ def test_a_run_without_a_state_that_is_resumed_reads_the_table_no_more(tmp_path:
 
 
 def killed_as_it_read(run: PairRun) -> None:
-    """Leave what a kill leaves while the table is read."""
-
     def copied() -> Iterator[CountedPair]:
         shutil.copytree(run.work, aside)
         return iter(())

@@ -83,7 +83,6 @@ def chosen_gain(task: ListTask, checkpoint: Checkpoint) -> float:
 
 
 def independent_lists(task: ListTask, checkpoint: Checkpoint) -> list[list[tuple[float, float]]]:
-    """Return total and BLEU of each distinct hypothesis, computed one by one."""
     references = [line.split() for line in task.references.read_text().splitlines()]
     sources = [line.split() for line in task.source.read_text().splitlines()]
     bleu = Bleu([references])
@@ -219,8 +218,6 @@ def test_what_does_not_raise_expected_bleu_is_undone_with_half_the_rate(tmp_path
 
 @pytest.fixture(name="kill_at")
 def killing(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Let the process of a run end at once after an update."""
-
     def choose(update: int) -> None:
         def report(_meter: object, now: TrainingProgress, _curve: object) -> None:
             if now.update == update:

@@ -50,7 +50,6 @@ def table(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def whole(tmp_path: Path, model: str, table: Path) -> tuple[bytes, tuple[str, ...]]:
-    """What a run by one thread writes and says."""
     done = phrasescore.annotate(
         table, [model, UNKNOWN], tmp_path / "whole", compute=Compute(threads=1)
     )

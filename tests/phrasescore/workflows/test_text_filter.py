@@ -49,7 +49,6 @@ def annotate(folder: Path, out: str, columns: Any = COLUMNS, **options: Any) -> 
 
 
 def occurs(line: bytes) -> bool:
-    """Tell in a slow and sure way whether the source of a line occurs in the text."""
     phrase = line.split(b" ||| ")[0].decode()
     return any(f" {phrase} " in f" {sentence} " for sentence in TEXT.split("\n"))
 

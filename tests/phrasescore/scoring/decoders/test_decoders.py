@@ -51,7 +51,6 @@ Parameters = dict[str, np.ndarray]
 def make_network(
     kind: str, config: Any | None = None, seed: int = 1
 ) -> tuple[PairNetwork, Parameters]:
-    """Return a network with random weights, and these as the reference takes them."""
     full = Config(kind=kind, model=config or NETWORKS[kind])
     network = empty_network(full, SOURCE_SIZE, TARGET_SIZE).to_empty(device="cpu").eval()
     generator = np.random.default_rng(seed)
@@ -92,7 +91,6 @@ def make_scorer(
 
 
 def score(scorer: TreeScorer, lists: Lists) -> list[list[np.ndarray]]:
-    """Return the log-probabilities of all words of each list's targets."""
     targets = [target for _, row in lists for target in row]
     roots = np.array([place for place, (_, row) in enumerate(lists) for _ in row])
     tree = build_prefix_tree(RaggedArray.from_rows(targets), roots, len(lists))

@@ -47,7 +47,6 @@ def experiment(*options: str) -> Result:
 
 
 def write_tuned(run: Run, weights: Weights, reached: float = 50.0) -> None:
-    """Write what tuning a row would."""
     run.folder.mkdir(parents=True, exist_ok=True)
     write_weights(str(run.weights), weights)
     features = [

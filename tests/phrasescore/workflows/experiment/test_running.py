@@ -105,7 +105,6 @@ with locked(Path({str(steps.folder)!r})):
 
 
 def _pid_of(argument: Path) -> int:
-    """Return the process that has a path in one of its arguments."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")

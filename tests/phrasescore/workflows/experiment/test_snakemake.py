@@ -36,7 +36,6 @@ def small(doubles: Path) -> Path:
 
 
 def export(folder: Path, output: str = "out") -> dict[str, dict[str, str]]:
-    """Return the parts of each rule."""
     phrasescore.export_experiment("x.toml", "Snakefile", output)
     rules = re.findall(r"^rule (\w+):\n((?: .*\n)+)", (folder / "Snakefile").read_text(), re.M)
     parts = re.compile(r"^    (\w+):(.*(?:\n {8}.*)*)", re.M)
@@ -44,7 +43,6 @@ def export(folder: Path, output: str = "out") -> dict[str, dict[str, str]]:
 
 
 def values(part: str) -> Any:
-    """Return the values of a part, as Snakemake evaluates them."""
     return literal_eval(f"[{part}]".replace("directory(", "('folder', "))
 
 
@@ -262,7 +260,6 @@ def _run_snakemake(folder: Path, verb: str = "", work: Path | None = None, begun
 
 
 def _steps_at_work(verb: str, work: Path) -> Iterator[int]:
-    """Yield the processes of the steps of a verb that have a path in their command."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = path.read_bytes().decode(errors="replace").split("\0")
