@@ -33,6 +33,7 @@ from tests.benchmarks.search_variants import (
     measure_network,
     take_turns,
 )
+from tests.command_line import succeeded
 from tests.moses_integration.decoder.small_decoder import LastWords, SmallDecoder
 
 
@@ -193,8 +194,7 @@ def run_search(repository: Path, tmp_path: Path, *options: str) -> dict[str, Any
     files = [str(folder / name) for name in ("moses.ini", "test.en", "test.fr")]
     arguments = ["search", "--translate", *files, "--json", str(tmp_path / "found.json")]
     arguments += ["--sentences", "4", "--cslm-sentences", "2", *options]
-    done = CliRunner().invoke(main, arguments, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
+    succeeded(CliRunner().invoke(main, arguments, catch_exceptions=False))
     (report,) = json.loads((tmp_path / "found.json").read_text())["reports"]
     figures: dict[str, Any] = report["figures"]
     return figures

@@ -21,6 +21,7 @@ from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings.networks import OptimizerName, TrainingConfig
 from phrasescore.training.optimizers import build_optimizer
+from tests.command_line import succeeded
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.random_lists import features
 from tests.tiny_lists import ListTask
@@ -42,8 +43,7 @@ WORDS = {
 
 
 def run(*arguments: object) -> str:
-    result = CliRunner().invoke(main, [*map(str, arguments)], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
+    result = succeeded(CliRunner().invoke(main, [*map(str, arguments)], catch_exceptions=False))
     return result.stdout
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 
 import phrasescore
 from phrasescore.cli import VERBS, main
+from tests.command_line import run
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGES = ("phrasescore", "moses_integration", "tuning")
@@ -46,7 +46,7 @@ def _commands() -> Iterator[tuple[str, click.Command]]:
 
 def test_every_command_shows_help_and_exits_0() -> None:
     for words, _ in _commands():
-        result = CliRunner().invoke(main, [*words.split()[1:], "--help"])
+        result = run(*words.split()[1:], "--help")
         assert (result.exit_code, result.stderr) == (0, ""), words
         assert result.stdout.startswith("Usage: "), words
 

@@ -5,10 +5,9 @@ import itertools
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from moses_integration.nbest_lines import parse_features
-from phrasescore.cli import main
+from tests.command_line import run, succeeded
 
 NUM_LINES = 3000  # three sentences
 
@@ -22,8 +21,7 @@ def rescored(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> lis
     (folder / "source").write_bytes(b"\n".join(source) + b"\n")
     options = ["--source", folder / "source", "--lm", shared_data / "lm.fr.arpa.gz"]
     arguments = [*options, "--feature", "target_length", "-o", folder / "out"]
-    result = CliRunner().invoke(main, ["rescore", str(folder / "nbest"), *map(str, arguments)])
-    assert result.exit_code == 0, result.output
+    succeeded(run("rescore", folder / "nbest", *arguments))
     return (folder / "out").read_bytes().split(b"\n")[:-1]
 
 

@@ -8,11 +8,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from moses_integration.phrase_table import read_phrase_table
-from phrasescore.cli import main
 from phrasescore.vocabulary import Vocabulary
+from tests.command_line import run, succeeded
 from tests.doubles import RandomModel
 from tests.table_lines import remove_scores
 
@@ -45,10 +44,7 @@ def test_the_values_of_a_sample_are_the_reference_s_and_the_rest_is_untouched(
     table: Path, model: RandomModel, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.gz"
-    result = CliRunner().invoke(
-        main, ["annotate", str(table), "--model", str(model.path), "-o", str(out)]
-    )
-    assert result.exit_code == 0, result.output
+    succeeded(run("annotate", table, "--model", model.path, "-o", out))
     annotated = gzip.decompress(out.read_bytes()).split(b"\n")[:-1]
     stripped = b"".join(remove_scores(line, 1) + b"\n" for line in annotated)
     assert stripped == gzip.decompress(table.read_bytes())

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
 from tests.children import leashed
+from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomModel
 from tests.random_tables import make_model, make_table
 
@@ -126,8 +127,7 @@ def test_a_stopped_run_resumes_to_the_same_bytes(
     result = run(long_table, *options)
     assert result.exit_code == 1
     assert "--resume" in result.stderr
-    result = run(long_table, *options, "--resume")
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(run(long_table, *options, "--resume"))
     assert "continuing after line" in result.stderr
     if name == "out":
         assert out.read_bytes() == whole
@@ -208,8 +208,9 @@ def test_two_runs_cannot_write_one_file(
     while not Path(f"{out}.part").exists():
         assert first.poll() is None
         time.sleep(0.02)
-    result = run(long_table, "--model", model.path, "-o", out, "--resume")
-    assert result.exit_code == 1
-    assert "another run is writing this file" in result.stderr
+    check_refusal(
+        run(long_table, "--model", model.path, "-o", out, "--resume"),
+        "another run is writing this file",
+    )
     assert finish(first)[0] == 0
     assert out.read_bytes().count(b"\n") == 15 * CHUNK

@@ -4,9 +4,8 @@ import gzip
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from phrasescore.cli import main
+from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomModel
 
 DECODER = """\
@@ -34,10 +33,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("decoder").write_text(DECODER)
     Path("network").write_text(NETWORK)
     return tmp_path
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments))
 
 
 def test_the_union_of_each_sentence_is_written_and_what_was_done_is_said() -> None:
@@ -73,10 +68,7 @@ def test_lists_that_do_not_go_together_are_refused_and_nothing_is_written(
     network: str, message: str
 ) -> None:
     Path("network").write_text(network.replace("||| a |||", "||| x |||"))
-    result = run("-q", "combine", "decoder", "network", "-o", "out")
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"Error: {message}")
-    assert result.stderr.count("\n") == 1
+    check_refusal(run("-q", "combine", "decoder", "network", "-o", "out"), f"Error: {message}")
     assert not Path("out").exists()
 
 
@@ -90,9 +82,7 @@ def test_lists_that_do_not_go_together_are_refused_and_nothing_is_written(
     ],
 )
 def test_calls_that_mean_nothing_are_refused(arguments: list[str], code: int, message: str) -> None:
-    result = run("combine", *arguments)
-    assert result.exit_code == code
-    assert message in result.stderr
+    check_refusal(run("combine", *arguments), message, code)
     assert Path("network").read_text() == NETWORK
 
 
@@ -110,6 +100,5 @@ def test_the_networks_own_hypotheses_can_be_scored_tuned_and_chosen() -> None:
         "rerank rescored --weights tuned -o reranked",
         "evaluate reranked --references references --nbest rescored",
     ):
-        result = run(*command.split())
-        assert result.exit_code == 0, result.stderr
+        succeeded(run(*command.split()))
     assert Path("reranked").read_text() == Path("references").read_text()

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from phrasescore.cli import main
+from tests.command_line import check_refusal, run
 from tests.doubles import RandomModel
 
 REFERENCE = "la maison est petite .\nun chien dort\nle chat mange une souris\n"
@@ -33,7 +33,7 @@ class Folder:
         (self.path / name).write_text(text, encoding="utf-8")
 
     def run(self, *arguments: str) -> Result:
-        return CliRunner().invoke(main, ["-q", "evaluate", *arguments])
+        return run("-q", "evaluate", *arguments)
 
 
 @pytest.fixture
@@ -67,9 +67,10 @@ def test_a_name_without_a_file_is_that_of_several_references(folder: Folder) -> 
 
 def test_an_n_best_list_is_no_translation(folder: Folder) -> None:
     folder.write("lists", "0 ||| la maison  ||| LM0= -1 ||| -1\n" * 9)
-    result = folder.run("base", "lists", "--references", "ref")
-    assert result.exit_code == 1
-    assert "lists:1: expected one translation per line, found an n-best list: name" in result.stderr
+    check_refusal(
+        folder.run("base", "lists", "--references", "ref"),
+        "lists:1: expected one translation per line, found an n-best list: name",
+    )
 
 
 def test_several_systems_are_told_apart_and_perfect_is_100(folder: Folder) -> None:
@@ -209,9 +210,7 @@ def test_lists_that_are_not_those_of_the_references_are_refused(
     folder: Folder, nbest: str, message: str
 ) -> None:
     folder.write("nbest", nbest)
-    result = folder.run("--nbest", "nbest", "--references", "ref")
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"Error: nbest{message}")
+    check_refusal(folder.run("--nbest", "nbest", "--references", "ref"), f"Error: nbest{message}")
 
 
 def test_bleu_is_told_by_length(folder: Folder) -> None:
@@ -305,9 +304,9 @@ def test_an_empty_file_and_a_missing_one_are_refused(folder: Folder) -> None:
 
 def test_an_input_is_never_overwritten(folder: Folder) -> None:
     for option in (["-o", "ref"], ["-o", "base"]):
-        result = folder.run("base", "--references", "ref", *option)
-        assert result.exit_code == 1
-        assert "would overwrite another file" in result.stderr
+        check_refusal(
+            folder.run("base", "--references", "ref", *option), "would overwrite another file"
+        )
     assert (folder.path / "ref").read_text() == REFERENCE
     folder.write("figure.png", REFERENCE)
     arguments = ["base", "--references", "ref", "--by-length", "reference", "--plot", "figure.png"]
@@ -336,9 +335,7 @@ def test_an_input_is_never_overwritten(folder: Folder) -> None:
 def test_options_that_do_not_go_together_are_a_usage_error(
     folder: Folder, arguments: list[str], message: str
 ) -> None:
-    result = folder.run(*arguments, "--references", "ref")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert message in result.stderr
+    check_refusal(folder.run(*arguments, "--references", "ref"), message, 2)
 
 
 def test_choices_are_those_of_the_code_behind_them() -> None:

@@ -19,6 +19,7 @@ from phrasescore.generation.generator import Generated, Generator
 from phrasescore.io.resumable import work_files
 from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
 from phrasescore.workflows import augment as augmenter
+from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomModel
 from tests.random_networks import RandomNetwork
 from tests.table_lines import remove_scores
@@ -114,8 +115,7 @@ def test_reverse_model_and_lexicons_fill_their_columns(
     (tmp_path / "lex.e2f").write_text("u a 0.125\n")
     out = tmp_path / "out"
     options = ["--reverse-model", reverse.path, "--no-indicator", "--targets", 5]
-    result = run(model.path, "--augment", table, "-o", out, *options)
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(run(model.path, "--augment", table, "-o", out, *options))
     assert "warning" not in result.stderr
     old, new = read(out)
     assert b"".join(line.raw + line.end for line in old) == table.read_bytes()
@@ -146,8 +146,7 @@ def test_a_network_of_another_kind_can_be_the_reverse_one(
 ) -> None:
     reverse = RandomNetwork("lstm", "abcd", "uvw", reverse=True)
     save_checkpoint(tmp_path / "lstm", reverse.checkpoint)
-    result = run(model.path, "--augment", table, "--reverse-model", tmp_path / "lstm")
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(run(model.path, "--augment", table, "--reverse-model", tmp_path / "lstm"))
     assert result.stdout.count("generated") > 2
 
 
@@ -159,11 +158,12 @@ def test_a_table_of_other_columns_needs_to_be_told(
     assert "the table has 2 scores, and not Moses' 4: say with --scores" in result.stderr
     only = tmp_path / "only"
     only.write_text("u w\n")
-    result = run(
-        *(model.path, "--augment", tiny_table, "--sources", only),
-        *("--scores", "0.5, forward", "--no-indicator"),
+    result = succeeded(
+        run(
+            *(model.path, "--augment", tiny_table, "--sources", only),
+            *("--scores", "0.5, forward", "--no-indicator"),
+        )
     )
-    assert result.exit_code == 0, result.stderr
     new = [line for line in result.stdout.splitlines() if line.endswith("generated}}")]
     assert new
     for line in new:
@@ -185,10 +185,11 @@ def test_sources_can_be_chosen_by_count_and_by_file(
     sources = {line.split(" ||| ")[0] for line in result.stdout.splitlines() if "{{" in line}
     assert sources == {"u v"}
     (tmp_path / "only").write_text("w\n\nv v\n  w  \nz new\n")
-    result = run(
-        model.path, "--augment", table, "--sources", tmp_path / "only", "-o", table.parent / "o"
+    result = succeeded(
+        run(
+            model.path, "--augment", table, "--sources", tmp_path / "only", "-o", table.parent / "o"
+        )
     )
-    assert result.exit_code == 0, result.stderr
     assert {" ".join(line.pair.source) for line in read(table.parent / "o")[1]} == {"w", "v v"}
     assert "2 of 6 sources asked, 1 not for" in result.stderr
 
@@ -222,8 +223,7 @@ def test_moses_ini_gets_the_indicator_with_weight_0(
     ini.write_text(INI.format(table=table))
     out = tmp_path / "new.gz"
     inis = ["--moses-ini", ini, "--moses-ini-out", tmp_path / "new.ini"]
-    result = run(model.path, "--augment", table, "-o", out, *inis)
-    assert result.exit_code == 0, result.stderr
+    succeeded(run(model.path, "--augment", table, "-o", out, *inis))
     wanted = INI.format(table=out).replace("num-features=4", "num-features=5")
     assert (tmp_path / "new.ini").read_text() == wanted.replace("0.2\n", "0.2 0\n")
 
@@ -243,11 +243,11 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
             assert run(model.path, *options, "-o", out).exit_code == 130
         assert not out.exists()
         if groups_done:
-            other = run(model.path, *options, "-o", out, "--resume", "--targets", 2)
-            assert other.exit_code == 1
-            assert "started with another num targets (3, now 2)" in other.stderr
-        result = run(model.path, *options, "-o", out, "--resume")
-        assert result.exit_code == 0, result.stderr
+            check_refusal(
+                run(model.path, *options, "-o", out, "--resume", "--targets", 2),
+                "started with another num targets (3, now 2)",
+            )
+        succeeded(run(model.path, *options, "-o", out, "--resume"))
         assert out.read_bytes() == whole.read_bytes()
         out.unlink()
 
@@ -276,9 +276,10 @@ def test_models_of_the_wrong_direction_are_refused(
     result = run(reverse.path, "--augment", table)
     assert result.exit_code == 1
     assert "expected a model that predicts the target" in result.stderr
-    result = run(model.path, "--augment", table, "--reverse-model", model.path)
-    assert result.exit_code == 1
-    assert "expected a model trained with --reverse" in result.stderr
+    check_refusal(
+        run(model.path, "--augment", table, "--reverse-model", model.path),
+        "expected a model trained with --reverse",
+    )
 
 
 def test_a_table_that_is_not_sorted_leaves_nothing_behind(
@@ -286,9 +287,10 @@ def test_a_table_that_is_not_sorted_leaves_nothing_behind(
 ) -> None:
     table.write_bytes(b"".join(sorted(table.read_bytes().splitlines(True), reverse=True)))
     before = sorted(tmp_path.iterdir())
-    result = run(model.path, "--augment", table, "-o", tmp_path / "out")
-    assert result.exit_code == 1
-    assert "table:2: expected a table sorted as LC_ALL=C sort does" in result.stderr
+    check_refusal(
+        run(model.path, "--augment", table, "-o", tmp_path / "out"),
+        "table:2: expected a table sorted as LC_ALL=C sort does",
+    )
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -296,12 +298,10 @@ def test_a_source_that_is_no_phrase_is_named(
     model: RandomModel, table: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "only").write_text("u\n\nu|N v\n")
-    result = run(model.path, "--augment", table, "--sources", tmp_path / "only")
-    assert result.exit_code == 1
-    assert "only:3: expected a source phrase, words without '|' and tabs, found 'u|N v'" in (
-        result.stderr
+    check_refusal(
+        run(model.path, "--augment", table, "--sources", tmp_path / "only"),
+        "only:3: expected a source phrase, words without '|' and tabs, found 'u|N v'",
     )
-    assert result.stdout == ""
 
 
 @pytest.mark.parametrize(
@@ -326,6 +326,4 @@ def test_a_source_that_is_no_phrase_is_named(
 def test_options_that_do_not_go_together_are_refused(
     model: RandomModel, table: Path, options: list[str], problem: str
 ) -> None:
-    result = run(model.path, *options, "--augment", table)
-    assert result.exit_code == 2
-    assert problem in result.stderr
+    check_refusal(run(model.path, *options, "--augment", table), problem, 2)

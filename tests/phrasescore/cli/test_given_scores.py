@@ -6,15 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from numpy.typing import NDArray
 
 import phrasescore
-from phrasescore.cli import main
 from phrasescore.errors import ArgumentError
 from phrasescore.features import ColumnSpec
 from phrasescore.io.text import InputLines
 from phrasescore.workflows.scoring.given_scores import GivenScores
+from tests.command_line import run, succeeded
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features
 from tests.random_tables import make_table
@@ -30,10 +30,6 @@ def write(path: Path, numbers: list[float]) -> Path:
     text = "".join(f"{number}\n" for number in numbers).encode()
     path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
     return path
-
-
-def run(*arguments: object, stdin: bytes | None = None) -> Result:
-    return CliRunner().invoke(main, [*map(str, arguments)], input=stdin)
 
 
 @pytest.fixture
@@ -67,8 +63,7 @@ def test_each_line_gets_its_own_number_between_the_other_features(
     write(tmp_path / "a=b.gz", values(LINES))
     write(tmp_path / "other", values(LINES)[::-1])
     options = ["--scores", "a=b.gz=Marian", "--model", model.path, "--scores", "other=QE0"]
-    result = rescore(lists, *options, "--name", "Net", "--normalize", "-o", "out")
-    assert result.exit_code == 0, result.output
+    result = succeeded(rescore(lists, *options, "--name", "Net", "--normalize", "-o", "out"))
     found = features(Path("out"))
     assert list(found[0]) == ["LM0", "Marian", "Net", "NetNorm", "QE0"]
     assert [each["Marian"][0] for each in found] == values(LINES)
@@ -155,8 +150,7 @@ def test_each_line_of_a_table_gets_exp_of_its_number_between_the_other_columns(
     write(tmp_path / "one.gz", values(LINES))
     write(tmp_path / "two", [88.0, -200.0, *values(LINES)[2:]])
     options = ["--scores", "one.gz", "--feature", "number_mismatch", "--scores", "two"]
-    result = run("annotate", table, *options, "-o", "out")
-    assert result.exit_code == 0, result.output
+    result = succeeded(run("annotate", table, *options, "-o", "out"))
     first, middle, last = zip(*added(Path("out"), 3), strict=True)
     assert first == pytest.approx(values(LINES), abs=1e-6)
     assert set(middle) == {0.0}

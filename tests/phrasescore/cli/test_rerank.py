@@ -4,9 +4,9 @@ import gzip
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from phrasescore.cli import main
+from tests.command_line import check_refusal, run
 
 NBEST = """\
 0 ||| la maison  ||| LM0= -2 LSTM0= -9 ||| -3.5 ||| 0-0
@@ -28,7 +28,7 @@ class Folder:
         self.weights.write_text(WEIGHTS, encoding="utf-8")
 
     def run(self, *options: str) -> Result:
-        return CliRunner().invoke(main, ["-q", "rerank", str(self.nbest), *options])
+        return run("-q", "rerank", self.nbest, *options)
 
     def weighted(self, *options: str) -> Result:
         return self.run("--weights", str(self.weights), *options)
@@ -123,7 +123,7 @@ def test_a_list_of_one_and_an_empty_hypothesis_are_as_good_as_any(folder: Folder
 
 def test_how_many_lists_changed_is_said(folder: Folder) -> None:
     arguments = ["rerank", str(folder.nbest), "--weights", str(folder.weights)]
-    result = CliRunner().invoke(main, arguments)
+    result = run(*arguments)
     assert "1 of 2 sentences have another best hypothesis" in result.stderr
 
 
@@ -131,7 +131,7 @@ def test_the_same_text_in_another_place_is_no_other_best_hypothesis(folder: Fold
     folder.nbest.write_text("0 ||| a ||| LM0= -2 ||| 0\n0 ||| a ||| LM0= -1 ||| 0\n")
     folder.weights.write_text("LM0= 1\n")
     arguments = ["rerank", str(folder.nbest), "--weights", str(folder.weights)]
-    assert "0 of 1 sentences have another best" in CliRunner().invoke(main, arguments).stderr
+    assert "0 of 1 sentences have another best" in run(*arguments).stderr
 
 
 def test_a_missing_list_is_an_error_unless_a_line_may_be_empty(folder: Folder) -> None:
@@ -190,9 +190,7 @@ def test_features_and_weights_that_do_not_match_are_named(folder: Folder) -> Non
 def test_options_that_do_not_go_together_are_a_usage_error(
     folder: Folder, options: list[str], message: str
 ) -> None:
-    result = folder.run(*options)
-    assert result.exit_code == 2
-    assert message in result.stderr
+    check_refusal(folder.run(*options), message, 2)
 
 
 def test_the_decoder_s_own_weights_give_the_decoder_s_own_best(
@@ -203,7 +201,7 @@ def test_the_decoder_s_own_weights_give_the_decoder_s_own_best(
     nbest = tmp_path / "nbest"
     nbest.write_bytes(head)
     arguments = ["-q", "rerank", str(nbest), "--weights", str(shared_data / "moses.tuned.ini")]
-    result = CliRunner().invoke(main, arguments)
+    result = run(*arguments)
     first: dict[str, str] = {}
     for line in head.decode().splitlines():
         fields = line.split("|||")
@@ -223,7 +221,5 @@ def test_the_decoder_s_own_weights_give_the_decoder_s_own_best(
 def test_weights_that_cannot_choose_are_refused(folder: Folder, weights: str, problem: str) -> None:
     folder.weights.write_text(weights)
     output = folder.path / "out"
-    result = folder.weighted("-o", str(output))
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"Error: {folder.weights}{problem}")
+    check_refusal(folder.weighted("-o", str(output)), f"Error: {folder.weights}{problem}")
     assert not output.exists()

@@ -6,12 +6,12 @@ import random
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import phrasescore
-from phrasescore.cli import main
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
+from tests.command_line import check_refusal, run
 from tests.doubles import RandomCslm, RandomModel
 from tests.log import warnings
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, features
@@ -19,10 +19,6 @@ from tests.reference_cslm import word_log_probs
 from tests.tiny_arpa import TINY_ARPA
 
 LINES = 40
-
-
-def run(*arguments: object, stdin: bytes | None = None) -> Result:
-    return CliRunner().invoke(main, [*map(str, arguments)], input=stdin)
 
 
 @pytest.fixture(autouse=True)
@@ -151,9 +147,7 @@ def test_a_bad_text_is_one_line_with_its_place_and_leaves_no_file(
     Path("target").write_bytes(target)
     there = sorted(tmp_path.iterdir())
     options = ["--model", "model", "-o", "out", "--word-scores", "words"]
-    result = run("score", "source", "target", *options)
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert result.stderr.startswith(f"Error: {message}")
+    check_refusal(run("score", "source", "target", *options), f"Error: {message}")
     assert sorted(tmp_path.iterdir()) == there
 
 

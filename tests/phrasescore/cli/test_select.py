@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from phrasescore.cli import main
 from phrasescore.language_models import selection
 from phrasescore.workflows import select
+from tests.command_line import check_refusal
 from tests.phrasescore.language_models.test_selection import unigrams
 
 # "sea" is worth most and "law" least; "dog" is worth the same to both models.
@@ -147,10 +148,7 @@ def test_a_command_line_that_says_too_little_or_too_much_is_refused(
     arguments: str, problem: str
 ) -> None:
     os.mkfifo("pipe")
-    result = run(arguments)
-    assert result.exit_code == 2
-    assert problem in result.stderr
-    assert result.stdout == ""
+    check_refusal(run(arguments), problem, 2)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +192,7 @@ def test_a_text_that_changes_while_it_is_read_is_noticed(
         return selection.draw(total, count, seed)
 
     monkeypatch.setattr(select, "draw", draw_later)
-    result = run("en --random --lines 1 -o out")
-    assert result.exit_code == 1
-    assert "en: has changed while it was read: 5 lines, then 6" in result.stderr
+    check_refusal(
+        run("en --random --lines 1 -o out"), "en: has changed while it was read: 5 lines, then 6"
+    )
     assert not (texts / "out").exists()

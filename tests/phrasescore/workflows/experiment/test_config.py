@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from phrasescore.workflows.experiment.config import read_experiment
+from tests.command_line import check_refusal
 from tests.phrasescore.workflows.experiment.experiment_folder import (
     CONFIG,
     experiment,
@@ -179,10 +180,7 @@ def test_what_a_step_would_refuse_is_refused_before_the_first(
     folder: Path, more: str, problem: str, option: list[str]
 ) -> None:
     (folder / "x.toml").write_text(CONFIG.replace("[engine]\nprocesses = 2\n", "") + more)
-    result = experiment(*option)
-    assert result.exit_code == 1
-    assert problem in result.stderr
-    assert result.stderr.count("\n") == 1
+    check_refusal(experiment(*option), problem)
     assert not (folder / "out").exists()
 
 

@@ -4,12 +4,11 @@ import shlex
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import phrasescore
-from phrasescore.cli import main
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
+from tests.command_line import run, succeeded
 from tests.phrasescore.workflows.experiment.experiment_folder import experiment
 
 
@@ -20,8 +19,7 @@ def calls(folder: Path) -> list[str]:
 
 
 def test_a_run_makes_the_table_and_the_next_one_has_nothing_to_do(doubles: Path) -> None:
-    result = experiment()
-    assert result.exit_code == 0, result.output
+    result = succeeded(experiment())
     row = ["tune", "decode"]
     assert calls(doubles) == [*row, "train", "annotate", *row]
     assert "step 3 of 6: train rnn\n" in result.stderr
@@ -100,7 +98,7 @@ def test_a_folder_with_other_things_in_it_is_left_alone(
     (folder / "theirs" / "models" / "rnn").mkdir(parents=True)
     (folder / "theirs" / "models" / "rnn" / "model.safetensors").write_text("mine")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    result = CliRunner().invoke(main, ["experiment", "x.toml", "-o", output, *option])
+    result = run("experiment", "x.toml", "-o", output, *option)
     assert result.exit_code == (1 if output else 2)
     expected = "expected a new folder, or that of an experiment, found other things in it, such as"
     assert (expected if output else "expected the name of a folder, found ''") in result.stderr

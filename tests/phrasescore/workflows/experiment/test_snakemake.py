@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import phrasescore
-from phrasescore.cli import main
 from phrasescore.errors import ArgumentError, ConfigError, PhrasescoreError
 from phrasescore.workflows.experiment import snakemake
 from tests.children import leashed
+from tests.command_line import check_refusal, run
 from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, experiment, plan_of
 
 REPOSITORY = Path(__file__).resolve().parents[4]
@@ -114,7 +113,7 @@ def test_the_steps_one_by_one_make_the_table_of_a_whole_run(small: Path) -> None
     words = shlex.split(literal_eval(head))
     assert words[:4] == [sys.executable, "-m", "phrasescore", "experiment"]
     for rule in [*list(export(small, "jobs"))[1:], "table"]:
-        result = CliRunner().invoke(main, [*words[3:], rule])
+        result = run(*words[3:], rule)
         assert (result.exit_code, result.stdout) == (0, ""), result.output
     for name in ("table.txt", "table.toml"):
         assert (small / "jobs" / name).read_bytes() == (small / "out" / name).read_bytes()
@@ -185,15 +184,11 @@ def test_wrong_input_is_refused(small: Path) -> None:
 )
 @pytest.mark.usefixtures("small")
 def test_options_that_do_not_go_together(options: list[str], problem: str) -> None:
-    result = experiment(*options)
-    assert result.exit_code == 2
-    assert problem in result.stderr
+    check_refusal(experiment(*options), problem, 2)
 
 
 def test_the_default_folder_is_beside_the_file(small: Path) -> None:
-    result = CliRunner().invoke(
-        main, ["experiment", "x.toml", "-o", "all.smk", "--export", "snakemake"]
-    )
+    result = run("experiment", "x.toml", "-o", "all.smk", "--export", "snakemake")
     assert (result.exit_code, result.stdout) == (0, "")
     assert f" -o {small}/all.smk.out --step'" in (small / "all.smk").read_text()
     assert not (small / "all.smk.out").exists()
