@@ -170,7 +170,7 @@ def test_nothing_is_best_before_the_first_round() -> None:
 # A feature that the decoder lacks
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3))])
 @pytest.mark.parametrize("method", ["mert", "mira", "pro", "xbleu"])
 def test_a_strong_feature_of_lists_alone_helps_and_takes_the_search_nowhere(
     method: str, seed: int

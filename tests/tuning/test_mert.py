@@ -67,15 +67,17 @@ def check_optimum(pool: Pool, metric: Metric, directions: Iterator[np.ndarray], 
     assert found.score == best
 
 
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 40), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("metric", [METRIC, Words()], ids=["bleu", "words"])
-def test_of_two_features_the_best_of_all_directions_is_found(metric: Metric) -> None:
-    for seed in range(40):
+def test_of_two_features_the_best_of_all_directions_is_found(metric: Metric, seeds: range) -> None:
+    for seed in seeds:
         pool = random_pool(seed, num_segments=5, size=6, quality=(0.3, -0.2))
         check_optimum(pool, metric, directions_of_two(pool), seed)
 
 
-def test_of_three_features_the_best_of_all_directions_is_found() -> None:
-    for seed in range(25):
+@pytest.mark.parametrize("seeds", [range(5), pytest.param(range(5, 25), marks=pytest.mark.slow)])
+def test_of_three_features_the_best_of_all_directions_is_found(seeds: range) -> None:
+    for seed in seeds:
         pool = random_pool(seed, num_segments=4, size=4, quality=(0.3, -0.2, 0.1))
         check_optimum(pool, METRIC, directions_of_three(pool), seed)
 

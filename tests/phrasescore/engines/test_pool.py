@@ -1,7 +1,6 @@
 """Promises of phrasescore.engines: every engine gives the results in order, whatever happens."""
 
 import errno
-import importlib.util
 import os
 import signal
 import socket
@@ -21,6 +20,7 @@ from phrasescore.engines.processes import ProcessPool
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
 from phrasescore.settings.compute import Compute, EngineName
 from tests.children import leashed
+from tests.ray_here import run_ray
 
 ENGINES: list[EngineName] = ["here", "processes", "ray"]
 
@@ -75,16 +75,10 @@ class HasOpen:
         return lambda _: Path(f"/proc/self/fd/{self.descriptor}").exists()
 
 
-def _need_ray() -> None:
-    if importlib.util.find_spec("ray") is None:  # not imported: it would read its settings too soon
-        pytest.skip("Ray is not installed")
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> Compute:
-    if request.param == "ray":
-        _need_ray()
-    return Compute(engine=request.param, workers=2)
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Iterator[Compute]:
+    for _ in run_ray() if request.param == "ray" else [None]:
+        yield Compute(engine=request.param, workers=2)
 
 
 @pytest.fixture
@@ -219,19 +213,6 @@ def test_items_are_read_as_they_are_needed(engine: Compute, tmp_path: Path) -> N
         assert len(read) == 6
         assert [next(results) for _ in range(10)] == [2 * n for n in range(101, 111)]
         assert len(read) == 16
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere"])
-def test_an_address_without_ray_is_told_at_once(address: str, tmp_path: Path) -> None:
-    _need_ray()
-    begin = time.monotonic()
-    engine = Compute(engine="ray", ray_address=address)
-    with (
-        pytest.raises(PhrasescoreError, match="expected HOST:PORT of a running Ray"),
-        open_pool(engine, Double(tmp_path)),
-    ):
-        pass
-    assert time.monotonic() - begin < 30
 
 
 def test_an_error_that_cannot_be_read_is_no_death(tmp_path: Path) -> None:

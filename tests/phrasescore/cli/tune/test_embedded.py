@@ -38,11 +38,12 @@ def tune(*options: str, decoder: str = "embedded", config: bool = True) -> Resul
 
 
 def test_it_finds_what_the_loop_with_the_command_finds(embedded: Path) -> None:
-    result = succeeded(tune("--translations", "dev.out"))
+    result = succeeded(tune("--translations", "dev.out", "--iterations", "2"))
     assert max(rounds(result)) > rounds(result)[0]
     places = "--weights {weights} --nbest {nbest} {size} --distinct --processes 1"
     command = f"{sys.executable} -m phrasescore decode - --config moses.ini {places}"
-    other = succeeded(tune("--working-dir", "other", "-o", "other.out", decoder=command))
+    options = ["--working-dir", "other", "-o", "other.out", "--iterations", "2"]
+    other = succeeded(tune(*options, decoder=command))
     assert rounds(other) == rounds(result)
     assert (embedded / "out").read_bytes() == (embedded / "other.out").read_bytes()
     lists = (embedded / "other" / "run1.nbest").read_bytes()
@@ -120,8 +121,9 @@ def test_a_stopped_run_goes_on(embedded: Path) -> None:
 def test_a_run_that_is_stopped_in_a_trial_keeps_its_round_and_goes_on(
     embedded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (embedded / "source").write_text(SOURCE * 40)
-    (embedded / "reference").write_text(REFERENCE * 40)
+    monkeypatch.setattr("tuning.loop.TRIAL_SIZE", 10)
+    (embedded / "source").write_text(SOURCE * 4)
+    (embedded / "reference").write_text(REFERENCE * 4)
     (embedded / "work").mkdir()
     (embedded / "work" / "trial.txt").write_text("mine")
     (embedded / "lex").write_text("home maison 0.5\n")

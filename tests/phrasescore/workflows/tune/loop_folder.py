@@ -43,7 +43,7 @@ class Folder:
         usual = ["--source", "source", "--references", "reference", "--working-dir", "work"]
         command = decoder or f"{self.decoder} -f moses.ini"
         arguments = ["tune", "--decoder", command, *usual, "--nbest-size", "4"]
-        return [*arguments, "--threads", "1", "-o", "out", *options]
+        return [*arguments, "--threads", "1", "--starts", "4", "-o", "out", *options]
 
     def run(self, *options: str, decoder: str = "") -> Result:
         return run(*(self.arguments(*options, decoder=decoder)))
