@@ -86,9 +86,13 @@ def test_the_presets_are_of_this_network() -> None:
     assert isinstance(ours.model, AttentionConfig)
 
 
-@pytest.mark.parametrize("reverse", [False, True], ids=["copy", "reversal"])
+@pytest.mark.parametrize(
+    "reverse",
+    [pytest.param(False, marks=pytest.mark.slow), True],
+    ids=["copy", "reversal"],
+)
 def test_learns_a_task_whose_sentences_it_has_not_seen(reverse: bool) -> None:
-    words, longest, updates = 12, 6, 350
+    words, longest, updates = 12, 6, 280
     sizes = AttentionConfig(
         hidden_size=32,
         embedding_size=32,

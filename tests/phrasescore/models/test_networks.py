@@ -155,7 +155,8 @@ def test_gradients_are_those_of_finite_differences(config: Any) -> None:
         values = dict(zip(names, parameters, strict=True))
         return torch.func.functional_call(network, values, (batch,))
 
-    assert torch.autograd.gradcheck(scores, tuple(network.parameters()))
+    # Along random directions of all parameters together.
+    assert torch.autograd.gradcheck(scores, tuple(network.parameters()), fast_mode=True)
 
 
 # Sums by hand, K ids a side.
@@ -309,7 +310,7 @@ def learn(network: PairNetwork, task: Callable[[list[int]], list[int]]) -> float
 
     network.initialize(torch.Generator().manual_seed(1))
     optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
-    for _ in range(300):
+    for _ in range(200):
         (-network(batch_pairs(draw(64))).mean()).backward()
         nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
