@@ -39,7 +39,7 @@ Values = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 # mert/BleuScorer.cpp alternates matches and n-grams of each order, then has the reference length.
-# tuning.bleu has all matches, all n-grams, then the reference length.
+# `tuning.metrics.Bleu` has all matches, all n-grams, then the reference length.
 _BLEU_ORDER = (0, 2, 4, 6, 1, 3, 5, 7, 8)
 _NUMBERS = b"0123456789.+-eE \n"
 # Rows that are formatted at a time: Python numbers take much more memory than numpy's.
@@ -51,7 +51,7 @@ class ExtractedLists(NamedTuple):
 
     path: str
     # (hypotheses, columns): feature values, 0 for a missing sparse feature; or statistics of BLEU
-    # in the order of `tuning.bleu`.
+    # in the order of `tuning.metrics.Bleu`.
     values: Values
     # 1-based line of each sentence's header by sentence number, in the order of the file.
     lines: dict[int, int]
@@ -274,7 +274,7 @@ def write_features(
 
 
 def write_scores(path: str, statistics: Values, starts: Sequence[int] | Integers) -> None:
-    """Write BLEU statistics, in the order of `tuning.bleu`, as Moses' tuners read them."""
+    """Write BLEU statistics, in the order of `tuning.metrics.Bleu`, as Moses' tuners read them."""
     _check_finite(path, statistics)
     lines = _format_rows(statistics[:, np.argsort(_BLEU_ORDER)])
     _write(path, "SCORES", lines, f"{len(_BLEU_ORDER)} BLEU", starts)

@@ -1,20 +1,30 @@
-"""Words and their ids: a shortlist of the most frequent words of one side.
+"""Words or subwords and their ids: the shortlist of one side.
 
 The file is UTF-8 text: a header line, then one word per line by falling frequency. The 1-based line
-number of a word is its id; ids 0 and 1 are ``</s>`` and ``<unk>``.
+number of a word is its id; ids 0 and 1 are ``</s>`` and ``<unk>``. A vocabulary of subwords has
+sentencepiece's model beside it: ``source.spm`` beside ``source.vocab``.
 """
 
 import heapq
+import io
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
 
-from phrasescore.errors import DataError
+import sentencepiece
+
+from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import open_output
-from phrasescore.io.plain_file import MAX_WORDS
+from phrasescore.io.plain_file import MAX_SUBWORDS, MAX_WORDS, read_plain
 from phrasescore.io.text import decode, read_lines
 
+# Begins the first piece of a word.
+BEGIN = "▁"
+# Maximum number of words whose pieces are remembered.
+_KEPT_WORDS = 1 << 20
 HEADER = "# phrasescore vocabulary 1; id 0 is </s>, id 1 is <unk>, other ids are line numbers"
 
 
@@ -31,7 +41,7 @@ class Vocabulary:
     END = 0
     UNKNOWN = 1
     SYMBOLS = ("</s>", "<unk>")
-    # Whether a word may consist of several pieces (:mod:`phrasescore.subwords`).
+    # Whether a word may consist of several pieces.
     is_subwords = False
 
     def __init__(self, words: Iterable[str]) -> None:
@@ -50,7 +60,7 @@ class Vocabulary:
 
     @classmethod
     def from_counts(cls, counts: Mapping[str, float], size: int) -> "Vocabulary":
-        """Return the ``size`` words with the highest counts; of equal counts by their bytes."""
+        """Return the ``size`` words with the highest counts; equal counts are sorted by bytes."""
         if size < 1:
             raise ValueError(f"size must be at least 1, got {size}")
         # Code points have the same order as UTF-8's bytes.
@@ -93,7 +103,7 @@ class Vocabulary:
     __hash__ = None  # type: ignore[assignment]
 
     def has_words_of(self, other: "Vocabulary") -> bool:
-        """Return whether each word, or piece, has the same id in both."""
+        """Return whether each word, or piece, has the same id in both vocabularies."""
         return self._words == other._words
 
     def coverage(self, counts: Mapping[str, float]) -> float:
@@ -103,7 +113,7 @@ class Vocabulary:
         return inside / total if total > 0 else 1.0
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the file whole or not at all."""
+        """Write the vocabulary; a file appears whole or not at all."""
         lines = [HEADER, *self._words[len(self.SYMBOLS) :]]
         with open_output(os.fspath(path)) as output:
             output.write("".join(f"{line}\n" for line in lines).encode())
@@ -117,7 +127,7 @@ class Vocabulary:
         for number, raw in enumerate(read_lines(path), start=1):
             num_bytes += len(raw)
             if num_bytes > MAX_WORDS:  # a compressed file may be much smaller
-                raise DataError(path, number, f"expected {MAX_WORDS:,} bytes at most, found more")
+                raise DataError(path, number, f"expected at most {MAX_WORDS:,} bytes, found more")
             word = decode(path, number, raw)
             if number == 1:
                 if word != HEADER:
@@ -131,6 +141,130 @@ class Vocabulary:
         if number == 0:
             raise DataError(path, None, "expected a vocabulary, got an empty file")
         return cls(words)
+
+
+class SubwordVocabulary(Vocabulary):
+    """Subwords and their ids; only a character that was never seen is ``<unk>``.
+
+    The pieces are sentencepiece's byte pair encoding (Sennrich et al., 2016) of single words:
+    Moses' words are tokens already, and no piece spans two of them. The first piece of a word
+    begins with ``▁``.
+
+    :raises ValueError: if the model is malformed.
+    """
+
+    is_subwords = True
+
+    def __init__(self, model: bytes) -> None:
+        self._model = model
+        try:
+            # With no bytes sentencepiece would make a processor that fails later.
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model or b"\0")
+            # The first piece is <unk>.
+            super().__init__(map(self._processor.id_to_piece, range(1, len(self._processor))))
+        except (RuntimeError, ValueError) as error:
+            raise ValueError("expected a model of sentencepiece") from error
+        self._kept: dict[str, tuple[str, ...]] = {}
+
+    @classmethod
+    def from_counts(cls, counts: Mapping[str, float], size: int) -> "SubwordVocabulary":
+        """Train at most ``size`` pieces, including all characters, from counts in any order."""
+        # sentencepiece would take these for its own symbols, or for the end of a word.
+        marks = (*cls.SYMBOLS, BEGIN, "\t")
+        rows = [
+            f"{word}\t{max(1, round(count))}"
+            for word, count in sorted(counts.items())
+            if not any(mark in word for mark in marks)
+        ]
+        if not rows:
+            raise PhrasescoreError("--subwords: there are no words to learn them from")
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(rows),
+                model_writer=model,
+                input_format="tsv",
+                model_type="bpe",
+                vocab_size=size + 1,  # <unk> is counted
+                hard_vocab_limit=False,
+                character_coverage=1.0,
+                normalization_rule_name="identity",
+                remove_extra_whitespaces=False,
+                unk_id=0,
+                bos_id=-1,
+                eos_id=-1,
+                pad_id=-1,
+                num_threads=1,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            characters = len(set(chain.from_iterable(counts))) + 1
+            raise PhrasescoreError(
+                f"--subwords: sentencepiece cannot make {size:,} pieces; the words have "
+                f"{characters:,} different characters, each of which is a piece: ask for more"
+            ) from error
+        return cls(model.getvalue())
+
+    def split(self, words: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return the pieces of each word, at least one; a new character is a piece of its own."""
+        kept = self._kept
+        new = [word for word in dict.fromkeys(words) if word not in kept]
+        if new:
+            if len(kept) + len(new) > _KEPT_WORDS:
+                kept = self._kept = {}
+                new = list(dict.fromkeys(words))
+            kept.update(zip(new, map(self._split, new), strict=True))
+        return [kept[word] for word in words]
+
+    def _split(self, word: str) -> tuple[str, ...]:
+        if BEGIN in word:
+            # sentencepiece takes the mark for a space. No trained piece begins with two of them.
+            return (BEGIN, f"{BEGIN}{BEGIN}{word}")
+        return tuple(self._processor.encode(word, out_type=str)) or (BEGIN,)
+
+    def join(self, pieces: Sequence[str]) -> tuple[str, ...]:
+        """Return the words that pieces form."""
+        return tuple(word for word in "".join(pieces).split(BEGIN) if word)
+
+    def ids(self, words: Sequence[str]) -> list[int]:
+        """Return the ids of the pieces of all words, one after another."""
+        return self.ids_of_pieces(list(chain.from_iterable(self.split(words))))
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and self.UNKNOWN not in self.ids([word])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SubwordVocabulary) and self._model == other._model
+
+    __hash__ = None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the pieces and sentencepiece's model; each file appears whole or not at all."""
+        super().save(path)
+        with open_output(str(model_path(path))) as output:
+            output.write(self._model)
+
+
+def model_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path of the sentencepiece model that belongs to a vocabulary of subwords."""
+    return Path(path).with_suffix(".spm")
+
+
+def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
+    """Read a vocabulary of words, or of subwords if a sentencepiece model is beside it."""
+    words, beside = Vocabulary.load(path), model_path(path)
+    if not beside.exists():
+        return words
+    try:
+        subwords = SubwordVocabulary(read_plain(beside, MAX_SUBWORDS))
+    except ValueError as error:
+        raise DataError(str(beside), None, str(error)) from error
+    if not words.has_words_of(subwords):
+        name = os.path.basename(path)
+        raise DataError(
+            str(beside), None, f"expected the model of the pieces in {name}, found another one"
+        )
+    return subwords
 
 
 def count_words(path: str) -> Counter[str]:

@@ -16,8 +16,7 @@ from phrasescore.models.batches import BatchSide, PairBatch, batch_rows
 from phrasescore.models.layers import PairNetwork, draw_uniformly, previous_words
 from phrasescore.scoring.prefix_tree import TreeStep
 from phrasescore.scoring.products import Products
-from phrasescore.settings.kinds import NetworkKind
-from phrasescore.settings.networks import Dropout, Size
+from phrasescore.settings.kinds import Dropout, NetworkKind, Size
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from phrasescore.models.feed_forward import CslmNetwork, JointNetwork
 from phrasescore.scoring.prefix_tree import TreeStep
 from phrasescore.scoring.products import Products
 from phrasescore.settings.config import Config
-from phrasescore.settings.networks import CslmConfig, EncoderDecoderConfig, JointConfig
+from phrasescore.settings.kinds import CslmConfig, EncoderDecoderConfig, JointConfig
 from phrasescore.vocabulary import Vocabulary
 from tests import reference_cslm, reference_joint
 from tests.reference_encoder_decoder import log_prob, random_parameters

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from phrasescore.records import FeatureLabel, Weights
-from tuning.bleu import Bleu
+from tuning.metrics import Bleu
 from tuning.pool import Pool
 
 FLUENCY, LENGTH, NETWORK = "Fluency0", "Length0", "Network0"

@@ -13,8 +13,8 @@ from phrasescore.models.checkpoint import (
     direction_of,
     empty_network,
 )
-from phrasescore.settings.config import Config
-from phrasescore.settings.networks import AttentionConfig, GrconvConfig, LstmConfig, TrainingConfig
+from phrasescore.settings.config import Config, TrainingConfig
+from phrasescore.settings.kinds import AttentionConfig, GrconvConfig, LstmConfig
 from phrasescore.vocabulary import Vocabulary
 from tests import reference_attention, reference_grconv, reference_lstm
 from tests.doubles import as_vocabulary

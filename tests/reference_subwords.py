@@ -9,7 +9,7 @@ the mark in it, which no text should have, is ``▁`` and something unknown.
 from collections.abc import Sequence
 from itertools import groupby, pairwise
 
-from phrasescore.subwords import SubwordVocabulary
+from phrasescore.vocabulary import SubwordVocabulary
 
 # Words whose parts come back: some of each side of a small text, with their counts.
 COUNTS = {

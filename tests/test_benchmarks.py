@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring.tree_scorer import PairWork
 from phrasescore.settings.config import Config
-from phrasescore.settings.networks import EncoderDecoderConfig
+from phrasescore.settings.kinds import EncoderDecoderConfig
 from tests.benchmarks.arithmetic import plain_operations, plan_operations, unshared_work
 from tests.benchmarks.material import write_slices
 from tests.benchmarks.results import Row

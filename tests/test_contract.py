@@ -38,8 +38,7 @@ from tests.doubles import RandomModel
 from tests.feature_values import values_of
 from tests.tiny_arpa import TINY_ARPA
 from tests.tiny_translator import tiny_translator
-from tuning.bleu import Bleu
-from tuning.chrf import Chrf
+from tuning.metrics import Bleu, Chrf
 
 SOURCE_WORDS, TARGET_WORDS = ["la", "maison", "bleue"], ["the", "house", "blue"]
 

@@ -19,7 +19,7 @@ from phrasescore.features import BLOCK_SIZE, neural
 from phrasescore.features.networks import SentenceScore
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import load_checkpoint
-from phrasescore.settings.networks import OptimizerName, TrainingConfig
+from phrasescore.settings.config import OptimizerName, TrainingConfig
 from phrasescore.training.optimizers import build_optimizer
 from tests.command_line import succeeded
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from moses_integration.nbest import read_nbest
-from tuning.bleu import Bleu
+from tuning.metrics import Bleu
 
 FOLDER = Path(__file__).parents[1] / "examples" / "english-french"
 MODULES = ("clauses", "lexicon", "make_alignment", "make_corpus", "make_model", "moods",

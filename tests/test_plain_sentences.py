@@ -9,7 +9,7 @@ from torch import nn
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.lstm import LstmNetwork
-from phrasescore.settings.networks import AttentionConfig, LstmConfig
+from phrasescore.settings.kinds import AttentionConfig, LstmConfig
 from tests.benchmarks.plain_sentences import PlainScorer, plain_attention, plain_lstm
 
 PAIRS = [([2, 3, 4], [5, 2]), ([1], []), ([4, 4, 2, 3, 1], [2, 3, 4, 5, 1, 2]), ([3, 2], [4])]

@@ -14,7 +14,7 @@ import pytest
 from sacrebleu import corpus_bleu
 
 from tests.command_line import run, succeeded
-from tuning.bleu import Bleu
+from tuning.metrics import Bleu
 
 
 def evaluate(systems: Sequence[Path], references: Path, *options: str) -> str:

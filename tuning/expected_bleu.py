@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 
 from phrasescore.io.kernel_cache import kept_njit
 from tuning.methods import Found, Problem, StopTuning
-from tuning.metric import Metric, Statistics
+from tuning.metrics import Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Pool, Vector
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phrasescore.io.kernel_cache import kept_njit
-from tuning.metric import Metric, Statistics
+from tuning.metrics import Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Vector
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from phrasescore.records import WeightPair, Weights
 from tuning.methods import Tuned
-from tuning.metric import Metric
+from tuning.metrics import Metric
 from tuning.ngrams import Integers
 from tuning.pool import Pool, Vector, named_weights, union, weights_between, weights_vector
 

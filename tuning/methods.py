@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from phrasescore.errors import PhrasescoreError
-from tuning.metric import Metric
+from tuning.metrics import Metric
 from tuning.ngrams import Integers
 from tuning.pool import Mask, Pool, Vector
 from tuning.settings import METHODS, TuneSettings

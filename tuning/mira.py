@@ -13,7 +13,7 @@ import numpy as np
 
 from phrasescore.io.kernel_cache import kept_njit
 from tuning.methods import Found, Problem, StopTuning
-from tuning.metric import Metric, Statistics
+from tuning.metrics import Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Pool, Vector
 

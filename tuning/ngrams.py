@@ -15,11 +15,18 @@ _UNKNOWN = -1
 
 
 class Ngrams(NamedTuple):
-    """The n-grams of one order in some sentences, in text order."""
+    """The 0-based id and the 0-based sentence of each n-gram of one order, in text order."""
 
-    # The 0-based id and the 0-based sentence of each n-gram.
     ids: Integers
     sentences: Integers
+
+
+class NgramCounts(NamedTuple):
+    """How often each n-gram of one order occurs in each sentence, sorted by sentence and id."""
+
+    sentences: Integers
+    ids: Integers
+    counts: Integers
 
 
 class NgramIndex:
@@ -62,9 +69,8 @@ class NgramIndex:
         """Return the n-grams of each order; ``number`` returns the ids of an order's pairs."""
         words = np.array(word_ids, np.int64)
         lengths = sentence_lengths(sentences)
-        owners, ends = (
-            np.repeat(numbers, lengths) for numbers in (np.arange(len(lengths)), lengths.cumsum())
-        )
+        owners = np.repeat(np.arange(len(lengths)), lengths)
+        ends = np.repeat(lengths.cumsum(), lengths)
         starts = np.flatnonzero(words != _UNKNOWN)
         ids = words[starts]
         ngrams = [Ngrams(ids, owners[starts])]
@@ -95,21 +101,6 @@ def sentence_lengths(sentences: Sequence[Sequence[str]]) -> Integers:
     return np.fromiter(map(len, sentences), np.int64, len(sentences))
 
 
-def count_segments(references: Sequence[Sequence[object]]) -> int:
-    """Return the number of segments, which all reference files must share."""
-    sizes = {len(segments) for segments in references}
-    if len(sizes) != 1:
-        raise ValueError(f"expected references of equal length, got {sorted(sizes)} segments")
-    return sizes.pop()
-
-
-def check_owners(hypotheses: Sequence[object], segments: Sequence[int] | Integers) -> Integers:
-    """Return the segment of each hypothesis as an array; every hypothesis must have one."""
-    if len(segments) != len(hypotheses):
-        raise ValueError(f"expected {len(hypotheses)} segments, got {len(segments)}")
-    return np.asarray(segments, np.int64)
-
-
 def find_sorted(known: Integers, wanted: Integers) -> Integers:
     """Return the index of each wanted number among sorted numbers, or -1 if it is missing.
 
@@ -122,12 +113,8 @@ def find_sorted(known: Integers, wanted: Integers) -> Integers:
     return np.where(known[indices] == wanted, indices, _UNKNOWN)
 
 
-def count_ngrams(ngrams: Ngrams, size: int) -> tuple[Integers, Integers, Integers]:
-    """Count the occurrences of each n-gram in each sentence.
-
-    :param size: the number of ids, from `NgramIndex.sizes`.
-    :return: sentence, id and count of each n-gram of each sentence, sorted.
-    """
+def count_ngrams(ngrams: Ngrams, size: int) -> NgramCounts:
+    """Count the occurrences of n-grams, of which ``size`` are distinct, in each sentence."""
     keys, counts = np.unique(ngrams.sentences * size + ngrams.ids, return_counts=True)
     sentences, ids = np.divmod(keys, max(size, 1))
-    return sentences, ids, counts.astype(np.int64, copy=False)
+    return NgramCounts(sentences, ids, counts.astype(np.int64, copy=False))

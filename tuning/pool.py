@@ -13,7 +13,7 @@ from phrasescore.io import hashing
 from phrasescore.io.hashing import combine
 from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
 from phrasescore.records import FeatureLabel, Weights
-from tuning.metric import Metric, Statistics
+from tuning.metrics import Metric, Statistics
 from tuning.ngrams import Integers
 
 Matrix = NDArray[np.float64]

@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from tuning.bleu import LENGTH, MATCHES, REFERENCE_LENGTH, TOTALS, CorpusBleu
 from tuning.methods import Found, Problem, StopTuning
-from tuning.metric import Metric, Statistics
+from tuning.metrics import LENGTH, MATCHES, REFERENCE_LENGTH, TOTALS, CorpusBleu, Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Matrix, Vector
 

@@ -1,49 +1,152 @@
-"""Run work in this process, in several, or on Ray; the results come in order.
+"""Run work in this process, in several processes, or on Ray; the results come in order.
 
 A `Work` says what to compute. Each worker loads it once, and then computes one item after another.
 An engine (`open_pool`) has the workers and distributes the items; it knows nothing about tables,
 lists and networks.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+import contextlib
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, Self, TypeVar
 
+from phrasescore.devices import choose_device, usable_threads
 from phrasescore.settings.compute import Compute
 
-if TYPE_CHECKING:
-    from phrasescore.engines.pool import Item, Result, Work, WorkerPool
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_Item = TypeVar("_Item", contravariant=True)
+_Result = TypeVar("_Result", covariant=True)
 
-_POOLS = {
-    "here": "phrasescore.engines.threads:ThreadPool",
-    "processes": "phrasescore.engines.processes:ProcessPool",
-    "ray": "phrasescore.engines.actors:ActorPool",
-}
+
+class Work(Protocol[_Item, _Result]):
+    """A computation: paths and settings, small enough to be sent to every worker."""
+
+    def load(self) -> Callable[[_Item], _Result]:
+        """Load all that the work needs, and return the function from an item to its result.
+
+        Each worker calls it once. The result must depend on the item only. In threads, several
+        items are computed at the same time. Workers on other machines load what ``in_folders()``
+        returns, if the work has this method: the same work with absolute paths.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class LoadedWork(Generic[Item, Result]):
+    """A work that is already loaded; for threads only."""
+
+    compute: Callable[[Item], Result]
+
+    def load(self) -> Callable[[Item], Result]:
+        """Return the function that computes an item."""
+        return self.compute
+
+
+class Pending(Protocol[_Result]):
+    """A result that is being computed."""
+
+    def result(self) -> _Result:
+        """Wait for the result, or raise the exception of the work."""
+        ...
+
+
+class WorkerPool(ABC, Generic[Item, Result]):
+    """The workers of an engine, as a context manager; one thread submits the items.
+
+    :ivar workers: number of items that are computed at the same time.
+    :ivar notes: sentences about the workers, to be shown at the end of a run.
+    """
+
+    workers: int
+    notes: tuple[str, ...] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    @abstractmethod
+    def __exit__(self, *error: object) -> None:
+        """End the workers; pending work is discarded."""
+
+    @abstractmethod
+    def submit(self, item: Item) -> Pending[Result]:
+        """Submit an item to a worker; items start in the order of submission."""
+
+    def map(self, items: Iterable[Item], window: int | None = None) -> Iterator[Result]:
+        """Yield the result of each item, in the order of the items.
+
+        :param window: limit for the items that have been read and whose results have not been
+            taken, which bounds the memory; None for enough to keep all workers busy.
+        :raises PhrasescoreError: from the work, or if workers die repeatedly.
+        """
+        size = window or 2 * self.workers + 1
+        waiting: deque[Pending[Result]] = deque()
+        for item in items:
+            waiting.append(self.submit(item))
+            if len(waiting) >= size:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+class ThreadPool(WorkerPool[Item, Result]):
+    """The engine ``here``: threads that share what the work has loaded."""
+
+    def __init__(self, work: Work[Item, Result], engine: Compute) -> None:
+        self._work = work
+        self.workers = usable_threads(engine.workers)
+
+    def __enter__(self) -> Self:
+        self._compute = self._work.load()
+        self._threads = ThreadPoolExecutor(self.workers)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        # The garbage collector closes an abandoned generator in any thread. If it is one of these
+        # threads, it cannot join itself.
+        with contextlib.suppress(RuntimeError):  # cannot join current thread
+            self._threads.shutdown(cancel_futures=True)
+
+    def submit(self, item: Item) -> Future[Result]:
+        """Submit an item to a thread."""
+        return self._threads.submit(self._compute, item)
+
+
+def open_pool(engine: Compute, work: Work[Item, Result]) -> WorkerPool[Item, Result]:
+    """Return the workers of an engine, as a context manager.
+
+    :raises PhrasescoreError: on entering, if the work cannot be loaded or no worker starts.
+    """
+    if engine.engine == "here":
+        return ThreadPool(work, engine)
+    if engine.engine == "processes":
+        from phrasescore.engines.processes import ProcessPool
+
+        return ProcessPool(work, engine)
+    from phrasescore.engines.actors import ActorPool
+
+    return ActorPool(work, engine)
 
 
 def local_device(engine: Compute) -> str:
     """Return the device of an engine's workers by name, after checking that it exists here.
 
-    Ray's machines may have a GPU that this one lacks.
+    Ray's machines may have a GPU that this machine lacks.
 
     :raises ArgumentError: if the engine cannot use the device, or this machine has no such device.
     """
-    from phrasescore.devices import choose_device  # imports torch
-
     return engine.device if engine.engine == "ray" else str(choose_device(engine.device))
 
 
 def callers(engine: Compute) -> int:
     """Return the number of threads that compute at the same time in a process of this engine."""
-    from phrasescore.devices import usable_threads
-
     return usable_threads(engine.workers) if engine.engine == "here" else 1
 
 
-def open_pool(engine: Compute, work: "Work[Item, Result]") -> "WorkerPool[Item, Result]":
-    """Return the workers of an engine, as a context manager.
-
-    :raises PhrasescoreError: on entering, if the work cannot be loaded or no worker starts.
-    """
-    module, _, name = _POOLS[engine.engine].partition(":")
-    pool: Any = getattr(importlib.import_module(module), name)
-    return pool(work, engine)  # type: ignore[no-any-return]
+def device_of(work: Work[Any, Any]) -> str:
+    """Return the device that a work computes on; the default is the CPU."""
+    device: str = getattr(work, "device", "cpu")
+    return device

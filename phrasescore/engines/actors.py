@@ -19,9 +19,8 @@ from functools import partial
 from typing import Any, Generic, Self
 
 from phrasescore.devices import memory_problem
-from phrasescore.engines.likeness import describe
-from phrasescore.engines.pool import Item, Result, Work, WorkerPool, device_of
-from phrasescore.engines.ray_connection import RayConnection, first_line
+from phrasescore.engines import Item, Result, Work, WorkerPool, device_of
+from phrasescore.engines.ray_connection import RayConnection, describe, first_line
 from phrasescore.errors import PhrasescoreError, file_problem
 from phrasescore.settings.compute import Compute
 from phrasescore.version import __version__

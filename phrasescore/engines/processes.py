@@ -14,7 +14,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any, Generic, Self
 
 from phrasescore.devices import usable_threads
-from phrasescore.engines.pool import Item, Result, Work, WorkerPool
+from phrasescore.engines import Item, Result, Work, WorkerPool
 from phrasescore.errors import PhrasescoreError
 from phrasescore.settings.compute import Compute
 

@@ -1,8 +1,9 @@
-"""Connect this process to a running Ray, or start one."""
+"""Connect this process to a running Ray, or start one; describe a worker's machine."""
 
 import contextlib
 import logging
 import os
+import platform
 import secrets
 import shutil
 import socket
@@ -14,11 +15,14 @@ from phrasescore.devices import usable_threads
 from phrasescore.errors import PhrasescoreError
 from phrasescore.settings.compute import Compute
 from phrasescore.signals import deferring_signals
+from phrasescore.version import __version__
 
 # Ray's own switch: 0 binds all its servers to 127.0.0.1, on every system.
 _NETWORK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 # Seconds to wait for a connection to an address.
 _ANSWER = 15.0
+# Instructions by which libraries choose their matrix kernels.
+_INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
 
 
 class RayConnection:
@@ -102,3 +106,28 @@ def _check_answer(address: str) -> None:
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, or its type."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def describe(device: str = "cpu") -> dict[str, str]:
+    """Return everything that the last bits of results depend on; it should be equal on all workers.
+
+    :param device: the device that the work computes on; a GPU is described only if it is used.
+    """
+    properties = {"phrasescore": __version__, "processor": _processor()}
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        properties["torch"] = str(torch.__version__)
+        if device.startswith("cuda"):
+            properties["GPU"] = torch.cuda.get_device_name()
+    return properties
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
+    except OSError:  # other operating systems
+        return platform.machine()
+    fields = dict(line.split(":", 1) for line in text.replace("\t", "").splitlines())
+    flags = fields.get("flags", "").split()
+    known = [name for name in _INSTRUCTIONS if name in flags]
+    return " ".join([platform.machine(), fields.get("vendor_id", "").strip(), *known])

@@ -27,8 +27,7 @@ from phrasescore.evaluation.significance import (
 )
 from phrasescore.plugins import Plugin
 from phrasescore.vocabulary import Vocabulary
-from tuning.bleu import Bleu, BleuScore, bleu, sentence_bleu
-from tuning.metric import Statistics
+from tuning.metrics import Bleu, BleuScore, Statistics, bleu, sentence_bleu
 
 if TYPE_CHECKING:
     from phrasescore.models.checkpoint import Checkpoint

@@ -26,7 +26,7 @@ class CheckedMetric:
     """A metric for tuning whose class is checked against the contract of plug-ins.
 
     The class is called with references, tokenised, by file and segment. It has ``num_stats``,
-    ``statistics(hypotheses, segments)`` and ``score(sums)``: see :class:`tuning.metric.Metric`.
+    ``statistics(hypotheses, segments)`` and ``score(sums)``: see :class:`tuning.metrics.Metric`.
 
     :param name: the metric's name in reports; ``title`` is its name in messages.
     :raises PluginError: if the class breaks its contract; also raised by both methods.

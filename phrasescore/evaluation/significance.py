@@ -16,7 +16,7 @@ from sacrebleu import significance as sacrebleu
 from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
 from phrasescore.arguments import PairedTestName
-from tuning.metric import Metric, Statistics
+from tuning.metrics import Metric, Statistics
 
 # Samples that `bootstrap_spread` draws.
 SAMPLES = 1000

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import choose_device, torch_threads
-from phrasescore.engines import open_pool
-from phrasescore.engines.pool import WorkerPool
+from phrasescore.engines import WorkerPool, open_pool
 from phrasescore.errors import ModelError
 from phrasescore.generation.word_choice import Floats, Ids
 from phrasescore.io.ragged import RaggedArray

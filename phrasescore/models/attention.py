@@ -26,7 +26,7 @@ from phrasescore.models.layers import (
     reset_backward,
     step_rows,
 )
-from phrasescore.settings.networks import AttentionConfig
+from phrasescore.settings.kinds import AttentionConfig
 
 
 class AttentiveRecurrence(Function):

@@ -31,9 +31,8 @@ from phrasescore.io.folders import writing_folder
 from phrasescore.io.plain_file import MAX_ARRAYS, MAX_JSON, MAX_WORDS, check_plain, read_plain
 from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.config import Config
-from phrasescore.subwords import load_vocabulary, model_path
 from phrasescore.version import __version__
-from phrasescore.vocabulary import Vocabulary
+from phrasescore.vocabulary import Vocabulary, load_vocabulary, model_path
 
 FORMAT = 1
 

@@ -19,7 +19,7 @@ from phrasescore.models.layers import (
     draw_orthogonal,
     previous_words,
 )
-from phrasescore.settings.networks import EncoderDecoderConfig, GrconvConfig
+from phrasescore.settings.kinds import EncoderDecoderConfig, GrconvConfig
 
 MAXOUT_POOL = 2  # units 2i-1 and 2i are pooled
 

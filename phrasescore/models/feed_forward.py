@@ -15,7 +15,7 @@ from torch.nn.functional import embedding
 from phrasescore.devices import move
 from phrasescore.models.batches import BatchSide, PairBatch
 from phrasescore.models.layers import PairNetwork, WordLogProb, draw_uniformly
-from phrasescore.settings.networks import CslmConfig, JointConfig
+from phrasescore.settings.kinds import CslmConfig, JointConfig
 from phrasescore.vocabulary import Vocabulary
 
 # Fills a context before the first word of a sentence: the id of </s>, which otherwise never occurs

@@ -25,7 +25,7 @@ from torch.nn.functional import embedding
 from phrasescore.devices import move
 from phrasescore.models.batches import BatchSide, Steps, batch_sequences
 from phrasescore.models.encoder_decoder import GatedDecoderNetwork
-from phrasescore.settings.networks import GrconvConfig
+from phrasescore.settings.kinds import GrconvConfig
 
 # omega_c, omega_l and omega_r: the shares of the new activation, the left and the right child.
 GATES = 3

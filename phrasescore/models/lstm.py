@@ -13,7 +13,7 @@ from torch.nn.functional import dropout, embedding
 
 from phrasescore.models.batches import BatchSide, PairBatch, Steps
 from phrasescore.models.layers import PairNetwork, draw_uniformly, step_rows
-from phrasescore.settings.networks import LstmConfig
+from phrasescore.settings.kinds import LstmConfig
 from phrasescore.vocabulary import Vocabulary
 
 

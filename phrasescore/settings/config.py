@@ -13,22 +13,23 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from phrasescore.arguments import flag
 from phrasescore.errors import ArgumentError, ConfigError
 from phrasescore.settings.kinds import (
     PRESETS,
+    Amount,
+    Count,
+    EncoderDecoderConfig,
     NetworkKind,
+    Positive,
+    ShortlistSize,
     find_kind,
     get_kind,
     known_kinds,
-)
-from phrasescore.settings.networks import (
-    FINE_TUNING,
-    EncoderDecoderConfig,
-    TrainingConfig,
-    VocabularyConfig,
 )
 from phrasescore.settings.toml_file import TomlTable, read_toml, unknown
 
@@ -36,6 +37,86 @@ from phrasescore.settings.toml_file import TomlTable, read_toml, unknown
 # schedule = "linear" the limits also set the learning rate, and so the weights.)
 RESUMABLE = frozenset(
     {"updates", "epochs", "minutes", "patience", "checkpoint_minutes", "checkpoint_updates"}
+)
+
+
+OptimizerName = Literal["adadelta", "adam", "sgd"]
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularyConfig:
+    """Sizes of the shortlists, in words, without ``</s>`` and ``<unk>``; or subwords."""
+
+    # Size for the side that the network reads; with --reverse that is the table's target side.
+    source_size: ShortlistSize = 15000
+    # Size for the side that the network predicts, the only side of a language model.
+    target_size: ShortlistSize = 15000
+    # Number of subwords per side, instead of shortlists; 0: words.
+    subwords: Annotated[int, Meta(ge=0, le=1 << 20)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingConfig:
+    """Settings of a network's training."""
+
+    # Pairs per update.
+    batch_size: Annotated[int, Meta(ge=1, le=1 << 20)] = 64
+    # Batches that are drawn together and sorted by length, which saves steps. 1: no sorting.
+    window_batches: Annotated[int, Meta(ge=1, le=1 << 16)] = 1
+    # Pairs with a side of more words, or pieces, are excluded from training, and counted.
+    max_length: Annotated[int, Meta(ge=1, le=65535)] = 100
+    # The loss of a batch: the sum or the mean of -log p over its pairs.
+    loss: Literal["sum", "mean"] = "sum"
+    optimizer: OptimizerName = "adadelta"
+    # Factor of every step; 1 in Adadelta's paper.
+    learning_rate: Positive = 1.0
+    # linear: falls to 0 at the first of the limits below. halving: constant, then halved at epoch
+    # halving_start and after every further halving_epochs.
+    schedule: Literal["constant", "linear", "halving"] = "constant"
+    halving_start: Amount = 5.0
+    halving_epochs: Positive = 0.5
+    # Adadelta: decay of the running averages.
+    rho: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.95
+    # 1e-6 is usual for Adadelta, 1e-8 for Adam.
+    epsilon: Positive = 1e-6
+    # Adam: decays of the running averages.
+    beta1: Annotated[float, Meta(ge=0.0, le=0.9999)] = 0.9
+    beta2: Annotated[float, Meta(ge=0.0, le=0.999999)] = 0.999
+    # Maximum Euclidean norm of the loss's gradient, which is scaled down if necessary; 0: none.
+    clip_norm: Amount = 1.0
+    # Precision of matrix products; weights are always float32. tf32 is for CUDA. bfloat16 rounds
+    # the factors on a CPU and is autocast on CUDA.
+    precision: Literal["float32", "tf32", "bfloat16"] = "float32"
+    # Number of held-out pairs, limited to a share of all pairs; 0: no validation.
+    validation_pairs: Count = 5000
+    validation_share: Annotated[float, Meta(ge=0.0, le=0.5)] = 0.02
+    # Updates between validations; 0: one at the end of each epoch.
+    validation_updates: Count = 1000
+    # Training stops after this number of validations without a better perplexity; 0: never.
+    patience: Count = 0
+    # Training ends at the first of these limits; 0: none.
+    updates: Count = 0
+    epochs: Amount = 0.0
+    minutes: Amount = 0.0
+    # A checkpoint is saved after the first of these; 0: only at the end.
+    checkpoint_minutes: Amount = 10.0
+    checkpoint_updates: Count = 0
+    # For the initial weights, the held-out part and the order of the pairs.
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
+
+
+# Default settings for learning from n-best lists: a pair is a list, and a validation without a
+# better score halves the learning rate.
+FINE_TUNING = TrainingConfig(
+    batch_size=16,
+    loss="mean",
+    optimizer="adam",
+    learning_rate=5e-4,
+    epsilon=1e-8,
+    validation_pairs=1000,
+    validation_share=0.1,
+    validation_updates=50,
+    patience=3,
 )
 
 

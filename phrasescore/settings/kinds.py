@@ -1,4 +1,4 @@
-"""The kinds of networks: the parts of each, and what it can do.
+"""The kinds of networks: the sizes and parts of each, and what it can do.
 
 All code that depends on the kind of a network asks here. Installed packages may add kinds; the
 entry point names a `NetworkKind`::
@@ -7,65 +7,187 @@ entry point names a `NetworkKind`::
     bag = "bag_of_words:KIND"
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from phrasescore.errors import PluginError
 from phrasescore.plugins import find_plugin, find_plugins
-from phrasescore.settings.networks import (
-    AttentionConfig,
-    CslmConfig,
-    EncoderDecoderConfig,
-    GrconvConfig,
-    JointConfig,
-    LstmConfig,
-)
 
 PRESETS = Path(__file__).parent / "presets"
+
+# Size of a layer. The limit exceeds any memory, and catches typing errors early.
+Size = Annotated[int, Meta(ge=1, le=1 << 16)]
+# Words of a shortlist; ids are stored in 32 bits.
+ShortlistSize = Annotated[int, Meta(ge=1, le=1 << 30)]
+Count = Annotated[int, Meta(ge=0)]
+Amount = Annotated[float, Meta(ge=0.0)]
+Positive = Annotated[float, Meta(gt=0.0)]
+Dropout = Annotated[float, Meta(ge=0.0, le=0.9)]
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderDecoderConfig:
+    """Sizes of the RNN Encoder-Decoder, by default as in Cho et al. (2014), 4.1.1."""
+
+    # Units of the gated layers, of both encoder and decoder.
+    hidden_size: Size = 1000
+    # Rank of the matrices between words and layers, which is the size of a word's embedding.
+    embedding_size: Size = 100
+    # Number of maxout units, each the maximum of two.
+    maxout_size: Size = 500
+    # Rank of the output matrix G = G_l G_r.
+    output_rank: Size = 100
+    # Standard deviation of the Gaussian initialization of the weights except recurrent ones.
+    init_std: Positive = 0.01
+    # Not in the paper: share of embeddings and maxout units that dropout zeroes.
+    dropout: Dropout = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LstmConfig:
+    """Sizes of the deep LSTM, by default as in Sutskever et al. (2014), 3.4."""
+
+    # Number of layers of the encoder, and of the decoder.
+    layers: Annotated[int, Meta(ge=1, le=64)] = 4
+    # Number of cells of each layer.
+    hidden_size: Size = 1000
+    embedding_size: Size = 1000
+    # Whether the encoder reads the source backwards (section 3.3).
+    reverse_source: bool = True
+    # Weights are initialized uniformly between minus and plus this.
+    init_range: Positive = 0.08
+    # Not in the paper: share of the non-recurrent connections between layers that dropout zeroes
+    # (Zaremba et al., 2014).
+    dropout: Dropout = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionConfig:
+    """Sizes of RNNsearch, by default as in Bahdanau et al. (2014), A.3."""
+
+    # Units of the decoder, and of each direction of the encoder.
+    hidden_size: Size = 1000
+    embedding_size: Size = 620
+    # Number of maxout units, each the maximum of two.
+    maxout_size: Size = 500
+    # Units of the alignment model.
+    alignment_size: Size = 1000
+    # Standard deviations of the Gaussian initializations of W_a and U_a, and of the other weights.
+    # Recurrent matrices start orthogonal, v_a and biases at 0.
+    alignment_init_std: Positive = 0.001
+    init_std: Positive = 0.01
+    # Not in the paper: share of embeddings, annotations and maxout units that dropout zeroes.
+    dropout: Dropout = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GrconvConfig:
+    """Sizes of the gated recursive convolution, by default as in Cho et al. (2014b), 3."""
+
+    # Units of the encoder.
+    encoder_size: Size = 2000
+    # Units of the decoder.
+    hidden_size: Size = 1000
+    embedding_size: Size = 620
+    # Number of maxout units, each the maximum of two.
+    maxout_size: Size = 500
+    # Rank of the output matrix G = G_l G_r; at maxout_size it is no restriction.
+    output_rank: Size = 500
+    # Largest initial singular value of the encoder's square matrices.
+    spectral_radius: Positive = 0.4
+    init_std: Positive = 0.01
+    # Not in the paper: share of embeddings and maxout units that dropout zeroes.
+    dropout: Dropout = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CslmConfig:
+    """Sizes of the feed-forward language model, by default as in Cho et al. (2014), 4.1.2.
+
+    It is trained on one text, in the language of the predicted side.
+    """
+
+    # Words of an n-gram: the last one is predicted from the others.
+    order: Annotated[int, Meta(ge=2, le=32)] = 7
+    # Size of the embedding of each word of the context.
+    embedding_size: Size = 512
+    # Rectified units of the first layer, which reads all embeddings, and of the second layer.
+    hidden_size: Size = 1536
+    upper_size: Size = 1024
+    # Weights are initialized uniformly between minus and plus this.
+    init_range: Positive = 0.01
+    # Not in the paper: share of embeddings and units that dropout zeroes.
+    dropout: Dropout = 0.0
+    # Not in the paper: the factor alpha of a penalty that keeps log Z near 0, so that scoring may
+    # omit it (Devlin et al., 2014, who use 0.1); 0: no penalty.
+    self_normalization: Annotated[float, Meta(ge=0.0, le=1e6)] = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JointConfig:
+    """Sizes of the joint model, by default as in Devlin et al. (2014), 2.1 and 2.2."""
+
+    # Words of the target n-gram: the last one is predicted from the others.
+    order: Annotated[int, Meta(ge=2, le=32)] = 4
+    # Source words on each side of the affiliated one; 5 is the paper's m = 11.
+    source_window: Annotated[int, Meta(ge=0, le=32)] = 5
+    # Size of the embedding of each word of the context, source or target.
+    embedding_size: Size = 192
+    # tanh units of the first layer, which reads all embeddings, and of the second; 0: no second.
+    hidden_size: Size = 512
+    upper_size: Annotated[int, Meta(ge=0, le=1 << 16)] = 512
+    # Weights are initialized uniformly between minus and plus this.
+    init_range: Positive = 0.05
+    # Not in the paper: share of embeddings and units that dropout zeroes.
+    dropout: Dropout = 0.0
+    # The factor alpha of a penalty that keeps log Z near 0; 0: no penalty.
+    self_normalization: Annotated[float, Meta(ge=0.0, le=1e6)] = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkKind:
     """A kind of network. Classes are named as ``module:class`` and imported when they are used."""
 
-    # As ``train`` and ``config.toml`` name it.
+    # The name in ``train`` and ``config.toml``.
     name: str
     # The frozen dataclass of its sizes, the table [model] of a file. It has a field ``dropout``.
     config: type[Any]
-    # A `phrasescore.models.layers.PairNetwork`, made from its sizes and the vocabularies' sizes.
+    # A `phrasescore.models.layers.PairNetwork`; its arguments are ``config`` and the sizes of the
+    # vocabularies.
     network: str
-    # A `phrasescore.scoring.tree_scorer.TreeDecoder`, made from the network and products; the
-    # feed-forward kinds have none.
+    # A `phrasescore.scoring.tree_scorer.TreeDecoder`; its arguments are the network and products.
+    # Feed-forward kinds have none.
     decoder: str | None = None
     # The start of the name of its feature in n-best lists; a number from 0 follows, as in Moses.
     feature: str
-    # The preset that is used if the user names none; by default NAME-small.
+    # The default preset, if it is not NAME-small.
     preset: str = ""
-    # The folder of its presets, NAME.toml.
+    # The folder of its presets; each is a file NAME.toml.
     presets: Path = PRESETS
-    # Its other names in papers, in lower case.
+    # Other names of this kind in papers, in lower case.
     other_names: tuple[str, ...] = ()
     # Whether it reads a source. A language model is trained on one text.
     reads_source: bool = True
     # Whether it reads the source through a word alignment.
     is_aligned: bool = False
-    # Whether it predicts a word from a fixed number of others. These kinds learn from repeated
-    # sentences as often as they occur, predict from left to right, can be trained to need no log Z,
-    # and can be used in the search.
+    # Whether it predicts a word from a fixed number of other words. These kinds learn from a
+    # repeated sentence as often as it occurs, predict from left to right, can be trained to need no
+    # log Z, and can be used in the search.
     is_feed_forward: bool = False
     # Whether it scores single phrase pairs and may be trained on a phrase table.
     scores_phrases: bool = False
-    # Whether its network has a method for reports: ``source_vectors``, which returns a vector per
-    # source; ``alignments`` of words; and ``soft_parse`` of a source.
+    # Whether its network has these methods for reports: ``source_vectors``, which returns a vector
+    # per source; ``alignments`` of words; ``soft_parse`` of a source.
     has_source_vectors: bool = False
     aligns_words: bool = False
     parses_source: bool = False
 
     @property
     def default_preset(self) -> str:
-        """The preset that is used if the user names none."""
+        """The preset that is used if the user names no preset."""
         return self.preset or f"{self.name}-small"
 
 
@@ -129,14 +251,14 @@ KINDS = {
     )
 }
 
-# Kinds of other packages that were used.
+# Kinds of other packages that are in use.
 _loaded: dict[str, NetworkKind] = {}
 
 
 def find_kind(name: str) -> NetworkKind | None:
     """Return the kind of network with this name, or None.
 
-    :raises PluginError: if another package's kind cannot be used.
+    :raises PluginError: if another package has the kind, and it is unusable.
     """
     kind = KINDS.get(name) or _loaded.get(name)
     if kind is None and (plugin := find_plugin("network", name, KINDS)) is not None:
@@ -148,7 +270,7 @@ def find_kind(name: str) -> NetworkKind | None:
 
 
 def get_kind(name: str) -> NetworkKind:
-    """Return the kind of network with this name, which is known to exist."""
+    """Return the kind of network with this name, which must exist."""
     kind = find_kind(name)
     if kind is None:
         raise LookupError(f"unknown kind of network: {name!r}")
@@ -175,7 +297,4 @@ def known_kinds() -> list[str]:
 
 def meant_kind(name: str) -> str:
     """Return the kind that a paper calls by this name, or the name itself."""
-    found: Iterable[str] = (
-        kind.name for kind in KINDS.values() if name.lower() in kind.other_names
-    )
-    return next(iter(found), name)
+    return next((kind.name for kind in KINDS.values() if name.lower() in kind.other_names), name)

@@ -1,4 +1,4 @@
-"""A user's choices for one training run; `phrasescore.settings.networks` has all settings."""
+"""A user's choices for one training run; `phrasescore.settings.config` has all settings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -21,7 +21,7 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.io.digests import digest_text
 from phrasescore.models.checkpoint import Checkpoint, FineTuning
 from phrasescore.models.layers import PairNetwork
-from phrasescore.settings.networks import TrainingConfig
+from phrasescore.settings.config import TrainingConfig
 from phrasescore.training.loop import TrainingLoop, TrainingProgress
 from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.ranks import Ranks

@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phrasescore.engines.threads import LoadedWork, ThreadPool
+from phrasescore.engines import LoadedWork, ThreadPool
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.networks import TrainingConfig
+from phrasescore.settings.config import TrainingConfig
 from phrasescore.signals import catching_signals
 from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.ranks import Ranks

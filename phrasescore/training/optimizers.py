@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from phrasescore.errors import ModelError
 from phrasescore.io.kernel_cache import kept_njit
-from phrasescore.settings.networks import TrainingConfig
+from phrasescore.settings.config import TrainingConfig
 
 # Weights that are changed together; for any number of threads, the norm is summed by these pieces.
 _PIECE = 1 << 17

@@ -22,8 +22,7 @@ from phrasescore.io.journal import write_journal
 from phrasescore.io.ragged import Array, RaggedArray, map_array
 from phrasescore.io.text import read_blocks, read_lines
 from phrasescore.records import PhrasePair
-from phrasescore.settings.networks import VocabularyConfig
-from phrasescore.subwords import SubwordVocabulary
+from phrasescore.settings.config import VocabularyConfig
 from phrasescore.training.stores import (
     AFFILIATIONS,
     RECORD,
@@ -35,7 +34,7 @@ from phrasescore.training.stores import (
     PairStoreRecord,
     word_type,
 )
-from phrasescore.vocabulary import Vocabulary
+from phrasescore.vocabulary import SubwordVocabulary, Vocabulary
 
 # Lines that become arrays together; more do not fit into the processor's cache.
 _CHUNK = 1 << 11

@@ -29,9 +29,8 @@ from phrasescore.io.journal import Number, Share, read_journal
 from phrasescore.io.plain_file import MAX_WORDS, check_plain
 from phrasescore.io.ragged import Array, Indices, RaggedArray, RaggedBuilder, map_array
 from phrasescore.models.batches import PairBatch, Pairs
-from phrasescore.settings.networks import TrainingConfig
-from phrasescore.subwords import load_vocabulary
-from phrasescore.vocabulary import Vocabulary
+from phrasescore.settings.config import TrainingConfig
+from phrasescore.vocabulary import Vocabulary, load_vocabulary
 
 # The file of a store's record.
 RECORD = "pairs.json"

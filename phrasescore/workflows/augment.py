@@ -23,7 +23,7 @@ from moses_integration.augment import (
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from phrasescore.arguments import StrPath
 from phrasescore.devices import torch_threads, usable_threads
-from phrasescore.engines.pool import Pending
+from phrasescore.engines import Pending
 from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.generation.beam_search import BeamSettings, beam_work
 from phrasescore.generation.generator import Generated, Source, TargetPool, TargetWork

@@ -68,7 +68,7 @@ def _versions() -> Finding:
 
 
 def _processor() -> Finding:
-    from phrasescore.engines.likeness import describe
+    from phrasescore.engines.ray_connection import describe
     from phrasescore.kernels.precision import lacks_units
 
     found = f"{_model_name()}: {describe()['processor']}"

@@ -23,8 +23,7 @@ from moses_integration.nbest_lines import format_hypothesis
 from moses_integration.source_text import MAX_WORDS, markup_of, read_source
 from moses_integration.weight_lines import check_weights
 from phrasescore.devices import usable_threads
-from phrasescore.engines import open_pool
-from phrasescore.engines.pool import WorkerPool
+from phrasescore.engines import WorkerPool, open_pool
 from phrasescore.engines.processes import ProcessPool
 from phrasescore.errors import DataError
 from phrasescore.io.output import open_output

@@ -20,11 +20,10 @@ from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.evaluation import Evaluating
-from phrasescore.subwords import load_vocabulary
-from phrasescore.vocabulary import Vocabulary
+from phrasescore.vocabulary import Vocabulary, load_vocabulary
 from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts
-from tuning.bleu import BleuScore, oracle_bleu
-from tuning.metric import Statistics
+from tuning.choices import oracle_rows
+from tuning.metrics import BleuScore, Statistics
 
 # sacrebleu's default number of samples.
 TRIALS = {"bootstrap": 1000, "approximate": 10000}
@@ -301,7 +300,8 @@ def _score_nbest(
         add(sent_id, [()])
     warn_of_lengths(path, words_of_first, comparison.references[0].num_words)
     first = BleuScore.of(np.array([part[0] for part in parts]).sum(axis=0))
-    best = oracle_bleu(np.concatenate(parts), np.array(segments)).score
+    statistics = np.concatenate(parts)
+    best = BleuScore.of(statistics[oracle_rows(statistics, np.array(segments))].sum(axis=0))
     return NbestFigures(path, len(segments), first, best)
 
 

@@ -17,7 +17,7 @@ from phrasescore.io.output import check_files, open_output
 from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.tuning import Reranking
-from tuning.minimum_bayes_risk import expected_gains, posterior
+from tuning.choices import expected_gains, posterior
 from tuning.settings import MetricName
 
 _logger = logging.getLogger(__name__)

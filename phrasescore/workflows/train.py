@@ -31,14 +31,13 @@ from phrasescore.settings.kinds import (
 )
 from phrasescore.settings.toml_file import unknown
 from phrasescore.settings.training import NewNetwork, Shortlists, UnfinishedRun
-from phrasescore.subwords import load_vocabulary
 from phrasescore.training.likelihood import PairRun
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist
 from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.vocabulary import count_words
+from phrasescore.vocabulary import count_words, load_vocabulary
 
 _logger = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ from phrasescore.workflows.text_checks import (
     warn_of_lengths,
 )
 from phrasescore.workflows.tune.pooling import some_names
-from tuning.bleu import Bleu, sentence_bleu
+from tuning.metrics import Bleu, sentence_bleu
 from tuning.pool import weights_vector
 
 _logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import GPU_THREADS
-from phrasescore.engines.threads import LoadedWork, ThreadPool
+from phrasescore.engines import LoadedWork, ThreadPool
 from phrasescore.features import BLOCK_SIZE
 from phrasescore.features.neural import NeuralScore
 from phrasescore.kernels.phrase_blocks import join_blocks

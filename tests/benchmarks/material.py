@@ -16,7 +16,7 @@ from phrasescore.models.checkpoint import Checkpoint, TrainingRecord
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhrasePair
 from phrasescore.settings.config import Config
-from phrasescore.settings.networks import EncoderDecoderConfig
+from phrasescore.settings.kinds import EncoderDecoderConfig
 from phrasescore.vocabulary import Vocabulary
 from tests.benchmarks.plain_torch import PlainEncoderDecoder
 

@@ -29,7 +29,7 @@ from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.scoring.tree_scorer import PairWork
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
-from phrasescore.settings.networks import EncoderDecoderConfig
+from phrasescore.settings.kinds import EncoderDecoderConfig
 from phrasescore.workflows.scoring.columns import FeatureLoader
 from phrasescore.workflows.scoring.scorer import Scorer
 from tests.benchmarks import plain_torch

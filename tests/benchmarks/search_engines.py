@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tests.benchmarks import peak_memory
 from tests.benchmarks.results import Row, quotients
-from tuning.bleu import Bleu
+from tuning.metrics import Bleu
 
 Words = tuple[str, ...]
 

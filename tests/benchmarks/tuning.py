@@ -19,8 +19,8 @@ from xopen import xopen
 from phrasescore.workflows.tune.pooling import read_extracted
 from tests.benchmarks.results import Report, Row, quotients
 from tests.random_pools import random_pool
-from tuning.bleu import CorpusBleu
 from tuning.methods import Tuned, load_method
+from tuning.metrics import CorpusBleu
 from tuning.pool import Pool
 from tuning.settings import TuneSettings
 

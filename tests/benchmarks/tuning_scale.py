@@ -31,8 +31,8 @@ from tests.benchmarks.tuning import (
     read_start,
 )
 from tests.random_pools import random_pool
-from tuning.bleu import CorpusBleu
 from tuning.methods import load_method
+from tuning.metrics import CorpusBleu
 from tuning.pool import Pool
 from tuning.settings import TuneSettings
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 from phrasescore.models.checkpoint import save_checkpoint
-from phrasescore.subwords import SubwordVocabulary
+from phrasescore.vocabulary import SubwordVocabulary
 from tests.command_line import run
 from tests.conftest import REPOSITORY
 from tests.doubles import RandomCslm, RandomJoint, RandomModel

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.subwords import SubwordVocabulary, load_vocabulary, model_path
-from phrasescore.vocabulary import Vocabulary
+from phrasescore.vocabulary import SubwordVocabulary, Vocabulary, load_vocabulary, model_path
 from tests import reference_subwords
 from tests.reference_subwords import COUNTS
 

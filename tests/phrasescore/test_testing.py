@@ -12,7 +12,7 @@ import pytest
 from phrasescore.errors import PluginError
 from phrasescore.records import PhrasePair
 from phrasescore.testing import check_feature, check_metric
-from tuning.metric import Statistics
+from tuning.metrics import Statistics
 
 Values = Callable[[Iterable[PhrasePair]], Iterable[Any]]
 

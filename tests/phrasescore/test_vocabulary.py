@@ -92,7 +92,7 @@ def test_what_a_packed_file_holds_has_a_limit(
     path.write_bytes(gzip.compress(f"{HEADER}\nla\nle\n".encode()))
     assert len(Vocabulary.load(path)) == 4
     monkeypatch.setattr(vocabulary_module, "MAX_WORDS", len(HEADER) + 2)
-    with pytest.raises(DataError, match=r"\.vocab:3: expected 85 bytes at most, found"):
+    with pytest.raises(DataError, match=r"\.vocab:3: expected at most 85 bytes, found"):
         Vocabulary.load(path)
 
 

@@ -5,8 +5,8 @@ import pytest
 
 from phrasescore.errors import PhrasescoreError
 from tests.random_pools import random_pool
-from tuning.bleu import CorpusBleu
 from tuning.methods import Found, Optimise, Problem, cross_validate, load_method, split_segments
+from tuning.metrics import CorpusBleu
 from tuning.settings import TuneSettings
 
 METRIC = CorpusBleu()

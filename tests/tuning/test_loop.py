@@ -10,7 +10,7 @@ from phrasescore.records import FeatureLabel, WeightPair, Weights
 from tests.list_feature_decoder import LABELS, NETWORK, START, ListFeatureDecoder
 from tuning.loop import TOO_FAR, Decided, LoopResult, TuningLoop
 from tuning.methods import Tuned, load_method
-from tuning.metric import Metric
+from tuning.metrics import Metric
 from tuning.pool import Pool, Vector, named_weights, weights_vector
 from tuning.settings import TuneSettings
 

@@ -9,10 +9,9 @@ import pytest
 
 from tests.random_pools import random_pool
 from tuning import mert
-from tuning.bleu import CorpusBleu
 from tuning.line_search import REACH, Profile, best_step, metric_along
 from tuning.methods import Problem, load_method
-from tuning.metric import Metric
+from tuning.metrics import CorpusBleu, Metric
 from tuning.pool import Pool
 from tuning.settings import TuneSettings
 

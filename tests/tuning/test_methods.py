@@ -9,8 +9,8 @@ import pytest
 from phrasescore.errors import PhrasescoreError
 from phrasescore.records import FeatureLabel
 from tests.random_pools import random_pool
-from tuning.bleu import CorpusBleu
 from tuning.methods import Found, Optimise, Problem, StopTuning, load_method
+from tuning.metrics import CorpusBleu
 from tuning.settings import METHODS, TuneSettings
 
 START = np.array([0.5, -0.2, 0.3])

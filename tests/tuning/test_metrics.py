@@ -10,10 +10,17 @@ import pytest
 import sacrebleu
 from sacrebleu.metrics.chrf import CHRF
 
-from tuning.bleu import NUM_STATISTICS, Bleu, BleuScore, bleu, sentence_bleu
-from tuning.chrf import NUM_STATISTICS as CHRF_STATISTICS
-from tuning.chrf import Chrf, chrf
-from tuning.metric import Interpolated, ReferenceMetric
+from tuning.metrics import (
+    Bleu,
+    BleuScore,
+    Chrf,
+    CorpusBleu,
+    Interpolated,
+    ReferenceMetric,
+    bleu,
+    chrf,
+    sentence_bleu,
+)
 from tuning.ngrams import MAX_ORDER, NgramIndex, count_ngrams
 
 Words = Sequence[str]
@@ -121,7 +128,7 @@ def test_corpus_bleu_is_sacrebleu_s_unsmoothed_and_untokenised() -> None:
 
 def test_bleu_of_many_sums_is_bleu_of_each() -> None:
     numbers = np.random.default_rng(1)
-    sums = numbers.integers(0, 3, (50, 7, NUM_STATISTICS)).astype(float)
+    sums = numbers.integers(0, 3, (50, 7, CorpusBleu.num_stats)).astype(float)
     sums[..., MAX_ORDER:] += 3
     each = [[BleuScore.of(row).bleu for row in rows] for rows in sums]
     np.testing.assert_allclose(bleu(sums), each, rtol=1e-12)
@@ -145,7 +152,7 @@ def test_where_some_order_has_no_match_bleu_is_0(sums: list[float]) -> None:
 
 def test_the_line_is_multi_bleu_s_where_there_is_nothing_to_measure() -> None:
     # What multi-bleu.perl prints for an empty reference.
-    empty = BleuScore.of(np.zeros(NUM_STATISTICS))
+    empty = BleuScore.of(np.zeros(CorpusBleu.num_stats))
     assert str(empty) == "BLEU = 0, 0/0/0/0 (BP=0, ratio=0, hyp_len=0, ref_len=0)"
 
 
@@ -174,7 +181,7 @@ def test_references_of_different_sizes_are_refused() -> None:
 
 def test_references_without_any_word_match_nothing() -> None:
     found = Bleu([[[], []]]).statistics([["a"], []], [0, 1])
-    assert found.tolist() == [[0, 0, 0, 0, 1, 0, 0, 0, 0], [0.0] * NUM_STATISTICS]
+    assert found.tolist() == [[0, 0, 0, 0, 1, 0, 0, 0, 0], [0.0] * CorpusBleu.num_stats]
 
 
 WORDS = ["a", "ab", "ba", "abba", "été", "l'", "&apos;", "b\u00a0a", "x", "中文"]
@@ -223,18 +230,18 @@ def test_lists_longer_than_a_slice_are_counted_alike(monkeypatch: pytest.MonkeyP
         [numbers.randrange(5) for _ in range(23)],
     )
     whole = metric.statistics(hypotheses, segments)
-    monkeypatch.setattr("tuning.chrf._SLICE", 7)
+    monkeypatch.setattr("tuning.metrics._SLICE", 7)
     assert metric.statistics(hypotheses, segments).tolist() == whole.tolist()
 
 
 def test_many_sums_are_scored_at_once() -> None:
-    sums = np.zeros((2, 3, CHRF_STATISTICS))
+    sums = np.zeros((2, 3, Chrf.num_stats))
     sums[1, 2] = 1.0  # one n-gram of every order, and it matches
     assert chrf(sums).tolist() == [[0, 0, 0], [0, 0, 1]]
 
 
 def test_no_hypothesis_has_no_statistics() -> None:
-    assert Chrf([[["a"]]]).statistics([], []).shape == (0, CHRF_STATISTICS)
+    assert Chrf([[["a"]]]).statistics([], []).shape == (0, Chrf.num_stats)
 
 
 def test_wrong_numbers_of_segments_are_refused() -> None:

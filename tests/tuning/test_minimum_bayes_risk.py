@@ -1,4 +1,4 @@
-"""Promises of tuning.minimum_bayes_risk: Moses' choice (moses/mbr.cpp), worked out slowly here."""
+"""Promises of tuning.choices: Moses' choice (moses/mbr.cpp), worked out slowly here."""
 
 import math
 import random
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.chrf import CHRF
 
-from tuning.minimum_bayes_risk import expected_gains, posterior
+from tuning.choices import expected_gains, posterior
 from tuning.settings import METRICS, MetricName
 
 
@@ -64,7 +64,7 @@ def test_of_many_sentences_the_likeliest_are_the_references(
         probability if place in likely else 0.0 for place, probability in enumerate(probabilities)
     ]
     expected = expected_gains(sentences, np.array(alone) / sum(alone), metric=metric)
-    monkeypatch.setattr("tuning.minimum_bayes_risk.MAX_EVIDENCE", 7)
+    monkeypatch.setattr("tuning.choices.MAX_EVIDENCE", 7)
     found = expected_gains(sentences, probabilities, metric=metric)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
@@ -99,7 +99,7 @@ def test_the_number_of_sentences_at_a_time_changes_nothing(
     sentences = sorted({tuple(numbers.choices("abcd", k=6)) for _ in range(50)})
     probabilities = np.random.default_rng(1).dirichlet(np.ones(len(sentences)))
     expected = expected_gains(sentences, probabilities, metric=metric)
-    monkeypatch.setattr("tuning.minimum_bayes_risk._ROWS", 7)
+    monkeypatch.setattr("tuning.choices._ROWS", 7)
     assert expected_gains(sentences, probabilities, metric=metric).tolist() == expected.tolist()
 
 

@@ -9,10 +9,9 @@ import pytest
 
 from phrasescore.records import FeatureLabel
 from tests.random_pools import random_pool
-from tuning.bleu import CorpusBleu, bleu
-from tuning.chrf import Chrf
 from tuning.expected_bleu import expected_score
 from tuning.methods import Problem, load_method
+from tuning.metrics import Chrf, CorpusBleu, bleu
 from tuning.mira import _Corpus, _group, _hope_and_fear, _Mira, search_mira
 from tuning.pool import Pool, Vector
 from tuning.pro import draw_pairs, logistic_loss, search_pro, sentence_scores

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.devices import GPU_THREADS, torch_threads
-from phrasescore.engines import open_pool
-from phrasescore.engines.pool import Pending, WorkerPool
+from phrasescore.engines import Pending, WorkerPool, open_pool
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.features import BLOCK_SIZE, BlockScores, Feature
 from phrasescore.kernels.phrase_blocks import join_blocks

@@ -34,10 +34,9 @@ from phrasescore.workflows.tune.outcome import (
     write_ini,
 )
 from phrasescore.workflows.tune.pooling import ListReader, read_extracted, some_names
-from tuning.bleu import CorpusBleu
 from tuning.methods import Tuned, load_method
 from tuning.methods import cross_validate as validate
-from tuning.metric import Metric
+from tuning.metrics import CorpusBleu, Metric
 from tuning.pool import Pool, Vector, named_weights, weights_vector
 from tuning.settings import METHODS
 

@@ -12,10 +12,8 @@ from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.records import FeatureLabel
 from phrasescore.settings.tuning import TuningMethod
 from phrasescore.signals import catching_signals, raise_signal
-from tuning.bleu import Bleu
-from tuning.chrf import Chrf
 from tuning.methods import Optimise, Report, StopTuning, Tuned, load_method
-from tuning.metric import Interpolated, Metric, ReferenceMetric
+from tuning.metrics import Bleu, Chrf, Interpolated, Metric, ReferenceMetric
 from tuning.pool import Pool, Vector
 from tuning.settings import METRICS, ReferenceLength, TuneSettings
 

@@ -19,7 +19,7 @@ from phrasescore.report.tuning import FeatureRow, TuneReport
 from phrasescore.settings.tuning import TuningFiles
 from phrasescore.workflows.tune.pooling import some_names
 from tuning.loop import ROUND_LOSS, TOO_FAR, LoopResult
-from tuning.metric import Metric
+from tuning.metrics import Metric
 from tuning.pool import Pool, Vector
 
 _logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ import numpy as np
 from moses_integration.tuning_files import check_pair, read_features, read_scores
 from moses_integration.tuning_lists import FeatureColumns, read_tuning_lists
 from phrasescore.workflows.text_checks import warn_of_lengths
-from tuning.metric import ReferenceMetric
+from tuning.metrics import ReferenceMetric
 from tuning.pool import Pool, union
 
 _logger = logging.getLogger(__name__)

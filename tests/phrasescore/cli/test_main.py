@@ -222,7 +222,7 @@ def test_show_measures_what_a_models_shortlists_cover(
     )
     from phrasescore.models.encoder_decoder import EncoderDecoder
     from phrasescore.settings.config import Config
-    from phrasescore.settings.networks import EncoderDecoderConfig
+    from phrasescore.settings.kinds import EncoderDecoderConfig
     from phrasescore.vocabulary import Vocabulary
 
     sizes = EncoderDecoderConfig(hidden_size=4, embedding_size=3, maxout_size=2, output_rank=2)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from phrasescore.engines import actors, open_pool
-from phrasescore.engines.likeness import describe
+from phrasescore.engines.ray_connection import describe
 from phrasescore.errors import PhrasescoreError
 from phrasescore.settings.compute import Compute
 

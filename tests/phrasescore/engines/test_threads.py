@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 
-from phrasescore.engines.threads import LoadedWork, ThreadPool
+from phrasescore.engines import LoadedWork, ThreadPool
 from phrasescore.settings.compute import Compute
 
 

@@ -28,7 +28,7 @@ from phrasescore.evaluation.significance import (
     run_paired_test,
 )
 from phrasescore.vocabulary import Vocabulary
-from tuning.bleu import Bleu, BleuScore, CorpusBleu
+from tuning.metrics import Bleu, BleuScore, CorpusBleu
 
 TEXTS = ["a b c d e", "a b c d f g", "b c d e", "h i j k l m", "a b"]
 OTHERS = ["a b c d e", "a b c x f g", "b c d e e", "h i j k m l", "b a"]

@@ -16,7 +16,7 @@ from phrasescore.language_models.perplexity import measure, score_with_network
 from phrasescore.language_models.word_scorer import WordScorer
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import HypothesisList, PhraseBlock, PhrasePair
-from phrasescore.subwords import SubwordVocabulary
+from phrasescore.vocabulary import SubwordVocabulary
 from tests import reference_attention, reference_grconv, reference_lstm, reference_subwords
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork

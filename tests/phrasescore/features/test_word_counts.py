@@ -18,7 +18,7 @@ from phrasescore.features.word_counts import (
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import PhrasePair
 from phrasescore.settings.config import Config
-from phrasescore.settings.networks import CslmConfig
+from phrasescore.settings.kinds import CslmConfig
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import RandomModel
 from tests.feature_values import scored, values_of

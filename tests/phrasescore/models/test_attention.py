@@ -10,8 +10,8 @@ import torch
 from phrasescore.kernels import precision
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import PairBatch, batch_pairs
-from phrasescore.settings.config import Config
-from phrasescore.settings.networks import AttentionConfig, TrainingConfig
+from phrasescore.settings.config import Config, TrainingConfig
+from phrasescore.settings.kinds import AttentionConfig
 from phrasescore.training.optimizers import build_optimizer
 from tests.reference_attention import alignments, random_parameters
 

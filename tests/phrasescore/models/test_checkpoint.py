@@ -29,7 +29,7 @@ from phrasescore.models.checkpoint import (
 )
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.settings.config import Config
-from phrasescore.settings.networks import EncoderDecoderConfig
+from phrasescore.settings.kinds import EncoderDecoderConfig
 from phrasescore.vocabulary import Vocabulary
 
 SIZES = EncoderDecoderConfig(

@@ -10,7 +10,7 @@ from phrasescore.models.batches import batch_pairs, batch_sequences
 from phrasescore.models.feed_forward import CslmNetwork, all_ngrams
 from phrasescore.records import PhrasePair
 from phrasescore.settings.config import Config
-from phrasescore.settings.networks import CslmConfig
+from phrasescore.settings.kinds import CslmConfig
 from phrasescore.training.likelihood import PairRun
 from phrasescore.training.pair_store_writer import CountedPair
 from phrasescore.training.run import train_model

@@ -6,7 +6,7 @@ import torch
 
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.grconv import GrconvNetwork
-from phrasescore.settings.networks import GrconvConfig
+from phrasescore.settings.kinds import GrconvConfig
 from tests.reference_grconv import encode, random_parameters
 
 SIZES = {

@@ -10,7 +10,7 @@ from torch import Tensor
 from phrasescore.models.batches import batch_pairs, batch_sequences
 from phrasescore.models.feed_forward import JointNetwork
 from phrasescore.settings.config import Config
-from phrasescore.settings.networks import JointConfig
+from phrasescore.settings.kinds import JointConfig
 from tests.doubles import RandomJoint
 from tests.reference_joint import context, logits
 

@@ -4,7 +4,7 @@ import torch
 
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.lstm import LstmNetwork
-from phrasescore.settings.networks import LstmConfig
+from phrasescore.settings.kinds import LstmConfig
 
 
 def test_dropout_leaves_the_recurrent_connections_whole() -> None:

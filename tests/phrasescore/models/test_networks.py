@@ -19,7 +19,7 @@ from phrasescore.models.feed_forward import CslmNetwork
 from phrasescore.models.grconv import GrconvNetwork
 from phrasescore.models.layers import PairNetwork
 from phrasescore.models.lstm import LstmNetwork
-from phrasescore.settings.networks import (
+from phrasescore.settings.kinds import (
     AttentionConfig,
     CslmConfig,
     EncoderDecoderConfig,

@@ -21,7 +21,7 @@ from phrasescore.models.checkpoint import (
 )
 from phrasescore.report.model_summary import curve_lines, model_report, sparkline
 from phrasescore.settings.config import Config
-from phrasescore.settings.networks import EncoderDecoderConfig
+from phrasescore.settings.kinds import EncoderDecoderConfig
 from phrasescore.vocabulary import Vocabulary
 
 

@@ -18,7 +18,7 @@ from phrasescore.scoring import products
 from phrasescore.scoring.decoders.gated import GatedDecoder
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeScorer
-from phrasescore.settings.networks import EncoderDecoderConfig
+from phrasescore.settings.kinds import EncoderDecoderConfig
 from tests.reference_encoder_decoder import log_prob, random_parameters
 
 CPU = torch.device("cpu")

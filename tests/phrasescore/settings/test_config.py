@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import ConfigError
-from phrasescore.settings.config import RESUMABLE, Config, check_resumable, preset_names
-from phrasescore.settings.kinds import KINDS
-from phrasescore.settings.networks import (
-    EncoderDecoderConfig,
-    GrconvConfig,
-    LstmConfig,
+from phrasescore.settings.config import (
+    RESUMABLE,
+    Config,
     TrainingConfig,
+    check_resumable,
+    preset_names,
 )
+from phrasescore.settings.kinds import KINDS, EncoderDecoderConfig, GrconvConfig, LstmConfig
 
 
 def test_the_paper_preset_has_the_sizes_of_section_4_1_1() -> None:

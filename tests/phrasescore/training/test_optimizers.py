@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from phrasescore.errors import ModelError
-from phrasescore.settings.networks import OptimizerName, TrainingConfig
+from phrasescore.settings.config import OptimizerName, TrainingConfig
 from phrasescore.training import optimizers
 from phrasescore.training.optimizers import FusedAdadelta, TorchOptimizer, build_optimizer
 

@@ -16,8 +16,7 @@ from phrasescore.errors import DataError, ModelError, PhrasescoreError
 from phrasescore.io.corpora import read_parallel_text
 from phrasescore.io.ragged import Indices
 from phrasescore.records import PhrasePair
-from phrasescore.settings.config import Config
-from phrasescore.settings.networks import TrainingConfig, VocabularyConfig
+from phrasescore.settings.config import Config, TrainingConfig, VocabularyConfig
 from phrasescore.training.pair_store_writer import (
     CountedPair,
     Shortlist,

@@ -17,9 +17,8 @@ from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.config import fine_tuning_settings
+from phrasescore.settings.config import FINE_TUNING, fine_tuning_settings
 from phrasescore.settings.declaration import grouped
-from phrasescore.settings.networks import FINE_TUNING
 from phrasescore.settings.training import ListTraining
 from phrasescore.training.expected_bleu import ExpectedBleu, ExpectedBleuLoop
 from phrasescore.training.loop import TrainingProgress
@@ -30,7 +29,7 @@ from phrasescore.workflows.train import TrainSummary
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
 from tests.tiny_lists import FEATURES, WEIGHTS, ListTask
 from tests.tiny_runs import KilledError
-from tuning.bleu import Bleu, sentence_bleu
+from tuning.metrics import Bleu, sentence_bleu
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from phrasescore.evaluation.sentences import Sentences, read_sentences
-from phrasescore.subwords import SubwordVocabulary
-from phrasescore.vocabulary import Vocabulary
+from phrasescore.vocabulary import SubwordVocabulary, Vocabulary
 from phrasescore.workflows.text_checks import UnknownWordCheck, warn_of_lengths, warn_of_texts
 
 

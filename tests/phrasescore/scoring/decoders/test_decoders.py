@@ -19,7 +19,7 @@ from phrasescore.scoring.prefix_tree import build_prefix_tree
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeScorer
 from phrasescore.settings.config import Config
-from phrasescore.settings.networks import (
+from phrasescore.settings.kinds import (
     AttentionConfig,
     EncoderDecoderConfig,
     GrconvConfig,

@@ -16,8 +16,8 @@ from phrasescore.workflows.tune import lists
 from tests.log import warnings
 from tests.phrasescore.workflows.tune.tune_folder import TuneFolder
 from tests.random_pools import random_pool
-from tuning.bleu import CorpusBleu
 from tuning.methods import Tuned
+from tuning.metrics import CorpusBleu
 
 
 @pytest.fixture

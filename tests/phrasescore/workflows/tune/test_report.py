@@ -7,7 +7,7 @@ from phrasescore.records import FeatureLabel
 from phrasescore.report.tuning import FeatureRow
 from phrasescore.workflows.tune.outcome import feature_rows, with_contributions
 from tests.random_pools import random_pool
-from tuning.bleu import CorpusBleu
+from tuning.metrics import CorpusBleu
 from tuning.pool import Pool, Vector
 
 METRIC = CorpusBleu()

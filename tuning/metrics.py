@@ -1,0 +1,354 @@
+"""Metrics of translations as functions of statistics that add up over a corpus: BLEU and chrF.
+
+Statistics are integers in float64, so that sums are exact in any order; only an average reference
+length may have a fraction.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuning.ngrams import (
+    MAX_ORDER,
+    Integers,
+    NgramCounts,
+    NgramIndex,
+    count_ngrams,
+    find_sorted,
+    sentence_lengths,
+)
+from tuning.settings import ReferenceLength
+
+Statistics = NDArray[np.float64]
+
+# BLEU's statistics: the clipped matches of n-grams for n = 1 to 4, the numbers of n-grams for n = 1
+# to 4 (the first is the length in words), and the length of the reference.
+MATCHES = slice(0, MAX_ORDER)
+TOTALS = slice(MAX_ORDER, 2 * MAX_ORDER)
+LENGTH = MAX_ORDER
+REFERENCE_LENGTH = 2 * MAX_ORDER
+
+# sacrebleu's CHRF.CHAR_ORDER and CHRF.BETA.
+CHARACTER_ORDER = 6
+_BETA = 2
+# chrF's statistics, each for n = 1 to 6 characters: the numbers of n-grams in the hypothesis and in
+# the reference, and the clipped matches.
+_CHRF_HYPOTHESIS = slice(0, CHARACTER_ORDER)
+_CHRF_REFERENCE = slice(CHARACTER_ORDER, 2 * CHARACTER_ORDER)
+_CHRF_MATCHES = slice(2 * CHARACTER_ORDER, 3 * CHARACTER_ORDER)
+# chrF counts the n-grams of this many hypotheses at a time, which bounds the memory.
+_SLICE = 10_000
+
+
+class Metric(Protocol):
+    """A function of summed statistics that tuning maximises."""
+
+    @property
+    def name(self) -> str:
+        """The name in reports, such as ``BLEU``."""
+
+    @property
+    def num_stats(self) -> int:
+        """The number of statistics per hypothesis."""
+
+    def score(self, sums: Statistics) -> Statistics:
+        """Return the score of sums (..., num_stats), 0 to 1, higher is better: (...)."""
+
+
+class ReferenceMetric(Metric, Protocol):
+    """A metric that knows the references, and so computes the statistics of hypotheses."""
+
+    def statistics(
+        self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int]
+    ) -> Statistics:
+        """Return the statistics of each hypothesis: (hypotheses, num_stats).
+
+        :param segments: the 0-based segment of each hypothesis, in any order.
+        """
+
+
+class Interpolated:
+    """A weighted mean of metrics, with their statistics side by side.
+
+    :param weights: one per metric, above 0; only their ratios matter.
+    """
+
+    def __init__(self, metrics: Sequence[ReferenceMetric], weights: Sequence[float]) -> None:
+        shares = np.array(weights, np.float64)
+        self._metrics = tuple(metrics)
+        self._shares = shares / shares.sum()
+        self._ends = np.cumsum([metric.num_stats for metric in metrics])
+        self.num_stats = int(self._ends[-1])
+        parts = zip(self._shares, self._metrics, strict=True)
+        self.name = " + ".join(f"{share:.3g} {metric.name}" for share, metric in parts)
+
+    def statistics(
+        self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int]
+    ) -> Statistics:
+        """See `ReferenceMetric.statistics`."""
+        stats = [metric.statistics(hypotheses, segments) for metric in self._metrics]
+        return np.concatenate(stats, axis=1)
+
+    def score(self, sums: Statistics) -> Statistics:
+        """See `Metric.score`."""
+        parts = np.split(sums, self._ends[:-1], axis=-1)
+        total = np.zeros(sums.shape[:-1])
+        for share, metric, part in zip(self._shares, self._metrics, parts, strict=True):
+            total += share * metric.score(part)
+        return total
+
+
+class CorpusBleu:
+    """BLEU (Papineni et al., 2002) of summed statistics, as a `Metric` without references."""
+
+    name = "BLEU"
+    num_stats = 2 * MAX_ORDER + 1
+
+    def score(self, sums: Statistics) -> Statistics:
+        """Return `bleu` of each sum."""
+        return bleu(sums)
+
+
+class Bleu(CorpusBleu):
+    """BLEU against references, as a `ReferenceMetric`.
+
+    :param references: by reference file and segment, each a sequence of words.
+    """
+
+    def __init__(
+        self,
+        references: Sequence[Sequence[Sequence[str]]],
+        *,
+        reference_length: ReferenceLength = "closest",
+    ) -> None:
+        self.num_segments = _count_segments(references)
+        self._reference_length = reference_length
+        lengths = [[len(words) for words in segments] for segments in references]
+        self._lengths = np.sort(np.array(lengths, np.float64).T)  # (segments, references)
+        self._index = NgramIndex([words for segments in references for words in segments])
+        # By order: sorted keys (segment and n-gram in one number), and the highest count of the
+        # n-gram in a reference of the segment.
+        self._counts = [
+            self._highest_counts(order, size) for order, size in enumerate(self._index.sizes)
+        ]
+
+    def _highest_counts(self, order: int, size: int) -> tuple[Integers, Integers]:
+        sentences, ids, counts = count_ngrams(self._index.ngrams[order], size)
+        keys, indices = np.unique(sentences % self.num_segments * size + ids, return_inverse=True)
+        highest = np.zeros(len(keys), np.int64)
+        np.maximum.at(highest, indices, counts)
+        return keys, highest
+
+    def statistics(
+        self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int] | Integers
+    ) -> Statistics:
+        """See `ReferenceMetric.statistics`."""
+        owners, lengths = _check_owners(hypotheses, segments), sentence_lengths(hypotheses)
+        result = np.empty((len(hypotheses), self.num_stats))
+        for order, ngrams in enumerate(self._index.find(hypotheses)):
+            size = self._index.sizes[order]
+            counts = count_ngrams(ngrams, size)
+            result[:, order] = _clipped_matches(self._counts[order], counts, owners, size)
+            result[:, MAX_ORDER + order] = np.maximum(lengths - order, 0)
+        result[:, REFERENCE_LENGTH] = self._reference_lengths(lengths, owners)
+        return result
+
+    def _reference_lengths(self, lengths: Integers, owners: Integers) -> Statistics:
+        choices = self._lengths[owners]  # (hypotheses, references), each row sorted
+        if self._reference_length == "average":
+            return np.asarray(choices.mean(axis=1))
+        if self._reference_length == "shortest":
+            return choices[:, 0]
+        closest = np.abs(choices - lengths[:, None]).argmin(axis=1)  # the first on ties
+        return np.asarray(choices[np.arange(len(owners)), closest])
+
+
+def bleu(sums: Statistics) -> Statistics:
+    """Return unsmoothed corpus BLEU, 0 to 1, of each sum of statistics.
+
+    It is 0 if no n-gram of some order matches, as in multi-bleu.perl and Moses' evaluator.
+    """
+    matches, totals = sums[..., MATCHES], sums[..., TOTALS]
+    words, reference = sums[..., LENGTH], sums[..., REFERENCE_LENGTH]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(matches / totals).mean(axis=-1) + np.minimum(0.0, 1.0 - reference / words)
+    return np.where((matches > 0).all(axis=-1), np.exp(logs), 0.0)
+
+
+def sentence_bleu(statistics: Statistics, *, rewards_length: bool = False) -> Statistics:
+    """Return smoothed sentence BLEU, 0 to 1, of each hypothesis's statistics.
+
+    One is added to matches and n-grams of n > 1: Lin and Och (2004), ORANGE; as in Moses'
+    minimum-Bayes-risk decoding (moses/mbr.cpp). Without a matching word it is 0.
+
+    :param rewards_length: let the brevity penalty exp(1 - reference / words), and so the result,
+        exceed 1 for hypotheses longer than the reference. Training on smoothed BLEU without it
+        makes translations short (Nakov et al., 2012, Optimizing for Sentence-Level BLEU+1 Yields
+        Short Translations).
+    """
+    smooth = np.array([0.0, 1.0, 1.0, 1.0])
+    matches, totals = statistics[..., MATCHES], statistics[..., TOTALS]
+    words, reference = statistics[..., LENGTH], statistics[..., REFERENCE_LENGTH]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log((matches + smooth) / (totals + smooth)).mean(axis=-1)
+        penalty = 1.0 - reference / words
+        logs = logs + (penalty if rewards_length else np.minimum(0.0, penalty))
+    return np.where(matches[..., 0] > 0, np.exp(logs), 0.0)
+
+
+class BleuScore(NamedTuple):
+    """BLEU with its parts: lengths in words, the other numbers from 0 to 1."""
+
+    bleu: float
+    precisions: tuple[float, ...]
+    brevity_penalty: float
+    length: float
+    reference_length: float
+
+    @classmethod
+    def of(cls, sums: Statistics) -> Self:
+        """Return the score of summed statistics."""
+        words, reference = float(sums[LENGTH]), float(sums[REFERENCE_LENGTH])
+        precisions = tuple(
+            float(match / total) if total else 0.0
+            for match, total in zip(sums[MATCHES], sums[TOTALS], strict=True)
+        )
+        penalty = 1.0
+        if words < reference:
+            penalty = math.exp(1 - reference / words) if words else 0.0
+        score = 0.0
+        if all(precisions):
+            score = penalty * math.exp(sum(map(math.log, precisions)) / MAX_ORDER)
+        return cls(score, precisions, penalty, words, reference)
+
+    def __str__(self) -> str:
+        """Return the line that multi-bleu.perl prints.
+
+        >>> print(BleuScore(0.5, (0.75, 0.5, 0.5, 0.25), 1.0, 8.0, 8.0))
+        BLEU = 50.00, 75.0/50.0/50.0/25.0 (BP=1.000, ratio=1.000, hyp_len=8, ref_len=8)
+        """
+        if not self.reference_length:
+            return "BLEU = 0, 0/0/0/0 (BP=0, ratio=0, hyp_len=0, ref_len=0)"
+        precisions = "/".join(f"{100 * precision:.1f}" for precision in self.precisions)
+        return (
+            f"BLEU = {100 * self.bleu:.2f}, {precisions} (BP={self.brevity_penalty:.3f}, "
+            f"ratio={self.length / self.reference_length:.3f}, "
+            f"hyp_len={self.length:.0f}, ref_len={self.reference_length:.0f})"
+        )
+
+
+class Chrf:
+    """chrF (Popović, 2015) against references, as a `ReferenceMetric`.
+
+    This F-score of character n-grams equals sacrebleu's chrF2 to the last digit: n-grams of 1 to 6
+    characters without white space, recall twice as important as precision, both averaged over the
+    orders that hypothesis and reference have. With several references, only the one with the
+    highest chrF counts for a hypothesis, the first on ties.
+
+    :param references: by reference file and segment, each a sequence of words.
+    """
+
+    name = "chrF2"
+    num_stats = 3 * CHARACTER_ORDER
+
+    def __init__(self, references: Sequence[Sequence[Sequence[str]]]) -> None:
+        self.num_segments = _count_segments(references)
+        texts = [characters(words) for segments in references for words in segments]
+        self._index = NgramIndex(texts, max_order=CHARACTER_ORDER)
+        self._lengths = sentence_lengths(texts).reshape(len(references), self.num_segments)
+        # By order: sorted keys (reference and n-gram in one number), and their counts.
+        self._counts = []
+        for ngrams, size in zip(self._index.ngrams, self._index.sizes, strict=True):
+            owners, ids, counts = count_ngrams(ngrams, size)
+            self._counts.append((owners * size + ids, counts))
+
+    def score(self, sums: Statistics) -> Statistics:
+        """Return `chrf` of each sum."""
+        return chrf(sums)
+
+    def statistics(
+        self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int] | Integers
+    ) -> Statistics:
+        """See `ReferenceMetric.statistics`."""
+        owners = _check_owners(hypotheses, segments)
+        result = np.empty((len(hypotheses), self.num_stats))
+        for begin in range(0, len(hypotheses), _SLICE):
+            part = slice(begin, begin + _SLICE)
+            texts = [characters(words) for words in hypotheses[part]]
+            choices = np.stack(list(self._by_reference(texts, owners[part])))
+            best = chrf(choices).argmax(axis=0)
+            result[part] = choices[best, np.arange(len(texts))]
+        return result
+
+    def _by_reference(self, texts: Sequence[str], owners: Integers) -> Iterator[Statistics]:
+        sizes = self._index.sizes
+        ngram_counts = [*map(count_ngrams, self._index.find(texts), sizes)]
+        orders = np.arange(CHARACTER_ORDER)
+        lengths = sentence_lengths(texts)[:, None]
+        for number, reference_lengths in enumerate(self._lengths):
+            statistics = np.zeros((len(texts), self.num_stats))
+            totals = np.maximum(reference_lengths[owners, None] - orders, 0)
+            statistics[:, _CHRF_REFERENCE] = totals
+            # As in sacrebleu, n-grams longer than the reference do not count as errors.
+            present = np.where(totals > 0, np.maximum(lengths - orders, 0), 0)
+            statistics[:, _CHRF_HYPOTHESIS] = present
+            rows = number * self.num_segments + owners
+            for order, counts in enumerate(ngram_counts):
+                matches = _clipped_matches(self._counts[order], counts, rows, sizes[order])
+                statistics[:, _CHRF_MATCHES.start + order] = matches
+            yield statistics
+
+
+def chrf(sums: Statistics) -> Statistics:
+    """Return chrF, 0 to 1, of each sum of statistics."""
+    hypothesis, reference = sums[..., _CHRF_HYPOTHESIS], sums[..., _CHRF_REFERENCE]
+    matches = sums[..., _CHRF_MATCHES]
+    effective = (hypothesis > 0) & (reference > 0)
+    orders = np.maximum(effective.sum(axis=-1), 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = np.where(effective, matches / hypothesis, 0.0).sum(axis=-1) / orders
+        recall = np.where(effective, matches / reference, 0.0).sum(axis=-1) / orders
+    return f_score(precision, recall)
+
+
+def f_score(precision: Statistics, recall: Statistics) -> Statistics:
+    """Return the F-score with recall twice as important; 0 if both are 0."""
+    factor = _BETA**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scores = (1 + factor) * precision * recall / (factor * precision + recall)
+    return np.where(precision + recall > 0, scores, 0.0)
+
+
+def characters(words: Sequence[str]) -> str:
+    """Return the words without white space, which includes U+00A0 inside a word of Moses."""
+    return "".join("".join(words).split())
+
+
+def _count_segments(references: Sequence[Sequence[object]]) -> int:
+    sizes = {len(segments) for segments in references}
+    if len(sizes) != 1:
+        raise ValueError(f"expected references of equal length, got {sorted(sizes)} segments")
+    return sizes.pop()
+
+
+def _check_owners(hypotheses: Sequence[object], segments: Sequence[int] | Integers) -> Integers:
+    if len(segments) != len(hypotheses):
+        raise ValueError(f"expected {len(hypotheses)} segments, got {len(segments)}")
+    return np.asarray(segments, np.int64)
+
+
+def _clipped_matches(
+    known: tuple[Integers, Integers], ngrams: NgramCounts, owners: Integers, size: int
+) -> Integers:
+    """Return how many n-grams each hypothesis shares with its owner, at most as often as it.
+
+    :param known: sorted keys (owner * ``size`` + n-gram), and how often the owner has the n-gram.
+    :param owners: the segment or reference of each hypothesis.
+    """
+    indices = find_sorted(known[0], owners[ngrams.sentences] * size + ngrams.ids)
+    is_match = indices >= 0
+    counts = np.minimum(ngrams.counts[is_match], known[1][indices[is_match]])
+    return np.bincount(ngrams.sentences[is_match], counts, minlength=len(owners))
