@@ -8,12 +8,7 @@ import torch
 from torch import nn
 
 from phrasescore.io.ragged import RaggedArray
-from phrasescore.models.checkpoint import (
-    Checkpoint,
-    TrainingRecord,
-    direction_of,
-    save_checkpoint,
-)
+from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of, save_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.feed_forward import CslmNetwork, JointNetwork
 from phrasescore.scoring.prefix_tree import TreeStep

@@ -222,9 +222,7 @@ def test_tuning_scale_measures_each_method_in_a_process_of_its_own(
 ) -> None:
     monkeypatch.setattr("tests.benchmarks.tuning_scale.SIZES", ((20, ("mert", "pro")),))
     monkeypatch.setattr("tests.benchmarks.run.EXTRACTED", tmp_path)
-    figures = run(
-        *(example_table, tmp_path, "tuning_scale", "--scale", "4", "5", "--starts", "1"),
-    )
+    figures = run(*(example_table, tmp_path, "tuning_scale", "--scale", "4", "5", "--starts", "1"))
     for method in ("mert", "pro"):
         what = f"20 features, {method}"
         assert figures[f"{what}: seconds"]["min"] > 0

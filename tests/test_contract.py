@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.features import (
-    FEATURES,
-    FROM_FILES,
-    OF_SHORTLISTS,
-    Feature,
-    lexicon,
-    neural,
-)
+from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS, Feature, lexicon, neural
 from phrasescore.features.foreign import ForeignScore
 from phrasescore.features.language_model import LanguageModelScore
 from phrasescore.features.lexicon import LexicalScore, Lexicon

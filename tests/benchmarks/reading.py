@@ -57,10 +57,7 @@ def _add(table: Path, output: Path) -> int:
 
 def _split_and_join(table: Path, output: Path) -> int:
     count = 0
-    with (
-        gzip.open(table, "rb") as lines,
-        gzip.open(output, "wb", compresslevel=GZIP_LEVEL) as out,
-    ):
+    with gzip.open(table, "rb") as lines, gzip.open(output, "wb", compresslevel=GZIP_LEVEL) as out:
         for line in lines:
             fields = line.split(b" ||| ")
             fields[2] += b" 6.499348e-11"

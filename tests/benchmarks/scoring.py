@@ -135,11 +135,7 @@ def measure_scoring(options: ScoringOptions) -> Report:
             checkpoint = load_checkpoint(options.network)
         with torch_threads(1):
             ours = {
-                precision: NeuralScore(
-                    checkpoint,
-                    torch.device("cpu"),
-                    precision=precision,
-                )
+                precision: NeuralScore(checkpoint, torch.device("cpu"), precision=precision)
                 for precision in options.precisions
             }
         bench = _Bench(options, checkpoint, ours, folder)

@@ -54,11 +54,7 @@ class Arena:
         stderr = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="backslashreplace")
         stdout = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="backslashreplace")
         status, trace = None, ""
-        with (
-            contextlib.redirect_stdout(stdout),
-            contextlib.redirect_stderr(stderr),
-            _deadline(),
-        ):
+        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr), _deadline():
             try:
                 main(arguments, prog_name="phrasescore")
             except SystemExit as ended:

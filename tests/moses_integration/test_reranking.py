@@ -8,13 +8,7 @@ import pytest
 
 from moses_integration.moses_ini import load_weights
 from moses_integration.nbest import NbestList, read_nbest
-from moses_integration.reranking import (
-    EvenAverage,
-    WeightedSum,
-    feature_matrix,
-    totals,
-    with_total,
-)
+from moses_integration.reranking import EvenAverage, WeightedSum, feature_matrix, totals, with_total
 from phrasescore.errors import DataError
 from phrasescore.records import Weights
 

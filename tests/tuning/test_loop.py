@@ -37,11 +37,7 @@ class Script:
     :param found: the weights that optimising after each round gives.
     """
 
-    def __init__(
-        self,
-        rounds: Sequence[Lists],
-        found: Sequence[list[float]],
-    ) -> None:
+    def __init__(self, rounds: Sequence[Lists], found: Sequence[list[float]]) -> None:
         self.rounds, self.found = rounds, found
         self.decoded: list[tuple[int, Weights]] = []
         self.starts: list[list[float]] = []

@@ -326,11 +326,7 @@ def test_a_sentence_that_cannot_be_covered_has_no_translation(
 
 @pytest.mark.parametrize(("section", "factor"), [("", 20), ("[n-best-factor]\n3\n", 3)])
 def test_distinct_lists_are_made_of_as_many_paths_as_moses_looks_at(
-    small: SmallDecoder,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    section: str,
-    factor: int,
+    small: SmallDecoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: str, factor: int
 ) -> None:
     configuration = small.configuration()
     ini = tmp_path / "moses.ini"

@@ -111,11 +111,7 @@ def test_moses_ini_names_the_new_table_as_it_named_the_old_one(
 
 @pytest.mark.parametrize("old", ["table", "./table", "table.gz"])
 def test_a_table_that_moses_reads_from_elsewhere_gets_an_absolute_path(
-    tmp_path: Path,
-    model: RandomModel,
-    tiny_table: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    old: str,
+    tmp_path: Path, model: RandomModel, tiny_table: Path, monkeypatch: pytest.MonkeyPatch, old: str
 ) -> None:
     # Moses runs in sub/, phrasescore above it.
     monkeypatch.chdir(tmp_path)

@@ -101,11 +101,7 @@ def test_every_engine_writes_the_same_bytes_with_and_without_a_cache(
 
 
 def test_a_worker_that_is_killed_costs_no_byte(
-    tmp_path: Path,
-    lists: Lists,
-    options: list[str],
-    whole: bytes,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, lists: Lists, options: list[str], whole: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     score = SentenceScore.score
     died = tmp_path / "died"

@@ -94,7 +94,6 @@ def test_blocks_and_processes_change_nothing(texts: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("texts")
-@pytest.mark.usefixtures("texts")
 def test_one_model_for_both_sides_is_warned_of() -> None:
     models = f"{MODELS} --in-domain-target in.en --general-target all.fr"
     result = run(f"en fr {models} --lines 1 --processes 1 --target-output o")

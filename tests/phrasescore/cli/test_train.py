@@ -152,10 +152,7 @@ def test_a_mistake_is_said_in_one_line_and_leaves_nothing(
 
 @pytest.mark.parametrize(
     ("line", "problem"),
-    [
-        (b"only one field", "expected at least 3 fields"),
-        (b"\xff ||| x ||| 1 1", "expected UTF-8"),
-    ],
+    [(b"only one field", "expected at least 3 fields"), (b"\xff ||| x ||| 1 1", "expected UTF-8")],
 )
 def test_a_bad_table_is_said_with_its_line_and_leaves_nothing(
     table: Path, tmp_path: Path, line: bytes, problem: str

@@ -129,10 +129,7 @@ def test_a_work_that_cannot_be_loaded_is_told_on_entering(engine: Compute, tmp_p
 
 def test_a_worker_that_dies_costs_its_piece_alone(forked: Compute, tmp_path: Path) -> None:
     with open_pool(forked, Double(tmp_path)) as pool:
-        assert list(pool.map([1, 2, 9, *range(10, 40)])) == [
-            *(2, 4, 18),
-            *range(20, 80, 2),
-        ]
+        assert list(pool.map([1, 2, 9, *range(10, 40)])) == [*(2, 4, 18), *range(20, 80, 2)]
 
 
 def test_an_item_that_ends_every_worker_ends_the_run(forked: Compute, tmp_path: Path) -> None:

@@ -10,12 +10,7 @@ import pytest
 import torch
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.generation.beam_search import (
-    BATCH_ROWS,
-    BeamSettings,
-    beam_search,
-    best_targets,
-)
+from phrasescore.generation.beam_search import BATCH_ROWS, BeamSettings, beam_search, best_targets
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_pairs

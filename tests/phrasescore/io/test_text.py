@@ -143,8 +143,7 @@ def test_damage_late_in_gzip_names_the_last_line_before_it(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("damage", "problem"),
-    [(b"", "the gzip data end too early"), (b"\xff" * 12, "gzip")],
+    ("damage", "problem"), [(b"", "the gzip data end too early"), (b"\xff" * 12, "gzip")]
 )
 def test_damage_in_the_first_block_names_the_file(
     tmp_path: Path, damage: bytes, problem: str

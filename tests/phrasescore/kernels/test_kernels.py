@@ -10,10 +10,7 @@ import torch
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.kernels import gates, integers, sentence_gates, softmax_sums
-from phrasescore.kernels.precision import (
-    Precision,
-    _warn_of_missing_units,
-)
+from phrasescore.kernels.precision import Precision, _warn_of_missing_units
 from phrasescore.kernels.vector_math import EXACT, exp, sigmoid, tanh
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.word_probabilities import WordProbabilities
@@ -64,10 +61,7 @@ LOOPS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
         (*integers_of(3 * HIDDEN), *STEP[:3], bits(3 * HIDDEN), *STEP[4:]),
     ),
     "maxout": (gates._maxout, (*numbers(rows(2 * UNITS)), *PAIR)),
-    "maxout in bfloat16": (
-        gates._maxout,
-        (*numbers(bits(2 * UNITS)), bits(2 * UNITS), *PAIR[1:]),
-    ),
+    "maxout in bfloat16": (gates._maxout, (*numbers(bits(2 * UNITS)), bits(2 * UNITS), *PAIR[1:])),
     "maxout in int8": (gates._maxout, (*integers_of(2 * UNITS), *PAIR)),
     "encoder gates": (gates._encoder_gates, (*numbers(rows(2 * HIDDEN)), *ENCODER)),
     "encoder gates in bfloat16": (gates._encoder_gates, (*numbers(bits(2 * HIDDEN)), *ENCODER)),

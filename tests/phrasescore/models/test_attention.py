@@ -87,9 +87,7 @@ def test_the_presets_are_of_this_network() -> None:
 
 
 @pytest.mark.parametrize(
-    "reverse",
-    [pytest.param(False, marks=pytest.mark.slow), True],
-    ids=["copy", "reversal"],
+    "reverse", [pytest.param(False, marks=pytest.mark.slow), True], ids=["copy", "reversal"]
 )
 def test_learns_a_task_whose_sentences_it_has_not_seen(reverse: bool) -> None:
     words, longest, updates = 12, 6, 280

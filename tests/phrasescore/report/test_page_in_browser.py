@@ -16,10 +16,7 @@ from phrasescore.report.page import render_page
 from tests.phrasescore.report.browser import CHROMIUM, Page, open_browser
 from tests.phrasescore.report.odd_report import ODD, odd_blocks
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
 RANDOM = random.Random(1)
 ROWS = tuple((f"word {n}", None if n == 7 else (n * 37) % 100 / 7) for n in range(100))

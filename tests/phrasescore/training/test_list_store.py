@@ -9,11 +9,7 @@ from phrasescore.training.stores import ListStoreBuilder
 SOURCES: list[list[int]] = [[2], [3, 4], [], [5]]
 TARGETS: list[list[int]] = [[7, 8, 9], [6], [7], []]
 # Of each list the model scores and the pairs of its hypotheses, and the pairs that are taught.
-LISTS = [
-    ([-1.0, -2.0], [[0, 1], [1, 1, 3]], [1]),
-    ([-3.0], [[2]], [2]),
-    ([-4.0], [[3, 0]], [1, 3]),
-]
+LISTS = [([-1.0, -2.0], [[0, 1], [1, 1, 3]], [1]), ([-3.0], [[2]], [2]), ([-4.0], [[3, 0]], [1, 3])]
 
 
 def test_a_batch_has_each_pair_once_and_what_is_known_of_the_hypotheses() -> None:

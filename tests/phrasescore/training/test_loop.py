@@ -19,13 +19,7 @@ from phrasescore.training.pair_store_writer import Shortlist, write_pair_store
 from phrasescore.training.run import train_model
 from phrasescore.training.stores import Draw
 from phrasescore.vocabulary import Vocabulary
-from tests.tiny_runs import (
-    TINY,
-    KilledError,
-    kill_after,
-    make_run,
-    weights,
-)
+from tests.tiny_runs import TINY, KilledError, kill_after, make_run, weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

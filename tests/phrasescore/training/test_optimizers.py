@@ -145,9 +145,7 @@ def test_a_gradient_in_another_order_of_memory_is_read_right() -> None:
     assert torch.equal(values(plain), values(turned))
 
 
-def test_the_number_of_threads_does_not_change_the_weights(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_number_of_threads_does_not_change_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optimizers, "_PIECE", 1000)
     results = []
     for threads in (1, 2, 3):

@@ -105,9 +105,7 @@ def test_moses_ini_gets_the_weights_of_its_features_and_keeps_the_others(
     assert "moses.ini has no features for these weights: RNN0" in result.stderr
 
 
-def test_weights_that_are_there_are_put_into_a_moses_ini_by_one_command(
-    folder: TuneFolder,
-) -> None:
+def test_weights_that_are_there_are_put_into_a_moses_ini_by_one_command(folder: TuneFolder) -> None:
     both = "[search]\nLM0= 0.75\nTM0= 0.25\nTM0= -0.5\n[lists]\nLM0= 9\nTM0= 9 9\nRNN0= 9\n"
     (folder.path / "both").write_text(both)
     arguments = ["--weights", "both", "--moses-ini", "moses.ini", "--moses-ini-out", "merged.ini"]

@@ -6,10 +6,7 @@ import pytest
 
 from tests.command_line import check_refusal
 from tests.doubles import RandomModel
-from tests.phrasescore.workflows.experiment.experiment_folder import (
-    CONFIG,
-    experiment,
-)
+from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, experiment
 
 
 @pytest.mark.parametrize(

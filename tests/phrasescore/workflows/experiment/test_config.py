@@ -6,11 +6,7 @@ import pytest
 
 from phrasescore.workflows.experiment.config import read_experiment
 from tests.command_line import check_refusal
-from tests.phrasescore.workflows.experiment.experiment_folder import (
-    CONFIG,
-    experiment,
-    plan_of,
-)
+from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, experiment, plan_of
 
 MOSES = "decoder = 'moses'\nmoses_bin = '.'\n"
 FINE = """

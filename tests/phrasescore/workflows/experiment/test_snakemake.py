@@ -96,7 +96,7 @@ def test_names_of_rows_and_paths_are_quoted(small: Path) -> None:
     (small / "x.toml").write_text(rows + text.partition("\n")[2])
     rules = export(small)
     assert [name for name in rules if name.startswith("tune")] == [
-        *("tune__a_seed_1", "tune__a_seed_1_", "tune_a_b__c_seed_1"),
+        *("tune__a_seed_1", "tune__a_seed_1_", "tune_a_b__c_seed_1")
     ]
     decode = rules["decode_news__a_seed_1"]
     assert str(small / "te st'é") in values(decode["input"])

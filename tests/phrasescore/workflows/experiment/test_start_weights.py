@@ -3,11 +3,7 @@
 from pathlib import Path
 
 from moses_integration.moses_ini import load_weights
-from tests.phrasescore.workflows.experiment.experiment_folder import (
-    INI,
-    plan_of,
-    write_tuned,
-)
+from tests.phrasescore.workflows.experiment.experiment_folder import INI, plan_of, write_tuned
 
 
 def test_a_row_starts_from_the_best_row_on_dev_whose_features_it_has(folder: Path) -> None:
