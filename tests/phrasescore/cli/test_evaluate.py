@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from click.testing import Result
 
-from tests.command_line import check_refusal, run
+from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomModel
 
 REFERENCE = "la maison est petite .\nun chien dort\nle chat mange une souris\n"
@@ -116,8 +116,7 @@ def test_the_report_is_json_on_request(folder: Folder) -> None:
 
 def test_empty_hypotheses_are_counted_and_allowed(folder: Folder) -> None:
     folder.write("base", "\n\n\n")
-    result = folder.run("base", "--references", "ref", "--metric", "multi-bleu")
-    assert result.exit_code == 0
+    result = succeeded(folder.run("base", "--references", "ref", "--metric", "multi-bleu"))
     assert result.stderr == (
         "phrasescore: warning: base has 3 empty lines\n"
         "phrasescore: warning: base has 0 words, the references 13: are they of the same text, in "
@@ -192,8 +191,7 @@ def test_lists_of_another_length_than_the_references_are_warned_of(folder: Folde
     folder.write("nbest", "".join(lists))
     for references, is_warned in ((sentences, False), ([text * 3 for text in sentences], True)):
         folder.write("ref", "".join(f"{text}\n" for text in references))
-        result = folder.run("--nbest", "nbest", "--references", "ref")
-        assert result.exit_code == 0
+        result = succeeded(folder.run("--nbest", "nbest", "--references", "ref"))
         said = "warning: nbest has 80 words, the references 200: are they" in result.stderr
         assert said is is_warned
 

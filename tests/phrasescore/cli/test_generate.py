@@ -54,8 +54,7 @@ def make_attention(path: Path, *, seed: int = 0, max_length: int = 100) -> Path:
 
 def test_a_text_of_another_language_is_warned_of(model: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("das haus u\n" * 9)
-    result = run(model, tmp_path / "text", "--beam", 1, "-o", tmp_path / "out")
-    assert result.exit_code == 0
+    result = succeeded(run(model, tmp_path / "text", "--beam", 1, "-o", tmp_path / "out"))
     problem = f"18 of 27 counted words are unknown to {model}, such as "
     assert f"warning: {tmp_path / 'text'}: {problem}'das', 'haus': is it in" in result.stderr
     assert "9 lines read, with 27 words, 18 of them unknown to a network" in result.stderr
@@ -133,8 +132,9 @@ def test_rescoring_an_nbest_list_gives_the_scores_that_are_in_it(
 def test_sentences_beyond_the_training_and_without_an_end_are_reported(tmp_path: Path) -> None:
     model = make_attention(tmp_path / "model", max_length=3, seed=3)
     long = "u v w u v w"
-    result = run(model, "--beam", 1, "--max-length", 1, stdin=f"{long}\n" * 7 + "u v w\n")
-    assert result.exit_code == 0
+    result = succeeded(
+        run(model, "--beam", 1, "--max-length", 1, stdin=f"{long}\n" * 7 + "u v w\n")
+    )
     assert "warning: 7 lines are longer than the longest in training (3 words)" in result.stderr
     assert "the longest has 6" in result.stderr
     cut = [len(line.split()) for line in result.stdout.splitlines()]
@@ -159,8 +159,7 @@ def test_unknown_words_are_counted_in_what_is_written_and_not_in_the_rest_of_a_l
 def test_a_reverse_model_says_which_side_it_writes(tmp_path: Path) -> None:
     # Its shortlists: of the table's source u v w, of its target a b.
     model = RandomModel(tmp_path / "model", "uvw", "ab", reverse=True).path
-    result = run(model, "--no-unknown", stdin="a b\n")
-    assert result.exit_code == 0
+    result = succeeded(run(model, "--no-unknown", stdin="a b\n"))
     assert "reads the target side, and writes the source side" in result.stderr
     assert set(result.stdout.split()) <= set("uvw")
 
@@ -248,8 +247,7 @@ def test_an_ensemble_of_two_directions_is_refused(model: Path, tmp_path: Path) -
 
 def test_an_ensemble_of_different_shortlists_is_warned_of(model: Path, tmp_path: Path) -> None:
     other = RandomModel(tmp_path / "other", "uvw", "abc").path
-    result = run(model, "--ensemble", other, stdin="u\n")
-    assert result.exit_code == 0
+    result = succeeded(run(model, "--ensemble", other, stdin="u\n"))
     assert "different shortlists (of 6, 5 words)" in result.stderr
     same = RandomModel(tmp_path / "same", "uvw", "abcd").path
     assert "shortlists" not in run(model, "--ensemble", same, stdin="u\n").stderr

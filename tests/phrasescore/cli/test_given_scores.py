@@ -14,7 +14,7 @@ from phrasescore.errors import ArgumentError
 from phrasescore.features import ColumnSpec
 from phrasescore.io.text import InputLines
 from phrasescore.workflows.scoring.given_scores import GivenScores
-from tests.command_line import run, succeeded
+from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features
 from tests.random_tables import make_table
@@ -106,8 +106,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_scores_alone(
     write(tmp_path / "scores", values(LINES))
     assert stopped(200, *command, "-o", "out").exit_code == 130
     write(tmp_path / "scores", values(LINES)[::-1])
-    changed = run(*command, "-o", "out", "--resume")
-    assert (changed.exit_code, "started with another feature 1 (QE" in changed.stderr) == (1, True)
+    check_refusal(run(*command, "-o", "out", "--resume"), "started with another feature 1 (QE")
     write(tmp_path / "scores", values(LINES))
     result = run(*command, "-o", "out", "--resume")
     assert (result.exit_code, "continuing after line " in result.stderr) == (0, True)
@@ -169,8 +168,7 @@ def test_tables_and_scores_may_be_streams(tmp_path: Path, table: Path) -> None:
     whole = run("annotate", table, "--scores", "scores").stdout_bytes
     assert run("annotate", table, "--scores", "-", stdin=path.read_bytes()).stdout_bytes == whole
     assert run("annotate", "-", "--scores", path, stdin=table.read_bytes()).stdout_bytes == whole
-    both = run("annotate", "-", "--scores", "-")
-    assert (both.exit_code, "two files cannot share stdin" in both.stderr) == (2, True)
+    check_refusal(run("annotate", "-", "--scores", "-"), "two files cannot share stdin", 2)
 
 
 def test_scores_of_the_whole_table_go_with_the_lines_that_a_text_needs(
@@ -192,8 +190,7 @@ def test_annotate_goes_on_with_the_same_scores_alone(tmp_path: Path, table: Path
     write(tmp_path / "scores", values(LINES))
     assert stopped(200, *command, "-o", "out").exit_code == 130
     write(tmp_path / "scores", values(LINES)[::-1])
-    changed = run(*command, "-o", "out", "--resume")
-    assert (changed.exit_code, "started with another scores 1 (" in changed.stderr) == (1, True)
+    check_refusal(run(*command, "-o", "out", "--resume"), "started with another scores 1 (")
     write(tmp_path / "scores", values(LINES))
     result = run(*command, "-o", "out", "--resume")
     assert (result.exit_code, "continuing after line " in result.stderr) == (0, True)

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from phrasescore.cli import main
 from phrasescore.language_models import selection
 from phrasescore.workflows import select
-from tests.command_line import check_refusal
+from tests.command_line import check_refusal, succeeded
 from tests.phrasescore.language_models.test_selection import unigrams
 
 # "sea" is worth most and "law" least; "dog" is worth the same to both models.
@@ -96,8 +96,7 @@ def test_blocks_and_processes_change_nothing(texts: Path, monkeypatch: pytest.Mo
 @pytest.mark.usefixtures("texts")
 def test_one_model_for_both_sides_is_warned_of() -> None:
     models = f"{MODELS} --in-domain-target in.en --general-target all.fr"
-    result = run(f"en fr {models} --lines 1 --processes 1 --target-output o")
-    assert result.exit_code == 0
+    result = succeeded(run(f"en fr {models} --lines 1 --processes 1 --target-output o"))
     warning = "the in-domain models of both sides are one file, for two languages"
     assert result.stderr.count(warning) == 1
     assert "the general models" not in result.stderr
@@ -116,8 +115,7 @@ def test_lines_drawn_by_lot_need_no_model_and_are_the_same_for_a_seed() -> None:
 
 def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
     unigrams(texts / "all.en", {"sea": -2, "law": -0.5})
-    result = run(f"en {MODELS} --lines 1 --processes 1")
-    assert result.exit_code == 0
+    result = succeeded(run(f"en {MODELS} --lines 1 --processes 1"))
     # 3 times "dog" among 8 words and 5 ends.
     assert "23.1% of the words are known to one of two models only" in result.stderr
 

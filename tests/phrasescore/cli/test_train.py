@@ -49,8 +49,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_a_table_becomes_a_model(table: Path, tmp_path: Path) -> None:
-    result = train(table, "-o", tmp_path / "model", "--updates", "20", *TINY)
-    assert result.exit_code == 0
+    result = succeeded(train(table, "-o", tmp_path / "model", "--updates", "20", *TINY))
     assert result.stdout == ""
     assert "80 lines, 80 distinct pairs; 16 held out" in result.stderr
     assert "model: stopped by updates; validation perplexity" in result.stderr
@@ -175,8 +174,7 @@ def test_a_run_that_cannot_begin_leaves_no_folder_above_its_own(
     assert result.exit_code == 1
     assert names(tmp_path) == ["table"]
     work = ("--work-dir", tmp_path / "work" / "of" / "it")
-    result = train(table, "-o", there / "model", *work, "--updates", "3", *TINY)
-    assert result.exit_code == 0
+    result = succeeded(train(table, "-o", there / "model", *work, "--updates", "3", *TINY))
     assert names(tmp_path) == ["not", "table"]
     assert names(there) == ["model"]
 

@@ -157,8 +157,7 @@ def test_resuming_where_no_run_is_says_that_a_new_one_begins(
     text: tuple[Path, Path], tmp_path: Path
 ) -> None:
     command = [*text, "-o", tmp_path / "model", "--updates", "3", *TINY, "--resume"]
-    result = train("lstm", *command)
-    assert result.exit_code == 0
+    result = succeeded(train("lstm", *command))
     assert f"{tmp_path / 'model.work'}: holds no unfinished run; a new one begins" in (
         result.stderr
     )

@@ -97,8 +97,7 @@ def test_names_of_mert_moses_options_are_understood(folder: Folder) -> None:
 
 def test_weights_that_a_file_does_not_name_are_those_of_moses_ini(folder: Folder) -> None:
     (folder.path / "start").write_text("Good0= 0.25\n")
-    result = folder.run("--weights", "start", "--iterations", "1")
-    assert result.exit_code == 0
+    result = succeeded(folder.run("--weights", "start", "--iterations", "1"))
     assert "warning: the weights are still those of the start" in result.stderr
     assert load_weights("work/run1.weights").lists == {"Good0": (0.25,), "Bad0": (0.5, -0.5)}
 
@@ -167,8 +166,9 @@ def test_what_is_no_network_joins_each_round_without_one(folder: Folder) -> None
     assert {"Lexicon0", "TargetLength0"} <= load_weights("out").lists.keys()
     assert "SOURCE --lexicon lex --feature target_length -o RESCORED" in result.stderr
     assert not (folder.path / "work" / "scores.cache").exists()
-    refused = folder.run("--rescore-feature", "unknown_words")
-    assert (refused.exit_code, "at least one model is needed" in refused.stderr) == (2, True)
+    check_refusal(
+        folder.run("--rescore-feature", "unknown_words"), "at least one model is needed", 2
+    )
 
 
 def test_what_a_network_was_tuned_with_gives_the_bleu_that_was_said(folder: Folder) -> None:

@@ -56,8 +56,7 @@ def test_a_model_that_is_still_being_trained_is_named_and_does_not_stop_a_dry_ru
         )
     (folder / "net.work").mkdir()
     problem = f"there is no model {folder}/net yet: its training is at work, or was stopped, in"
-    refused = experiment()
-    assert (refused.exit_code, problem in refused.stderr) == (1, True)
+    check_refusal(experiment(), problem)
     shown = experiment("--dry-run")
     assert (shown.exit_code, problem in shown.stderr) == (0, True)
     assert "annotate rnn: phrasescore annotate" in shown.stdout

@@ -60,8 +60,7 @@ def test_only_what_depends_on_a_change_is_repeated(doubles: Path) -> None:
 
 
 def test_a_dry_run_lists_the_steps_and_writes_nothing(doubles: Path) -> None:
-    result = experiment("--dry-run")
-    assert result.exit_code == 0
+    result = succeeded(experiment("--dry-run"))
     assert [line.split()[1] for line in result.stdout.splitlines()] == ["to"] * 6
     assert not (doubles / "out").exists()
     experiment()
