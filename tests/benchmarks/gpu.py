@@ -29,7 +29,6 @@ from phrasescore.records import PhraseBlock
 from phrasescore.scoring.tree_scorer import PairWork
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
-from tests.benchmarks.arithmetic import plan_operations
 from tests.benchmarks.material import (
     padded_vocabularies,
     random_checkpoint,
@@ -129,6 +128,21 @@ class _Side:
             Row(f"{name}: scoring alone, share of that peak", shares, "%", 1),
             Row(f"{name}: annotate, from .gz to .gz", whole, "pairs/s", 0),
         ]
+
+
+def plan_operations(work: PairWork, model: EncoderDecoder) -> float:
+    """Return the floating-point operations of the products; words come in by tables."""
+    sizes = model.config
+    hidden, maxout, rank = sizes.hidden_size, sizes.maxout_size, sizes.output_rank
+    shortlist = len(model.target_embedding)
+    source = hidden * hidden * (1 + 1 + 3) + 2 * maxout * hidden  # V, V', C and O_c
+    distribution = 2 * maxout * hidden + maxout * rank + rank * shortlist  # O_h, G_r and G_l
+    return 2.0 * (
+        work.source_nodes * 3 * hidden * hidden
+        + work.sources * source
+        + work.products * 3 * hidden * hidden
+        + work.target_nodes * distribution
+    )
 
 
 def _measure_peak(name: PrecisionName, size: int) -> float:

@@ -11,7 +11,6 @@ are those of ``tests.reference_encoder_decoder``, so that one state_dict loads h
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -223,34 +222,23 @@ def pad(pairs: Sequence[IdPair]) -> Batch:
 
 @torch.inference_mode()
 def score(
-    model: PlainEncoderDecoder,
-    pairs: Sequence[IdPair],
-    batch_size: int = 256,
-    *,
-    reduced_precision: bool = False,
+    model: PlainEncoderDecoder, pairs: Sequence[IdPair], batch_size: int = 256
 ) -> list[float]:
     """Return log p(target ``</s>`` | source) of each pair, in the order given.
 
     :param batch_size: pairs per forward pass, taken from all the pairs sorted by source length
         and then target length.
-    :param reduced_precision: compute in bfloat16 what torch's CPU autocast allows.
     """
     order = sorted(
         range(len(pairs)), key=lambda index: (len(pairs[index][0]), len(pairs[index][1]))
     )
     scores = [0.0] * len(pairs)
-    precision = (
-        torch.autocast("cpu", dtype=torch.bfloat16)
-        if reduced_precision
-        else contextlib.nullcontext()
-    )
-    with precision:
-        merged = model.merge()
-        for start in range(0, len(order), batch_size):
-            indices = order[start : start + batch_size]
-            values = model(pad([pairs[index] for index in indices]), merged)
-            for index, value in zip(indices, values.tolist(), strict=True):
-                scores[index] = value
+    merged = model.merge()
+    for start in range(0, len(order), batch_size):
+        indices = order[start : start + batch_size]
+        values = model(pad([pairs[index] for index in indices]), merged)
+        for index, value in zip(indices, values.tolist(), strict=True):
+            scores[index] = value
     return scores
 
 
