@@ -220,7 +220,6 @@ def test_options_that_do_not_go_together_are_a_usage_error(options: str, problem
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["-o", "source"], "source: would overwrite another file"),
         (["-o", "out", "--nbest", "out", "2"], "out: would overwrite another file"),
         (["--weights", "missing"], "missing: cannot open"),
         (["--feature-weight", "TM0=1"], "TM0"),

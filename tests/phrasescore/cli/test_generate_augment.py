@@ -313,7 +313,6 @@ def test_a_source_that_is_no_phrase_is_named(
         (["--beam", "2"], "--beam: at least as many as --targets"),
         (["--moses-ini", "x"], "--moses-ini and --moses-ini-out go together"),
         (["--no-indicator", "--moses-ini", "x", "--moses-ini-out", "y"], "--no-indicator"),
-        (["--resume"], "--resume needs --output FILE"),
         (["--scores", "forward"], "--scores: expected 4, as many as the table has scores, got 1"),
         (["--scores", "a,1,1,1"], "--scores: expected forward, reverse, lexicon, reverse-lexicon"),
         (["--scores", "0,1,1,1"], "a probability above 0, got '0'"),

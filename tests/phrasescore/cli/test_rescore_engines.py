@@ -204,7 +204,6 @@ def test_what_cannot_be_is_refused_in_one_line(
 ) -> None:
     for arguments, message in [
         (["--resume", "--word-scores", "words"], "--resume is for one output, and not for --word"),
-        (["--resume", "-o", "-"], "--resume needs --output FILE: a stream cannot be resumed"),
         (["--engine", "ray", "--threads", "2"], "--threads is for the engine here; use"),
         (["--engine", "processes", "--device", "cuda"], "--device cuda: forked processes cannot"),
     ]:

@@ -136,7 +136,6 @@ def test_word_scores_add_up_to_the_values(pairs: list[tuple[list[str], list[str]
     [
         (b"la\n", "target:2: expected as many lines as source has, found the end of the file"),
         (b"la\n" * 41, "source:41: expected as many lines as target has, found the end of the"),
-        (b"la\nla \xff\n", "target:2: expected UTF-8, found byte 0xff at byte 4 of the line"),
         (b"0 ||| la ||| LM0= 1 ||| 1\n", "target:1: expected a sentence, found '|||' among its"),
     ],
 )
