@@ -4,7 +4,6 @@ The protocol is that of https://chromedevtools.github.io/devtools-protocol: JSON
 followed by a zero byte, on the file descriptors 3 (to the browser) and 4 (from it).
 """
 
-import base64
 import contextlib
 import json
 import os
@@ -137,10 +136,6 @@ class Page:
     def mouse(self, kind: str, x: float, y: float, **parameters: object) -> None:
         """Do something with the mouse, such as ``mouseMoved``, in pixels of the window."""
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **parameters)
-
-    def screenshot(self) -> bytes:
-        """Return the window as it looks, as a PNG file."""
-        return base64.b64decode(self.call("Page.captureScreenshot")["data"])
 
 
 @contextlib.contextmanager
