@@ -220,8 +220,8 @@ def _measure(part: str, given: SimpleNamespace, config: Config) -> Report:
             options = module.ReadingOptions(table, lines)
         case "scoring":
             network = given.networks[0] if given.networks else None
-            counts = (lines, given.slice_lines, threads)
-            options = module.ScoringOptions(table, config, *counts, network, given.precisions)
+            parts = (given.slice_lines, threads, network, given.precisions)
+            options = module.ScoringOptions(table, config, lines, *parts)
         case "training":
             options = module.TrainingOptions(
                 table, config, given.training_lines, threads, given.turns
