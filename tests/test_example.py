@@ -2,6 +2,7 @@
 
 import gzip
 import importlib
+import itertools
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -56,6 +57,13 @@ def made(example: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_the_script_remakes_the_first_committed_sentences(example: Any) -> None:
+    first = itertools.islice(example.make_corpus.examples(), 300)
+    pairs = zip(part("dev", "en")[:300], part("dev", "fr")[:300], strict=True)
+    assert [(found.english, found.french) for found in first] == list(pairs)
+
+
+@pytest.mark.slow
 def test_the_script_remakes_the_committed_corpus(made: Path) -> None:
     parts = ("dev.{}", "heldout.{}", "test.{}", "train.{}.gz")
     names = [each.format(side) for each in parts for side in ("en", "fr")]
@@ -104,6 +112,7 @@ def points(line: str) -> list[tuple[int, ...]]:
     return [tuple(map(int, point.split("-"))) for point in line.split()]
 
 
+@pytest.mark.slow
 def test_every_link_is_inside_its_sentences(made: Path) -> None:
     links = read_text(made / "train.links.gz").split("\n")[:-1]
     files = part("train", "en"), part("train", "fr"), links, part("train", "align")
@@ -118,6 +127,7 @@ def test_every_link_is_inside_its_sentences(made: Path) -> None:
             assert len({point[side] for point in grammar}) >= sizes[side] - 2, english
 
 
+@pytest.mark.slow
 def test_the_script_remakes_the_committed_alignment(example: Any, made: Path) -> None:
     sides = [[line.split(" ") for line in part("train", side)] for side in ("en", "fr")]
     found = example.make_alignment.align_both_ways(*sides)
@@ -160,8 +170,8 @@ def test_phrase_table_is_well_formed_and_sorted() -> None:
         assert all(0 < value <= 1 for value in values), line
         n_target, n_source, joint = map(int, counts.split(" "))
         # Moses' order: p(source | target), lexical, p(target | source), lexical; 6 digits.
-        assert values[0] == pytest.approx(joint / n_target, rel=1e-5)
-        assert values[2] == pytest.approx(joint / n_source, rel=1e-5)
+        assert abs(values[0] * n_target / joint - 1) < 1e-5
+        assert abs(values[2] * n_source / joint - 1) < 1e-5
         sizes = len(source.split(" ")), len(target.split(" "))
         assert max(sizes) <= 7
         for link in links.split(" "):
@@ -177,8 +187,7 @@ def test_reordering_table_has_the_same_pairs_and_its_thirds_sum_to_one() -> None
     for line in lines:
         values = [float(value) for value in line.split(" ||| ")[2].split(" ")]
         assert len(values) == 6
-        assert sum(values[:3]) == pytest.approx(1, abs=1e-4)
-        assert sum(values[3:]) == pytest.approx(1, abs=1e-4)
+        assert abs(sum(values[:3]) - 1) < 1e-4 > abs(sum(values[3:]) - 1)
 
 
 def test_language_model_is_a_4_gram_arpa_that_knows_every_french_word() -> None:
