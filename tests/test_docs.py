@@ -1,6 +1,7 @@
 """What is promised in words: help, README, pages in docs/, docstrings."""
 
 import ast
+import functools
 import gzip
 import importlib
 import os
@@ -24,11 +25,15 @@ PYTHON_FILES = sorted(
     for folder in (*PACKAGES, "tests", "examples")
     for path in (REPOSITORY / folder).rglob("*.py")
 )
-MODULES = [path for path in PYTHON_FILES if path.relative_to(REPOSITORY).parts[0] in PACKAGES]
 
 
 def _name(path: Path) -> str:
     return str(path.relative_to(REPOSITORY))
+
+
+@functools.cache
+def _trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in PYTHON_FILES}
 
 
 def _commands() -> Iterator[tuple[str, click.Command]]:
@@ -219,15 +224,19 @@ def _copy_example(folder: Path) -> None:
         (folder / path.name).write_bytes(data)
 
 
-@pytest.mark.parametrize("path", PYTHON_FILES, ids=_name)
-def test_every_file_says_what_it_is(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+def test_every_file_says_what_it_is() -> None:
+    assert [_name(path) for path, tree in _trees().items() if not ast.get_docstring(tree)] == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_every_public_function_and_class_has_a_docstring(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    assert [name for name, node in _public(tree, "") if not ast.get_docstring(node)] == []
+def test_every_public_function_and_class_has_a_docstring() -> None:
+    silent = [
+        f"{_name(path)}: {name}"
+        for path, tree in _trees().items()
+        if path.relative_to(REPOSITORY).parts[0] in PACKAGES
+        for name, node in _public(tree, "")
+        if not ast.get_docstring(node)
+    ]
+    assert silent == []
 
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -252,10 +261,13 @@ FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "mars
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 
 
-@pytest.mark.parametrize("path", PYTHON_FILES, ids=_name)
-def test_nothing_runs_code_that_it_loads(path: Path) -> None:
-    found = _code_loaders(ast.parse(path.read_text(encoding="utf-8")))
-    assert [f"{_name(path)}:{line}: {what}" for line, what in found] == []
+def test_nothing_runs_code_that_it_loads() -> None:
+    found = [
+        f"{_name(path)}:{line}: {what}"
+        for path, tree in _trees().items()
+        for line, what in _code_loaders(tree)
+    ]
+    assert found == []
 
 
 def _code_loaders(tree: ast.Module) -> Iterator[tuple[int, str]]:
