@@ -27,8 +27,6 @@ inputs each), and Ks, Kt the sizes of the two shortlists with ``</s>`` (0) and `
     output.{weight,bias}                                                   W_o       (Kt, l), (Kt,)
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

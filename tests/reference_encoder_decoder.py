@@ -24,8 +24,6 @@ the output matrix, and Ks, Kt the sizes of the two shortlists with ``</s>`` (0) 
     output.{weight,bias}                                           G_l               (Kt, R), (Kt,)
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -15,8 +15,6 @@ size of a cell, E the embedding's and Ks that of the source shortlist::
     gate_left.{weight,bias}, gate_right.weight     G^l, G^r      (3, H), (3,)
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The benchmark of the search computes what it says; not how fast anything is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

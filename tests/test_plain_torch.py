@@ -1,7 +1,5 @@
 """The plain torch implementations compute the right thing, or beating them would mean nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -3,8 +3,6 @@
 Derivations use sigma(ln 3) = 3/4, sigma(-ln 3) = 1/4 and tanh(ln(3) / 2) = 1/2, all exact.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """The cache: ``phrasescore rescore`` with an empty one, a full one, and one that lacks a tenth."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import sys

@@ -5,8 +5,6 @@ pieces is under way. Workers load, compute at their own pace, die now and then, 
 The rates are arguments: ``docs/cluster.md`` has those of the machine that it was measured on.
 """
 
-from __future__ import annotations
-
 import heapq
 import random
 from collections.abc import Iterator

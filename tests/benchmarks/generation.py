@@ -1,7 +1,5 @@
 """Generation: sentences a second by beam width, batched against one at a time, and BLEU."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

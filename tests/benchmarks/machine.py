@@ -1,7 +1,5 @@
 """The machine that the figures are of."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform

@@ -1,7 +1,5 @@
 """What the benchmarks work on: the lines of a table, and networks with random weights."""
 
-from __future__ import annotations
-
 import gzip
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Memory: the peak of the real ``phrasescore annotate`` for few lines and for the whole table."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

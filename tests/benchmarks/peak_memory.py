@@ -6,8 +6,6 @@ A process of its own, and a small one: Linux counts the memory of the process th
 one as the first peak of that other one.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import subprocess

@@ -7,8 +7,6 @@ over all time steps at once where the equations allow it, padded positions dropp
 layer. Parameters are those of :mod:`phrasescore.models`, taken over from a network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import cast
 

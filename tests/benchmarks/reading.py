@@ -1,7 +1,5 @@
 """Reading: the checked reader and the writer of phrase tables against bare Python loops."""
 
-from __future__ import annotations
-
 import gzip
 import tempfile
 import time

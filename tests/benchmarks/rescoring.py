@@ -1,7 +1,5 @@
 """Rescoring: phrasescore's scores of n-best lists against plain torch, hypothesis by hypothesis."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Figures of a benchmark: medians with their range, as a plain table and as JSON."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from typing import NamedTuple

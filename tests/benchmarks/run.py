@@ -5,8 +5,6 @@ shared machine are worth little. ``--table`` takes any phrase table; without it,
 task beside the checkout is taken, or else the shipped example's.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The search: against Moses, with cube pruning, and with a neural language model."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """The embedded search and Moses as whole programs, one process and thread each, in turns."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

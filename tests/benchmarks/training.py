@@ -1,7 +1,5 @@
 """Training: the real training loop against a plain torch loop, on the same batches in turn."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Iterator

@@ -7,8 +7,6 @@ units of their deviations, with as much noise. So hypotheses share statistics wh
 list of 1,000 has some hundred different strings), and hardly two share all features: as real lists.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
