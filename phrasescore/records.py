@@ -1,6 +1,7 @@
 """The common types of the project: phrase pairs, hypotheses, and weights of features."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -28,6 +29,21 @@ def to_words(text: str | Iterable[str]) -> tuple[str, ...]:
     if joined.count(" ") >= len(words) > 0 or "\n" in joined:
         raise TypeError(f"expected a word at each place, or one sentence as a string, got {text!r}")
     return words
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Additive counts of how values were computed; the text is logged at the end of a run."""
+
+    def __add__(self, other: Self) -> Self:
+        """Return the sums of the numbers; texts stay, and None is a number that is not counted."""
+        pairs = ((getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+        return type(self)(
+            *(
+                one if isinstance(one, str) or two is None else (one or 0) + two
+                for one, two in pairs
+            )
+        )
 
 
 class _Phrases(NamedTuple):

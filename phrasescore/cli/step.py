@@ -15,8 +15,7 @@ import msgspec
 from phrasescore.cli import main
 from phrasescore.cli.options import LOGGERS
 from phrasescore.cli.progress import show_progress
-from phrasescore.workflows.experiment.calls import Call
-from phrasescore.workflows.experiment.running import Message
+from phrasescore.workflows.experiment.calls import Call, Message
 
 # Seconds between two messages about progress.
 _EVERY = 55.0

@@ -1,4 +1,4 @@
-"""Features: blocks of pairs in, numbers out; and the columns of them that a user asks for.
+"""Features give each pair of a block a number; columns are the features that a user asks for.
 
 A feature is a subclass of `Feature`, one file here, and a line in :data:`FEATURES`. Other packages
 bring features as classes with ``values(pairs)``, found by their entry points:
@@ -13,13 +13,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError
 from phrasescore.foreign import ForeignText
 from phrasescore.plugins import find_plugin, find_plugins
-from phrasescore.records import PhraseBlock
+from phrasescore.records import PhraseBlock, Tally
 from phrasescore.settings.kinds import get_kind
 
 if TYPE_CHECKING:
@@ -30,21 +30,19 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-
 # Pairs of a block, which one thread scores as a whole.
 BLOCK_SIZE = {"cpu": 16384, "cuda": 65536}
 
 
-class Tally(Protocol):
-    """Additive counts of how values were computed; the text is logged at the end of a run."""
+@dataclass(frozen=True, slots=True)
+class CountTally(Tally):
+    """A number and the name of what it counts."""
 
-    def __add__(self, other: Any) -> Any:
-        """Return the combined tally."""
-        ...
+    name: str
+    total: int
 
     def __str__(self) -> str:
-        """Return the counts as a short text."""
-        ...
+        return f"{self.total:,} {self.name}"
 
 
 class BlockScores(NamedTuple):
@@ -68,13 +66,11 @@ class Feature(ABC):
     # For each column, everything that its values depend on besides the pairs: equal fingerprints
     # mean equal values.
     fingerprints: tuple[str, ...] = ("",)
-    # The source words and target words that the feature knows; None for a side that it does not
-    # use.
+    # The known source words and target words; None for a side that the feature does not use.
     known_words: "tuple[Container[str] | None, Container[str] | None]" = (None, None)
     # For each column, the highest value that a cache may hold; None if no cache is used.
     highest: tuple[float, ...] | None = None
-    # Pairs of n-best lists or parallel text that are scored together, so that they fill a processor
-    # or a GPU.
+    # Pairs of n-best lists or parallel text that are scored together to fill a processor or a GPU.
     group_size: "dict[str, int]" = {"cpu": 1024, "cuda": 1024}  # noqa: RUF012
 
     def prepare(self) -> None:  # noqa: B027
@@ -117,17 +113,13 @@ OF_SHORTLISTS = {"source_unknown_words", "target_unknown_words", "unknown_words"
 
 # Features that are of no use as a column of a phrase table, and the reason.
 NOT_OF_PHRASES = {
-    "length_ratio": "the ratios of its phrases do not add up to that of a sentence",
+    "length_ratio": "the ratios of phrases do not add up to a sentence's ratio",
     "target_length": "Moses has it: WordPenalty is minus the number of words",
 }
 
 
 def load_feature(name: str) -> Any:
-    """Return the class of a feature in :data:`FEATURES`, or the factory of a plug-in's feature.
-
-    :raises ArgumentError: if there is no such feature.
-    :raises PluginError: if another package's feature cannot be used.
-    """
+    """Return the class of a feature in :data:`FEATURES`, or the factory of a plug-in's feature."""
     if name in FEATURES:
         return pkgutil.resolve_name(FEATURES[name])
     from phrasescore.features.plugin_feature import PluginFeature
@@ -139,7 +131,7 @@ def load_feature(name: str) -> Any:
 
 
 def feature_packages(names: Iterable[str]) -> list[str]:
-    """Return the package, with its version, of each feature of another package."""
+    """Return the packages, with their versions, that the plug-ins among some features are from."""
     plugins = (find_plugin("feature", name, FEATURES) for name in names)
     return [plugin.package for plugin in plugins if plugin is not None]
 
@@ -151,11 +143,7 @@ def _unknown_feature(name: str) -> ArgumentError:
 
 
 def _not_of_phrases(name: str) -> str | None:
-    """Return why a feature cannot be a column of a phrase table, or None if it can.
-
-    :raises ArgumentError: if there is no such feature.
-    :raises PluginError: if another package's feature cannot be used.
-    """
+    """Return why a feature cannot be a column of a phrase table, or None if it can."""
     plugin = find_plugin("feature", name, FEATURES)
     if name in FEATURE_NAMES:
         return NOT_OF_PHRASES.get(name)
@@ -165,14 +153,12 @@ def _not_of_phrases(name: str) -> str | None:
     return reason
 
 
-# Columns
-
 ColumnKind = Literal[
     "model", "feature", "lm", "lexicon", "reverse_lexicon", "scores", "ctranslate2"
 ]
 
-# Prefixes of the names that features from files get in n-best lists, by kind of column. A number
-# from 0 follows, as in Moses' own names. See `network_name` for networks.
+# The names in n-best lists of features from files, by kind of column, without the number from 0
+# that follows as in Moses' own names. See `network_name` for networks.
 FILE_NAMES = {
     "ctranslate2": "CT2",
     "lm": "KenLM",
@@ -180,7 +166,7 @@ FILE_NAMES = {
     "reverse_lexicon": "ReverseLexicon",
 }
 ENSEMBLE_NAME = "Ensemble"
-# The suffix of the name of a score that is divided by length.
+# The suffix of a score that is divided by length.
 NORMALIZED = "Norm"
 
 
@@ -191,19 +177,16 @@ class ColumnSpec:
     kind: ColumnKind
     # A model's folder, a feature's name, or a file.
     value: str
-    # For a feature that depends on shortlists: the number of the model that it uses, from 1.
+    # The number from 1 of the model that a feature takes its shortlist from.
     model: int | None = None
-    # For given scores, one number per line of a file: the feature's name in n-best lists.
+    # The name in n-best lists of scores from a file, which has one number per line.
     name: str | None = None
-    # For a CTranslate2 folder: how Moses' words become its pieces; None for the default.
+    # How Moses' words become the pieces of a CTranslate2 model; None for the default.
     foreign: ForeignText | None = None
 
 
 def column_specs(columns: Iterable[ColumnSpec | StrPath]) -> list[ColumnSpec]:
-    """Return columns as specifications; a path among them is a model's folder.
-
-    :raises ArgumentError: if there is one string in place of a sequence.
-    """
+    """Return columns as specifications; a path among them is a model's folder."""
     check_sequences(columns=columns)
     return [
         column if isinstance(column, ColumnSpec) else ColumnSpec("model", os.fspath(column))
@@ -221,19 +204,17 @@ def column_files(columns: Iterable[ColumnSpec]) -> list[str]:
 
 
 def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
-    """Check the columns, before a file is read.
+    """Check the columns before a file is read.
 
     :param of_phrases: whether the columns are a phrase table's.
-    :raises ArgumentError: if there is no column, a feature is unknown, lacks its model or has one
-        that it does not depend on, or is of no use for phrases; if scores lack a name.
-    :raises PluginError: if a feature of another package may not be used.
+    :raises ArgumentError: if there is no column, or a column that cannot be added.
     """
     models = sum(column.kind == "model" for column in wanted)
     if not wanted:
         raise ArgumentError("nothing to add: give a model, or another column")
     for column in wanted:
         if column.kind == "ctranslate2" and of_phrases:
-            raise ArgumentError("a model of CTranslate2 scores sentences: it is for n-best lists")
+            raise ArgumentError("a CTranslate2 model scores sentences: use it for n-best lists")
         if column.kind == "scores" and column.name is None and not of_phrases:
             raise ArgumentError(f"scores {column.value}: a feature of n-best lists needs a name")
         if column.kind != "feature":
@@ -242,13 +223,14 @@ def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
         if column.model is not None and column.value not in OF_SHORTLISTS:
             raise ArgumentError(f"feature {column.value} does not depend on a model: no '@'")
         if column.value in OF_SHORTLISTS and not models:
-            problem = "at least one model is needed: it brings a shortlist"
-            raise ArgumentError(f"feature {column.value}: {problem}")
+            raise ArgumentError(
+                f"feature {column.value}: at least one model is needed: it brings a shortlist"
+            )
         if column.model is not None and column.model > models:
             problem = f"there are {models} models" if models > 1 else "there is one model"
             raise ArgumentError(f"feature {column.value}@{column.model}: {problem}")
         if of_phrases and reason is not None:
-            raise ArgumentError(f"feature {column.value} is for rescore alone: {reason}")
+            raise ArgumentError(f"feature {column.value} is only for rescore: {reason}")
 
 
 def rescore_options(
@@ -279,8 +261,6 @@ def network_name(kind: str, *, reverse: bool, right_to_left: bool) -> str:
 def column_name(kind: str, value: str) -> str:
     """Return the prefix of the name of a column that is not a network's.
 
-    :param kind: the kind of column, as in :class:`ColumnSpec`.
-    :param value: the feature's name; ignored for a file.
 
     >>> column_name("feature", "length_ratio")
     'LengthRatio'
@@ -291,19 +271,16 @@ def column_name(kind: str, value: str) -> str:
 def check_feed_forward(
     configs: "Sequence[Config]", backoff_lm: str | None, *, unnormalized: bool
 ) -> None:
-    """Check the arguments for models of the kinds cslm and joint, before the models are loaded.
-
-    :param configs: the configurations of all models, of any kind.
-    :raises ArgumentError: if an argument applies to no model, or both are given.
-    """
+    """Check the arguments for models of the kinds cslm and joint, before the models are loaded."""
     if backoff_lm is not None and unnormalized:
-        raise ArgumentError("--backoff-lm divides probabilities: not with --unnormalized")
+        raise ArgumentError("--backoff-lm divides probabilities: do not use --unnormalized with it")
     models = [config for config in configs if config.network.is_feed_forward]
     if backoff_lm is not None and all(config.network.reads_source for config in models):
         raise ArgumentError("--backoff-lm is for a model of the kind cslm, and there is none")
     if unnormalized and not models:
-        problem = "is for a model of the kind cslm or joint, and there is none"
-        raise ArgumentError(f"--unnormalized {problem}")
+        raise ArgumentError(
+            "--unnormalized is for a model of the kind cslm or joint, and there is none"
+        )
     for config in models if unnormalized else ():
         if not config.model.self_normalization:
             _logger.warning(

@@ -9,13 +9,13 @@ from phrasescore.features import BlockScores, Feature
 from phrasescore.features.score_cache import score_keys
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignFolder, ForeignModel, LazyNetwork
-from phrasescore.records import PhraseBlock
+from phrasescore.records import PhraseBlock, Tally
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignTally:
+class ForeignTally(Tally):
     """Counts from scoring with a foreign model."""
 
     scores: int = 0
@@ -23,14 +23,6 @@ class ForeignTally:
     # Number of pieces of both sides in the pairs that the cache lacked, and of unknown pieces.
     pieces: int = 0
     unknown: int = 0
-
-    def __add__(self, other: "ForeignTally") -> "ForeignTally":
-        return ForeignTally(
-            self.scores + other.scores,
-            self.cached + other.cached,
-            self.pieces + other.pieces,
-            self.unknown + other.unknown,
-        )
 
     def with_cached(self, scores: int) -> "ForeignTally":
         """Return the tally with additional scores that were found in the cache."""
@@ -46,11 +38,10 @@ class ForeignScore(Feature):
     """log p(target ``</s>`` | source) under a model that CTranslate2 has converted.
 
     Natural logarithms, summed over the model's pieces and its end symbol, not divided by length;
-    the tokens before the target are given. :class:`phrasescore.foreign.text.PieceText` makes pieces
-    of words. A piece that the model does not know is scored as its ``<unk>``. What a value depends
-    on, to the last bit, says :class:`phrasescore.foreign.model.ForeignNetwork`.
+    the tokens before the target are not scored. :class:`phrasescore.foreign.text.PieceText` makes
+    pieces of words. A piece that the model does not know is scored as its ``<unk>``.
+    :class:`phrasescore.foreign.model.ForeignNetwork` says what a value depends on.
 
-    :param folder: the folder of the model.
     :param threads: number of threads that score blocks at the same time.
     :raises ModelError: if the folder is not a valid model.
     """
@@ -61,17 +52,12 @@ class ForeignScore(Feature):
     group_size = {"cpu": 4096, "cuda": 4096}  # noqa: RUF012
 
     def __init__(
-        self,
-        folder: str,
-        text: ForeignText | None = None,
-        *,
-        device: str = "cpu",
-        threads: int = 1,
+        self, folder: str, text: ForeignText | None = None, *, device: str = "cpu", threads: int = 1
     ) -> None:
         text = text or ForeignText()
         model = ForeignModel(folder, text)
         threads = threads if device == "cpu" else 1
-        # Loaded when it is first asked: the threads of CTranslate2 do not survive a fork.
+        # It is loaded at the first score: the threads of CTranslate2 do not survive a fork.
         self._network = LazyNetwork(ForeignFolder(folder, text, device, threads))
         self.known_words = model.known_words
         self.fingerprints = (f"{model.fingerprint} {device.partition(':')[0]}",)
@@ -82,14 +68,11 @@ class ForeignScore(Feature):
         return [score_keys(self.fingerprints[0], block._replace(affiliations=None))]
 
     def score(self, block: PhraseBlock) -> BlockScores:
-        """Return the log-probability of each pair.
-
-        :raises ModelError: if CTranslate2 cannot score a pair.
-        """
+        """Return the log-probability of each pair."""
         pairs = list(block.pairs())
         if not pairs:
             return BlockScores(np.empty((1, 0)), ForeignTally())
         scores = self._network.network().score(pairs)
-        pieces, unknown = sum(each.pieces for each in scores), sum(each.unknown for each in scores)
-        values = np.array([[each.log_prob for each in scores]])
+        pieces, unknown = sum(pair.pieces for pair in scores), sum(pair.unknown for pair in scores)
+        values = np.array([[pair.log_prob for pair in scores]])
         return BlockScores(values, ForeignTally(len(scores), 0, pieces, unknown))

@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 
 from phrasescore.errors import DataError
 from phrasescore.features import BlockScores, Feature
-from phrasescore.io.digests import new_digest
-from phrasescore.records import PhraseBlock, PhrasePair
+from phrasescore.io.journal import new_digest
+from phrasescore.records import PhraseBlock, PhrasePair, Tally
 
 # The least probability of a predicted word: the last digit of Moses' lexical translation tables.
 FLOOR = 1e-7
-# (word, word) probabilities of a block, which bounds its memory; pairs are scored block by block.
+# The number of (word, word) probabilities that are held at once.
 BLOCK_ENTRIES = 1 << 18
-
 # The source of target words that translate no source word.
 _NULL = "NULL"
 
@@ -27,9 +26,9 @@ _Floats = NDArray[np.float64]
 
 
 class Lexicon(NamedTuple):
-    """p(predicted word | given word) of the pairs that were seen, 16 bytes each, and the words."""
+    """p(predicted word | given word) for the word pairs of a table, 16 bytes each."""
 
-    # The id of each word of both sides, from 1; 0 stands for unknown words.
+    # The ids of the words of both sides, from 1; 0 stands for unknown words.
     ids: dict[str, int]
     # The sorted keys, predicted * (len(ids) + 1) + given, and their probabilities. The last key
     # is a sentinel, larger than all others, with the probability 0.
@@ -38,11 +37,7 @@ class Lexicon(NamedTuple):
 
     @classmethod
     def from_entries(cls, path: str, entries: Iterable[tuple[str, str, float]]) -> "Lexicon":
-        """Return the lexicon with these entries: (predicted word, given word, probability).
-
-        :param path: the file of the entries, one per line, for messages.
-        :raises DataError: if there is no entry, or a pair of words has two.
-        """
+        """Return the lexicon with these entries: (predicted word, given word, probability)."""
         ids: dict[str, int] = {}
         predicted, given, probabilities = [], [], []
         for word, condition, probability in entries:
@@ -57,21 +52,20 @@ class Lexicon(NamedTuple):
         (repeated,) = np.nonzero(keys[1:] == keys[:-1])
         if len(repeated):
             line = int(order[repeated + 1].min())
-            raise DataError(path, line + 1, "this pair of words has a probability already")
+            raise DataError(path, line + 1, "this pair of words already has a probability")
         end = np.iinfo(np.int64).max
         return cls(ids, np.append(keys, end), np.append(np.array(probabilities)[order], 0.0))
 
     def lookup(self, predicted: _Ids, given: _Ids) -> _Floats:
         """Return p(predicted | given) for arrays of ids of the same shape, 0 for unseen pairs."""
-        wanted = predicted * (len(self.ids) + 1) + given
-        places = np.searchsorted(self.keys, wanted)
-        return np.where(self.keys[places] == wanted, self.probabilities[places], 0.0)
+        keys = predicted * (len(self.ids) + 1) + given
+        places = np.searchsorted(self.keys, keys)
+        return np.where(self.keys[places] == keys, self.probabilities[places], 0.0)
 
     def sides(self) -> tuple["_LexiconSide", "_LexiconSide"]:
         """Return the predicted words, and the given words."""
-        size = len(self.ids) + 1
-        places = np.divmod(self.keys[:-1], size)
-        return _LexiconSide.of(self.ids, places[0]), _LexiconSide.of(self.ids, places[1])
+        predicted, given = np.divmod(self.keys[:-1], len(self.ids) + 1)
+        return _LexiconSide(self.ids, predicted), _LexiconSide(self.ids, given)
 
     def fingerprint(self) -> str:
         """Return a hash of the words, the pairs and their probabilities, as text."""
@@ -82,34 +76,25 @@ class Lexicon(NamedTuple):
         return digest.hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
 class _LexiconSide:
     """The words of one side of a lexicon."""
 
-    ids: dict[str, int]
-    # Whether the word of each id is on this side.
-    is_there: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, ids: dict[str, int], there: _Ids) -> "_LexiconSide":
-        is_there = np.zeros(len(ids) + 1, np.bool_)
-        is_there[there] = True
-        return cls(ids, is_there)
+    def __init__(self, ids: dict[str, int], known: _Ids) -> None:
+        self._ids = ids
+        self._is_known = np.zeros(len(ids) + 1, np.bool_)
+        self._is_known[known] = True
 
     def __contains__(self, word: object) -> bool:
-        return isinstance(word, str) and bool(self.is_there[self.ids.get(word, 0)])
+        return isinstance(word, str) and bool(self._is_known[self._ids.get(word, 0)])
 
 
 @dataclass(frozen=True, slots=True)
-class LexicalTally:
-    """Numbers of predicted words, and of those with a probability below :data:`FLOOR`."""
+class LexicalTally(Tally):
+    """Numbers of predicted words, and of words with a probability below :data:`FLOOR`."""
 
     side: str
     words: int
     floored: int
-
-    def __add__(self, other: "LexicalTally") -> "LexicalTally":
-        return LexicalTally(self.side, self.words + other.words, self.floored + other.floored)
 
     def __str__(self) -> str:
         share = self.floored / self.words if self.words else math.nan
@@ -119,15 +104,14 @@ class LexicalTally:
 class LexicalScore(Feature):
     """log p(target | source) of IBM Model 1, or log p(source | target).
 
-    Natural logarithms, summed over the words of the predicted side, each of probability
+    Natural logarithms, summed over the words of the predicted side. The probability of a word is
 
         (p(word | NULL) + sum of p(word | given) over the given side's words) / (their number + 1)
 
-    (Brown et al., 1993, without the probability of the length), but at least :data:`FLOOR`, 1e-7,
-    the probability of a word that the lexicon lacks. There is no ``</s>``: a side without words
+    (Brown et al., 1993, without the probability of the length), but at least :data:`FLOOR`, which
+    is the probability of a word that the lexicon lacks. There is no ``</s>``: a side without words
     has the score 0. A value depends only on its pair, to the last bit.
 
-    :param lexicon: a lexicon of the same direction.
     :param reverse: whether the source side is predicted.
     """
 
@@ -164,13 +148,13 @@ class LexicalScore(Feature):
             predicted, given = given, predicted
         words, lengths = self._number(predicted)
         conditions, given_lengths = self._number([(_NULL, *side) for side in given])
-        # Each predicted word with each of its pair's given ones, NULL first.
+        # Each predicted word meets each given word of its pair, NULL first.
         repeats = np.repeat(given_lengths, lengths)
         begins = np.repeat(np.cumsum(given_lengths) - given_lengths, lengths)
         offsets = np.cumsum(repeats) - repeats
         places = np.arange(repeats.sum()) - np.repeat(offsets - begins, repeats)
-        found = self._lookup(words, repeats, conditions, places)
-        sums = np.add.reduceat(found, offsets) if len(offsets) else np.zeros(0)
+        probabilities = self._lookup(words, repeats, conditions, places)
+        sums = np.add.reduceat(probabilities, offsets) if len(offsets) else np.zeros(0)
         means = sums / repeats
         tally += LexicalTally(tally.side, len(means), int((means < FLOOR).sum()))
         logs = np.log(np.maximum(means, FLOOR))
@@ -189,14 +173,13 @@ class LexicalScore(Feature):
     def _lookup(self, words: _Ids, repeats: _Ids, conditions: _Ids, places: _Ids) -> _Floats:
         """Return p(word | condition), each word ``repeats`` times, with the conditions at places.
 
-        The hypotheses of a list are made of a few words: each pair of those is looked up once.
+        The hypotheses of a list share a few words, and each pair of words is looked up once.
         """
         rows, row_places = np.unique(words, return_inverse=True)
         columns, column_places = np.unique(conditions, return_inverse=True)
         if len(rows) * len(columns) >= len(places):
             return self._lexicon.lookup(np.repeat(words, repeats), conditions[places])
         table = self._lexicon.lookup(rows[:, None], columns[None, :]).ravel()
-        found: _Floats = table[
-            np.repeat(row_places * len(columns), repeats) + column_places[places]
-        ]
-        return found
+        cells = np.repeat(row_places * len(columns), repeats) + column_places[places]
+        probabilities: _Floats = table[cells]
+        return probabilities

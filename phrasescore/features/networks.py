@@ -16,7 +16,7 @@ from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ModelError
 from phrasescore.features import BlockScores, Feature
 from phrasescore.features.score_cache import score_keys
-from phrasescore.io.digests import digest_content
+from phrasescore.io.journal import digest_content
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.word_scorer import (
@@ -28,7 +28,7 @@ from phrasescore.language_models.word_scorer import (
     score_tree,
 )
 from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.records import PhraseBlock
+from phrasescore.records import PhraseBlock, Tally
 from phrasescore.scoring.prefix_tree import HypothesisTexts, PrefixTree
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import (
@@ -46,15 +46,15 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class SentenceWork:
+class SentenceWork(Tally):
     """Counts from scoring n-best lists."""
 
     # Number of distinct hypotheses that were scored.
     scored: int = 0
-    # Number of distinct prefixes, which is one network's number of decoder steps.
+    # Number of decoder steps, one for each distinct prefix.
     steps: int = 0
     # Numbers of words, summed over all models: in the sentences that were read, and in distinct
-    # prefixes of the predicted ones; and how many of them are outside the shortlists.
+    # prefixes of the predicted sentences; and the words among them outside the shortlists.
     read: int = 0
     predicted: int = 0
     unknown_read: int = 0
@@ -62,24 +62,11 @@ class SentenceWork:
     # Number of hypotheses found in the cache; None without a cache.
     cached: int | None = None
 
-    def __add__(self, other: "SentenceWork") -> "SentenceWork":
-        work = self if other.cached is None else self.with_cached(other.cached)
-        return SentenceWork(
-            self.scored + other.scored,
-            self.steps + other.steps,
-            self.read + other.read,
-            self.predicted + other.predicted,
-            self.unknown_read + other.unknown_read,
-            self.unknown_words + other.unknown_words,
-            work.cached,
-        )
-
     def with_cached(self, hypotheses: int) -> "SentenceWork":
         """Return the counts with additional hypotheses that were found in the cache."""
         return replace(self, cached=(self.cached or 0) + hypotheses)
 
     def __str__(self) -> str:
-        """Return the figures in one line."""
         read = f"{self.unknown_read:,} of {self.read:,}"
         predicted = f"{self.unknown_words:,} of {self.predicted:,}"
         cached = "" if self.cached is None else f"; {self.cached:,} found in the cache"
@@ -93,21 +80,17 @@ class SentenceScore(Feature):
     """log p(hypothesis ``</s>`` | source), or log p(source ``</s>`` | hypothesis), of networks.
 
     Natural logarithms, summed over the words of the predicted side and its ``</s>``, not divided
-    by length. There is a column per network, in their order, and the ensemble's last if there is
-    one. Each model predicts the side that it was trained for, from the end that it was trained
-    for; a word outside its shortlist is scored as ``<unk>``. A value depends on its pair, to the
-    last bit, and a joint model's on the affiliations.
+    by length. There is a column per network, in their order; an ensemble's column is the last one.
+    Each model predicts the side that it was trained for, from the end that it was trained for; a
+    word outside its shortlist is scored as ``<unk>``. A value depends only on its pair, to the last
+    bit, and a joint model's value also on the affiliations.
 
-    :param checkpoints: networks of any kind.
-    :param precision: the precision of the matrix products.
     :param ensemble: whether to add a column in which the models' probabilities are averaged at
         every word; they must then have the same direction. Models that predict from right to left
         are averaged separately from the others; the column then holds the mean of both
         log-probabilities of a hypothesis, weighted by the numbers of models.
     :param words: whether to return the log-probabilities of single words, too; not possible with
         an ensemble in which some models predict from right to left.
-    :param cslm: options of language models and joint models.
-    :raises ModelError: if the models cannot be an ensemble.
     """
 
     group_size = {"cpu": 1024, "cuda": 65536}  # noqa: RUF012
@@ -123,14 +106,14 @@ class SentenceScore(Feature):
         cslm: CslmOptions = USUAL,
     ) -> None:
         if ensemble and len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
-            raise ModelError("an ensemble is of models of one direction, not with some reverse")
+            raise ModelError("an ensemble needs models of one direction; some of these are reverse")
         if ensemble and words and len({each.right_to_left for each in checkpoints}) > 1:
             raise ModelError(
-                "log-probabilities of single words: an ensemble of models of which some predict "
-                "from right to left has none"
+                "an ensemble has no log-probabilities of single words if some of its models "
+                "predict from right to left"
             )
         if ensemble and any(checkpoint.config.network.is_aligned for checkpoint in checkpoints):
-            raise ModelError("a joint model reads alignments, and is in no ensemble")
+            raise ModelError("a joint model reads alignments, and cannot be in an ensemble")
         self._checkpoints, self._device = checkpoints, device
         self._precision, self._cslm = Precision(precision, device), cslm
         self._ensemble, self._words = ensemble, words
@@ -150,10 +133,7 @@ class SentenceScore(Feature):
         self._models: list[NetworkScores | CslmScores | JointScores] = []
 
     def prepare(self) -> None:
-        """Prepare the networks for scoring; several threads may call it at once.
-
-        :raises ModelError: if weights are not finite.
-        """
+        """Prepare the networks for scoring; several threads may call it at once."""
         with self._lock:
             if not self._models:
                 models = [
@@ -174,14 +154,11 @@ class SentenceScore(Feature):
         """Return the keys of the values; alignments matter only to joint models."""
         words = block._replace(affiliations=None)
         aligned = [each.config.network.is_aligned for each in self._checkpoints]
-        of_columns = zip_longest(self.fingerprints, aligned, fillvalue=False)
-        return [score_keys(str(name), block if each else words) for name, each in of_columns]
+        columns = zip_longest(self.fingerprints, aligned, fillvalue=False)
+        return [score_keys(str(name), block if reads else words) for name, reads in columns]
 
     def score(self, block: PhraseBlock) -> BlockScores:
-        """Return the scores of the pairs of a block; torch uses one thread.
-
-        :raises ModelError: if a value is not a finite log-probability.
-        """
+        """Return the scores of the pairs of a block."""
         if len(block.places) == 0:
             return BlockScores(np.empty((len(self.fingerprints), 0)), SentenceWork())
         torch.set_num_threads(1)  # of this thread: each has its own number
@@ -191,18 +168,16 @@ class SentenceScore(Feature):
 
     def _score(self, texts: HypothesisTexts) -> BlockScores:
         work = SentenceWork(scored=texts.num_distinct)
-        found: list[TreeLogProbs] = []
+        scores: list[TreeLogProbs] = []
         for model in self._models:
             log_probs, counts = model.score(texts)
             work += replace(counts, predicted=log_probs.tree.num_nodes)
-            found.append(log_probs)
-        columns = [log_probs.totals() for log_probs in found]
+            scores.append(log_probs)
+        columns = [log_probs.totals() for log_probs in scores]
         orders = [model.right_to_left for model in self._models]
-        words = None
-        if self._words:
-            words = [_words(*each) for each in zip(found, orders, strict=True)]
+        words = list(map(_words, scores, orders)) if self._words else None
         if self._ensemble:
-            means = [_mean(found, orders, order) for order in sorted(set(orders))]
+            means = [_mean(scores, orders, order) for order in sorted(set(orders))]
             columns.append(np.sum([share * mean.totals() for share, mean in means], axis=0))
             if words is not None:
                 ((_, mean),) = means
@@ -241,73 +216,47 @@ class NetworkScores:
 
 
 class CslmScores:
-    """The scores of lists under a feed-forward language model, which reads nothing.
-
-    A distinct context is computed once for all lists that are scored together.
-    """
+    """The scores of lists under a feed-forward language model, which reads no source."""
 
     right_to_left = False
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        device: torch.device,
-        precision: Precision,
-        options: CslmOptions,
-    ) -> None:
-        self._vocabulary = checkpoint.target_vocabulary
-        normalized, backoff = options
-        self._scorer = WordScorer(
-            checkpoint, device, precision, normalized=normalized, backoff=backoff
-        )
+    def __init__(self, scorer: WordScorer) -> None:
+        self._scorer = scorer
 
     def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, SentenceWork]:
-        """See :meth:`NetworkScores.score`; a hypothesis is predicted, and no word is read."""
+        """Return scores and counts as :meth:`NetworkScores.score`; the target is predicted."""
         plan, _ = texts.plan(reverse=False)
-        split = self._vocabulary.split(texts.words)
-        # The distinct pieces by the numbers that they have here.
+        vocabulary = self._scorer.vocabulary
+        split = vocabulary.split(texts.words)
+        # The distinct pieces and their numbers, which only this call uses.
         numbers = {piece: place for place, piece in enumerate(dict.fromkeys(chain(*split)))}
         pieces = join_pieces([numbers[piece] for of_word in split for piece in of_word], split)
         log_probs, steps = _score_pieces(
             plan, pieces, lambda tree: score_tree(self._scorer, tree, list(numbers)).values
         )
-        unknown = _count_unknown(split_words(self._vocabulary, texts.words), plan)
+        unknown = _count_unknown(split_words(vocabulary, texts.words), plan)
         return log_probs, SentenceWork(steps=steps, unknown_words=unknown)
 
 
 class JointScores:
-    """Scores aligned lists with a joint model.
-
-    A distinct context is computed once for all lists that are scored together.
-    """
+    """The scores of aligned lists under a joint model."""
 
     right_to_left = False
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        device: torch.device,
-        precision: Precision,
-        options: CslmOptions,
-    ) -> None:
-        self._vocabulary = checkpoint.source_vocabulary
-        normalized = options.normalized
-        self._scorer = JointScorer(checkpoint, device, precision, normalized=normalized)
+    def __init__(self, scorer: JointScorer) -> None:
+        self._scorer = scorer
 
     def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, SentenceWork]:
-        """See :meth:`NetworkScores.score`.
-
-        :raises ModelError: if the lists have no affiliations.
-        """
-        ids = [self._vocabulary.ids(source) for source in texts.sources]
-        unknown_read = sum(found.count(Vocabulary.UNKNOWN) for found in ids)
-        scored = score_aligned(self._scorer, texts)
-        return scored, SentenceWork(
-            steps=scored.tree.num_nodes + scored.tree.num_roots,
+        """Return scores and counts as :meth:`NetworkScores.score`."""
+        ids = [self._scorer.source_vocabulary.ids(source) for source in texts.sources]
+        log_probs = score_aligned(self._scorer, texts)
+        tree = log_probs.tree
+        return log_probs, SentenceWork(
+            steps=tree.num_nodes + tree.num_roots,
             read=sum(map(len, ids)),
-            unknown_read=unknown_read,
+            unknown_read=sum(words.count(Vocabulary.UNKNOWN) for words in ids),
             unknown_words=sum(
-                int((level.words == Vocabulary.UNKNOWN).sum()) for level in scored.tree.levels
+                int((level.words == Vocabulary.UNKNOWN).sum()) for level in tree.levels
             ),
         )
 
@@ -315,27 +264,26 @@ class JointScores:
 def _scores(
     checkpoint: Checkpoint, device: torch.device, precision: Precision, options: CslmOptions
 ) -> NetworkScores | CslmScores | JointScores:
-    """Return the scores under a network of any kind."""
     kind = checkpoint.config.network
     if kind.decoder is not None:
         return NetworkScores(checkpoint, device, precision)
-    of_kind = JointScores if kind.is_aligned else CslmScores
-    return of_kind(checkpoint, device, precision, options)
+    if kind.is_aligned:
+        normalized = options.normalized
+        return JointScores(JointScorer(checkpoint, device, precision, normalized=normalized))
+    return CslmScores(WordScorer(checkpoint, device, precision, **options._asdict()))
 
 
 def _mean(
-    found: list[TreeLogProbs], orders: list[bool], right_to_left: bool
+    scores: list[TreeLogProbs], orders: list[bool], right_to_left: bool
 ) -> tuple[float, TreeLogProbs]:
     """Return the share of the networks of one order, and the mean of their probabilities by word.
 
     Networks of the other order predict a word after other words, so that only their probabilities
     of whole hypotheses can be compared.
-
-    :param orders: whether each network predicts from right to left.
     """
-    alike = [each for each, order in zip(found, orders, strict=True) if order == right_to_left]
+    alike = [each for each, order in zip(scores, orders, strict=True) if order == right_to_left]
     mean = log_mean_exp([log_probs.values for log_probs in alike])
-    return len(alike) / len(found), TreeLogProbs(alike[0].tree, mean)
+    return len(alike) / len(scores), TreeLogProbs(alike[0].tree, mean)
 
 
 def _words(log_probs: TreeLogProbs, right_to_left: bool) -> list[Floats]:
@@ -347,10 +295,6 @@ def _words(log_probs: TreeLogProbs, right_to_left: bool) -> list[Floats]:
 
 
 def _fingerprint(checkpoint: Checkpoint, cslm: CslmOptions) -> str:
-    """Return all that a network's list scores depend on, except precision and device.
-
-    :param cslm: the options of a language model or a joint model.
-    """
     parts = [checkpoint.fingerprint]
     kind = checkpoint.config.network
     if checkpoint.source_vocabulary.is_subwords or checkpoint.target_vocabulary.is_subwords:
@@ -370,7 +314,7 @@ def _score_pieces(
     :param pieces: the pieces of each word, in the order of prediction.
     :param score: returns log p of the pieces of a tree, as :class:`TreeLogProbs` has them.
     """
-    if len(pieces.values) == len(pieces):  # each word is its own
+    if len(pieces.values) == len(pieces):  # each word is its own piece
         tree = plan.renumber(pieces.values)
         return TreeLogProbs(tree, score(tree)), tree.num_nodes + tree.num_roots
     split = PieceTree.of(plan, pieces)
@@ -379,6 +323,5 @@ def _score_pieces(
 
 
 def _count_unknown(pieces: RaggedArray, plan: PrefixTree) -> int:
-    """Return the number of words of a tree that have an unknown piece."""
     words = (level.words for level in plan.levels)
     return count_words_with(Vocabulary.UNKNOWN, pieces, words)

@@ -31,9 +31,9 @@ _KERNEL = kept_njit()
 
 # See `phrasescore.io.hashing.number_words`.
 Table = NDArray[np.uint64]
-
 # A word that is in no table.
 _FREE = -1
+_SPACE = 32
 
 # Pairs of a piece of a block: rows of its matrix products.
 PIECE_SIZE = {"cpu": 2048, "cuda": 16384}
@@ -43,24 +43,18 @@ class NeuralScore(Feature):
     """log p(target ``</s>`` | source) of phrase pairs, or log p(source ``</s>`` | target).
 
     Natural logarithms, summed over the words of the predicted side and its ``</s>``, not divided
-    by length. A model trained with ``--reverse`` predicts the source, one trained with
-    ``--right-to-left`` the last word first. A word outside the shortlist is scored as ``<unk>``.
-
-    :param precision: the precision of the matrix products.
-    :raises ModelError: if the network does not score phrase pairs.
+    by length. A model trained with ``--reverse`` predicts the source, and a model trained with
+    ``--right-to-left`` predicts the last word first. A word outside the shortlist is scored as
+    ``<unk>``.
     """
 
     def __init__(
-        self,
-        checkpoint: Checkpoint,
-        device: torch.device,
-        *,
-        precision: PrecisionName = "float32",
+        self, checkpoint: Checkpoint, device: torch.device, *, precision: PrecisionName = "float32"
     ) -> None:
         kind = checkpoint.config.network
         if not kind.scores_phrases:
             raise ModelError(
-                f"a model of the kind {kind.name} does not score phrase pairs; rescore takes it "
+                f"a model of the kind {kind.name} does not score phrase pairs; use it with rescore "
                 "for n-best lists"
             )
         self._device = device
@@ -82,10 +76,10 @@ class NeuralScore(Feature):
             checkpoint.config.kind, checkpoint.model, products, checkpoint.folder
         )
         # Compiles the kernels, and lets the math libraries choose theirs, before several threads
-        # do so at once: one that comes too early computes with other kernels, and other last bits.
+        # do so at once: a thread that is too early would compute other last bits.
         one_word = RaggedArray.from_lengths(np.array([Vocabulary.UNKNOWN]), np.array([1]))
         self._scorer.score_pairs(one_word, one_word)
-        # For the side that is read and the one that is predicted: the numbering of its words, and
+        # For the side that is read and the side that is predicted: the numbering of its words, and
         # the columns of a block's ``places`` that hold its begin and end.
         vocabularies = (checkpoint.source_vocabulary, checkpoint.target_vocabulary)
         columns = [(2, 3), (0, 1)] if checkpoint.reverse else [(0, 1), (2, 3)]
@@ -100,12 +94,9 @@ class NeuralScore(Feature):
         return self._precision.active()
 
     def score(self, block: PhraseBlock) -> BlockScores:
-        """Return the value of each pair of a block; torch uses one thread.
-
-        :raises ModelError: if a value is not a finite log-probability.
-        """
+        """Return the value of each pair of a block."""
         text, places, _ = block
-        if len(places) == 0:  # of which a network on a GPU can make nothing
+        if len(places) == 0:  # a network on a GPU refuses it
             return BlockScores(np.empty((1, 0)), PairWork())
         torch.set_num_threads(1)  # of this thread: each has its own number
         with self._precision.active():
@@ -123,17 +114,14 @@ class NeuralScore(Feature):
 def _find(
     table: Table, text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64], unknown: int
 ) -> RaggedArray:
-    """Return the numbers of the words of some phrases.
-
-    :param unknown: the number of a word that is not in the table.
-    """
+    """Return the numbers of the words of some phrases."""
     data = np.frombuffer(text, np.uint8)
     begins, ends = np.ascontiguousarray(begins), np.ascontiguousarray(ends)
     return RaggedArray.from_lengths(*_number(data, begins, ends, table, unknown))
 
 
 class WordNumbers:
-    """A shortlist, as :meth:`Vocabulary.ids`, for words that are bytes of a text."""
+    """Gives words, as bytes of a text, the ids that :meth:`Vocabulary.ids` gives them."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         first = len(Vocabulary.SYMBOLS)
@@ -146,16 +134,16 @@ class WordNumbers:
     ) -> RaggedArray:
         """Return the ids of the words of some phrases, 1 (``<unk>``) outside the shortlist.
 
-        :param begins: each phrase's begin in ``text``; ``ends``: its end. One space or
-            several are between words.
+        :param begins: where each phrase begins in ``text``. Its words are separated by one or
+            several spaces.
         """
         return _find(self._table, text, begins, ends, Vocabulary.UNKNOWN)
 
 
 class PieceNumbers:
-    """Subwords, as :meth:`Vocabulary.ids`, for words that are bytes of a text.
+    """Gives words, as bytes of a text, the ids of their subwords.
 
-    A word is split when it comes for the first time.
+    A word is split when it occurs for the first time.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -173,14 +161,14 @@ class PieceNumbers:
     ) -> RaggedArray:
         """Return the ids of the pieces of some phrases; see :meth:`WordNumbers.number`."""
         _, table, pieces = self._known
-        found = _find(table, text, begins, ends, _FREE)
-        if len(found.values) and found.values.min() == _FREE:
-            phrases = np.unique(found.owners()[found.values == _FREE])
+        words = _find(table, text, begins, ends, _FREE)
+        if len(words.values) and words.values.min() == _FREE:
+            phrases = np.unique(words.owners()[words.values == _FREE])
             bounds = zip(begins[phrases].tolist(), ends[phrases].tolist(), strict=True)
             self._learn(b" ".join(text[begin:end] for begin, end in bounds).decode())
             _, table, pieces = self._known
-            found = _find(table, text, begins, ends, _FREE)
-        return found.expand(pieces)
+            words = _find(table, text, begins, ends, _FREE)
+        return words.expand(pieces)
 
     def _learn(self, text: str) -> None:
         """Add the new words of a text to a copy of the table, as other threads use the old one."""
@@ -191,9 +179,6 @@ class PieceNumbers:
                 words.setdefault(word, len(words))
             pieces = split_words(self._vocabulary, list(words))
             self._known = (words, number_words(words), pieces)
-
-
-_SPACE = 32
 
 
 @_KERNEL

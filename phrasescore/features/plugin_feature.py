@@ -1,4 +1,4 @@
-"""Features of other packages: each value is checked as it comes."""
+"""Features of other packages, whose values are all checked."""
 
 import copy
 import math
@@ -14,52 +14,43 @@ from phrasescore.errors import PluginError
 from phrasescore.features import BlockScores, Feature
 from phrasescore.io.text import shorten
 from phrasescore.plugins import Plugin, shown_error
-from phrasescore.records import PhraseBlock, PhrasePair
+from phrasescore.records import PhraseBlock, PhrasePair, Tally
 
 
 @dataclass(frozen=True, slots=True)
-class ValueTally:
+class ValueTally(Tally):
     """The number of values, and their sum."""
 
     values: int = 0
     total: float = 0.0
 
-    def __add__(self, other: "ValueTally") -> "ValueTally":
-        return ValueTally(self.values + other.values, self.total + other.total)
-
     def __str__(self) -> str:
-        """Return the mean."""
         mean = self.total / self.values if self.values else math.nan
         return f"{self.values:,} values, {mean:.4g} on average"
 
 
 class PluginFeature(Feature):
-    """A feature of another package: an object of its class, which is made without arguments.
+    """A feature of another package: an object of its class, created without arguments.
 
     Every block is scored by a copy of the object, so that blocks do not disturb each other.
-
-    :raises PluginError: if the class cannot be imported, made, or has no ``values``.
     """
 
-    # A message counts the values of a list.
+    # Error messages count the values of one list.
     group_size = {"cpu": 1, "cuda": 1}  # noqa: RUF012
 
     def __init__(self, plugin: Plugin) -> None:
         self._title, self.fingerprints = plugin.title, (plugin.package,)
-        made = plugin.load()
+        new_feature = plugin.load()
         try:
-            self._feature = made()
+            self._feature = new_feature()
         except (Exception, SystemExit) as error:
             raise PluginError(self._title, f"it cannot be made: {shown_error(error)}") from error
         if not callable(getattr(self._feature, "values", None)):
             raise PluginError(self._title, "expected a class with a method values(pairs)")
 
     def score(self, block: PhraseBlock) -> BlockScores:
-        """Return the value of each pair.
-
-        :raises PluginError: where the class breaks the contract of features.
-        """
-        if not len(block.places):  # of which there is nothing to ask
+        """Return the value of each pair."""
+        if not len(block.places):
             return BlockScores(np.empty((1, 0)), ValueTally())
         feature = copied(self._feature, self._title)
         values = np.array([*checked_values(feature, block.pairs(), self._title)], np.float64)
@@ -67,10 +58,7 @@ class PluginFeature(Feature):
 
 
 def copied(feature: Any, title: str) -> Any:
-    """Return a copy of another package's object, made by ``copy.copy``.
-
-    :raises PluginError: if there can be none.
-    """
+    """Return a copy of another package's object, by ``copy.copy``."""
     try:
         return copy.copy(feature)
     except Exception as error:
@@ -78,18 +66,18 @@ def copied(feature: Any, title: str) -> Any:
 
 
 def checked_values(feature: Any, pairs: Iterable[PhrasePair], title: str) -> Iterator[float]:
-    """Yield the values of any object with ``values(pairs)``, each of them checked.
+    """Yield the values of any object with ``values(pairs)``, after checking each value.
 
-    An error that the pairs themselves raise, such as a file's, is raised unchanged.
+    An error that the pairs themselves raise, such as a file's error, is raised unchanged.
 
     :param title: the object's name in messages.
-    :raises PluginError: if there are more or fewer values than pairs, one is not a finite float,
-        or the object raises an error.
+    :raises PluginError: if there are more or fewer values than pairs, a value is not a finite
+        float, or the object raises an error.
     """
-    waiting: deque[PhrasePair] = deque()  # pairs that are read, and have no value yet
+    waiting: deque[PhrasePair] = deque()  # pairs that were read and have no value yet
     raised: list[BaseException] = []
 
-    def noted() -> Iterator[PhrasePair]:
+    def note_pairs() -> Iterator[PhrasePair]:
         try:
             for pair in pairs:
                 waiting.append(pair)
@@ -98,29 +86,31 @@ def checked_values(feature: Any, pairs: Iterable[PhrasePair], title: str) -> Ite
             raised.append(error)
             raise
 
-    source = noted()
+    source = note_pairs()
     number = 0
-    found: Iterator[Any] | None = None
+    values: Iterator[Any] | None = None
     while True:
         try:
-            if found is None:
-                found = iter(feature.values(source))
-            value = next(found)
+            if values is None:
+                values = iter(feature.values(source))
+            value = next(values)
         except StopIteration:
             break
         except (Exception, SystemExit) as error:
             if error in raised:
                 raise
-            problem = f"value {number + 1:,}: it raised {shown_error(error)}"
-            raise PluginError(title, problem) from error
+            raise PluginError(
+                title, f"value {number + 1:,}: it raised {shown_error(error)}"
+            ) from error
         number += 1
         if not waiting:
             raise PluginError(title, f"expected {number - 1:,} values, one per pair, got more")
         pair = waiting.popleft()
         if not isinstance(value, float) or not math.isfinite(value):
             shown = shorten(f"{' '.join(pair.source)} ||| {' '.join(pair.target)}")
-            problem = f"expected a finite float, got {_shown(value)} for the pair {shown}"
-            raise PluginError(title, problem)
+            raise PluginError(
+                title, f"expected a finite float, got {_shown(value)} for the pair {shown}"
+            )
         yield float(value)
     if waiting or next(islice(source, 1), None) is not None:
         raise PluginError(title, f"expected a value per pair, got {number:,} for more pairs")

@@ -1,9 +1,8 @@
 """A store of scores on disk, so that the next tuning round scores only new hypotheses.
 
-An SQLite file, used through sqlitedict. A key is a hash of everything a score depends on, a value
-is the eight bytes of the float64 that was computed: a cached score is the same, bit for bit. The
-oldest entries are deleted when there are too many. Several processes may use one file at once, on
-one machine.
+It is an SQLite file, used through sqlitedict. A key is a hash of everything that a score depends
+on, and a value is the eight bytes of the float64: a cached score is the same, bit for bit. Several
+processes on one machine may use a file at the same time.
 """
 
 import logging
@@ -22,7 +21,7 @@ import torch
 from sqlitedict import SqliteDict
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.io.digests import DIGEST_SIZE, new_digest
+from phrasescore.io.journal import DIGEST_SIZE, new_digest
 from phrasescore.io.plain_file import check_plain
 from phrasescore.records import PhraseBlock
 from phrasescore.version import __version__
@@ -33,22 +32,21 @@ DEFAULT_LIMIT = 10_000_000  # entries, of about 65 bytes on disk each
 _BULK = 400
 _VALUE = struct.Struct("<d")
 _ENTRY = np.dtype([("key", f"V{DIGEST_SIZE}"), ("value", "<f8")])
-# The only tables of a file: a format, and the scores in a table as sqlitedict creates it. Keys are
-# stored as 16 bytes: a column of type TEXT does not convert bytes.
+# The only tables of a file: its format, and the scores in a table as sqlitedict creates it. Keys
+# are stored as 16 bytes: a column of type TEXT does not convert bytes.
 _HEADER = "CREATE TABLE phrasescore_score_cache (format INTEGER NOT NULL)"
 _SCORES = 'CREATE TABLE "scores" (key TEXT PRIMARY KEY, value BLOB)'
-# One row for all entries that are found, in hexadecimal: sqlitedict hands each row from thread to
-# thread, and an error after the first row would end its thread and leave this one waiting for ever.
+# All entries are returned as one row in hexadecimal: sqlitedict passes each row between threads,
+# and an error after the first row would end its thread and leave this one waiting forever.
 _FIND = (
     "SELECT group_concat(hex(key) || hex(substr(value, 1, 9)), '') FROM scores WHERE key IN ({})"
 )
-# Without this IGNORE an entry would move to the end; with it row numbers rise with age, no gaps.
+# Without IGNORE an old entry would move to the end; with it, row numbers follow age, without gaps.
 _ADD = "INSERT OR IGNORE INTO scores (key, value) VALUES {}"
 _DROP_OLDEST = "DELETE FROM scores WHERE rowid <= (SELECT MAX(rowid) FROM scores) - ?"
 
-# sqlitedict logs the statements of an error; the error itself says enough.
+# sqlitedict logs the statements that fail, but the error itself says enough.
 logging.getLogger("sqlitedict").addHandler(logging.NullHandler())
-
 
 _ENVIRONMENT = (
     f"phrasescore {__version__}, torch {torch.__version__}, numpy {np.__version__}, "
@@ -61,7 +59,7 @@ def score_keys(name: str, block: PhraseBlock) -> list[bytes]:
     """Return the keys of one column of scores of a block, in the order of its pairs.
 
     A key also covers the versions of this package and of the libraries that it computes with, and
-    the kind of processor: another one may round the last bit of a score differently.
+    the kind of processor, because processors may round the last bit of a score differently.
 
     :param name: a unique name of the column: fingerprints, precision and device.
     """
@@ -78,18 +76,18 @@ def score_keys(name: str, block: PhraseBlock) -> list[bytes]:
 class ScoreCache:
     """Scores by key, in a file. A context manager; for one thread at a time.
 
-    :param path: an SQLite file, which is made if it is not there.
-    :param limit: the most entries; when there are more, the oldest are deleted.
+    :param path: an SQLite file, which is created if it does not exist.
+    :param limit: maximum number of entries; when there are more, the oldest entries are deleted.
     :param timeout: seconds to wait for another process that is writing.
-    :raises PhrasescoreError: if the file is locked, damaged, no cache, or cannot be written.
-        Nothing is changed then.
+    :raises PhrasescoreError: if the file is locked, damaged, not a cache, or not writable. The
+        file does not change then.
     """
 
     def __init__(self, path: str, *, limit: int = DEFAULT_LIMIT, timeout: float = 60.0) -> None:
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}")
         self._path, self._limit = path, limit
-        for name in (path, f"{path}-journal"):  # SQLite opens both, and waits at a pipe for ever
+        for name in (path, f"{path}-journal"):  # SQLite opens both, and waits forever for a pipe
             if os.path.exists(name) and not os.path.isdir(name):
                 check_plain(name)
         # Check the file here: sqlitedict would raise its errors in another thread.
@@ -101,7 +99,7 @@ class ScoreCache:
                 tablename="scores",
                 autocommit=True,  # each statement is a transaction
                 journal_mode="DELETE",
-                encode=_VALUE.pack,  # it would pickle
+                encode=_VALUE.pack,  # instead of pickle
                 outer_stack=False,
             )
             self._run(f"PRAGMA busy_timeout = {round(timeout * 1000)}")
@@ -110,29 +108,27 @@ class ScoreCache:
         """Create the tables of a new file, or check the tables of an existing one."""
         database.execute("BEGIN IMMEDIATE")  # another process that does the same waits
         statements = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 3"
-        found = [sql for (sql,) in database.execute(statements)]
-        if not found:
+        tables = [sql for (sql,) in database.execute(statements)]
+        if not tables:
             for statement in (_HEADER, "INSERT INTO phrasescore_score_cache VALUES (1)", _SCORES):
                 database.execute(statement)
-        # A file with a view or a trigger, which may run for ever, is refused, too.
-        elif found != [_HEADER, _SCORES]:
-            problem = "expected a score cache, found another database; name a new file"
-            raise PhrasescoreError(f"{self._path}: {problem}")
+        # A file with a view or a trigger, which may run forever, is refused, too.
+        elif tables != [_HEADER, _SCORES]:
+            raise PhrasescoreError(
+                f"{self._path}: expected a score cache, found another database; name a new file"
+            )
         database.execute("COMMIT")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Close the file, after all stored values are written."""
+        """Close the file after all stored values are written."""
         with self._errors():
             self._store.close()
 
     def lookup(self, keys: Sequence[bytes]) -> list[float | None]:
-        """Return the value of each key, or None if the cache lacks it.
-
-        :raises PhrasescoreError: if the file cannot be read, or an entry is not a score.
-        """
+        """Return the value of each key, or None if the cache lacks it."""
         values: dict[bytes, float] = {}
         for start in range(0, len(keys), _BULK):
             part = keys[start : start + _BULK]
@@ -141,22 +137,20 @@ class ScoreCache:
             data = bytes.fromhex(rows[0][0] or "")
             if len(data) % _ENTRY.itemsize:
                 raise self.corrupt("an entry of a wrong size")
-            found = np.frombuffer(data, _ENTRY)
-            for wrong in found["value"][~np.isfinite(found["value"])][:1]:
+            entries = np.frombuffer(data, _ENTRY)
+            for wrong in entries["value"][~np.isfinite(entries["value"])][:1]:
                 raise self.corrupt(f"the score {wrong}")
-            values.update(zip(found["key"].tolist(), found["value"].tolist(), strict=True))
+            values.update(zip(entries["key"].tolist(), entries["value"].tolist(), strict=True))
         return [values.get(key) for key in keys]
 
     def corrupt(self, found: str) -> PhrasescoreError:
-        """Return the error about an entry that is no score."""
-        problem = f"the score cache is damaged: found {found}; remove it, or name a new one"
-        return PhrasescoreError(f"{self._path}: {problem}")
+        """Return the error about an invalid entry."""
+        return PhrasescoreError(
+            f"{self._path}: the score cache is damaged: found {found}; remove it, or name a new one"
+        )
 
     def store(self, keys: Sequence[bytes], values: Sequence[float]) -> None:
-        """Store values; a key that the cache already has keeps its old value.
-
-        :raises PhrasescoreError: if the file cannot be written.
-        """
+        """Store values; a key that the cache already has keeps its old value."""
         with self._errors():
             for start in range(0, len(keys), _BULK):
                 part = slice(start, start + _BULK)
@@ -166,7 +160,6 @@ class ScoreCache:
             self._run(_DROP_OLDEST, [self._limit])
 
     def __len__(self) -> int:
-        """Return the number of entries."""
         with self._errors():
             return len(self._store)
 
@@ -179,5 +172,6 @@ class ScoreCache:
         try:
             yield
         except (sqlite3.Error, RuntimeError) as error:
-            problem = f"cannot use this score cache: {error}; name a new file"
-            raise PhrasescoreError(f"{self._path}: {problem}") from error
+            raise PhrasescoreError(
+                f"{self._path}: cannot use this score cache: {error}; name a new file"
+            ) from error

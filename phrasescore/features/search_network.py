@@ -1,30 +1,52 @@
 """Feed-forward networks as features inside a search."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.io.ragged import RaggedArray
+from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.context_scorer import ContextScorer, Floats, Numbering, WordIds
-from phrasescore.language_models.word_scorer import BOUNDARY
+from phrasescore.language_models.word_scorer import (
+    BOUNDARY,
+    USUAL,
+    CslmOptions,
+    JointScorer,
+    WordScorer,
+)
+from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.scoring.tree_scorer import join_pieces
 
 Scorer = TypeVar("Scorer", bound=ContextScorer)
 
+# The number of <s> in a search's word list. A history has BOUNDARY in the places before <s>.
+START = 1
 
-class SearchNetwork(Generic[Scorer]):
+
+class Aligned(Protocol):
+    """A sentence, and the affiliations of the words of some phrases with it."""
+
+    @property
+    def source(self) -> Sequence[str]:
+        """The words of the sentence."""
+
+    @property
+    def affiliations(self) -> NDArray[np.int32]:
+        """The index of the source word that each phrase word is affiliated with."""
+
+
+class SearchNetwork(ABC, Generic[Scorer]):
     """Scores partial translations with a network, for a search.
 
     :ivar name: the feature's name in n-best lists.
     :ivar context: number of words before a phrase that its score depends on.
     """
-
-    # The number of <s> in the word list. A history has BOUNDARY in the places before <s>.
-    START = 1
 
     def __init__(self, scorer: Scorer, name: str) -> None:
         self.name = name
@@ -34,7 +56,7 @@ class SearchNetwork(Generic[Scorer]):
         self._numbering = scorer.number(())
         self._pieces: dict[str, int] | None = None
         if scorer.vocabulary.is_subwords:
-            self._pieces = {"<unk>": 0, "<s>": self.START}
+            self._pieces = {"<unk>": 0, "<s>": START}
         # The pieces of each of the search's words.
         self._split = RaggedArray(np.empty(0, np.int64), np.zeros(1, np.int64))
         # The same contexts recur in many stacks.
@@ -68,50 +90,103 @@ class SearchNetwork(Generic[Scorer]):
         )
         return list(numbers)
 
-    def in_pieces(
-        self, histories: NDArray[np.int32], phrases: NDArray[np.int32], offsets: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-        """Return words, as `list_ngrams` takes them, as their pieces; whole words as they are."""
-        if self._pieces is None:
-            return histories, phrases, offsets
-        before = np.where(histories == self.START, BOUNDARY, histories)
-        last = np.empty_like(before)
-        _last_pieces(before, self._split.starts, self._split.values, last)
-        words = phrases[offsets[0] : offsets[-1]].astype(np.int64)
-        pieces = RaggedArray(words, offsets - offsets[0]).expand(self._split)
-        return last, pieces.values.astype(np.int32), pieces.starts
-
-    def list_ngrams(
+    def scores(
         self,
         histories: NDArray[np.int32],
         phrases: NDArray[np.int32],
         offsets: NDArray[np.int64],
         ends: NDArray[np.bool_],
-    ) -> tuple[WordIds, WordIds]:
-        """Return the contexts ``(ngrams, context)`` and words ``(ngrams,)`` of phrases, in order.
+        aligned: Aligned | None = None,
+        /,
+    ) -> Floats:
+        """Return log p of each phrase after its history, ``(n,)``, a natural logarithm.
 
-        BOUNDARY stands for ``<s>``, or for ``</s>`` as a predicted word.
+        A value depends only on its row, and a joint model's value also on the sentence, to the last
+        bit. Contexts of earlier calls are not computed again.
 
         :param histories: ``(n, context)`` numbers of the last words, the oldest first; 1 is ``<s>``
             and -1 stands in the places before it.
         :param phrases: numbers of the phrases' words, one phrase after another.
         :param offsets: ``(n + 1,)``: where each phrase begins, and the end of the last.
         :param ends: ``(n,)``: whether the phrase ends the sentence; ``</s>`` is then scored, too.
+        :param aligned: holds the affiliations of the words in ``phrases``, for a joint model.
         """
-        before = np.where(histories == self.START, BOUNDARY, histories)
-        ngrams = int(offsets[-1] - offsets[0]) + np.count_nonzero(ends)
-        contexts = np.empty((ngrams, histories.shape[1]), np.int32)
-        words = np.empty(ngrams, np.int32)
-        _list_ngrams(before, phrases, offsets, ends, contexts, words)
-        return contexts, words
+        histories = np.where(histories == START, BOUNDARY, histories)
+        if self._pieces is not None:
+            histories, phrases, offsets = self._in_pieces(histories, phrases, offsets)
+        num_ngrams = int(offsets[-1] - offsets[0]) + np.count_nonzero(ends)
+        contexts = np.empty((num_ngrams, histories.shape[1]), np.int32)
+        words = np.empty(num_ngrams, np.int32)
+        _list_ngrams(histories, phrases, offsets, ends, contexts, words)
+        values = self._log_probs(contexts, words, aligned)
+        totals: Floats = np.zeros(len(ends))
+        # Add one after another, so that a sum has the same bits whatever the other rows are.
+        np.add.at(totals, np.repeat(np.arange(len(ends)), np.diff(offsets) + ends), values)
+        return totals
+
+    def _in_pieces(
+        self, histories: NDArray[np.int32], phrases: NDArray[np.int32], offsets: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+        """Return words as their pieces."""
+        last = np.empty_like(histories)
+        _last_pieces(histories, self._split.starts, self._split.values, last)
+        words = phrases[offsets[0] : offsets[-1]].astype(np.int64)
+        pieces = RaggedArray(words, offsets - offsets[0]).expand(self._split)
+        return last, pieces.values.astype(np.int32), pieces.starts
+
+    @abstractmethod
+    def _log_probs(self, contexts: WordIds, words: WordIds, aligned: Aligned | None) -> Floats:
+        """Return log p of each word after its context; BOUNDARY is ``<s>``, or a word ``</s>``."""
 
 
-def add_up(values: Floats, offsets: NDArray[np.int64], ends: NDArray[np.bool_]) -> Floats:
-    """Return the sum of each phrase's values, one per n-gram of `list_ngrams`."""
-    totals: Floats = np.zeros(len(ends))
-    # Add one after another, so that a sum has the same bits whatever the other rows are.
-    np.add.at(totals, np.repeat(np.arange(len(ends)), np.diff(offsets) + ends), values)
-    return totals
+class SearchCslm(SearchNetwork[WordScorer]):
+    """A language model for partial translations, whatever their source."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        device: torch.device,
+        *,
+        options: CslmOptions = USUAL,
+        name: str = "CSLM0",
+    ) -> None:
+        precision = Precision("float32", device)
+        super().__init__(WordScorer(checkpoint, device, precision, **options._asdict()), name)
+
+    def _log_probs(self, contexts: WordIds, words: WordIds, _aligned: Aligned | None) -> Floats:
+        return self._scorer.log_probs(self._numbering, contexts, words, self._memo)
+
+
+class SearchJoint(SearchNetwork[JointScorer]):
+    """A joint model for partial translations.
+
+    :param options: whether to omit log Z; a joint model has no backoff.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        device: torch.device,
+        *,
+        options: CslmOptions = USUAL,
+        name: str = "Joint0",
+    ) -> None:
+        precision = Precision("float32", device)
+        scorer = JointScorer(checkpoint, device, precision, normalized=options.normalized)
+        super().__init__(scorer, name)
+        self._source: Sequence[str] | None = None
+        self._windows = scorer.windows([()])
+
+    def _log_probs(self, contexts: WordIds, words: WordIds, aligned: Aligned | None) -> Floats:
+        assert aligned is not None
+        if aligned.source is not self._source:
+            self._source, self._windows = aligned.source, self._scorer.windows([aligned.source])
+        # </s> is affiliated with the end of the sentence.
+        places = np.full(len(words), len(aligned.source))
+        places[words != BOUNDARY] = aligned.affiliations
+        ids = self._numbering.ids
+        contexts = np.concatenate([self._windows[places], ids[contexts]], axis=1)
+        return self._scorer.log_probs_of_ids(contexts, ids[words], self._memo)
 
 
 @kept_njit()
@@ -137,10 +212,7 @@ def _last_pieces(histories, starts, pieces, out):  # type: ignore[no-untyped-def
 def _list_ngrams(  # type: ignore[no-untyped-def]
     histories, phrases, offsets, ends, contexts, words
 ):
-    """Write the context and the word of each n-gram of some phrases, row by row.
-
-    :param histories: ``(n, context)``; the others as of :meth:`SearchNetwork.list_ngrams`.
-    """
+    """Write the context and the word of each n-gram of some phrases, row by row."""
     width, at = histories.shape[1], 0
     for row in range(len(ends)):
         begin, size = offsets[row], offsets[row + 1] - offsets[row]

@@ -1,7 +1,7 @@
 """Features that use only the words: lengths, unknown words, and items that only one side has.
 
-Numbers and punctuation are after the word-level features of Och et al. (2004), *A Smorgasbord of
-Features for Statistical Machine Translation*.
+The numbers and punctuation marks follow the word-level features of Och et al. (2004), *A
+Smorgasbord of Features for Statistical Machine Translation*.
 """
 
 import html
@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from phrasescore.errors import ModelError
-from phrasescore.features import BlockScores, Feature
-from phrasescore.records import PhraseBlock, PhrasePair
+from phrasescore.features import BlockScores, CountTally, Feature
+from phrasescore.records import PhraseBlock, PhrasePair, Tally
 from phrasescore.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from phrasescore.models.checkpoint import Checkpoint
 
-# Punctuation that differs from language to language, by its use. Spanish marks the beginning of a
-# question, too, and Greek ends a question with a semicolon: neither is undone here.
+# Marks that languages write differently, and the mark that they count as. The Spanish mark before a
+# question stays, and so does the semicolon that ends a Greek question.
 _KINDS = {
     **dict.fromkeys("\"'`´«»‹›“”„‟‘’‚‛「」『』″", '"'),
     **dict.fromkeys("-‐‑‒–—―−", "-"),
@@ -40,32 +40,16 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CountTally:
-    """A total of counts."""
-
-    # The noun for what is counted, in the plural.
-    name: str
-    total: int
-
-    def __add__(self, other: "CountTally") -> "CountTally":
-        return CountTally(self.name, self.total + other.total)
-
-    def __str__(self) -> str:
-        return f"{self.total:,} {self.name}"
-
-
 class _Count(Feature):
     """A number of words per pair, 0 or more.
 
     A phrase table holds e to the count: Moses then has the count itself as the feature's value.
     """
 
-    # The noun for what is counted, for the summary.
+    # What is counted, for the summary.
     counted: ClassVar[str]
 
     def score(self, block: PhraseBlock) -> BlockScores:
-        """Return the count of each pair."""
         counts = np.array([self._count(pair) for pair in block.pairs()], np.float64)
         return BlockScores(counts[None], CountTally(self.counted, int(counts.sum())))
 
@@ -76,8 +60,8 @@ class _Count(Feature):
 class TargetLength(Feature):
     """The number of target words, without ``</s>``.
 
-    Moses' ``WordPenalty`` is minus this number. It is for lists of decoders that do not print it,
-    and for networks whose log-probabilities favour short translations.
+    Moses' ``WordPenalty`` is minus this number. The feature helps with lists of decoders that do
+    not print it, and with networks whose log-probabilities favour short translations.
     """
 
     def score(self, block: PhraseBlock) -> BlockScores:
@@ -87,17 +71,13 @@ class TargetLength(Feature):
 
 
 @dataclass(frozen=True, slots=True)
-class RatioTally:
-    """The sum of the logarithms of ratios."""
+class RatioTally(Tally):
+    """The sum of the logarithms of ratios; its text is their geometric mean."""
 
     total: float
     pairs: int
 
-    def __add__(self, other: "RatioTally") -> "RatioTally":
-        return RatioTally(self.total + other.total, self.pairs + other.pairs)
-
     def __str__(self) -> str:
-        """Return the usual ratio, the geometric mean."""
         ratio = math.exp(self.total / self.pairs) if self.pairs else math.nan
         return f"{ratio:.3f} target words per source word"
 
@@ -120,20 +100,18 @@ class UnknownWords(_Count):
     """The number of target words outside the networks' shortlists.
 
     Cho et al. (2014), section 4.2: "the number of unknown words (i.e. words which are not in the
-    shortlist)". It is neither Moses' ``WordPenalty``, which is the target's length, nor its
-    ``UnknownWordPenalty``, which is for words that the phrase table lacks.
+    shortlist)". Moses' ``WordPenalty`` is the target's length, and its ``UnknownWordPenalty``
+    counts words that the phrase table lacks.
 
     :param vocabularies: the networks' vocabularies of the table's target side. A word counts once
         if at least one of them lacks it.
     """
 
     counted = "unknown target words"
-    # The place of the side in a pair.
+    # The index of the side in a pair.
     _side: ClassVar[int] = 1
 
     def __init__(self, vocabularies: Sequence[Vocabulary]) -> None:
-        if not vocabularies:
-            raise ValueError("expected at least one vocabulary")
         self._vocabularies = vocabularies
 
     @classmethod
@@ -143,16 +121,15 @@ class UnknownWords(_Count):
 
     def _count(self, pair: PhrasePair) -> int:
         vocabularies = self._vocabularies
-        return sum(any(word not in each for each in vocabularies) for word in pair[self._side])
+        words = pair[self._side]
+        return sum(any(word not in known for known in vocabularies) for word in words)
 
 
 class SourceUnknownWords(UnknownWords):
     """The number of source words outside the networks' shortlists.
 
-    All translations of a sentence have the same source words, so that no linear model can choose
-    by this feature: it is for other readers of tables and lists.
-
-    :param vocabularies: the networks' vocabularies of the table's source side.
+    All translations of a sentence have the same source words, so a linear model cannot choose by
+    this feature: it is for other readers of tables and lists.
     """
 
     counted = "unknown source words"
@@ -160,10 +137,7 @@ class SourceUnknownWords(UnknownWords):
 
     @classmethod
     def from_checkpoints(cls, checkpoints: "Sequence[Checkpoint]") -> "SourceUnknownWords":
-        """Return the feature for the source words of a table that these models do not know.
-
-        :raises ModelError: if they are language models all, which have no source.
-        """
+        """Return the feature for the source words of a table that these models do not know."""
         vocabularies = [
             checkpoint.table_source_vocabulary
             for checkpoint in checkpoints
@@ -203,7 +177,7 @@ class PunctuationMismatch(_Mismatch):
     An apostrophe that belongs to a word (``l'``) does not count.
     """
 
-    counted = "punctuation marks on one side alone"
+    counted = "punctuation marks on only one side"
 
     def _items(self, words: tuple[str, ...]) -> list[str]:
         return [mark for mark in map(_mark, words) if mark]
@@ -212,11 +186,11 @@ class PunctuationMismatch(_Mismatch):
 class NumberMismatch(_Mismatch):
     """The number of numbers of either side that the other side lacks.
 
-    A number is a word with a digit in it, and only its digits are compared: ``1,000.5`` is
+    A number is a word with a digit in it, and only its digits are compared: ``1,000.5`` equals
     ``1 000,5`` written as one word.
     """
 
-    counted = "numbers on one side alone"
+    counted = "numbers on only one side"
 
     def _items(self, words: tuple[str, ...]) -> list[str]:
         return [digits for digits in map(_digits, words) if digits]

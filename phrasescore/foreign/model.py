@@ -17,7 +17,7 @@ import msgspec
 from phrasescore.errors import ModelError
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.text import PieceText
-from phrasescore.io.digests import digest_file, digest_text
+from phrasescore.io.journal import digest_file, digest_text
 from phrasescore.io.plain_file import MAX_JSON, check_plain, read_plain
 from phrasescore.io.text import shorten
 from phrasescore.records import PhrasePair

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 from phrasescore.errors import DataError, ModelError
-from phrasescore.io.digests import new_digest
+from phrasescore.io.journal import new_digest
 from phrasescore.io.plain_file import read_plain
 
 # Size limit of a sentencepiece model: the largest known one, of 256,000 pieces, has 5 MB.

@@ -25,7 +25,7 @@ class ByteSource(Protocol):
 
 
 class Compressor(Protocol):
-    """Compresses data in pieces."""
+    """Compresses data in pieces; `flush` returns what `compress` has held back."""
 
     def compress(self, data: bytes, /) -> bytes:
         """Return the compressed bytes that are complete."""
@@ -59,7 +59,6 @@ class _Decompressor:
         self._file = new()
 
     def read(self, size: int = -1) -> bytes:
-        """Return at most ``size`` bytes; ``b""`` at the end."""
         data = b""
         while not data:
             piece = b""
@@ -77,7 +76,7 @@ class _Decompressor:
         return data
 
     def close(self) -> None:
-        """Do nothing: the code that opened the stream closes it."""
+        """The code that opened the stream closes it."""
 
 
 COMPRESSIONS = (
@@ -88,8 +87,8 @@ COMPRESSIONS = (
         f"zlib-ng {zlib_ng.ZLIBNG_RUNTIME_VERSION}",
         # The gzip header has no name and time 0.
         lambda: zlib_ng.compressobj(_GZIP_LEVEL, wbits=31),
-        # threads=0 reads in this process: igzip takes 0.14 microseconds per line, and with a thread
-        # an error would be reported at a later place.
+        # threads=0 reads in this process, where igzip takes 0.14 microseconds per line. With a
+        # thread, an error would be reported too late.
         lambda stream: xopen(stream, "rb", format="gz", threads=0),
     ),
     Compression(

@@ -1,7 +1,7 @@
 """Read text of one language, or two parallel files.
 
 Words are separated by U+0020 only and lines by U+000A only, as in Moses. Several spaces count as
-one, and a ``\\r`` at the end of a line is removed.
+one space, and a ``\\r`` at the end of a line is removed.
 """
 
 from collections.abc import Iterator
@@ -28,11 +28,9 @@ class TextLine(NamedTuple):
 def read_monolingual_text(path: str, *, refuse_marks: bool = False) -> Iterator[TextLine]:
     """Yield each sentence of a text, in order, lazily.
 
-    An empty line is a sentence without words, as in KenLM: its end is predicted. A file without
-    words is an error.
+    An empty line is a sentence without words, as in KenLM. A file without words is an error.
 
-    :param refuse_marks: whether ``<s>`` and ``</s>`` are errors, as in text that a language model
-        is trained or measured on.
+    :param refuse_marks: whether ``<s>`` and ``</s>`` are errors, as in text for language models.
     """
     has_words = False
     for number, raw in enumerate(read_lines(path), start=1):
@@ -46,7 +44,7 @@ def read_monolingual_text(path: str, *, refuse_marks: bool = False) -> Iterator[
 
 
 class ParallelLine(NamedTuple):
-    """The bytes of a line of both files, with a newline between them, and its words."""
+    """The lines of both files, joined by a newline, and their words."""
 
     raw: bytes
     pair: PhrasePair
@@ -57,11 +55,9 @@ def read_parallel_text(
 ) -> Iterator[ParallelLine]:
     """Yield each sentence with its translation, in order, lazily.
 
-    In training text an empty line is an error, even if both sides are empty: aligners and cleaning
-    scripts write none, so the files are not clean or do not belong together. ``<s>`` and ``</s>``
-    are errors, too.
+    In training text an empty line is an error: aligners and cleaning scripts write no empty lines,
+    so the files are not clean or do not belong together. ``<s>`` and ``</s>`` are errors, too.
 
-    :param source: a path; at most one of the two may be ``-``.
     :param allow_empty: accept empty lines and all words, for text other than training text.
     """
     words = sentence_words if allow_empty else _words
@@ -70,8 +66,11 @@ def read_parallel_text(
     for number, (source_line, target_line) in enumerate(lines, start=1):
         if source_line is None or target_line is None:
             ended, other = (source, target) if source_line is None else (target, source)
-            wanted = f"expected as many lines as {shown_path(other)} has"
-            raise DataError(ended, number, f"{wanted}, found the end of the file")
+            raise DataError(
+                ended,
+                number,
+                f"expected as many lines as {shown_path(other)} has, found the end of the file",
+            )
         sides = (words(source, number, source_line), words(target, number, target_line))
         yield ParallelLine(b"%b\n%b" % (source_line, target_line), PhrasePair._make(sides))
     if number == 0:
@@ -83,10 +82,14 @@ def sentence_words(path: str, number: int, line: bytes) -> tuple[str, ...]:
     text = decode(path, number, line).removesuffix("\r")
     MARKUP.check(path, number, text)
     words = split_words(text)
-    # Later it may be a word of an odd sentence; tables and lists have it from the first line on.
+    # In a later line it may be a word; tables and lists have it from the first line on.
     if number == 1 and FIELD_SEPARATOR in words:
-        problem = f"expected a sentence, found {FIELD_SEPARATOR!r} among its words"
-        raise DataError(path, number, f"{problem}: is it a phrase table, or an n-best list?")
+        raise DataError(
+            path,
+            number,
+            f"expected a sentence, found {FIELD_SEPARATOR!r} among its words: is it a phrase "
+            "table, or an n-best list?",
+        )
     return words
 
 
@@ -94,16 +97,17 @@ def check_no_marks(path: str, number: int, raw: bytes, words: tuple[str, ...]) -
     """Refuse a sentence with the words ``<s>`` or ``</s>``, which would be unknown words.
 
     KenLM's lmplz refuses them, too; IRSTLM needs them.
-
-    :param raw: the line, which may contain more than the sentence.
     """
     if b"s>" not in raw:
         return
     for mark in _MARKS:
         if mark in words:
-            problem = f"expected text without <s> and </s>, found {mark} as a word"
-            cure = r"models add them: remove them, as with sed 's/^<s> //; s/ <\/s>$//'"
-            raise DataError(path, number, f"{problem}; {cure}")
+            raise DataError(
+                path,
+                number,
+                f"expected text without <s> and </s>, found {mark} as a word; models add them: "
+                r"remove them, as with sed 's/^<s> //; s/ <\/s>$//'",
+            )
 
 
 def _words(path: str, number: int, line: bytes) -> tuple[str, ...]:

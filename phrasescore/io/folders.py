@@ -12,9 +12,8 @@ from phrasescore.io.output import writing
 
 # Name of the lock file in a work folder.
 LOCK = "lock"
-
-# Suffixes of a folder that is not complete yet, and of the older one until it is removed. Folders
-# with such names are remains of a killed run, and are removed silently.
+# Suffixes of a folder that is not complete yet, and of the older folder until it is removed.
+# Folders with such names are remains of a killed run, and are removed silently.
 NEW, OLD = ".phrasescore-new", ".phrasescore-old"
 
 
@@ -24,7 +23,7 @@ def writing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     The folder is filled beside ``path``, under its name plus `NEW`, synced to the disk and renamed.
     An older folder at ``path`` is first renamed and removed last, so that one of the two is always
-    complete. On an exception the new folder is removed and the older one stays. If ``path`` is a
+    complete. On an exception the new folder is removed and the older folder stays. If ``path`` is a
     symbolic link, the folder it points to is replaced.
     """
     shown, path = path, Path(os.path.realpath(path))
@@ -49,7 +48,7 @@ def writing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def names_beside(path: Path) -> tuple[Path, Path]:
-    """Return the temporary names of a new folder and of an older one in `writing_folder`."""
+    """Return the temporary names of a new folder and of an older folder in `writing_folder`."""
     return path.with_name(f"{path.name}{NEW}"), path.with_name(f"{path.name}{OLD}")
 
 
@@ -89,7 +88,7 @@ def locked(work: Path) -> Iterator[int]:
     with writing(work):
         work.mkdir(parents=True, exist_ok=True)
         # The lock is a file because the folder is removed at the end. Nothing is written to it, so
-        # whatever a link of this name leads to stays as it is.
+        # a file that a link of this name leads to does not change.
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         lock = os.fdopen(os.open(work / LOCK, flags, 0o666), "rb")
     with lock:

@@ -1,24 +1,28 @@
-"""The journal of resumable work: what it was started with, and which units of it are finished.
+"""The journal of resumable work, which records its settings, inputs and finished units.
 
-Outputs, training, tuning and experiments each keep one, a JSON file beside the output or in the
-work folder. Its type is a `msgspec.Struct`; the file has the key ``format`` in addition. It is
-replaced as a whole, and only after what it promises is on the disk: whenever a run is killed, the
-journal is true. It records everything that the result depends on, which `check_settings` compares
-before a run is resumed.
+Outputs, training, tuning and experiments each keep a journal, a JSON file beside the output or in
+the work folder. Its type is a `msgspec.Struct`; the file also has the key ``format``. It is
+replaced as a whole, and only after the work that it records is on the disk, so it is true whenever
+a run is killed. It records everything that the result depends on, which `check_settings` compares
+before a run is resumed. Files are recorded as digests, blake2b of 16 bytes.
 """
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.output import writing
-from phrasescore.io.plain_file import MAX_JSON, read_plain
+from phrasescore.io.plain_file import MAX_JSON, open_plain, read_plain
+from phrasescore.io.text import open_input
 
 FORMAT = 2
+DIGEST_SIZE = 16  # bytes
 
 # Numbers of a journal, limited to what a real run can reach.
 Number = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
@@ -29,12 +33,12 @@ _Journal = TypeVar("_Journal", bound=msgspec.Struct)
 
 
 def write_journal(path: str | os.PathLike[str], journal: msgspec.Struct) -> None:
-    """Replace a journal as a whole, synced to the disk."""
+    """Replace a journal as a whole, and sync it to the disk."""
     path = os.fspath(path)
     new = f"{path}.new"
     values = {"format": FORMAT, **msgspec.to_builtins(journal)}
     with writing(path):
-        # Never follow a link or write to a pipe of this name: the folder may be somebody else's.
+        # Never follow a link or write to a pipe of this name: the folder may belong to others.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
         descriptor = os.open(new, flags | os.O_CLOEXEC, 0o666)
         try:
@@ -54,8 +58,6 @@ def read_journal(
 ) -> _Journal | None:
     """Return the journal in a file, or None if there is no file.
 
-    :param kind: the type of the journal.
-    :param start_over: the way to start over, for the message.
     :raises DataError: if the file is not a journal of this type and format.
     """
     path = os.fspath(path)
@@ -70,9 +72,10 @@ def read_journal(
     except OSError as error:
         raise DataError(path, None, f"cannot open: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        problem = f"expected the state of a run of this version: {error}"
         cure = f"; {start_over}" if start_over else ""
-        raise DataError(path, None, f"{problem}{cure}") from error
+        raise DataError(
+            path, None, f"expected the state of a run of this version: {error}{cure}"
+        ) from error
 
 
 def check_settings(
@@ -81,7 +84,6 @@ def check_settings(
     """Check that a run to resume has the same settings and inputs as when it was started.
 
     :param where: the folder or file of the run, for the message.
-    :param start_over: the text for the user's alternative.
     :raises PhrasescoreError: naming the first setting that differs, in alphabetical order.
     """
     for key in sorted({*old, *new}):
@@ -90,3 +92,65 @@ def check_settings(
                 f"{where} was started with another {key} ({old.get(key)}, now {new.get(key)}): "
                 f"resume it with the same settings, or {start_over}"
             )
+
+
+def new_digest(content: bytes = b"") -> "hashlib.blake2b":
+    """Return a digest that more content can be added to."""
+    return hashlib.blake2b(content, digest_size=DIGEST_SIZE)
+
+
+def digest_text(text: str) -> str:
+    """Return the digest of a text, which may contain file names that are not UTF-8."""
+    return new_digest(text.encode(errors="surrogateescape")).hexdigest()
+
+
+def digest_file(path: Path) -> str:
+    """Return the digest of the bytes of a regular file."""
+    with open_plain(path) as stream:
+        return hashlib.file_digest(stream, new_digest).hexdigest()
+
+
+def digest_content(path: str) -> str:
+    """Return the digest of a file's decompressed content; ``-`` is stdin."""
+    with open_input(path) as stream:
+        return hashlib.file_digest(stream, new_digest).hexdigest()
+
+
+class FileDigests:
+    """Digests of files and folders, which are read again only if size or time have changed.
+
+    :param known: size, modification time in ns and digest by path, from an earlier run.
+    :param written: the content that some files will have.
+    """
+
+    def __init__(self, known: Mapping[str, list[int | str]], written: Mapping[Path, bytes]) -> None:
+        self.known = dict(known)
+        self._written = written
+
+    def digest(self, path: Path) -> str:
+        """Return the digest of a file, or of a folder's files and their names.
+
+        Files whose names begin with a dot are ignored: Snakemake puts such files into folders.
+        """
+        try:
+            if not path.is_dir():
+                return self._digest_file(path)
+            parts = [
+                f"{file.relative_to(path)} {self._digest_file(file)}"
+                for file in sorted(path.rglob("*"))
+                if file.is_file() and not file.name.startswith(".")
+            ]
+        except OSError as error:
+            raise DataError(str(path), None, f"cannot open: {error.strerror}") from error
+        return digest_text("\n".join(parts))
+
+    def _digest_file(self, path: Path) -> str:
+        if path in self._written:
+            return new_digest(self._written[path]).hexdigest()
+        status = os.stat(path)
+        current = [status.st_size, status.st_mtime_ns]
+        size, changed, digest = self.known.get(str(path), (None, None, ""))
+        if [size, changed] != current:
+            digest = digest_file(path)
+            self.known[str(path)] = [*current, digest]
+        return str(digest)

@@ -1,6 +1,6 @@
 """Write bytes to plain or compressed files, or to stdout (``-``). Files appear whole or not at all.
 
-`check_files` checks the names of all files before the first one is written.
+`check_files` checks the names of all files before the first file is written.
 """
 
 import contextlib
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
-# Suffix of a part file, after the target's name and a random number. Nobody else may use such
-# names.
+# Suffix of a part file, after the target's name and a random number.
 _PART = ".phrasescore-part"
 
 # As in phrasescore.models.checkpoint, whose import takes seconds.
@@ -116,10 +115,7 @@ def open_output(path: str) -> Iterator[BinaryIO]:
 
 
 class StreamOutput:
-    """Stdout, a device or a pipe, with the methods of a resumable output.
-
-    A context manager; see :class:`phrasescore.io.resumable.ResumableOutput`.
-    """
+    """Stdout, a device or a pipe, as a :class:`phrasescore.io.resumable.ResumableOutput`."""
 
     last_skipped = None
 
@@ -154,11 +150,7 @@ class StreamOutput:
 
 
 def check_files(read: Sequence[str | None], written: Sequence[str | None]) -> None:
-    """Check that output files have distinct names, in folders where they can be created.
-
-    :param read: names of the input files; None for files that are not used.
-    :param written: names of the output files, likewise.
-    """
+    """Check that output files have distinct names, in folders where they can be created."""
     if read.count("-") > 1 or written.count("-") > 1:
         raise ArgumentError("two files cannot share stdin or stdout")
     outputs = [name for name in written if name is not None]
@@ -210,9 +202,9 @@ def _open_raw(path: str, opened: str, flags: int) -> io.FileIO:
 
 
 def _open_part(path: str, target: str) -> tuple[str, io.FileIO]:
-    """Create a part file, locked until it is closed or this process ends, and remove old ones.
+    """Create a part file, locked until it is closed or this process ends.
 
-    Old part files of the same target are those that no process has locked.
+    Part files of the same target that no process has locked are removed.
     """
     folder, name = os.path.split(target)
     is_left = re.compile(rf"{re.escape(name)}\.[0-9a-f]{{8}}{re.escape(_PART)}")
@@ -235,7 +227,6 @@ def _open_part(path: str, target: str) -> tuple[str, io.FileIO]:
 
 
 def _remove_unlocked(part: str) -> None:
-    """Remove a part file if the process that created it has ended."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with contextlib.suppress(OSError), io.FileIO(os.open(part, flags), "r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -244,7 +235,6 @@ def _remove_unlocked(part: str) -> None:
 
 @contextlib.contextmanager
 def _writer(path: str, raw: io.FileIO, form: Compression | None) -> Iterator[BinaryIO]:
-    """Yield a buffered writer on a file that stays open."""
     plain = io.BufferedWriter(_CheckedWriter(path, raw), BLOCK_SIZE)
     with _closing_quietly_on_error(plain):
         if form is not None:

@@ -1,4 +1,4 @@
-"""Read files of folders that others may have filled: only regular files of a sane size.
+"""Read files of folders that others may have filled: only regular files of a limited size.
 
 Reading a pipe may wait forever, and a device may have no end. A link counts as its target.
 """
@@ -10,9 +10,9 @@ from io import BufferedReader, FileIO
 
 from phrasescore.errors import DataError
 
-# Limits in bytes for settings, for results and states, for vocabularies, and for arrays.
+# Maximum sizes in bytes of settings, of results and states, of vocabularies, and of arrays.
 MAX_TOML, MAX_JSON, MAX_WORDS, MAX_ARRAYS = 1 << 20, 1 << 28, 1 << 30, 1 << 36
-# Limit for a sentencepiece model, which takes some twenty bytes per subword.
+# Maximum size of a sentencepiece model, which takes some twenty bytes per subword.
 MAX_SUBWORDS = 1 << 28
 
 
@@ -24,15 +24,14 @@ def open_plain(path: str | os.PathLike[str], max_size: int | None = None) -> Buf
     """
     file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115
     status = os.fstat(file.fileno())
-    problem = None
     if not stat.S_ISREG(status.st_mode):
         problem = "expected a plain file, found a pipe or a device"
     elif max_size is not None and status.st_size > max_size:
         problem = f"expected {max_size:,} bytes at most, found {status.st_size:,}"
-    if problem is not None:
-        file.close()
-        raise DataError(os.fspath(path), None, problem)
-    return file
+    else:
+        return file
+    file.close()
+    raise DataError(os.fspath(path), None, problem)
 
 
 def read_plain(path: str | os.PathLike[str], max_size: int) -> bytes:
@@ -52,7 +51,7 @@ def check_plain(path: str | os.PathLike[str], max_size: int | None = None) -> No
 def open_at_end(path: str) -> FileIO:
     """Open a regular file, or create one, to append bytes.
 
-    It has no buffer: closing it does not retry a write that a full disk refused.
+    The file has no buffer: closing it does not retry a write that a full disk refused.
 
     :raises DataError: if the name is a link, a pipe or a device.
     :raises OSError: if it cannot be opened.
@@ -68,5 +67,5 @@ def _open_no_link(path: str, flags: int) -> int:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    # Without this flag, opening a pipe waits for a writer.
+    # Without O_NONBLOCK, opening a pipe waits for a writer.
     return os.open(path, flags | os.O_NONBLOCK)

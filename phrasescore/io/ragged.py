@@ -43,7 +43,6 @@ class RaggedArray:
         return cls.from_lengths(values, lengths)
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.starts) - 1
 
     @property
@@ -65,14 +64,14 @@ class RaggedArray:
         return RaggedArray(self.values[positions], starts)
 
     def reversed(self) -> "RaggedArray":
-        """Return the rows with the last value of each first."""
+        """Return the rows with their values in reverse order."""
         # Position p of a row from s to e has the value of position s + e - p.
         mirrors = np.repeat(self.starts[:-1] + self.starts[1:] - 1, self.lengths)
         return RaggedArray(self.values[mirrors - np.arange(len(mirrors))], self.starts)
 
     def expand(self, pieces: "RaggedArray") -> "RaggedArray":
         """Return the rows with each value v replaced by row v of ``pieces``, which is not empty."""
-        if len(pieces.values) == len(pieces):  # each value is replaced by one
+        if len(pieces.values) == len(pieces):  # one piece each
             return RaggedArray(pieces.values[self.values], self.starts)
         split = pieces.take(self.values)
         return RaggedArray(split.values, split.starts[self.starts])
@@ -89,7 +88,6 @@ class RaggedBuilder:
         self._values, self._lengths = array("i"), array("i")
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self._lengths)
 
     def add(self, row: Sequence[int]) -> int:
@@ -99,15 +97,12 @@ class RaggedBuilder:
         return len(self) - 1
 
     def build(self) -> RaggedArray:
-        """Return the rows."""
+        """Return the rows that were added."""
         return RaggedArray.from_lengths(np.array(self._values, np.int32), np.array(self._lengths))
 
 
 def map_array(path: Path, kind: Any) -> Array:
-    """Memory-map a file of numbers for reading.
-
-    :raises OSError, ValueError: if it cannot be read, or has parts of numbers.
-    """
+    """Memory-map a file of numbers for reading."""
     check_plain(path, MAX_ARRAYS)
     if path.stat().st_size == 0:  # which cannot be mapped
         return np.zeros(0, kind)

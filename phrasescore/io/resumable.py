@@ -2,10 +2,8 @@
 
 Lines are written in chunks to ``OUT.part``. When a whole chunk is on the disk, the journal
 ``OUT.part.json`` records the number of lines and bytes so far. A compressed file gets one member
-per chunk, and a resumed run writes the same bytes as an uninterrupted one. At the end the part file
+per chunk, and a resumed run writes the same bytes as an uninterrupted run. At the end the part file
 becomes the output.
-
-Stdout, devices and pipes are written directly, through an object with the same methods.
 """
 
 import contextlib
@@ -25,8 +23,7 @@ import msgspec
 
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
 from phrasescore.io.compression import compression_by_name
-from phrasescore.io.digests import new_digest
-from phrasescore.io.journal import Number, check_settings, read_journal, write_journal
+from phrasescore.io.journal import Number, check_settings, new_digest, read_journal, write_journal
 from phrasescore.io.output import StreamOutput, writing
 from phrasescore.io.plain_file import open_at_end, open_plain
 from phrasescore.io.text import InputLines
@@ -85,9 +82,8 @@ class OutputJournal(msgspec.Struct, frozen=True):
     # Everything that the bytes depend on, except the input.
     settings: dict[str, str]
     lines: Number = 0
-    # Size of the part file.
     num_bytes: Number = msgspec.field(default=0, name="bytes")
-    # Digests of the input lines that are done, and of the part file.
+    # Digests of the finished input lines, and of the part file.
     input: str = ""
     output: str = ""
 
@@ -121,7 +117,7 @@ class ResumableOutput:
         form = {} if self._form is None else {self._form.name: self._form.version}
         self._resume, self._chunk_lines = resume, chunk_lines
         self._input, self._output = new_digest(), new_digest()
-        # The journal of the earlier run, and the present one.
+        # The journals of the earlier run and of this run.
         self._begun = self._promised = OutputJournal({**settings, **form})
         # Number of lines written, the earlier run's included, and of lines in whole chunks.
         self._lines = self._lines_in_chunks = 0
@@ -129,11 +125,7 @@ class ResumableOutput:
         self._failed = False
 
     def __enter__(self) -> Self:
-        """Lock the part file, and determine how much of it is valid.
-
-        :raises PhrasescoreError: if another run has locked it, it is not ours or damaged, or it
-            holds an unfinished run that is not to be resumed or has other settings.
-        """
+        """Lock the part file, and determine how much of it is valid."""
         with contextlib.ExitStack() as stack:
             created = [path for path in (self.part, self.journal) if not os.path.exists(path)]
             with writing(self.path):
@@ -172,7 +164,6 @@ class ResumableOutput:
         self._compressor = self._form and self._form.new_compressor()
 
     def _earlier(self) -> OutputJournal | None:
-        """Return the journal of the run to resume, or None to start with the first line."""
         size = os.fstat(self._file.fileno()).st_size
         journal = read_journal(self.journal, OutputJournal, f"delete it and {self.part}")
         if journal is None and size:
@@ -180,7 +171,7 @@ class ResumableOutput:
                 f"{self.part}: expected the file of an unfinished run, found another file; rename "
                 "it, since the output needs this name"
             )
-        # Without a part file no work is lost: a run that was killed at its very end has renamed it.
+        # Without a part file no work is lost: a run that is killed at its end has renamed it.
         if journal is None or journal.lines == 0 or size == 0:
             return None
         if not self._is_good(journal):
@@ -203,11 +194,9 @@ class ResumableOutput:
         return not left and journal.output == self._output.hexdigest()
 
     def remaining(self, blocks: Iterable[_Lines], path: str) -> Iterator[_Lines]:
-        """Return the lines that no earlier run has done; call it once, after entering.
+        """Return the lines that no earlier run has finished; call it once, after entering.
 
         :param blocks: all lines of the input; with ``chunk_lines`` they are cut where chunks end.
-        :raises DataError: if the skipped lines differ from those of the earlier run, or if that run
-            had reached the end of the input, and there are more lines now.
         """
         blocks = self._skip(self._cut(blocks), path)
         done = self._begun.lines
@@ -234,7 +223,7 @@ class ResumableOutput:
                 first += part.num_lines
 
     def _skip(self, blocks: Iterator[_Lines], path: str) -> Iterator[_Lines]:
-        """Skip the lines that are done, after checking that they have not changed."""
+        """Skip the finished lines, after checking that they have not changed."""
         left = self._begun.lines
         for block in blocks if left else ():
             self.last_skipped = done = block.lines(0, min(left, block.num_lines))
@@ -245,8 +234,12 @@ class ResumableOutput:
                     blocks = chain([block.lines(done.num_lines, block.num_lines)], blocks)
                 break
         if self._begun.lines and self._input.hexdigest() != self._begun.input:
-            problem = f"lines differ from those that {self.part} was made from"
-            raise DataError(path, None, f"its first {self._begun.lines:,} {problem}")
+            raise DataError(
+                path,
+                None,
+                f"its first {self._begun.lines:,} lines differ from the lines that {self.part} was "
+                "made from",
+            )
         return blocks
 
     def write(

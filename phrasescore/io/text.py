@@ -56,16 +56,11 @@ class InputLines(Protocol):
         """Return the lines from ``first`` up to, not including, ``after``, counted from 0."""
 
 
-def _read_errors() -> tuple[type[Exception], ...]:
-    # gzip.BadGzipFile and bz2's errors are OSErrors without an errno.
-    errors: list[type[Exception]] = [zlib.error, lzma.LZMAError, EOFError, OSError]
-    for name in ("isal.isal_zlib", "zlib_ng.zlib_ng"):  # their presence depends on the machine
-        with contextlib.suppress(ImportError):
-            errors.append(importlib.import_module(name).error)
-    return tuple(errors)
-
-
-_READ_ERRORS = _read_errors()
+# gzip.BadGzipFile and bz2's errors are OSErrors without an errno.
+_READ_ERRORS: tuple[type[Exception], ...] = (zlib.error, lzma.LZMAError, EOFError, OSError)
+for _name in ("isal.isal_zlib", "zlib_ng.zlib_ng"):  # their presence depends on the machine
+    with contextlib.suppress(ImportError):
+        _READ_ERRORS += (importlib.import_module(_name).error,)
 
 
 def shorten(text: str | bytes) -> str:
@@ -102,7 +97,7 @@ class _PackedBytes(io.RawIOBase):
 class _CheckedReader(io.RawIOBase):
     """A byte source, such as a decompressor, whose failures are DataErrors that name the file.
 
-    :param opened: the file underneath, which is closed at the end; None for stdin.
+    :param opened: the underlying file, which is closed at the end; None for stdin.
     """
 
     def __init__(
@@ -157,8 +152,7 @@ def open_input(path: str) -> io.BufferedReader:
 
     :param path: ``-`` is stdin, which may be compressed, too, and is not closed. A file whose name
         ends in ``.gz`` must be gzip, and so on. Concatenated compressed files are one text.
-    :raises DataError: at the call or on reading. Errors about compressed data have no line number;
-        `read_blocks` and `read_lines` add the last line that they have read.
+    :raises DataError: at the call or on reading.
     """
     opened: io.BufferedReader | None = None
     if path != "-":
@@ -167,7 +161,7 @@ def open_input(path: str) -> io.BufferedReader:
         except OSError as error:
             raise DataError(path, None, f"cannot open: {error.strerror}") from error
     try:
-        stream = opened if opened is not None else _stdin()
+        stream = opened or _stdin()
         try:
             start = stream.peek(16)
         except OSError as error:
@@ -175,9 +169,8 @@ def open_input(path: str) -> io.BufferedReader:
         form, named = compression_of(start), compression_by_name(path)
         if named is not None and named is not form:
             shown = shorten(start[:8]) if start else "an empty file"
-            raise DataError(
-                path, None, f"expected {named.name} data, as the name says, found {shown}"
-            )
+            problem = f"expected {named.name} data, as the name says, found {shown}"
+            raise DataError(path, None, problem)
         source: ByteSource = stream
         if form is not None:
             source = form.decompress(cast(BinaryIO, _PackedBytes(stream)))
@@ -200,10 +193,10 @@ def _stdin() -> io.BufferedReader:
 
 
 def read_blocks(path: str) -> Iterator[bytes]:
-    """Yield a file as blocks of whole lines, each about a quarter of a megabyte.
+    """Yield the bytes of a file as blocks of whole lines, of about a quarter of a megabyte.
 
-    The blocks are the file's bytes: each ends with a newline, except that the last one lacks it if
-    the file does. This is the fast way to read. A line of more than 64 MiB is an error.
+    The last block lacks a final newline if the file does. This is the fast way to read. A line of
+    more than 64 MiB is an error.
     """
     lines = 0
     pending: list[bytes] = []
@@ -218,9 +211,8 @@ def read_blocks(path: str) -> Iterator[bytes]:
             except DataError as error:
                 if lines == 0:
                     raise
-                raise DataError(
-                    path, lines, f"{error.problem}, somewhere after this line"
-                ) from error
+                problem = f"{error.problem}, somewhere after this line"
+                raise DataError(path, lines, problem) from error
             if not chunk:
                 break
             end = chunk.rfind(b"\n") + 1
@@ -228,12 +220,8 @@ def read_blocks(path: str) -> Iterator[bytes]:
                 pending.append(chunk)
                 pending_size += len(chunk)
                 if pending_size > MAX_LINE:
-                    raise DataError(
-                        path,
-                        lines + 1,
-                        f"expected lines of text, found one of more than {MAX_LINE} bytes; "
-                        "is this a binary file?",
-                    )
+                    problem = f"expected lines of text, found one of more than {MAX_LINE} bytes"
+                    raise DataError(path, lines + 1, f"{problem}; is this a binary file?")
                 continue
             block = b"".join((*pending, chunk[:end]))
             pending = [chunk[end:]]
@@ -314,8 +302,8 @@ class Markup:
             raise DataError(
                 path,
                 line_number,
-                f"expected words, found markup: {shorten(tag)}; take it out, or escape it if it "
-                "is words, as &lt; and &gt;",
+                f"expected words, found markup: {shorten(tag)}; remove it, or escape it as &lt; "
+                "and &gt; if these are words",
             )
 
     def _find(self, text: str) -> str | None:

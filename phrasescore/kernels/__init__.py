@@ -1,1 +1,1 @@
-"""Compiled code: it knows arrays, and nothing else of the house."""
+"""Compiled code over arrays."""

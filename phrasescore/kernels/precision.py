@@ -30,7 +30,7 @@ FUSED_DEVICES: tuple[str, ...] = ("cpu",)
 
 # By how much rounding may change the product of two vectors, as a share of the product of their
 # norms: twice the error of the rounded factors, and for float32 the error of some thousand sums.
-# In int8 a word's own product is rounded exactly like the one in the sum over all words.
+# In int8 a word's own product is rounded exactly like its product in the sum over all words.
 _ROUNDING = {"float32": 2.0**-20, "tf32": 2.0**-9, "bfloat16": 2.0**-7, "int8": 2.0**-20}
 
 # Relative error of a sum of powers of 2; see softmax_sums.
@@ -153,15 +153,15 @@ class Precision:
         """Return rows as the first factor of :meth:`multiply`."""
         if self.name != "int8":
             return Factor(rows.to(self.factor_type))
-        found = Factor(torch.empty_like(rows, dtype=self.factor_type), rows.new_empty(len(rows)))
-        self.round_into(rows, found)
-        return found
+        rounded = Factor(torch.empty_like(rows, dtype=self.factor_type), rows.new_empty(len(rows)))
+        self.round_into(rows, rounded)
+        return rounded
 
     def round_into(self, rows: Tensor, out: Factor) -> None:
         """Write rows, rounded, into the first rows of ``out``, and zeros into the others.
 
-        Some CPUs' bfloat16 kernels read past a row's end and multiply what they find by 0, so that
-        a NaN would spread.
+        Some CPUs' bfloat16 kernels read past a row's end and multiply these values by 0, so that a
+        NaN would spread.
         """
         count = len(rows)
         if out.scales is None:
@@ -177,7 +177,7 @@ class Precision:
         return values if rounded.scales is None else values * rounded.scales.unsqueeze(1)
 
     def rounded_products(self, products: Tensor) -> Tensor:
-        """Return float32 products of vectors with as many bits as :meth:`multiply` leaves them."""
+        """Return float32 products of vectors, rounded as :meth:`multiply` rounds them."""
         return products.bfloat16().float() if self.product_type == torch.bfloat16 else products
 
     def padded_count(self, count: int) -> int:
@@ -293,8 +293,8 @@ def lacks_units(name: PrecisionName) -> bool:
     Units that torch does not report (other architectures, older versions) are assumed to exist.
     """
     has = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    told = [has[unit] for unit in _UNITS.get(name, ()) if unit in has]
-    return bool(told) and not any(told)
+    reported = [has[unit] for unit in _UNITS.get(name, ()) if unit in has]
+    return bool(reported) and not any(reported)
 
 
 @functools.cache

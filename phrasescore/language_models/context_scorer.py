@@ -1,4 +1,4 @@
-"""Score words after contexts, given as ids of a feed-forward network.
+"""Score words after contexts, both as ids of a feed-forward network.
 
 Each distinct context is computed once, and so is a word's share of the first layer at a position:
 W_i e(w) is a row of a table that is filled on demand (Devlin et al., 2014, section 2.3, fill it in
@@ -31,9 +31,9 @@ WordIds = NDArray[np.int32]
 
 # Distinct contexts whose layers are held at once.
 _CONTEXTS = {"cpu": 4096, "cuda": 65536}
-# Upper limit for the bytes of the rows.
+# Maximum size of a memo's rows.
 _BYTES = 1 << 26
-# Mixes the bits of a context (the constants of splitmix64, Steele et al., 2014).
+# The constants of splitmix64 (Steele et al., 2014), which mix the bits of a context.
 _FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
@@ -42,7 +42,7 @@ _KERNEL = kept_njit()
 
 
 class Numbering(NamedTuple):
-    """Words, numbered by the caller, with the network's ids of them and, at the end, ``</s>``."""
+    """Words in the order of the caller's numbers, and the network's ids of them and of ``</s>``."""
 
     words: Sequence[str]
     ids: WordIds
@@ -51,10 +51,7 @@ class Numbering(NamedTuple):
 class ContextMemo:
     """Maps contexts to the rows that the softmax reads and to log Z, for one thread at a time.
 
-    A search extends hypotheses by phrases of several lengths in several stacks, so the same context
-    comes back in call after call. A full memo is emptied.
-
-    :param capacity: maximum number of contexts; None for 64 MB.
+    The same context recurs in several stacks of a search. A full memo is emptied.
     """
 
     def __init__(
@@ -75,7 +72,7 @@ class ContextMemo:
         """Return rows, log Z, and the index of each context among them.
 
         :param contexts: ``(n, words)`` ids; ``n`` is at most the capacity.
-        :param compute: returns the rows and log Z of new contexts; each is passed once.
+        :param compute: returns the rows and log Z of distinct new contexts.
         """
         if self._count + len(contexts) > self.capacity:
             self._slots.fill(-1)
@@ -89,7 +86,7 @@ class ContextMemo:
                 new = self._contexts[part].astype(np.int64)
                 self._rows[part], self._normalizers[part] = compute(new)
             except BaseException:
-                # Do not let later calls find contexts whose rows are missing.
+                # Later calls must not find contexts whose rows are missing.
                 self._slots.fill(-1)
                 self._count = 0
                 raise
@@ -133,8 +130,6 @@ class ContextScorer:
     :ivar contexts_scored: number of softmaxes so far.
     :ivar vocabulary: the predicted words.
 
-    :param normalized: False omits log Z: values are near log p only if training kept log Z near 0,
-        and may be above 0.
     :param shortlist: the ids among which the network shares its probability; None for all.
     """
 
@@ -197,10 +192,10 @@ class ContextScorer:
             return np.zeros(0)
         with torch.inference_mode():
             if memo is None:
-                found = self._distinct_log_probs(contexts, words)
+                values = self._distinct_log_probs(contexts, words)
             else:
-                found = self._known_log_probs(contexts, words, memo)
-        return self._probabilities.check(found, 0.0 if self._normalized else np.inf)
+                values = self._known_log_probs(contexts, words, memo)
+        return self._probabilities.check(values, 0.0 if self._normalized else np.inf)
 
     def _distinct_log_probs(self, contexts: WordIds, words: WordIds) -> Floats:
         """Return log p, with a softmax for each distinct context."""
@@ -210,22 +205,21 @@ class ContextScorer:
         step = _CONTEXTS[self._device.type]
         starts = range(0, len(distinct), step)
         cuts = np.searchsorted(places[order], np.array(starts[1:], dtype=np.int64))
-        found = np.empty(len(words))
-        for start, asked in zip(starts, np.split(order, cuts), strict=True):
+        values = np.empty(len(words))
+        for start, part in zip(starts, np.split(order, cuts), strict=True):
             rows = self._hidden(distinct[start : start + step])
-            wanted = self._rows[words[asked]]
-            found[asked] = self._values(rows, places[asked] - start, wanted)
-        return found
+            values[part] = self._values(rows, places[part] - start, self._rows[words[part]])
+        return values
 
     def _known_log_probs(self, contexts: WordIds, words: WordIds, memo: ContextMemo) -> Floats:
         """Return log p, with a softmax for each context that the memo lacks."""
-        found = np.empty(len(words))
+        values = np.empty(len(words))
         step = min(memo.capacity, _CONTEXTS[self._device.type])
         for start in range(0, len(words), step):
             part = slice(start, start + step)
             rows, normalizers, places = memo.find(contexts[part], self._layers)
-            found[part] = self._values(rows, places, self._rows[words[part]], normalizers)
-        return found
+            values[part] = self._values(rows, places, self._rows[words[part]], normalizers)
+        return values
 
     def _layers(self, contexts: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """Return the rows that the softmax reads after contexts, and log Z, 0 if omitted."""
@@ -251,12 +245,12 @@ class ContextScorer:
         normalizers: Tensor | None = None,
     ) -> NDArray[np.float64]:
         if not self._normalized:
-            found = self._probabilities.logits(rows, places, words)
+            scores = self._probabilities.logits(rows, places, words)
         else:
             if normalizers is None:
                 normalizers = self._probabilities.log_normalizers(rows)
-            found = self._probabilities.log_probs(rows, normalizers, places, words)
-        values: Floats = found.cpu().numpy()
+            scores = self._probabilities.log_probs(rows, normalizers, places, words)
+        values: Floats = scores.cpu().numpy()
         return values
 
 

@@ -1,4 +1,4 @@
-"""Measure how well language models predict a text: perplexities, and mixtures of two models.
+"""Measure how well language models predict text: perplexities, and mixtures of two models.
 
 All models predict the same events: each word of each sentence and its ``</s>``. A word that a model
 does not know is its ``<unk>``; a perplexity says whether such words count.
@@ -34,7 +34,7 @@ _NEAR = 1e-9
 class TextScores(NamedTuple):
     """The log-probabilities of a text under a model, one per event."""
 
-    # Natural logarithms, for each word and ``</s>`` in order.
+    # Natural logarithms.
     log_probs: Floats
     # Whether the event is a word that the model does not know.
     unknown: Flags
@@ -85,8 +85,6 @@ def mixture_weight(first: Floats, second: Floats) -> float:
 
     The log-probability is a concave function of the weight, so its maximum is where its slope is 0,
     or at an end.
-
-    :param first: log p of each event of the text under the first model.
     """
     odds = second - first
 
@@ -133,7 +131,7 @@ def score_with_network(scorer: WordScorer, sentences: Iterable[Sequence[str]]) -
 
 
 def score_with_kenlm(model: "kenlm.Model", sentences: Iterable[Sequence[str]]) -> TextScores:
-    """Return the scores of a text under an n-gram model: each word and ``</s>``, after ``<s>``."""
+    """Return the scores of a text under an n-gram model."""
     scores = [
         score
         for words in map(to_words, sentences)

@@ -39,13 +39,13 @@ BOUNDARY = -1
 class CslmOptions(NamedTuple):
     """Options of :class:`WordScorer`."""
 
-    # Whether log Z is computed.
+    # False omits log Z: values are near log p only if training kept log Z near 0, and may be
+    # above 0.
     normalized: bool = True
     # Path of an n-gram model for the words outside the shortlist; None for <unk>.
     backoff: str | None = None
 
 
-# Normalized probabilities with <unk>.
 USUAL = CslmOptions()
 
 
@@ -54,14 +54,7 @@ class WordScorer(ContextScorer):
 
     The values are natural logarithms. Without ``backoff``, a word outside the shortlist gets the
     probability of ``<unk>``, which is the total of all such words; with it, its own probability.
-
-    :ivar order: the network's order; a context has one word less.
-    :ivar contexts_scored: number of softmaxes so far.
-
-    :param normalized: False omits log Z: values are near log p only if training kept log Z near 0,
-        and may be above 0.
-    :param backoff: path of an n-gram model for the words outside the shortlist.
-    :raises PhrasescoreError: if there is an n-gram model, but ``normalized`` is False.
+    The options are as in :class:`CslmOptions`.
     """
 
     def __init__(
@@ -111,21 +104,18 @@ class WordScorer(ContextScorer):
         words: WordIds,
         memo: ContextMemo | None = None,
     ) -> Floats:
-        """Return log p of each word after its context, ``(n,)``.
+        """Return log p of each word after its context, as :meth:`log_probs_of_ids`.
 
-        :param contexts: ``(n, order - 1)`` numbers, oldest word first; BOUNDARY before a sentence.
-            Equal rows cost one softmax.
-        :param words: ``(n,)`` numbers; BOUNDARY is ``</s>``.
-        :param memo: contexts that cost no softmax; new ones are added. For one thread at a time.
+        :param contexts: numbers instead of ids; BOUNDARY before a sentence.
+        :param words: numbers instead of ids; BOUNDARY is ``</s>``.
         """
         ids = numbering.ids[words]
         if self._backoff is None:
             return self.log_probs_of_ids(numbering.ids[contexts], ids, memo)
         log_probs = np.empty(len(words))
         is_inside = self._rows[ids] >= 0
-        inside = np.flatnonzero(is_inside)
-        known = numbering.ids[contexts[inside]]
-        log_probs[inside] = self.log_probs_of_ids(known, ids[inside], memo)
+        known = numbering.ids[contexts[is_inside]]
+        log_probs[is_inside] = self.log_probs_of_ids(known, ids[is_inside], memo)
         with self._lock:
             self._back_off(self._backoff, numbering, contexts, words, is_inside, log_probs)
         return log_probs
@@ -159,8 +149,6 @@ class WordScorer(ContextScorer):
 
 def score_tree(scorer: WordScorer, tree: PrefixTree, words: Sequence[str]) -> TreeLogProbs:
     """Return the log-probability of every word of the tree, as if all its roots were empty.
-
-    Each distinct n-gram context is computed once.
 
     :param tree: the tree of the sentences; its words are indices into ``words``.
     """
@@ -200,23 +188,20 @@ class JointScorer(ContextScorer):
             raise ModelError(f"expected a joint model, found a model of the kind {kind}")
         super().__init__(network, checkpoint, device, precision, normalized=normalized)
         self._network = network
-        self._source_vocabulary = checkpoint.source_vocabulary
+        self.source_vocabulary = checkpoint.source_vocabulary
 
     def windows(self, sources: Sequence[Sequence[str]]) -> WordIds:
         """Return the source window around each word and each end of the sources.
 
         :return: ``(words + sources, 2 * source_window + 1)``, one source after another.
         """
-        batch = batch_sequences([self._source_vocabulary.ids(words) for words in sources])
+        batch = batch_sequences([self.source_vocabulary.ids(words) for words in sources])
         windows: WordIds = self._network.source_windows(batch).numpy().astype(np.int32)
         return windows
 
 
 def score_aligned(scorer: JointScorer, texts: HypothesisTexts) -> TreeLogProbs:
-    """Return the log-probability of every word of the hypotheses, as a tree of sequences.
-
-    Each distinct context is computed once. The words of the tree are ids of the target vocabulary.
-    """
+    """Return the log-probability of every word of the hypotheses, as a tree of network ids."""
     tree, num_positions = texts.plan_aligned()
     ids = scorer.number(texts.words).ids
     windows = scorer.windows(texts.sources)

@@ -26,8 +26,8 @@ import torch
 from torch import Tensor, nn
 
 from phrasescore.errors import ModelError
-from phrasescore.io.digests import digest_file, digest_text
 from phrasescore.io.folders import writing_folder
+from phrasescore.io.journal import digest_file, digest_text
 from phrasescore.io.plain_file import MAX_ARRAYS, MAX_JSON, MAX_WORDS, check_plain, read_plain
 from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.config import Config

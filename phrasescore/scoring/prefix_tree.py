@@ -17,7 +17,7 @@ from torch import Tensor
 from phrasescore.devices import move
 from phrasescore.errors import ModelError
 from phrasescore.io.ragged import RaggedArray
-from phrasescore.kernels import tree_kernels
+from phrasescore.kernels.phrases import grow, pack_keys
 from phrasescore.records import PhraseBlock
 
 Ids = NDArray[np.int64]
@@ -134,8 +134,8 @@ def build_prefix_tree(sequences: RaggedArray, roots: Ids, num_roots: int) -> Pre
     word_bits = (int(sequences.values.max(initial=-1)) + 1).bit_length()
     num_words = (_KEY_BITS - num_roots.bit_length()) // max(1, word_bits)
     arrays = (sequences.values, sequences.starts[:-1], sequences.lengths, roots)
-    keys = tree_kernels.keys(*arrays, word_bits, num_words)
-    found = tree_kernels.grow(*arrays, keys, np.argsort(keys))
+    keys = pack_keys(*arrays, word_bits, num_words)
+    found = grow(*arrays, keys, np.argsort(keys))
     starts, parents, words, end_starts, ends, end_nodes = found
     levels = [
         Level(parents[begin:end], words[begin:end], ends[first:last], end_nodes[first:last])

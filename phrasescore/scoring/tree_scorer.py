@@ -7,7 +7,7 @@ Nothing is padded or computed twice.
 
 import pkgutil
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from phrasescore.errors import ModelError
 from phrasescore.io.ragged import RaggedArray
+from phrasescore.records import Tally
 from phrasescore.scoring.prefix_tree import (
     Ids,
     PrefixTree,
@@ -138,7 +139,7 @@ def log_mean_exp(parts: list[Floats]) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class PairWork:
+class PairWork(Tally):
     """The amount of work of scoring phrase pairs."""
 
     pairs: int = 0
@@ -147,9 +148,6 @@ class PairWork:
     target_nodes: int = 0  # distributions over the shortlist
     products: int = 0  # recurrent products: decoder states with children
     unknown_words: int = 0  # on both sides
-
-    def __add__(self, other: "PairWork") -> "PairWork":
-        return PairWork(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def __str__(self) -> str:
         return (

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.io.digests import digest_text
+from phrasescore.io.journal import digest_text
 from phrasescore.models.checkpoint import Checkpoint, FineTuning
 from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.config import TrainingConfig

@@ -16,9 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.io.digests import new_digest
 from phrasescore.io.folders import writing_folder
-from phrasescore.io.journal import write_journal
+from phrasescore.io.journal import new_digest, write_journal
 from phrasescore.io.ragged import Array, RaggedArray, map_array
 from phrasescore.io.text import read_blocks, read_lines
 from phrasescore.records import PhrasePair

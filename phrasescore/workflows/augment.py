@@ -28,7 +28,7 @@ from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.generation.beam_search import BeamSettings, beam_work
 from phrasescore.generation.generator import Generated, Source, TargetPool, TargetWork
 from phrasescore.io.corpora import read_monolingual_text
-from phrasescore.io.digests import digest_text
+from phrasescore.io.journal import digest_text
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import shorten

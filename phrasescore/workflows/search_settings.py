@@ -230,8 +230,7 @@ def load_networks(settings: SearchSettings, threads: int) -> "list[StatefulFeatu
     import torch
 
     from phrasescore.devices import choose_device
-    from phrasescore.features.cslm import SearchCslm
-    from phrasescore.features.joint import SearchJoint
+    from phrasescore.features.search_network import SearchCslm, SearchJoint
     from phrasescore.io.output import optional_path
     from phrasescore.language_models.word_scorer import CslmOptions
     from phrasescore.models.checkpoint import load_checkpoint

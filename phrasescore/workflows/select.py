@@ -18,12 +18,7 @@ from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text import is_stream, same_file
-from phrasescore.language_models.selection import (
-    CrossEntropyDifference,
-    Differences,
-    choose_best,
-    draw,
-)
+from phrasescore.language_models.kenlm_model import CrossEntropyDifference, Differences
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import Selecting
@@ -237,3 +232,21 @@ def _write(
     if number != len(chosen):
         problem = f"has changed while it was read: {len(chosen):,} lines, then {number:,}"
         raise PhrasescoreError(f"{texts[0]}: {problem}")
+
+
+def choose_best(values: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
+    """Return flags of the ``count`` sentences with the lowest values; ties go to the earlier one.
+
+    >>> choose_best(np.array([0.5, -1.0, 0.5, 0.0]), 3).tolist()
+    [True, True, False, True]
+    """
+    chosen = np.zeros(len(values), dtype=bool)
+    chosen[np.argsort(values, kind="stable")[:count]] = True
+    return chosen
+
+
+def draw(total: int, count: int, seed: int) -> NDArray[np.bool_]:
+    """Return flags of sentences drawn without replacement, as a baseline for a selection."""
+    chosen = np.zeros(total, dtype=bool)
+    chosen[np.random.default_rng(seed).permutation(total)[:count]] = True
+    return chosen

@@ -22,7 +22,7 @@ from moses_integration.tuning_lists import FeatureColumns
 from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError, PhrasescoreError, shown_path
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
-from phrasescore.io.digests import digest_text, new_digest
+from phrasescore.io.journal import digest_text, new_digest
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.progress import Meter, ProgressCallback

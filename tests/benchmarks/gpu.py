@@ -21,7 +21,7 @@ from phrasescore.devices import GPU_THREADS
 from phrasescore.engines import LoadedWork, ThreadPool
 from phrasescore.features import BLOCK_SIZE
 from phrasescore.features.neural import NeuralScore
-from phrasescore.kernels.phrase_blocks import join_blocks
+from phrasescore.kernels.phrases import join_blocks
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder

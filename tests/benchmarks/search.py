@@ -10,8 +10,7 @@ import torch
 
 from moses_integration.decoder.stateful import StatefulFeature
 from moses_integration.source_text import read_source
-from phrasescore.features.cslm import SearchCslm
-from phrasescore.features.joint import SearchJoint
+from phrasescore.features.search_network import SearchCslm, SearchJoint
 from phrasescore.language_models.word_scorer import CslmOptions
 from phrasescore.models.checkpoint import load_checkpoint
 from tests.benchmarks.machine import torch_threads

@@ -28,7 +28,7 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from phrasescore.errors import show_controls
-from phrasescore.io.digests import digest_file, digest_text
+from phrasescore.io.journal import digest_file, digest_text
 from tests.fuzz.arena import Arena, Outcome
 from tests.fuzz.material import make_material
 from tests.fuzz.mutations import mutate

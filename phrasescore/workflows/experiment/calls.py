@@ -1,6 +1,7 @@
 """The call that a step makes, as data: a function of the library and its arguments.
 
-It is sent to the step's process as JSON, and shown as the equivalent command.
+It is sent to the step's process as JSON, which answers with messages, and shown as the equivalent
+command.
 """
 
 import json
@@ -10,18 +11,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, get_args, get_type_hints
 
+import msgspec
+
 import phrasescore
 from phrasescore.arguments import flag
-from phrasescore.features import ColumnSpec
+from phrasescore.progress import ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped, settings_of, settings_parameters
 from phrasescore.workflows.search_settings import SearchSettings
 
 # The verbs of functions with other names, and the options that are always given.
-_VERBS = {
-    "fine_tune": ("train", "--objective", "xbleu"),
-    "tune_with_decoder": ("tune",),
-}
+_VERBS = {"fine_tune": ("train", "--objective", "xbleu"), "tune_with_decoder": ("tune",)}
 # Arguments that come first at the command line and have no option.
 _POSITIONAL = {
     "train": ("kind", "inputs"),
@@ -36,12 +36,15 @@ _POSITIONAL = {
 _OPTIONS = {
     "fine_tune": {"model": "--from"},
     "export": {"model_format": "--format"},
-    "tune_with_decoder": {
-        "start": "--weights",
-        "folder": "--working-dir",
-        "moses_ini": "--config",
-    },
+    "tune_with_decoder": {"start": "--weights", "folder": "--working-dir", "moses_ini": "--config"},
 }
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A line of JSON on the stdout of a step's process: a warning, or the step's progress."""
+
+    warning: str = ""
+    news: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,21 +79,16 @@ class Call:
 
     @classmethod
     def from_json(cls, text: str) -> "Call":
-        """Return the value that :meth:`to_json` wrote."""
+        """Return the call that :meth:`to_json` wrote."""
         function, arguments = json.loads(text)
         hints = get_type_hints(getattr(phrasescore, function))
-        return cls(
-            function, {name: _typed(each, hints.get(name)) for name, each in arguments.items()}
-        )
+        typed = {name: _typed(value, hints.get(name)) for name, value in arguments.items()}
+        return cls(function, typed)
 
-    def run(self, **more: Any) -> object:
-        """Call the function.
-
-        :param more: further arguments, which the function may lack.
-        """
+    def run(self, progress: ProgressCallback) -> object:
+        """Call the function, with a report of its progress if it takes one."""
         function = getattr(phrasescore, self.function)
-        known = get_type_hints(function)
-        further = {name: value for name, value in more.items() if name in known}
+        further = {"progress": progress} if "progress" in get_type_hints(function) else {}
         return function(**grouped(function, self.arguments), **further)
 
     def resumed(self) -> "Call":
@@ -105,7 +103,7 @@ class Call:
         """Return the words of the equivalent command, as a user could type them."""
         verb, *words = _VERBS.get(self.function, (self.function,))
         positional = _POSITIONAL.get(self.function, ())
-        first = [word for name in positional for word in _each(self.arguments.get(name))]
+        first = [word for name in positional for word in _texts(self.arguments.get(name))]
         for name, value in self.arguments.items():
             if name not in positional:
                 words += self._option(name, value)
@@ -113,22 +111,25 @@ class Call:
 
     def _option(self, name: str, value: Any) -> Iterator[str]:
         if name == "columns":
-            yield from column_words(value, "--rescore" if self.verb == "tune" else "")
+            start = "--rescore" if self.verb == "tune" else ""
+            for column in value:
+                kind = "" if start and column.kind == "model" else flag(column.kind)
+                yield from (f"{start}{kind[1:] if start else kind}", column.value)
         elif name == "nbest":
             path, size, is_distinct, *_ = value
             yield from ("--nbest", str(path), str(size), *(["--distinct"] if is_distinct else []))
         elif name == "decoder" and isinstance(value, SearchSettings):
             yield from ("--decoder", "embedded")
-            if words := list(search_words(value)):
+            if words := list(_search_words(value)):
                 yield from ("--decoder-flags", shlex.join(words))
         elif isinstance(value, SearchSettings):
-            yield from search_words(value)
+            yield from _search_words(value)
         elif is_dataclass(value) and not isinstance(value, type):
-            for key, each in _changed(value).items():
-                yield from option_words(flag(key), each)
+            for key, setting in _changed(value).items():
+                yield from _option_words(flag(key), setting)
         else:
             usual = "-o" if name == "output" else self._flag(name)
-            yield from option_words(_OPTIONS.get(self.function, {}).get(name, usual), value)
+            yield from _option_words(_OPTIONS.get(self.function, {}).get(name, usual), value)
 
     def _flag(self, name: str) -> str:
         """Return the option of an argument, or of a field of settings."""
@@ -144,52 +145,41 @@ def compute_of(threads: int | None) -> Compute | None:
     return None if threads is None else Compute(threads=threads)
 
 
-def option_words(option: str, value: Any) -> Iterator[str]:
+def _option_words(option: str, value: Any) -> Iterator[str]:
     """Yield an option and its value: nothing for None and False, only the option for True."""
     if value is True:
         yield option
     elif value is not False:
-        for word in _each(value):
+        for word in _texts(value):
             yield from (option, word)
 
 
-def search_words(search: SearchSettings) -> Iterator[str]:
-    """Yield the settings of a search as options of ``phrasescore decode``."""
+def _search_words(search: SearchSettings) -> Iterator[str]:
     for feature, model in zip(search.features, search.models, strict=True):
         yield from ("--feature", feature, "--model", model)
-    given = _changed(search)
+    changed = _changed(search)
     for name in ("backoff_lm", "unnormalized", "threads", "processes"):
-        yield from option_words(flag(name), given.get(name))
+        yield from _option_words(flag(name), changed.get(name))
     yield from limit_words(search)
 
 
 def limit_words(search: SearchSettings) -> Iterator[str]:
     """Yield the limits of a search as options of ``phrasescore decode``."""
     for name, value in search.limits().items():
-        yield from option_words(flag(name), value)
-    yield from option_words("--buffer-size", _changed(search).get("buffer_size"))
+        yield from _option_words(flag(name), value)
+    yield from _option_words("--buffer-size", _changed(search).get("buffer_size"))
 
 
-def column_words(columns: tuple[ColumnSpec, ...], start: str) -> Iterator[str]:
-    """Yield the options that add columns.
-
-    :param start: the beginning of all options, such as "--rescore" for ``tune``.
-    """
-    for column in columns:
-        kind = "" if start and column.kind == "model" else flag(column.kind)
-        yield from (f"{start}{kind[1:] if start else kind}", column.value)
-
-
-def _each(value: Any) -> list[str]:
+def _texts(value: Any) -> list[str]:
     if value is None:
         return []
     return list(map(str, value)) if isinstance(value, list | tuple) else [str(value)]
 
 
 def _changed(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass that do not have their defaults."""
-    given = {field.name: (getattr(value, field.name), field.default) for field in fields(value)}
-    return {name: each for name, (each, default) in given.items() if each != default}
+    values = {field.name: getattr(value, field.name) for field in fields(value)}
+    defaults = {field.name: field.default for field in fields(value)}
+    return {name: each for name, each in values.items() if each != defaults[name]}
 
 
 def _plain(value: Any) -> Any:

@@ -1,16 +1,24 @@
-"""Read the TOML file of ``phrasescore experiment`` into frozen dataclasses, and check it.
+"""Read the TOML file of ``phrasescore experiment``, and check it and the files that it names.
 
-Paths are relative to the file. An unknown key is refused, and the closest known key suggested.
+Paths are relative to the file. An unknown key is refused, and the closest known key is suggested.
 ``docs/experiment.md`` describes all keys.
 """
 
+import logging
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from phrasescore.errors import ArgumentError
+from moses_integration.ini_text import IniText
+from moses_integration.source_text import markup_of, read_source
+from phrasescore.errors import ArgumentError, ConfigError, DataError
+from phrasescore.io.text import read_lines
+from phrasescore.models.checkpoint import read_record
+from phrasescore.settings.config import Config
 from phrasescore.settings.toml_file import TomlTable, read_table, unknown
 from phrasescore.workflows.experiment.systems import (
     FILE_FEATURES,
@@ -26,6 +34,8 @@ from phrasescore.workflows.experiment.systems import (
 )
 from phrasescore.workflows.search_settings import LIMITS, SearchSettings
 from tuning.settings import METHODS
+
+_logger = logging.getLogger(__name__)
 
 PREVIOUS = "previous"
 # Methods that find the same weights with every seed.
@@ -71,7 +81,7 @@ class Data:
 
     @property
     def feature_files(self) -> dict[str, Path]:
-        """The given files of `FILE_FEATURES`, and the files of `scores`, by name."""
+        """The files of `FILE_FEATURES` and of `scores`, by name."""
         given = {str(name): path for name in FILE_FEATURES if (path := getattr(self, name))}
         return self.scores | given
 
@@ -138,26 +148,22 @@ class _File:
 class Experiment:
     """The content of an experiment's file."""
 
-    # The file, as the user named it.
+    # The name of the file.
     path: str
     data: Data
     engine: Engine
-    # With those that only rows name.
+    # They include the models that only rows name.
     models: dict[str, ModelPlan]
     tuning: Tuning
-    # The first is the baseline.
+    # The first system is the baseline.
     systems: tuple[System, ...]
 
 
 def read_experiment(path: str) -> Experiment:
-    """Read a file.
-
-    :raises ConfigError: if it cannot be read, or at the first key that is unknown, missing, of a
-        wrong type or out of range.
-    """
+    """Read a file."""
     whole = read_table(path)
-    found = whole.read(_File)
-    data, engine, tuning = found.data, found.engine, found.tuning
+    file = whole.read(_File)
+    data, engine, tuning = file.data, file.engine, file.tuning
     if data.train is not None and len(data.train) != 2:
         problem = f"expected the source and the target side, got {len(data.train)} files"
         raise whole.table("data").error("train", problem)
@@ -168,17 +174,17 @@ def read_experiment(path: str) -> Experiment:
         problem = "is missing: expected the folder of Moses' binaries"
         raise whole.table("engine").error("moses_bin", problem)
     if engine.nplm and engine.decoder != "moses":
-        raise whole.table("engine").error("nplm", 'is of decoder = "moses"')
+        raise whole.table("engine").error("nplm", 'needs decoder = "moses"')
     _check_search(whole.table("engine").table("search"), engine.search)
     whole.table("tuning").check_choice("method", tuning.method, METHODS)
     if tuning.method in NOT_RANDOM and (tuning.replicas or 1) > 1:
         problem = f"nothing is random in {tuning.method}: all would be the same; expected 1"
         raise whole.table("tuning").error("replicas", f"{problem}, found {tuning.replicas}")
     models = {
-        name: check_model(whole.table("models"), model, found.models, data.scores)
-        for name, model in found.models.items()
+        name: check_model(whole.table("models"), model, file.models, data.scores)
+        for name, model in file.models.items()
     }
-    systems = read_systems(whole, found.systems, models, data.feature_files)
+    systems = read_systems(whole, file.systems, models, data.feature_files)
     _check_search_networks(whole, engine, systems, models)
     dev, *tests = (
         replace(text, references=reference_files(text.references))
@@ -193,10 +199,9 @@ def _check_search_networks(
 ) -> None:
     for model in (models[name] for system in systems for name in system.search):
         if model.network.is_aligned and not engine.searches_with_networks:
-            problem = (
-                f"expected true: {model.name} is a {model.kind}, for which Moses has to have NPLM"
+            raise whole.table("engine").error(
+                "nplm", f"expected true: {model.name} is a {model.kind}, for which Moses needs NPLM"
             )
-            raise whole.table("engine").error("nplm", problem)
         is_new = model.path is None and model.xbleu is None
         if engine.nplm and is_new and not is_self_normalized(model):
             problem = f"Moses leaves log Z out of {model.name}'s scores: expected 0.1"
@@ -216,3 +221,94 @@ def _check_search(table: TomlTable, given: dict[str, Any]) -> None:
 
 def _limit(key: str) -> str:
     return _LIMITS[key.replace("_", "-")]
+
+
+def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool) -> None:
+    """Refuse files that are missing or do not belong together, before a step runs.
+
+    :param only_shown: nothing will run: only warn about a model that is still in training.
+    """
+    texts = [wanted.data.dev, *wanted.data.tests]
+    models = wanted.models.values()
+    paths = [path for text in texts for path in (text.source, *text.references)]
+    aligned = () if wanted.data.alignments is None else (wanted.data.alignments,)
+    paths += [*(wanted.data.train or ()), *aligned, *files]
+    paths += wanted.data.feature_files.values()
+    paths += [model.backoff_lm for model in models if model.backoff_lm]
+    trained_on = [model.xbleu for model in models if model.xbleu]
+    for xbleu in trained_on:
+        paths += [*xbleu.lists, xbleu.source, *xbleu.references]
+        paths += [] if xbleu.alignments is None else [xbleu.alignments]
+    for path in paths:
+        if not path.exists():
+            raise DataError(str(path), None, "cannot open: No such file or directory")
+    names = [text.name for text in texts]
+    for name in names:
+        # In table.toml, texts are keys beside the name of a row.
+        taken = name in ("name", "rounds", "remarks")
+        if names.count(name) > 1 or not re.fullmatch(r"[\w.+-]+", name) or taken:
+            raise ConfigError(
+                wanted.path,
+                f"[data] test.{name}",
+                "expected different names of letters, digits, '_', '.', '+' and '-'; 'dev', "
+                "'name', 'rounds' and 'remarks' are reserved",
+            )
+    markup = markup_of(IniText.read(str(wanted.data.moses_ini)))
+    for text in texts:
+        _check_length(text.source, text.references)
+        read_source(str(text.source), markup=markup)  # refuses lines that no decoder takes
+    if wanted.engine.decoder == "moses" and not wanted.data.dev.source.read_bytes().endswith(b"\n"):
+        raise DataError(
+            str(wanted.data.dev.source),
+            None,
+            "expected a newline after the last line: Moses leaves it out",
+        )
+    if wanted.data.train is not None:
+        _check_length(wanted.data.train[0], (*wanted.data.train[1:], *aligned))
+    for xbleu in trained_on:
+        aligned = () if xbleu.alignments is None else (xbleu.alignments,)
+        _check_length(xbleu.source, (*xbleu.references, *aligned))
+    for model in models:
+        if model.path is not None and model.path.exists():
+            _check_model(wanted.path, model, model.path)
+        elif model.path is not None:
+            problem = f"there is no model {model.path}"
+            work = model.path.with_name(f"{model.path.name}.work")
+            if work.exists():
+                problem += f" yet: its training is running, or was stopped, in {work}"
+            if not (only_shown and work.exists()):
+                raise ConfigError(wanted.path, f"[models.{model.name}] path", problem)
+            _logger.warning("%s: [models.%s] path: %s", wanted.path, model.name, problem)
+
+
+def _check_length(source: Path, others: Iterable[Path]) -> None:
+    expected, *counts = (sum(1 for _ in read_lines(str(path))) for path in (source, *others))
+    for path, count in zip(others, counts, strict=True):
+        if count != expected:
+            raise DataError(
+                str(path), None, f"expected {expected:,} lines, as {source} has, found {count:,}"
+            )
+
+
+def _check_model(config: str, model: ModelPlan, path: Path) -> None:
+    """Check that a trained network has the kind and direction that the file gives it."""
+    record, _ = read_record(path)
+    kind = Config.from_toml(path / "config.toml").kind
+    if kind != model.kind:
+        raise ConfigError(
+            config,
+            f"[models.{model.name}] path",
+            f"{path} is of the kind {kind}, expected {model.kind}",
+        )
+    for key, is_so, wanted in (
+        ("reverse", record.reverse, model.reverse),
+        ("right_to_left", record.right_to_left, model.right_to_left),
+    ):
+        if is_so != wanted:
+            trained = f"a model that was trained with --{key.replace('_', '-')}"
+            expected = f"{key} = true" if is_so else trained
+            raise ConfigError(
+                config,
+                f"[models.{model.name}] path",
+                f"{path} is of the direction {record.direction}: expected {expected}",
+            )

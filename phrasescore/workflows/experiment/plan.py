@@ -1,8 +1,8 @@
-"""From the wanted rows to the steps that make them: networks, tables, weights, translations."""
+"""Plan the steps of an experiment's rows: networks, tables, weights, translations."""
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,10 +13,8 @@ from moses_integration.weight_lines import write_weights
 from phrasescore.report.tuning import read_tune_report
 from phrasescore.settings.scoring import Rescoring
 from phrasescore.workflows.experiment.calls import Call, compute_of, limit_words
-from phrasescore.workflows.experiment.checks import check_inputs
-from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet
-from phrasescore.workflows.experiment.preparation import Preparation
-from phrasescore.workflows.experiment.runs import Run, TunedRow, start_weights
+from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet, check_inputs
+from phrasescore.workflows.experiment.rows import Preparation, Run, start_weights
 from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.experiment.systems import System
 from phrasescore.workflows.search_settings import SearchSettings, moses_limits
@@ -32,17 +30,15 @@ class Plan:
     steps: tuple[Step, ...]
     # Files that the experiment writes itself, before any step.
     written: dict[Path, bytes]
-    # By replica and then by row.
+    # Ordered by replica, then by row.
     runs: tuple[Run, ...]
     notes: tuple[str, ...] = ()
 
 
 def build_plan(wanted: Experiment, folder: Path, *, only_shown: bool = False) -> Plan:
-    """Return all steps, including those that are done already.
+    """Return all steps, including finished ones, after checking the inputs.
 
-    :param folder: the absolute path of the folder for all files.
     :param only_shown: nothing will run: models may still be in training.
-    :raises PhrasescoreError: if a file that the user names is missing or wrong.
     """
     preparation = Preparation(wanted, folder)
     check_inputs(wanted, preparation.model_files, only_shown=only_shown)
@@ -54,7 +50,7 @@ class _Planner:
         self._wanted = wanted
         self._folder = folder
         self._engine = wanted.engine
-        self._made = preparation
+        self._shared = preparation
 
     def plan(self) -> Plan:
         named = {name for system in self._wanted.systems for _, name in system.features()}
@@ -63,33 +59,35 @@ class _Planner:
         # Rows without networks come first: errors in the texts are seen before training.
         plain = [run for run in runs if not run.system.features()]
         steps = [step for run in plain for step in self._tune_and_decode(run)]
-        steps += [self._made.train(model) for model in models if not (model.path or model.xbleu)]
-        # A network that is trained on from the weights of a row comes after it.
-        late = [system for system in self._wanted.systems if self._made.trained_on(system)]
+        steps += [self._shared.train(model) for model in models if not (model.path or model.xbleu)]
+        # A network that is fine-tuned with the weights of a row comes after that row.
+        late = [system for system in self._wanted.systems if self._shared.trained_on(system)]
         for system in self._wanted.systems:
-            steps += self._made.prepare(system) if system not in late else ()
+            steps += self._shared.prepare(system) if system not in late else ()
         for run in runs:
             if run.system in late:
-                steps += self._made.train_on(run.system, runs)
-                steps += self._made.prepare(run.system)
+                steps += self._shared.train_on(run.system, runs)
+                steps += self._shared.prepare(run.system)
             steps += self._tune_and_decode(run) if run not in plain else ()
-        # Rows and replicas share what comes before them.
+        # Rows and replicas share the steps of their inputs.
         unique: dict[str, Step] = {}
         for step in steps:
             unique.setdefault(step.name, step)
-        return Plan(tuple(unique.values()), self._made.written, tuple(runs), tuple(self._notes()))
+        return Plan(tuple(unique.values()), self._shared.written, tuple(runs), tuple(self._notes()))
 
     def _runs(self) -> list[Run]:
         runs = []
-        folders = _folder_names([system.name for system in self._wanted.systems])
+        systems = self._wanted.systems
+        clean = (re.sub(r"[^\w.+-]", "_", system.name).lstrip(".") or "_" for system in systems)
+        names = unique_names(clean)
         for seed in self._wanted.tuning.seeds:
             earlier: list[Run] = []
-            for system in self._wanted.systems:
-                ini, *files = self._made.files_of(system)
+            for system, name in zip(systems, names, strict=True):
+                ini, *files = self._shared.files_of(system)
                 run = Run(
                     system,
                     seed,
-                    self._folder / "systems" / folders[system.name] / f"seed{seed}",
+                    self._folder / "systems" / name / f"seed{seed}",
                     ini,
                     tuple(files),
                     tuple(each for each in earlier if each.system.features() <= system.features()),
@@ -100,26 +98,25 @@ class _Planner:
         return runs
 
     def _starts(self, run: Run) -> tuple[Run, ...]:
-        """Return the runs among which the best on dev gives the start weights of tuning."""
+        """Return the runs of which the best one on dev gives tuning its start weights."""
         return run.parts if self._wanted.tuning.start == PREVIOUS else ()
 
     def _added(self, system: System) -> dict[str, str]:
         """Return the features of a row beyond moses.ini, by the labels of a tuning report."""
-        layout = self._made.layout(system)
-        found = {f"{name}_0": model for model, name in layout.extra.items()}
-        for place, column in enumerate(layout.columns, layout.num_scores):
-            found[f"{layout.table}_{place}"] = column
-        return found
+        layout = self._shared.layout(system)
+        columns = enumerate(layout.columns, layout.num_scores)
+        return {f"{name}_0": model for model, name in layout.extra.items()} | {
+            f"{layout.table}_{place}": column for place, column in columns
+        }
 
     def _search(self, run: Run) -> SearchSettings:
-        """Return the settings of a row's search."""
         engine = self._engine
         names = run.system.search if engine.decoder == "embedded" else ()
         return replace(
             engine.settings,
             features=tuple(self._wanted.models[name].kind for name in names),
-            models=tuple(str(self._made.model_folder(name)) for name in names),
-            **self._made.cslm(names),
+            models=tuple(str(self._shared.model_folder(name)) for name in names),
+            **self._shared.cslm(names),
             threads=engine.threads if names else None,
             processes=engine.processes,
         )
@@ -128,7 +125,6 @@ class _Planner:
         return (search.processes or 1) * (search.threads or 1)
 
     def _decoder(self, search: SearchSettings) -> SearchSettings | str:
-        """Return the decoder in the rounds of tuning."""
         engine = self._engine
         if engine.moses_bin is None or engine.decoder != "moses":
             return search
@@ -138,14 +134,14 @@ class _Planner:
         return shlex.join(command)
 
     def _decode_inputs(self, run: Run) -> tuple[Path, ...]:
-        models = self._made.inputs(self._made.in_search(run.system))
+        models = self._shared.inputs(self._shared.in_search(run.system))
         binary = () if self._engine.moses_bin is None else (self._engine.moses_bin / "moses",)
         return (run.ini, *run.model_files, *models, *binary)
 
     def _tune_and_decode(self, run: Run) -> Iterator[Step]:
         yield self._tune(run)
         for text in self._wanted.data.tests:
-            if self._made.in_lists(run.system):
+            if self._shared.in_lists(run.system):
                 yield from self._decode_and_rerank(run, text)
             else:
                 yield self._decode(run, text, run.output(text), None)
@@ -153,7 +149,7 @@ class _Planner:
     def _tune(self, run: Run) -> Step:
         engine, dev, own = self._engine, self._wanted.data.dev, run.system
         start, work = run.folder / "start", run.folder / "tuning"
-        names, search = self._made.in_lists(run.system), self._search(run)
+        names, search = self._shared.in_lists(run.system), self._search(run)
         call = Call.of(
             "tune_with_decoder",
             decoder=self._decoder(search),
@@ -168,9 +164,9 @@ class _Planner:
             iterations=own.iterations or engine.iterations,
             patience=own.patience or engine.patience,
             threads=engine.threads,
-            # As the command line has them.
-            columns=tuple(sorted(self._made.columns(names), key=lambda each: _KINDS[each.kind])),
-            **self._made.cslm(names),
+            # In the order of the command line.
+            columns=tuple(sorted(self._shared.columns(names), key=lambda each: _KINDS[each.kind])),
+            **self._shared.cslm(names),
             translations=run.output(dev),
             output=run.weights,
             report=run.report,
@@ -181,7 +177,7 @@ class _Planner:
         return Step(
             _step_name("tune", "", run),
             call,
-            (*inputs, *self._made.inputs(names), *before),
+            (*inputs, *self._shared.inputs(names), *before),
             (run.weights, run.report, run.output(dev)),
             (work,),
             partial(self._write_start, run, start),
@@ -209,23 +205,22 @@ class _Planner:
         return Step(name, call, inputs, outputs, cores=self._cores(search))
 
     def _decode_and_rerank(self, run: Run, text: TextSet) -> Iterator[Step]:
-        """Yield the steps of a row whose networks score n-best lists."""
         lists, rescored = (run.folder / f"{text.name}.{end}" for end in ("nbest.gz", "rescored.gz"))
         yield self._decode(run, text, run.folder / f"{text.name}.decoded", lists)
-        names, threads = self._made.in_lists(run.system), self._engine.threads
+        names, threads = self._shared.in_lists(run.system), self._engine.threads
         call = Call.of(
             "rescore",
             nbest=lists,
             source=text.source,
-            columns=self._made.columns(names),
-            settings=Rescoring(**self._made.cslm(names)),
+            columns=self._shared.columns(names),
+            settings=Rescoring(**self._shared.cslm(names)),
             compute=compute_of(threads),
             output=rescored,
         )
         yield Step(
             _step_name("rescore", text.name, run),
             call,
-            (lists, text.source, *self._made.inputs(names)),
+            (lists, text.source, *self._shared.inputs(names)),
             (rescored,),
             cores=threads,
         )
@@ -241,34 +236,33 @@ class _Planner:
             # On ties, prefer the row with the most features, then the latest one.
             best = max(
                 reversed(starts),
-                key=lambda each: (
-                    read_tune_report(each.report).reached,
-                    len(each.system.features()),
-                ),
+                key=lambda row: (read_tune_report(row.report).reached, len(row.system.features())),
             )
-            before = TunedRow(str(best.weights), self._made.layout(best.system))
+            before = (best.weights, self._shared.layout(best.system))
         ini = MosesIni.read(str(run.ini))
-        write_weights(str(path), start_weights(ini, self._made.layout(run.system), before))
+        write_weights(str(path), start_weights(ini, self._shared.layout(run.system), before))
 
     def _notes(self) -> Iterator[str]:
         engine = self._engine
         name = "Moses" if engine.decoder == "moses" else "the embedded search"
         limits = " ".join(limit_words(engine.settings))
         yield f"Decoded by {name}{f' ({limits})' if limits else ''}."
-        tuning = self._wanted.tuning
+        tuning, systems = self._wanted.tuning, self._wanted.systems
+        own = [f"{row.name}: {row.iterations}" for row in systems if row.iterations is not None]
+        others = f" ({', '.join(own)})" if own else ""
         yield (
             f"Weights of each row tuned on dev by {tuning.method}, seeds "
             f"{', '.join(map(str, tuning.seeds))}; lists of {engine.nbest_size}, "
-            f"{engine.iterations} rounds at most{_others(self._wanted.systems)}."
+            f"{engine.iterations} rounds at most{others}."
         )
-        if tuning.start == PREVIOUS and len(self._wanted.systems) > 1:
+        if tuning.start == PREVIOUS and len(systems) > 1:
             yield (
                 "A row's tuning starts from the weights of the best earlier row on dev whose "
                 "features it has."
             )
-        if engine.decoder == "moses" and any(system.search for system in self._wanted.systems):
+        if engine.decoder == "moses" and any(system.search for system in systems):
             yield (
-                "Networks of the search are in that of Moses, by NPLM, and leave log Z out."
+                "Moses' search uses the networks through NPLM, and leaves log Z out."
                 if engine.nplm
                 else "CSLM scores Moses' n-best lists: Moses' search does not know it."
             )
@@ -278,18 +272,11 @@ def _step_name(verb: str, text: str, run: Run) -> str:
     return f"{verb} {text} {run.system.name} seed {run.seed}".replace("  ", " ")
 
 
-def _folder_names(names: list[str]) -> dict[str, str]:
-    """Return a unique folder name for each row."""
-    found: dict[str, str] = {}
+def unique_names(names: Iterable[str]) -> list[str]:
+    """Return the names, with underscores after a name that occurs again."""
+    unique: list[str] = []
     for name in names:
-        folder = re.sub(r"[^\w.+-]", "_", name).lstrip(".") or "_"
-        while folder in found.values():
-            folder += "_"
-        found[name] = folder
-    return found
-
-
-def _others(systems: Sequence[System]) -> str:
-    """Return the rows with their own limit of rounds, in brackets, or an empty string."""
-    own = [f"{each.name}: {each.iterations}" for each in systems if each.iterations is not None]
-    return f" ({', '.join(own)})" if own else ""
+        while name in unique:
+            name += "_"
+        unique.append(name)
+    return unique

@@ -1,23 +1,54 @@
-"""Run an experiment: train, annotate, tune and translate for each row of a table of systems."""
+"""Run an experiment: train, annotate, tune and translate for each row of a table of systems.
 
+Each step runs in its own process, so that it cannot change the memory or threads of another step.
+The process gets the step's call as JSON. It sends messages as JSON through its stdout; its stderr
+is a log.
+"""
+
+import contextlib
 import logging
 import os
-from collections.abc import Callable, Collection
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasescore.errors import ArgumentError
+import msgspec
+
+from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.folders import locked
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.workflows.experiment.calls import Call, Message
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
 from phrasescore.workflows.experiment.plan import Plan, build_plan
-from phrasescore.workflows.experiment.running import run_steps
-from phrasescore.workflows.experiment.steps import Step, StepStates, check_experiment_folder
+from phrasescore.workflows.experiment.steps import (
+    Step,
+    StepState,
+    StepStates,
+    check_experiment_folder,
+)
 from phrasescore.workflows.experiment.table import ExperimentTable, measure, write_table
 
-LOGS = "logs"
 _logger = logging.getLogger(__name__)
+
+# The folder of the steps' logs.
+LOGS = "logs"
+# The program that runs a step: its argument is a call as JSON.
+PROGRAM = (sys.executable, "-m", "phrasescore.cli.step")
+# The exit code of a process that Ctrl-C has stopped.
+_INTERRUPTED = 130
+# Seconds to wait for one step before the next step is polled.
+_LOOK_EVERY = 0.1
+# Seconds that an interrupted step has to save its work.
+_PATIENCE = 60.0
+# Number of log lines in a message, and of bytes that are read from the log's end.
+_TAIL_LINES = 8
+_TAIL_BYTES = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +67,6 @@ def plan_experiment(
     """Return the steps of an experiment in order, and whether each is done.
 
     Models may still be in training. Nothing is written.
-
-    :raises PhrasescoreError: as `run_experiment`, before its first step.
     """
     _, plan, absolute = _prepare(config, folder, only_shown=True)
     done = StepStates(absolute, plan.written).done(plan.steps)
@@ -60,10 +89,9 @@ def run_experiment(
     step runs in its own process; the same call resumes a run that was stopped.
 
     :param config: a TOML file; docs/experiment.md describes it.
-    :param jobs: number of steps that run at once; None for the file's number. The figures do not
-        depend on it.
+    :param jobs: number of steps that run at once, on which the figures do not depend; None for the
+        file's number.
     :param progress: called with the number of steps that are done.
-    :raises ArgumentError: if ``jobs`` is less than 1.
     :raises ConfigError: if the file is invalid.
     :raises PhrasescoreError: if an input is missing or wrong, or a step fails; the message has the
         end of its log.
@@ -74,8 +102,8 @@ def run_experiment(
     texts = (wanted.data.dev, *wanted.data.tests)
     outputs = {run.output(text) for run in plan.runs for text in texts}
     outputs |= {run.report for run in plan.runs}
-    # The outputs of this run's settings, not those that an older run of other settings has left.
-    made: set[Path] = set()
+    # The outputs that exist for this run's settings; an older run may have left others.
+    existing: set[Path] = set()
     with (
         locked(absolute) as lock,
         Meter("experiment", "steps", progress, total=len(plan.steps)) as meter,
@@ -88,28 +116,27 @@ def run_experiment(
             for line in states.state(step).warnings if was_run else ():
                 _logger.warning("%s: %s", step.name, line)
             translated = outputs.intersection(step.outputs)
-            made.update(translated)
+            existing.update(translated)
             if was_run and translated:
                 write_table(table(), absolute)
             meter.update(note=step.name)
 
         def table() -> ExperimentTable:
-            return collect_table(wanted, plan, made, lambda _: states)
+            return collect_table(wanted, plan, existing, lambda _: states)
 
         jobs = jobs or wanted.engine.jobs
         run_steps(plan.steps, states, absolute / LOGS, jobs, _logger.info, after, (lock,))
-        found = table()
-        write_table(found, absolute)
-        return found
+        result = table()
+        write_table(result, absolute)
+        return result
 
 
 def collect_table(
-    wanted: Experiment, plan: Plan, made: Collection[Path], states: Callable[[Step], StepStates]
+    wanted: Experiment, plan: Plan, existing: Collection[Path], states: Callable[[Step], StepStates]
 ) -> ExperimentTable:
     """Return the table of the results so far, with the warnings and times of the steps.
 
-    :param made: translations and reports.
-    :param states: returns where the state of a step is.
+    :param states: returns the states that include a step's state.
     """
     warnings = [
         f"{step.name}: {line}"
@@ -122,7 +149,7 @@ def collect_table(
         seconds = states(step).state(step).seconds
         timed.append(("" if seconds is None else f"{seconds:,.1f} s", step.call.shown()))
     texts = (wanted.data.dev, *wanted.data.tests)
-    return measure(texts, plan.runs, made, plan.notes, text_table(timed, "rl"), warnings)
+    return measure(texts, plan.runs, existing, plan.notes, text_table(timed, "rl"), warnings)
 
 
 def _prepare(
@@ -134,3 +161,183 @@ def _prepare(
     check_experiment_folder(absolute)
     wanted = read_experiment(os.fspath(config))
     return wanted, build_plan(wanted, absolute, only_shown=only_shown), absolute
+
+
+class RunningStep:
+    """A step that runs in its own process, which the constructor starts.
+
+    :param state: receives the step's warnings and time.
+    :param log: the command and the process's stderr are appended to it.
+    """
+
+    def __init__(
+        self, step: Step, call: Call, state: StepState, log: Path, kept_open: Sequence[int] = ()
+    ) -> None:
+        self.step, self.state = step, state
+        # Seconds of earlier runs that were stopped.
+        self.before = state.spent
+        self._log = log
+        with log.open("ab") as output:
+            output.write(f"$ {call.shown()}\n".encode(errors="surrogateescape"))
+            self._begin = output.tell()
+            output.flush()
+            self._process = subprocess.Popen(
+                [*PROGRAM, call.to_json()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                pass_fds=kept_open,
+                process_group=0,
+            )
+        assert self._process.stdout is not None
+        self._messages = self._process.stdout
+        os.set_blocking(self._messages.fileno(), False)
+        self._partial = b""
+        self._start = time.monotonic()
+
+    def wait(self, seconds: float) -> int | None:
+        """Wait for the end; return the exit code, or None if it still runs after ``seconds``."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(timeout=seconds)
+        return None
+
+    def read_messages(self, say: Callable[[str], None]) -> bool:
+        """Report progress, and add warnings to the state; return whether there are new ones."""
+        *lines, self._partial = (self._partial + (self._messages.read() or b"")).split(b"\n")
+        known = self.state.warnings
+        for line in lines:
+            message = msgspec.json.decode(line, type=Message)
+            if message.warning and message.warning not in self.state.warnings:
+                self.state.warnings = [*self.state.warnings, message.warning]
+            if message.news:
+                say(f"{self.step.name}: {message.news}")
+        return self.state.warnings is not known
+
+    def close(self) -> None:
+        """Close the messages, and record the time that the step took."""
+        self._messages.close()
+        self.state.spent = self.before + time.monotonic() - self._start
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the step's process group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    def problem(self, code: int) -> str | None:
+        """Return why the step failed, or None if it did not fail."""
+        missing = [str(path) for path in self.step.outputs if not path.exists()]
+        if code == 0 and not missing:
+            return None
+        how = f"wrote no {missing[0]}" if code == 0 else f"ended with exit code {code}"
+        if code < 0:
+            how = f"was killed by signal {-code}"
+        problem = f"{self.step.name} {how} (log: {self._log}): {self._tail()}"
+        partial = " and ".join(str(path) for path in self.step.partial if path.exists())
+        if code != 0 and self.before and partial:
+            # For example, an older version may have written a state that this version refuses.
+            problem += f" | to start this step over, remove {partial}"
+        return problem
+
+    def _tail(self) -> str:
+        """Return the last lines that this run has written to the log, as one line."""
+        with self._log.open("rb") as stream:
+            stream.seek(max(self._begin, self._log.stat().st_size - _TAIL_BYTES))
+            text = stream.read().decode(errors="replace")
+        lines = [line.strip() for line in text.replace("\r", "\n").split("\n")]
+        return " | ".join([line for line in lines if line][-_TAIL_LINES:]) or "it printed nothing"
+
+
+def run_steps(
+    steps: Sequence[Step],
+    states: StepStates,
+    logs: Path,
+    jobs: int,
+    say: Callable[[str], None],
+    after: Callable[[Step, bool], None],
+    kept_open: Sequence[int] = (),
+) -> None:
+    """Run the steps that are not done.
+
+    A step waits for the earlier steps that write its inputs. When a step fails, the other running
+    steps are stopped, and are resumed the next time.
+
+    :param after: called when a step is done, with whether it had to run.
+    :raises KeyboardInterrupt: if a step was interrupted.
+    """
+    waiting = list(steps)
+    running: list[RunningStep] = []
+
+    def start(step: Step) -> RunningStep:
+        is_resumed = states.begin(step)
+        call = step.call.resumed() if is_resumed and step.partial else step.call
+        position = f"step {steps.index(step) + 1} of {len(steps)}"
+        say(f"{position}: {step.name}{' (resumed)' if is_resumed else ''}")
+        say(f"$ {call.shown()}")
+        log = logs / f"{re.sub('[ /]', '.', step.name)}.log"
+        for path in (log, *step.outputs, *step.partial):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        step.prepare()
+        return RunningStep(step, call, states.state(step), log, kept_open)
+
+    try:
+        while waiting or running:
+            while len(running) < jobs and (step := _next(waiting, running)) is not None:
+                waiting.remove(step)
+                if states.is_done(step):
+                    after(step, False)
+                elif states.recover(step):
+                    after(step, True)
+                else:
+                    running.append(start(step))
+            for process in list(running):
+                code = process.wait(_LOOK_EVERY)
+                if process.read_messages(say):
+                    states.write()  # for a run that is killed later
+                if code is not None:
+                    running.remove(process)
+                    process.close()
+                    if (problem := process.problem(code)) is not None:
+                        states.discard(process.step)
+                        if code == _INTERRUPTED:
+                            raise KeyboardInterrupt
+                        raise PhrasescoreError(problem)
+                    states.finish(process.step)
+                    after(process.step, True)
+    except BaseException:
+        try:
+            stop(running)
+        finally:
+            for process in running:
+                process.close()
+                states.discard(process.step)  # some leave half an output after Ctrl-C
+        raise
+
+
+def _next(waiting: Sequence[Step], running: Sequence[RunningStep]) -> Step | None:
+    """Return the first step whose inputs all exist."""
+    missing = {path for process in running for path in process.step.outputs}
+    for step in waiting:
+        if not step.reads(missing):
+            return step
+        missing.update(step.outputs)
+    return None
+
+
+def stop(running: Sequence[RunningStep]) -> None:
+    """Interrupt steps and the processes that they started, as Ctrl-C does, so that they save work.
+
+    A step that still runs after a minute, or at a second Ctrl-C, is killed.
+    """
+    # A program that a shell starts in the background ignores SIGINT, and so do its children.
+    in_background = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    for process in running:
+        process.signal(signal.SIGTERM if in_background else signal.SIGINT)
+    until = time.monotonic() + _PATIENCE
+    try:
+        for process in running:
+            process.wait(max(0.0, until - time.monotonic()))
+    finally:
+        for process in running:
+            if process.wait(0) is None:
+                process.signal(signal.SIGKILL)
+                process.wait(_PATIENCE)

@@ -1,8 +1,8 @@
 """An experiment as a Snakefile: each step is a rule, and Snakemake places the jobs.
 
-A job runs one step by `run_step`, with its own state in the folder ``steps``. Snakemake
-deletes the outputs of a job that failed, but neither that state nor the work files beside the
-outputs: so the next attempt resumes it.
+A job runs one step by `run_step`, with its own state in the folder ``steps``. Snakemake deletes the
+outputs of a job that failed, but neither its state nor the work files beside the outputs, so the
+next attempt resumes it.
 """
 
 import logging
@@ -17,16 +17,15 @@ from phrasescore.errors import ArgumentError, ConfigError, PhrasescoreError
 from phrasescore.io.folders import locked
 from phrasescore.io.output import check_files, open_output
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
-from phrasescore.workflows.experiment.plan import Plan, build_plan
-from phrasescore.workflows.experiment.run import LOGS, collect_table
-from phrasescore.workflows.experiment.running import run_steps
+from phrasescore.workflows.experiment.plan import Plan, build_plan, unique_names
+from phrasescore.workflows.experiment.run import LOGS, collect_table, run_steps
 from phrasescore.workflows.experiment.steps import Step, StepStates, check_experiment_folder
 from phrasescore.workflows.experiment.table import TABLE_FILES, ExperimentTable, write_table
 
 STEPS = "steps"
-# The rule that makes the table; a step's rule has a verb and a name.
+# The name of the rule that writes the table; it cannot be a step's, which has a verb and a name.
 TABLE = "table"
-# MB of a job by its verb, and further MB per MB of its inputs where a search loads them.
+# Memory of a job by its verb, in MB, and further MB per MB of inputs that a search loads.
 _MEMORY = {
     "train": (4000, 0),
     "export": (2000, 0),
@@ -37,7 +36,7 @@ _MEMORY = {
     "rerank": (2000, 0),
 }
 _HEAD = """\
-# The steps of {config}, by phrasescore. Where settings change, export it again.
+# The steps of {config}, by phrasescore. Export it again if the settings change.
 PHRASESCORE = {command}
 
 localrules: {table}
@@ -46,20 +45,17 @@ _logger = logging.getLogger(__name__)
 
 
 def export_experiment(
-    config: str | os.PathLike[str],
-    output: str | os.PathLike[str],
-    folder: str | os.PathLike[str],
+    config: str | os.PathLike[str], output: str | os.PathLike[str], folder: str | os.PathLike[str]
 ) -> None:
     """Write an experiment as a Snakefile, whose first rule makes the table of `run_experiment`.
 
-    Nothing runs, and nothing else is written. Snakemake 9 takes the file; docs/experiment.md says
-    how. Its paths are absolute, and so is the path of the current Python: every machine of a
+    Nothing runs, and nothing else is written. docs/experiment.md says how Snakemake 9 runs the
+    file. Its paths are absolute, and so is the path of the current Python: every machine of a
     cluster needs them.
 
     :param config: a file as for `run_experiment`; ``[engine]`` must have ``processes`` and
         ``threads``, which are the cores that jobs ask for.
-    :param folder: the folder for all files of jobs: a new one, or an exported experiment's.
-    :raises ConfigError: if the file is invalid.
+    :param folder: the folder for all files of jobs, which is new or an exported experiment's.
     :raises PhrasescoreError: if an input is missing or wrong, or has a brace in its path.
     """
     check_files([os.fspath(config)], [os.fspath(output)])
@@ -72,7 +68,8 @@ def export_experiment(
             raise ConfigError(os.fspath(config), f"[engine] {key}", problem)
     command = [sys.executable, "-m", "phrasescore", "experiment", str(Path(config).absolute())]
     shown = shlex.join([*command, "-o", str(absolute), "--step"])
-    head = _HEAD.format(config=_quoted(str(config)), command=_quoted(shown), table=TABLE)
+    # ascii() gives a Python literal, whatever bytes a name has.
+    head = _HEAD.format(config=ascii(str(config)), command=ascii(shown), table=TABLE)
     with open_output(os.fspath(output)) as stream:
         stream.write("\n".join([head, *_rules(wanted, plan, absolute)]).encode())
     _logger.info("%s has %d steps and their table", output, len(plan.steps))
@@ -83,28 +80,26 @@ def run_step(config: str | os.PathLike[str], folder: str | os.PathLike[str], ste
 
     The same call resumes a step that was killed.
 
-    :param step: the name of its rule; "table" makes the table.
-    :raises ArgumentError: if there is no such step.
-    :raises PhrasescoreError: if the step fails; or, for the table, if one was not run as the file
-        says.
+    :param step: the name of its rule; "table" writes the table.
+    :raises PhrasescoreError: if the step fails; or, for the table, if a step has not run with the
+        file's settings.
     """
     absolute = Path(folder).absolute()
     wanted, plan = _read(config, absolute)
     if step == TABLE:
         write_table(_table(wanted, plan, absolute), absolute)
         return
-    known = {rule: each for each, rule in _names(plan).items()}
+    known = {rule: known_step for known_step, rule in _names(plan).items()}
     if step not in known:
-        problem = f"--step: {config} has no {step!r}: export it again if it has changed"
-        raise ArgumentError(problem)
+        raise ArgumentError(f"--step: {config} has no {step!r}: export it again if it has changed")
     work = absolute / STEPS / step
     with locked(work) as lock:
         states = StepStates(work, plan.written)
         states.write_files()
 
-        def after(found: Step, was_run: bool) -> None:
-            for line in states.state(found).warnings if was_run else ():
-                _logger.warning("%s: %s", found.name, line)
+        def after(finished: Step, was_run: bool) -> None:
+            for line in states.state(finished).warnings if was_run else ():
+                _logger.warning("%s: %s", finished.name, line)
 
         run_steps([known[step]], states, absolute / LOGS, 1, _logger.info, after, (lock,))
 
@@ -121,29 +116,23 @@ def _table(wanted: Experiment, plan: Plan, folder: Path) -> ExperimentTable:
     for step in plan.steps:
         if not states[step].is_done(step):
             raise PhrasescoreError(
-                f"{step.name}: its outputs are not those of these settings and inputs: export the "
+                f"{step.name}: its outputs do not belong to these settings and inputs: export the "
                 "experiment again, and let Snakemake run it"
             )
-    made = {path for step in plan.steps for path in step.outputs}
-    return collect_table(wanted, plan, made, states.__getitem__)
+    results = {path for step in plan.steps for path in step.outputs}
+    return collect_table(wanted, plan, results, states.__getitem__)
 
 
 def _names(plan: Plan) -> dict[Step, str]:
-    """Return a unique name for each rule."""
-    found: dict[Step, str] = {}
-    for step in plan.steps:
-        name = re.sub(r"\W", "_", step.name, flags=re.ASCII)
-        while name in found.values():
-            name += "_"
-        found[step] = name
-    return found
+    clean = (re.sub(r"\W", "_", step.name, flags=re.ASCII) for step in plan.steps)
+    return dict(zip(plan.steps, unique_names(clean), strict=True))
 
 
 def _rules(wanted: Experiment, plan: Plan, folder: Path) -> Iterator[str]:
     """Yield the rules, the table's rule first: Snakemake runs the first rule by default."""
-    everything = [_path(path) for step in plan.steps for path in step.outputs]
+    results = [_path(path) for step in plan.steps for path in step.outputs]
     tables = [_path(folder / name) for name in TABLE_FILES]
-    yield _rule(TABLE, {"input": everything, "output": tables})
+    yield _rule(TABLE, {"input": results, "output": tables})
     # Jobs write the moses.ini of the folder: it depends on the user's.
     origins = dict.fromkeys(plan.written, wanted.data.moses_ini)
     for step, rule in _names(plan).items():
@@ -153,18 +142,18 @@ def _rules(wanted: Experiment, plan: Plan, folder: Path) -> Iterator[str]:
         outputs = [_path(path) for path in step.outputs]
         parts = {
             "input": [_path(origins.get(path, path)) for path in step.inputs],
-            "output": [f"directory({each})" for each in outputs] if verb == "train" else outputs,
+            "output": [f"directory({path})" for path in outputs] if verb == "train" else outputs,
             "threads": [str(step.cores)],
             "resources": [f"mem_mb={memory if factor else base}"],
-            # A step runs again where its command is another one.
-            "params": [f"command={_quoted(step.call.shown())}"],
+            # A step runs again if its command changes.
+            "params": [f"command={step.call.shown()!a}"],
         }
         yield _rule(rule, parts)
 
 
 def _rule(name: str, parts: dict[str, list[str]]) -> str:
     lines = [f"rule {name}:"]
-    for part, values in {**parts, "shell": [_quoted(f"{{PHRASESCORE}} {name}")]}.items():
+    for part, values in {**parts, "shell": [ascii(f"{{PHRASESCORE}} {name}")]}.items():
         if len(values) > 1:
             lines += [f"    {part}:", *(f"        {value}," for value in dict.fromkeys(values))]
         else:
@@ -174,10 +163,5 @@ def _rule(name: str, parts: dict[str, list[str]]) -> str:
 
 def _path(path: Path) -> str:
     if re.search("[{}]", str(path)):
-        raise PhrasescoreError(f"{path}: Snakemake takes what is in braces for a wildcard")
-    return _quoted(str(path))
-
-
-def _quoted(text: str) -> str:
-    """Return a text as an ASCII Python literal, whatever bytes a name has."""
-    return ascii(text)
+        raise PhrasescoreError(f"{path}: Snakemake takes text in braces for a wildcard")
+    return ascii(str(path))

@@ -1,13 +1,13 @@
-"""Steps that run once: a finished step is not repeated, and a killed one is resumed.
+"""Steps that run once: a finished step is not repeated, and a killed step is resumed.
 
 A step has a key: a digest of its call and of the content of its inputs. It is done when it ran with
-this key and its outputs have not changed since. So a changed input or setting repeats the step and
-those that read its outputs, and no other one. The journal is ``steps.json``, replaced before and
-after each step.
+this key and its outputs have not changed since. So a changed input or setting repeats only the step
+and the steps that read its outputs. The journal is ``steps.json``, replaced before and after each
+step.
 
 Every step writes its outputs whole or not at all. Before it starts, the outputs of an older run are
 moved aside, so outputs that exist after a run was killed are complete. The older outputs are
-removed when the step is done; until then, they return together with the settings that made them.
+removed when the step is done; until then, they return if their settings do.
 """
 
 import json
@@ -20,9 +20,15 @@ from types import MappingProxyType
 import msgspec
 
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.io.digests import FileDigests, digest_file, digest_text, new_digest
 from phrasescore.io.folders import LOCK, OLD, remove_folder
-from phrasescore.io.journal import read_journal, write_journal
+from phrasescore.io.journal import (
+    FileDigests,
+    digest_file,
+    digest_text,
+    new_digest,
+    read_journal,
+    write_journal,
+)
 from phrasescore.io.output import open_output
 from phrasescore.workflows.experiment.calls import Call
 
@@ -33,7 +39,7 @@ STATE = "steps.json"
 class Step:
     """A call, with the files and folders that it reads and writes."""
 
-    # A unique name; with dots for blanks it names the log.
+    # A unique name, which also names the log.
     name: str
     call: Call
     # Everything that the outputs depend on.
@@ -42,7 +48,7 @@ class Step:
     outputs: tuple[Path, ...]
     # Files of a killed run, from which the call can resume; removed before a fresh start.
     partial: tuple[Path, ...] = ()
-    # Called before the process starts, to write a generated input.
+    # It writes a generated input before the process starts.
     prepare: Callable[[], None] = field(default=lambda: None)
     # Number of processor cores that the step uses; None for all cores.
     cores: int | None = None
@@ -60,11 +66,11 @@ class StepState(msgspec.Struct, omit_defaults=True):
     # The step's key when it was started, and when it was completed.
     begun: str | None = None
     done: str | None = None
-    # Seconds that stopped runs took, and that the completed step took.
+    # Seconds of all runs so far, and of the completed step.
     spent: float = 0.0
     seconds: float | None = None
     warnings: list[str] = []
-    # Digests by path.
+    # Digests of the outputs by path.
     outputs: dict[str, str] = {}
     # The state of the outputs that were moved aside.
     older: "StepState | None" = None
@@ -80,8 +86,7 @@ class StepJournal(msgspec.Struct):
 class StepStates:
     """The states of a folder's steps; keeps or removes the steps' outputs.
 
-    :param folder: the folder of the journal, which no other process uses.
-    :param written: files that no step makes, see `write_files`.
+    :param written: the content of files that no step writes.
     """
 
     def __init__(self, folder: Path, written: Mapping[Path, bytes] = MappingProxyType({})) -> None:
@@ -92,8 +97,8 @@ class StepStates:
         self._files = FileDigests(self._journal.files, written)
 
     def write_files(self) -> None:
-        """Write the files that no step makes, unless they exist."""
-        self.write()  # it says whose folder it is
+        """Write the files that no step writes, unless they exist."""
+        self.write()  # the journal marks the folder as an experiment's
         for path, content in self._written.items():
             if not path.exists() or digest_file(path) != new_digest(content).hexdigest():
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,35 +125,25 @@ class StepStates:
         """Return whether a step need not run."""
         known = self.state(step)
         try:
-            return (
-                known.done is not None
-                and known.done == self._key(step)
-                and all(
-                    known.outputs.get(str(path)) == self._files.digest(path)
-                    for path in step.outputs
-                )
-            )
+            if known.done is None or known.done != self._key(step):
+                return False
+            digests = {str(path): self._files.digest(path) for path in step.outputs}
         except DataError:
             return False
+        return all(known.outputs.get(path) == digest for path, digest in digests.items())
 
     def done(self, steps: Sequence[Step]) -> list[bool]:
-        """Return for each step whether it is done, and stays done after the steps before it.
-
-        A step that reads the output of a step that is to run is not done.
-        """
-        found: list[bool] = []
-        unknown: set[Path] = set()
+        """Return for each step whether it is done; a step that reads unfinished outputs is not."""
+        are_done: list[bool] = []
+        unfinished: set[Path] = set()
         for step in steps:
-            found.append(not step.reads(unknown) and self.is_done(step))
-            if not found[-1]:
-                unknown.update(step.outputs)
-        return found
+            are_done.append(not step.reads(unfinished) and self.is_done(step))
+            if not are_done[-1]:
+                unfinished.update(step.outputs)
+        return are_done
 
     def recover(self, step: Step) -> bool:
-        """Return whether a killed run left whole outputs, or older outputs can return.
-
-        :raises DataError: if one of its inputs is missing.
-        """
+        """Return whether a killed run left whole outputs, or older outputs can return."""
         known, key = self.state(step), self._key(step)
         if known.done is None and known.begun == key:
             if not all(path.exists() for path in step.outputs):
@@ -207,10 +202,9 @@ class StepStates:
 
 
 def check_experiment_folder(folder: Path, state: str = STATE) -> None:
-    """Refuse a folder that no experiment made: files in it would be overwritten or removed.
+    """Refuse a folder with other files, which would be overwritten or removed.
 
-    :param state: the file or folder by which an experiment's folder is known.
-    :raises PhrasescoreError: if the folder is not empty, and has no ``state``.
+    :param state: the file or folder that marks an experiment's folder.
     """
     if not folder.is_dir() or (folder / state).exists():
         return
@@ -218,8 +212,8 @@ def check_experiment_folder(folder: Path, state: str = STATE) -> None:
     kind = "experiment" if state == STATE else "exported experiment"
     if others:
         raise PhrasescoreError(
-            f"{folder}: expected a new folder, or that of an {kind}, found other things in it, "
-            f"such as {others[0]}"
+            f"{folder}: expected a new folder, or the folder of an {kind}, found other files in "
+            f"it, such as {others[0]}"
         )
 
 

@@ -1,4 +1,4 @@
-"""The networks and the rows of an experiment, as its file names them."""
+"""The networks and the rows of an experiment's file."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,13 +15,12 @@ from phrasescore.settings.toml_file import TomlTable, unknown
 from phrasescore.workflows.search_settings import SEARCH_FEATURES
 
 UNKNOWN_WORDS = "unknown_words"
-# The kinds of networks that have further names.
+# Further names of kinds of networks.
 _KINDS_BY_NAME = {"rnn": "encoder-decoder", "reverse": "encoder-decoder"}
-# Features other than networks: the ones that read a file, which [data] names,
-# and the others, which have the same names in rescore and annotate.
+# Features that read a file, which [data] names.
 FILE_FEATURES: tuple[ColumnKind, ...] = ("lm", "lexicon", "reverse_lexicon")
-OTHER_FEATURES = tuple(FEATURE_NAMES)
-_LIMITS = ("minutes", "epochs", "updates", "seed")
+# These features and the names of --feature.
+_FEATURES = (*FILE_FEATURES, *FEATURE_NAMES)
 # The kinds of networks that a table and a search may have, in words.
 _OF_PHRASES = " or ".join(kind_names(scores_phrases=True))
 _SEARCHING = " or ".join(SEARCH_FEATURES)
@@ -54,9 +53,9 @@ class ModelPlan:
     """A network: how it is trained, or the folder that it is loaded from."""
 
     name: str
-    # The file may omit it if the name determines it.
+    # The file may omit a kind that the name determines.
     kind: str = ""
-    # The folder of an existing model; nothing is trained then.
+    # The folder of an existing model, which is not trained.
     path: Path | None = None
     xbleu: XbleuPlan | None = None
     preset: str | None = None
@@ -70,9 +69,9 @@ class ModelPlan:
     # Further settings, by their table and key.
     set: dict[str, dict[str, bool | int | float | str]] = field(default_factory=dict)
     threads: Count | None = None
-    # For a cslm network, an n-gram model for the words outside its shortlist; for a cslm network
-    # or a joint model, whether to omit log Z.
+    # An n-gram model for the words outside the shortlist of a cslm network.
     backoff_lm: Path | None = None
+    # Whether a cslm network or a joint model omits log Z.
     unnormalized: bool = False
 
     @property
@@ -82,11 +81,11 @@ class ModelPlan:
 
     @property
     def limits(self) -> dict[str, int | float]:
-        """The given ones among minutes, epochs, updates and seed, by name."""
-        given = {name: getattr(self, name) for name in _LIMITS}
+        """The limits of training, and its seed, if they are set."""
+        limits = {name: getattr(self, name) for name in ("minutes", "epochs", "updates", "seed")}
         return {
             name: int(value) if value == int(value) else value
-            for name, value in given.items()
+            for name, value in limits.items()
             if value is not None
         }
 
@@ -102,7 +101,7 @@ class ModelPlan:
 
 @dataclass(frozen=True)
 class System:
-    """A row of the table: the models and features that it has beyond the baseline, by name."""
+    """A row of the table: the names of the models and features that it adds to the baseline."""
 
     name: str
     # Models and other features that score the phrase table, in order.
@@ -117,13 +116,13 @@ class System:
     nbest_size: Count | None = None
 
     def features(self) -> frozenset[tuple[str, str]]:
-        """Return the row's models and features, each with the place where it is used."""
+        """Return (place, name) of each model and feature; the place says where it is used."""
         places = {"columns": self.columns, "search": self.search, "rescore": self.rescore}
         return frozenset((place, name) for place, names in places.items() for name in names)
 
 
 _RNN, _CSLM = ("rnn",), ("cslm",)
-# The rows of Cho et al. (2014), table 1, and ours.
+# The rows of Cho et al. (2014), table 1, and further rows.
 STANDARD = {
     system.name: system
     for system in (
@@ -143,20 +142,18 @@ PAPER = ("Baseline", "+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
 
 
 def check_model(
-    table: TomlTable, model: ModelPlan, given: dict[str, ModelPlan], files: Collection[str]
+    table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan], files: Collection[str]
 ) -> ModelPlan:
     """Return a network with its kind set, after checking all its settings.
 
-    :param table: [models], for errors.
-    :param given: all networks of the table.
     :param files: names of features from files.
     """
     name = model.name
-    if name in (*FILE_FEATURES, *OTHER_FEATURES, *files):
+    if name in (*_FEATURES, *files):
         raise table.error(name, "is the name of a feature: expected another one")
     own = table.table(name)
     if model.xbleu is not None:
-        model = _like_its_start(own, model, model.xbleu, given)
+        model = _like_its_start(own, model, model.xbleu, models)
     named = model.kind or _kind(name)
     if named is None:
         raise own.error("kind", "is missing: expected a kind of network")
@@ -171,29 +168,29 @@ def check_model(
     for setting in model.settings:
         config.override([setting], path=f"{table.path}: [models.{name}.set]")
     if model.right_to_left and kind.is_feed_forward:
-        raise own.error("right_to_left", f"is not of a {named}, which predicts from left to right")
+        raise own.error("right_to_left", f"is not for a {named}, which predicts from left to right")
     if model.backoff_lm and kind.reads_source:
-        raise own.error("backoff_lm", f"is of a {_LANGUAGE_MODEL}, and this is a {named}")
+        raise own.error("backoff_lm", f"is for a {_LANGUAGE_MODEL}, and this is a {named}")
     if model.unnormalized and not kind.is_feed_forward:
-        raise own.error("unnormalized", f"is of a {_SEARCHING}, and this is a {named}")
+        raise own.error("unnormalized", f"is for a {_SEARCHING}, and this is a {named}")
     if model.backoff_lm and model.unnormalized:
-        problem = "divides the probabilities of words: not with unnormalized"
-        raise own.error("backoff_lm", problem)
+        raise own.error("backoff_lm", "divides the probabilities of words: not with unnormalized")
     return replace(model, kind=named, reverse=model.reverse or name == "reverse")
 
 
 def _like_its_start(
-    own: TomlTable, model: ModelPlan, xbleu: XbleuPlan, given: dict[str, ModelPlan]
+    own: TomlTable, model: ModelPlan, xbleu: XbleuPlan, models: dict[str, ModelPlan]
 ) -> ModelPlan:
     """Return a network with the kind and directions of the network that it is fine-tuned from."""
     for key in ("path", "preset", "kind", "reverse", "right_to_left"):
         if getattr(model, key):
-            raise own.error(key, f"is that of {xbleu.model}, from which training goes on")
-    start = given.get(xbleu.model) or ModelPlan(xbleu.model)
+            raise own.error(key, f"is copied from {xbleu.model}, which is fine-tuned: remove it")
+    start = models.get(xbleu.model) or ModelPlan(xbleu.model)
     kind = start.kind or _kind(start.name)
     if kind is None or start.xbleu:
-        problem = "expected a network that is trained on a table or text"
-        raise own.table("xbleu").error("model", f"{problem}, got {xbleu.model!r}")
+        raise own.table("xbleu").error(
+            "model", f"expected a network that is trained on a table or text, got {xbleu.model!r}"
+        )
     start = replace(start, kind=kind)
     if start.network.is_aligned != (xbleu.alignments is not None):
         problem = f"are for a {_ALIGNED}, which needs them; {xbleu.model} is a {kind}"
@@ -209,7 +206,7 @@ def _like_its_start(
 
 
 def reference_files(names: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the files that names of references lead to."""
+    """Return the files that references name."""
     return tuple(map(Path, find_references(names)))
 
 
@@ -225,44 +222,41 @@ def _preset(model: ModelPlan, kind: NetworkKind) -> Config:
 
 
 def _kind(name: str) -> str | None:
-    """Return the kind of network that a name stands for, or None if it stands for no kind."""
+    """Return the kind of network that a name stands for, or None."""
     kind = find_kind(_KINDS_BY_NAME.get(name, name))
     return None if kind is None else kind.name
 
 
 def read_systems(
-    whole: TomlTable, given: Any, models: dict[str, ModelPlan], files: dict[str, Path]
+    whole: TomlTable, value: Any, models: dict[str, ModelPlan], files: dict[str, Path]
 ) -> tuple[System, ...]:
-    """Return the rows; networks that [models] lacks are added to it with default settings.
-
-    :param given: the value of ``systems``: a list of row names and tables.
-    """
-    if not isinstance(given, list | tuple) or not given:
-        raise whole.error("systems", f"expected names of rows or tables, got {given!r}")
-    found = tuple(_system(whole, value, place) for place, value in enumerate(given, start=1))
-    names = [system.name for system in found]
+    """Return the rows; networks that [models] lacks are added to it with default settings."""
+    if not isinstance(value, list | tuple) or not value:
+        raise whole.error("systems", f"expected names of rows or tables, got {value!r}")
+    systems = tuple(_system(whole, row, place) for place, row in enumerate(value, start=1))
+    names = [system.name for system in systems]
     for name in names:
         if names.count(name) > 1:
             raise whole.error("systems", f"two rows are called {name!r}")
-    for system in found:
+    for system in systems:
         for problem in _problems(system, models, files):
             raise whole.error("systems", f"row '{system.name}': {problem}")
-    for place, system in enumerate(found):
+    for place, system in enumerate(systems):
         for _, name in system.features():
             model = models.get(name)
             if model is not None and model.xbleu is not None:
-                _check_row(whole, model.xbleu, name, found[:place])
-    return found
+                _check_row(whole, model.xbleu, name, systems[:place])
+    return systems
 
 
 def _check_row(whole: TomlTable, xbleu: XbleuPlan, name: str, earlier: tuple[System, ...]) -> None:
     """Check that an earlier row has the network that a row's network is fine-tuned from."""
+    start = xbleu.model
     for system in earlier:
-        if system.name == xbleu.row and xbleu.model in {name for _, name in system.features()}:
+        if system.name == xbleu.row and start in {other for _, other in system.features()}:
             return
-    problem = f"expected an earlier row with {xbleu.model}"
     table = whole.table("models").table(name).table("xbleu")
-    raise table.error("row", f"{problem}, got {xbleu.row!r}")
+    raise table.error("row", f"expected an earlier row with {start}, got {xbleu.row!r}")
 
 
 def _system(whole: TomlTable, value: Any, place: int) -> System:
@@ -271,30 +265,29 @@ def _system(whole: TomlTable, value: Any, place: int) -> System:
             raise whole.error("systems", unknown(f"row '{value}'", value, STANDARD))
         return STANDARD[value]
     table = whole.inner(f"systems {place}", value)
-    found = table.read(System)
-    if not found.name or "\n" in found.name:
-        raise table.error("name", f"expected a name of one line, got {found.name!r}")
+    system = table.read(System)
+    if not system.name or "\n" in system.name:
+        raise table.error("name", f"expected a name of one line, got {system.name!r}")
     for key in ("columns", "search", "rescore"):
-        names = getattr(found, key)
+        names = getattr(system, key)
         if len(set(names)) < len(names):
             raise table.error(key, f"expected each name once, got {list(names)}")
-    return found
+    return system
 
 
 def _problems(
     system: System, models: dict[str, ModelPlan], files: dict[str, Path]
 ) -> Iterator[str]:
-    """Yield the errors of a row, and add the networks that it names first."""
-    features = (*FILE_FEATURES, *OTHER_FEATURES)
+    """Yield the errors of a row, and add networks that only the row names."""
     for place, name in sorted(system.features()):
-        if place != "search" and (name in features or name in files):
+        if place != "search" and (name in _FEATURES or name in files):
             if place == "rescore" and name in files and name not in FILE_FEATURES:
                 yield f"{name} has a number per line of the table: expected it in columns"
             continue
         if name not in models:
             kind = _kind(name)
             if kind is None:
-                known = [*models, *_KINDS_BY_NAME, *known_kinds(), *features, *files]
+                known = [*models, *_KINDS_BY_NAME, *known_kinds(), *_FEATURES, *files]
                 yield unknown(f"model or feature {name!r}", name, known)
                 return
             models[name] = ModelPlan(name, kind, reverse=name == "reverse")
@@ -304,7 +297,7 @@ def _problems(
         if place == "search" and not model.network.is_feed_forward:
             yield f"expected a {_SEARCHING}, {name} is a {model.kind}"
         if place == "rescore" and model.network.is_aligned:
-            yield f"{name} is a {model.kind}, which is for the search alone: expected it there"
+            yield f"{name} is a {model.kind}, which is only for the search: expected it there"
     plans = [models[name] for name in (*system.search, *system.rescore) if name in models]
     if len({plan.backoff_lm for plan in plans if not plan.network.reads_source}) > 1:
         yield f"expected models of kind {_LANGUAGE_MODEL} with the same backoff_lm"
@@ -315,8 +308,8 @@ def _problems(
             if name in FILE_FEATURES and name not in files:
                 yield f"{name} needs a file: expected [data] {name}"
             elif place == "columns" and name == "lm":
-                yield "lm is for n-best lists alone: Moses has language models in its search"
+                yield "lm is only for n-best lists: Moses has language models in its search"
             elif place == "columns" and name in NOT_OF_PHRASES:
-                yield f"{name} is for n-best lists alone: {NOT_OF_PHRASES[name]}"
+                yield f"{name} is only for n-best lists: {NOT_OF_PHRASES[name]}"
             elif name in OF_SHORTLISTS and not any(other in models for other in names):
                 yield f"{name} counts the words that a network does not know: name one, too"

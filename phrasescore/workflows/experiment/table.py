@@ -13,7 +13,7 @@ from phrasescore.io.output import open_output
 from phrasescore.io.text_table import text_table
 from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.workflows.experiment.config import TextSet
-from phrasescore.workflows.experiment.runs import Run
+from phrasescore.workflows.experiment.rows import Run
 
 TABLE_FILES = ("table.txt", "table.toml", "table.html")
 METRIC = (
@@ -21,10 +21,10 @@ METRIC = (
     "standard deviation."
 )
 TEST = (
-    "p: how often chance alone gives such a difference from the first row, by approximate "
+    "p: how often mere chance gives such a difference from the first row, by approximate "
     f"randomization over sentences, {TRIALS:,} trials, seed {SEED}."
 )
-ROUNDS = "rounds: of tuning; + where the limit of rounds ended it, and more could gain."
+ROUNDS = "rounds: tuning rounds; + means that the limit ended tuning, and more rounds could help."
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,10 @@ class SystemRow:
     """The row of a system."""
 
     name: str
-    # By text; texts that no replica has translated yet are missing.
+    # Scores by text; texts that no replica has translated yet are missing.
     cells: Mapping[str, SystemScore]
     # Rounds of each replica's tuning, as "4, 6+"; + means that the limit of rounds ended it.
     rounds: str = ""
-    # Notes about the system.
     remarks: tuple[str, ...] = ()
 
     @property
@@ -55,31 +54,27 @@ class ExperimentTable:
     notes: tuple[str, ...]
     # The commands with their seconds, for the HTML file.
     steps: tuple[str, ...]
-    # Warnings of the steps, each after the name of its step; they are among the notes, too.
+    # Warnings of the steps after the names of the steps; the notes include them.
     warnings: tuple[str, ...] = ()
 
 
 def measure(
     texts: Sequence[TextSet],
     runs: Sequence[Run],
-    made: Collection[Path],
+    existing: Collection[Path],
     notes: Sequence[str],
     steps: Sequence[str],
     warnings: Sequence[str] = (),
 ) -> ExperimentTable:
-    """Return the table of the texts that have been translated so far.
-
-    :param made: the existing translations and reports.
-    :raises DataError: if a translation has more or fewer lines than its references.
-    """
+    """Return the table of the texts that have been translated so far."""
     runs_by_name: dict[str, list[Run]] = {}
     for run in runs:
         runs_by_name.setdefault(run.system.name, []).append(run)
     cells: dict[str, dict[str, SystemScore]] = {name: {} for name in runs_by_name}
     for text in texts:
-        for score in _compare(text, runs_by_name, made):
+        for score in _compare(text, runs_by_name, existing):
             cells[score.name][text.name] = score
-    rows = tuple(_row(name, of, made, cells[name]) for name, of in runs_by_name.items())
+    rows = tuple(_row(name, own, existing, cells[name]) for name, own in runs_by_name.items())
     remarks = [(row.name, remark) for row in rows for remark in row.remarks]
     # A warning of tuning is already one of the remarks.
     known = tuple(f": {remark}" for _, remark in remarks)
@@ -94,11 +89,11 @@ def measure(
 
 
 def _compare(
-    text: TextSet, runs_by_name: Mapping[str, Sequence[Run]], made: Collection[Path]
+    text: TextSet, runs_by_name: Mapping[str, Sequence[Run]], existing: Collection[Path]
 ) -> list[SystemScore]:
     """Return the scores on a text of the systems that have translated it."""
     outputs = {
-        name: [str(path) for run in runs if (path := run.output(text)) in made]
+        name: [str(path) for run in runs if (path := run.output(text)) in existing]
         for name, runs in runs_by_name.items()
     }
     systems = [(name, paths) for name, paths in outputs.items() if paths]
@@ -110,13 +105,14 @@ def _compare(
 
 
 def _row(
-    name: str, runs: Sequence[Run], made: Collection[Path], cells: Mapping[str, SystemScore]
+    name: str, runs: Sequence[Run], existing: Collection[Path], cells: Mapping[str, SystemScore]
 ) -> SystemRow:
-    """Return a row, with rounds and remarks from its tuning reports."""
-    done = [(run, read_tune_report(run.report)) for run in runs if run.report in made]
-    rounds = [f"{len(found.rounds)}{'' if found.ended_by_itself else '+'}" for _, found in done]
+    done = [(run, read_tune_report(run.report)) for run in runs if run.report in existing]
+    rounds = [f"{len(report.rounds)}{'' if report.ended_by_itself else '+'}" for _, report in done]
     counts = Counter(
-        remark for run, found in done for remark in (*run.remarks(found), *_worse(run, found, made))
+        remark
+        for run, report in done
+        for remark in (*run.remarks(report), *_worse(run, report, existing))
     )
     remarks = (
         remark if count == len(done) else f"{remark} (in {count} of {len(done)} runs)"
@@ -125,12 +121,12 @@ def _row(
     return SystemRow(name, cells, ", ".join(rounds), tuple(remarks))
 
 
-def _worse(run: Run, found: TuneReport, made: Collection[Path]) -> Iterator[str]:
+def _worse(run: Run, report: TuneReport, existing: Collection[Path]) -> Iterator[str]:
     """Yield a remark if a system is worse than an earlier one with a subset of its features."""
-    parts = [each for each in run.parts if each.report in made]
+    parts = [each for each in run.parts if each.report in existing]
     scores = {each.system.name: read_tune_report(each.report).reached for each in parts}
     name = max(scores, key=lambda name: scores[name], default=None)
-    if name is not None and found.reached < scores[name]:
+    if name is not None and report.reached < scores[name]:
         yield f"on dev it is below {name}, whose features it has: {name}'s weights are better"
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from moses_integration.nbest_lines import LARGEST_VALUE, parse_number
 from phrasescore.errors import DataError, shown_path
-from phrasescore.io.digests import new_digest
+from phrasescore.io.journal import new_digest
 from phrasescore.io.text import (
     InputLines,
     count_lines,

@@ -15,7 +15,7 @@ from phrasescore.devices import GPU_THREADS, torch_threads
 from phrasescore.engines import Pending, WorkerPool, open_pool
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.features import BLOCK_SIZE, BlockScores, Feature
-from phrasescore.kernels.phrase_blocks import join_blocks
+from phrasescore.kernels.phrases import join_blocks
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.settings.compute import Compute
 from phrasescore.workflows.scoring.columns import FeatureLoader

@@ -7,7 +7,7 @@ from moses_integration.phrase_table import TableBlock
 from moses_integration.source_text import TextPhrases
 from moses_integration.table_line import HIGHEST_LOG, LOWEST_LOG
 from phrasescore.errors import ArgumentError
-from phrasescore.io.digests import new_digest
+from phrasescore.io.journal import new_digest
 
 
 def check_keep_others(keep_others: float | None, texts: Sequence[object]) -> None:

@@ -24,7 +24,7 @@ from phrasescore.features import (
     rescore_options,
 )
 from phrasescore.io.compression import compression_of
-from phrasescore.io.digests import FileDigests, digest_content
+from phrasescore.io.journal import FileDigests, digest_content
 from phrasescore.io.output import optional_path
 from phrasescore.io.text import MARKUP, decode, is_stream, read_lines
 from phrasescore.progress import ProgressCallback

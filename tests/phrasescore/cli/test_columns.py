@@ -221,8 +221,8 @@ def test_a_run_is_gone_on_with_to_the_same_bytes_and_with_the_same_lexicon_only(
     ("arguments", "message"),
     [
         (["--lm", "lm"], "No such option '--lm'"),
-        (["--feature", "target_length"], "target_length is for rescore alone: Moses has it"),
-        (["--feature", "length_ratio"], "length_ratio is for rescore alone: the ratios of its"),
+        (["--feature", "target_length"], "target_length is only for rescore: Moses has it"),
+        (["--feature", "length_ratio"], "length_ratio is only for rescore: the ratios of phr"),
         (["--feature", "unknown_words"], "at least one model is needed"),
         ([], "nothing to add"),
     ],

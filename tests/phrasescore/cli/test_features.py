@@ -108,7 +108,7 @@ def test_a_feature_for_lists_alone_is_refused_of_a_table_with_its_reason() -> No
     result = run("annotate", "table", "--feature", "uneven_brackets")
     assert result.exit_code == 2
     reason = "a phrase may open a bracket that the next one closes"
-    assert f"feature uneven_brackets is for rescore alone: {reason}" in result.stderr
+    assert f"feature uneven_brackets is only for rescore: {reason}" in result.stderr
 
 
 def test_a_metric_of_another_package_is_tuned_for_and_measured() -> None:

@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
-from phrasescore.language_models import selection
 from phrasescore.workflows import select
 from tests.command_line import check_refusal, succeeded
 from tests.phrasescore.language_models.test_selection import unigrams
@@ -179,10 +178,12 @@ def test_bad_input_is_named_and_leaves_no_file(texts: Path, arguments: str, prob
 def test_a_text_that_changes_while_it_is_read_is_noticed(
     texts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def draw_later(total: int, count: int, seed: int) -> "selection.Flags":
+    draw = select.draw
+
+    def draw_later(total: int, count: int, seed: int) -> "select.Flags":
         with (texts / "en").open("ab") as file:
             file.write(b"one more\n")
-        return selection.draw(total, count, seed)
+        return draw(total, count, seed)
 
     monkeypatch.setattr(select, "draw", draw_later)
     check_refusal(

@@ -100,7 +100,7 @@ def test_any_pairs_have_the_score_of_the_definition(
 
 def test_a_pair_of_words_that_comes_twice_is_named_with_its_line() -> None:
     entries = [*ENTRIES, ("x", "y", 0.5), ("maison", "house", 0.25), ("la", "the", 0.1)]
-    with pytest.raises(DataError, match=r"^lex:6: this pair of words has a probability already"):
+    with pytest.raises(DataError, match=r"^lex:6: this pair of words already has a probability"):
         Lexicon.from_entries("lex", entries)
 
 

@@ -200,7 +200,9 @@ def test_a_right_to_left_ensemble_averages_the_probability_of_each_word() -> Non
 
 def test_an_ensemble_of_both_orders_has_no_scores_of_words() -> None:
     models = [checkpoint(), checkpoint(right_to_left=True)]
-    with pytest.raises(ModelError, match="of which some predict from right to left has none"):
+    with pytest.raises(
+        ModelError, match="no log-probabilities of single words if some of its models"
+    ):
         SentenceScores(models, CPU, ensemble=True, words=True)
 
 

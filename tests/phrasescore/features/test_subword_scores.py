@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.features.cslm import SearchCslm
 from phrasescore.features.neural import NeuralScore, PieceNumbers
+from phrasescore.features.search_network import SearchCslm
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.perplexity import measure, score_with_network
 from phrasescore.language_models.word_scorer import WordScorer

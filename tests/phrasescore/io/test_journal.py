@@ -9,8 +9,15 @@ import msgspec
 import pytest
 
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.io.digests import FileDigests, digest_content, digest_file, digest_text
-from phrasescore.io.journal import check_settings, read_journal, write_journal
+from phrasescore.io.journal import (
+    FileDigests,
+    check_settings,
+    digest_content,
+    digest_file,
+    digest_text,
+    read_journal,
+    write_journal,
+)
 
 
 class Rounds(msgspec.Struct):

@@ -10,7 +10,7 @@ import torch
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.kernels import gates, integers, sentence_gates, softmax_sums
-from phrasescore.kernels.phrase_blocks import join_blocks
+from phrasescore.kernels.phrases import join_blocks
 from phrasescore.kernels.precision import Precision, _warn_of_missing_units
 from phrasescore.kernels.vector_math import EXACT, exp, sigmoid, tanh
 from phrasescore.records import PhraseBlock, PhrasePair

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from phrasescore.errors import ModelError
-from phrasescore.kernels.phrase_blocks import join_blocks
+from phrasescore.kernels.phrases import join_blocks
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.word_scorer import JointScorer, score_aligned
 from phrasescore.records import HypothesisList, PhraseBlock

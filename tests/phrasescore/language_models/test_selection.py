@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phrasescore.language_models.selection import CrossEntropyDifference, choose_best, draw
+from phrasescore.language_models.kenlm_model import CrossEntropyDifference
+from phrasescore.workflows.select import choose_best, draw
 
 
 def unigrams(path: Path, words: Mapping[str, float]) -> str:

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
-from phrasescore.features.cslm import SearchCslm
 from phrasescore.features.score_cache import ScoreCache
+from phrasescore.features.search_network import SearchCslm
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models import context_scorer
 from phrasescore.language_models.context_scorer import distinct_rows
@@ -267,7 +267,9 @@ def test_a_cache_tells_scores_of_other_options_apart(
     assert len({tuple(values) for values in found}) == 3
 
 
-def search_request(rows: list[tuple[list[int], list[int], bool]]) -> tuple[np.ndarray, ...]:
+def search_request(
+    rows: list[tuple[list[int], list[int], bool]],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     lengths = [len(phrase) for _, phrase, _ in rows]
     return (
         np.array([history for history, _, _ in rows], np.int32),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.workflows.experiment import running
+from phrasescore.workflows.experiment import run as running
 from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, INI, tuning_report
 from tests.phrasescore.workflows.experiment.steps_folder import Steps
 

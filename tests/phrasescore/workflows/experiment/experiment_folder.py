@@ -1,4 +1,4 @@
-"""A folder with all that an experiment reads, and what is done with it."""
+"""A folder with all files of an experiment, and functions that work on it."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from moses_integration.weight_lines import write_weights
 from phrasescore.records import Weights
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.plan import Plan, build_plan
-from phrasescore.workflows.experiment.runs import Run
+from phrasescore.workflows.experiment.rows import Run
 from tests.command_line import run
 
 INI = """\

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import phrasescore
 from phrasescore.workflows.experiment.calls import Call
-from phrasescore.workflows.experiment.running import run_steps
+from phrasescore.workflows.experiment.run import run_steps
 from phrasescore.workflows.experiment.steps import Step, StepStates
 from tests.children import leashed
 
@@ -110,8 +110,8 @@ class Steps:
 import sys; sys.path.insert(0, {os.getcwd()!r})
 from pathlib import Path
 from phrasescore.io.folders import locked
-from phrasescore.workflows.experiment import running
-from phrasescore.workflows.experiment.running import run_steps
+from phrasescore.workflows.experiment import run as running
+from phrasescore.workflows.experiment.run import run_steps
 from phrasescore.workflows.experiment.steps import StepStates
 from tests.phrasescore.workflows.experiment.steps_folder import Steps
 made = Steps(Path({str(self.folder)!r}))

@@ -55,7 +55,7 @@ def test_a_model_that_is_still_being_trained_is_named_and_does_not_stop_a_dry_ru
             experiment(*option), f"x.toml: [models.rnn] path: there is no model {folder}/net\n"
         )
     (folder / "net.work").mkdir()
-    problem = f"there is no model {folder}/net yet: its training is at work, or was stopped, in"
+    problem = f"there is no model {folder}/net yet: its training is running, or was stopped, in"
     check_refusal(experiment(), problem)
     shown = experiment("--dry-run")
     assert (shown.exit_code, problem in shown.stderr) == (0, True)
@@ -85,4 +85,6 @@ def test_sides_of_other_lengths_are_refused_at_once(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["name", "rounds", "remarks"])
 def test_a_text_is_not_called_as_the_key_beside_it(folder: Path, name: str) -> None:
     (folder / "x.toml").write_text(CONFIG.replace("test.news", f"test.{name}"))
-    check_refusal(experiment("--dry-run"), f"x.toml: [data] test.{name}: expected names of letters")
+    check_refusal(
+        experiment("--dry-run"), f"x.toml: [data] test.{name}: expected different names of letters"
+    )

@@ -129,9 +129,7 @@ def test_a_moses_with_nplm_has_the_networks_in_its_own_search(folder: Path) -> N
     # As export names them; no feature is of lists alone.
     assert list(plan.runs[2].added) == ["CSLM0_0", "Joint0_0", "TM0_2"]
     assert "rerank news +CSLM+RNN seed 1" not in names(plan)
-    assert (
-        "Networks of the search are in that of Moses, by NPLM, and leave log Z out." in plan.notes
-    )
+    assert "Moses' search uses the networks through NPLM, and leaves log Z out." in plan.notes
 
 
 def test_a_network_is_trained_on_with_the_weights_of_an_earlier_row(folder: Path) -> None:

@@ -108,7 +108,9 @@ def test_a_folder_with_other_things_in_it_is_left_alone(
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     result = run("experiment", "x.toml", "-o", output, *option)
     assert result.exit_code == (1 if output else 2)
-    expected = "expected a new folder, or that of an experiment, found other things in it, such as"
+    expected = (
+        "expected a new folder, or the folder of an experiment, found other files in it, such as"
+    )
     assert (expected if output else "expected the name of a folder, found ''") in result.stderr
     after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert after == before

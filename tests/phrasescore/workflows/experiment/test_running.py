@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.workflows.experiment import running
+from phrasescore.workflows.experiment import run as running
 from phrasescore.workflows.experiment.calls import Call
-from phrasescore.workflows.experiment.running import RunningStep, stop
+from phrasescore.workflows.experiment.run import RunningStep, stop
 from phrasescore.workflows.experiment.steps import Step, StepState, StepStates
 from tests.phrasescore.workflows.experiment.steps_folder import COMMAND, Steps, run
 

@@ -151,7 +151,7 @@ def test_the_table_refuses_steps_of_other_settings(small: Path) -> None:
         snakemake.run_step("x.toml", "out", rule)
     text = (small / "x.toml").read_text()
     (small / "x.toml").write_text(f"{text}[models.rnn]\nminutes = 2\n")
-    with pytest.raises(PhrasescoreError, match=r"^train rnn: its outputs are not those of these"):
+    with pytest.raises(PhrasescoreError, match=r"^train rnn: its outputs do not belong to these"):
         snakemake.run_step("x.toml", "out", "table")
     assert not (small / "out" / "table.txt").exists()
 
@@ -159,13 +159,15 @@ def test_the_table_refuses_steps_of_other_settings(small: Path) -> None:
 def test_wrong_input_is_refused(small: Path) -> None:
     with pytest.raises(ArgumentError, match=r"--step: x\.toml has no 'train_cslm'"):
         snakemake.run_step("x.toml", "out", "train_cslm")
-    with pytest.raises(PhrasescoreError, match=r"/a\{b\}/.*: Snakemake takes what is in braces"):
+    with pytest.raises(PhrasescoreError, match=r"/a\{b\}/.*: Snakemake takes text in braces"):
         export(small, "a{b}")
     with pytest.raises(PhrasescoreError, match=r"x\.toml: would overwrite another file"):
         phrasescore.export_experiment("x.toml", "x.toml", "out")
     (small / "theirs").mkdir()
     (small / "theirs" / "models").touch()
-    with pytest.raises(PhrasescoreError, match="or that of an exported experiment, found other"):
+    with pytest.raises(
+        PhrasescoreError, match="or the folder of an exported experiment, found other"
+    ):
         export(small, "theirs")
     (small / "x.toml").write_text(CONFIG)
     with pytest.raises(ConfigError, match=r"x.toml: \[engine\] threads: is missing: expected a nu"):

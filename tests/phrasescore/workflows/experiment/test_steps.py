@@ -6,7 +6,7 @@ import os
 import pytest
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.workflows.experiment import running
+from phrasescore.workflows.experiment import run as running
 from phrasescore.workflows.experiment.calls import Call
 from phrasescore.workflows.experiment.steps import Step
 from tests.phrasescore.workflows.experiment.steps_folder import Steps, run

@@ -1,13 +1,17 @@
-"""Build prefix trees in compiled code: sort the sequences, and create their nodes in order.
+"""Blocks of phrase pairs, and prefix trees of phrases, in compiled code.
 
-If sequences are sorted by root and words, those with a common prefix are adjacent, and the prefix
-itself comes first. No earlier sequence shares more words with a sequence than the one before it, so
-each further word is a new node. At every depth, nodes have the order of their parents.
+A tree is built from sorted sequences, whose nodes are created in order. If sequences are sorted by
+root and words, sequences with a common prefix are adjacent, and the prefix itself comes first. No
+earlier sequence shares more words with a sequence than the previous one, so each further word is a
+new node. At every depth, nodes have the order of their parents.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from phrasescore.io.kernel_cache import kept_njit
+from phrasescore.records import PhraseBlock
 
 _KERNEL = kept_njit()
 
@@ -25,7 +29,7 @@ def _shared(ids, starts, lengths, one, other):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _is_after(ids, starts, lengths, one, other):  # type: ignore[no-untyped-def]
-    """Return whether a sequence sorts after another one; False for equal sequences."""
+    """Return whether a sequence sorts after another sequence; False for equal sequences."""
     shared = _shared(ids, starts, lengths, one, other)
     if shared == lengths[one] or shared == lengths[other]:
         return lengths[one] > lengths[other]
@@ -62,7 +66,7 @@ def _sort(ids, starts, lengths, order, spare):  # type: ignore[no-untyped-def]
 
 
 @_KERNEL
-def keys(ids, starts, lengths, roots, word_bits, num_words):  # type: ignore[no-untyped-def]
+def pack_keys(ids, starts, lengths, roots, word_bits, num_words):  # type: ignore[no-untyped-def]
     """Return a number for each sequence, packed from its root and its first words.
 
     :param word_bits: bits for a word's id plus 1; 0 stands for no word.
@@ -81,7 +85,7 @@ def keys(ids, starts, lengths, roots, word_bits, num_words):  # type: ignore[no-
 
 @_KERNEL
 def _sort_equal(ids, starts, lengths, values, order):  # type: ignore[no-untyped-def]
-    """Sort sequences whose numbers from :func:`keys` are equal by all of their words."""
+    """Sort sequences whose numbers from :func:`pack_keys` are equal by all of their words."""
     spare = np.empty_like(order)
     begin = 0
     for end in range(1, len(order) + 1):
@@ -106,7 +110,7 @@ def _common(ids, starts, lengths, roots, order):  # type: ignore[no-untyped-def]
 def grow(ids, starts, lengths, roots, values, order):  # type: ignore[no-untyped-def]
     """Return the nodes of all levels, one level after another, and the end node of each sequence.
 
-    :param values: the sequences' numbers from :func:`keys`.
+    :param values: the sequences' numbers from :func:`pack_keys`.
     :param order: the sequences sorted by these numbers; ties in any order.
     :return: the start of each level in the next two arrays, plus the end; the nodes' parents in the
         level above (roots at the top); the nodes' words; the start of each level in the last two
@@ -152,3 +156,32 @@ def grow(ids, starts, lengths, roots, values, order):  # type: ignore[no-untyped
             end_nodes[following[level]] = node_of[sequence]
             following[level] += 1
     return level_starts, parents, words, end_starts, ends, end_nodes
+
+
+def join_blocks(blocks: Sequence[PhraseBlock]) -> PhraseBlock:
+    """Return the pairs of some blocks, with a text that has only their phrases."""
+    sizes = [int((places[:, 1::2] - places[:, ::2]).sum()) for _, places, _ in blocks]
+    text = np.empty(sum(sizes), np.uint8)
+    spans = np.empty((sum(len(places) for _, places, _ in blocks), 4), np.int64)
+    offset = first = 0
+    for (data, places, _), size in zip(blocks, sizes, strict=True):
+        after = first + len(places)
+        _copy_phrases(np.frombuffer(data, np.uint8), places, offset, text, spans[first:after])
+        offset, first = offset + size, after
+    known = [block.affiliations for block in blocks if len(block.places)]
+    affiliations = None
+    if None not in known:
+        affiliations = [pair for part in known for pair in part or []]
+    return PhraseBlock(text.tobytes(), spans, affiliations)
+
+
+@_KERNEL
+def _copy_phrases(data, places, offset, text, spans):  # type: ignore[no-untyped-def]
+    """Copy phrases one after another into ``text`` from ``offset`` on, and set their spans."""
+    for pair in range(len(places)):
+        for side in range(0, 4, 2):
+            spans[pair, side] = offset
+            for position in range(places[pair, side], places[pair, side + 1]):
+                text[offset] = data[position]
+                offset += 1
+            spans[pair, side + 1] = offset

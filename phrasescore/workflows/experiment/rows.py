@@ -1,33 +1,100 @@
-"""The inputs that rows of an experiment share: networks, annotated tables, and moses.ini files."""
+"""The rows of an experiment: their runs, their shared inputs, and the weights they start from."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from moses_integration.ini_text import named_files, with_paths_from
-from moses_integration.moses_ini import MosesIni
+from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.errors import ConfigError
-from phrasescore.features import ColumnKind, ColumnSpec, column_name
+from phrasescore.features import ColumnKind, ColumnSpec, column_name, network_name
 from phrasescore.io.resumable import work_files
+from phrasescore.records import WeightPair, Weights
+from phrasescore.report.tuning import TuneReport
 from phrasescore.workflows.experiment.calls import Call, compute_of
-from phrasescore.workflows.experiment.config import Experiment
-from phrasescore.workflows.experiment.runs import Layout, Run, network_names
+from phrasescore.workflows.experiment.config import Experiment, TextSet
 from phrasescore.workflows.experiment.steps import Step
-from phrasescore.workflows.experiment.systems import (
-    FILE_FEATURES,
-    ModelPlan,
-    System,
-    XbleuPlan,
-)
+from phrasescore.workflows.experiment.systems import FILE_FEATURES, ModelPlan, System, XbleuPlan
 
 MOSES_INI = "moses.ini"
+# The share of a feature, 0 to 1, below which it moves no model score.
+_NOTHING = 1e-3
+
+
+@dataclass(frozen=True)
+class Run:
+    """A row of the table with weights that are tuned from one seed."""
+
+    system: System
+    seed: int
+    folder: Path
+    ini: Path
+    # The files that the search reads, except moses.ini and the models.
+    model_files: tuple[Path, ...]
+    # Runs of earlier rows with the same seed, whose features this row includes.
+    parts: tuple["Run", ...] = ()
+    # The added features' names, by their labels in the tuning report.
+    added: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def weights(self) -> Path:
+        """The file of the tuned weights."""
+        return self.folder / "weights"
+
+    @property
+    def report(self) -> Path:
+        """The file of the tuning report, as JSON."""
+        return self.folder / "report.json"
+
+    def output(self, text: TextSet) -> Path:
+        """Return the path for the translation of a text."""
+        return self.folder / f"{text.name}.out"
+
+    def remarks(self, report: TuneReport) -> Iterator[str]:
+        """Yield remarks for the table's reader, from the run's tuning report."""
+        idle = [
+            self.added[row.name]
+            for row in report.features
+            if row.name in self.added and row.share is not None and row.share < _NOTHING
+        ]
+        if idle:
+            yield f"tuning found no use for {', '.join(idle)} (weight 0, or nearly)"
+        yield from report.warnings
+
+
+class Layout(NamedTuple):
+    """The features that a row's weights belong to."""
+
+    # The phrase table that is annotated, and its original number of scores.
+    table: str
+    num_scores: int
+    # The added scores, in order.
+    columns: tuple[str, ...]
+    # Features that moses.ini lacks: their names in n-best lists, by model.
+    extra: dict[str, str]
+    # The names in ``extra`` that only n-best lists have.
+    of_lists: frozenset[str] = frozenset()
+
+
+def network_names(models: Mapping[str, ModelPlan]) -> dict[str, str]:
+    """Return the names of networks' features in n-best lists, by model.
+
+    >>> network_names({name: ModelPlan(name, "lstm") for name in ("first", "second")})
+    {'first': 'LSTM0', 'second': 'LSTM1'}
+    """
+    counts: Counter[str] = Counter()
+    names = {}
+    for model_name, model in models.items():
+        prefix = network_name(model.kind, reverse=model.reverse, right_to_left=model.right_to_left)
+        names[model_name] = f"{prefix}{counts[prefix]}"
+        counts[prefix] += 1
+    return names
 
 
 class Preparation:
-    """The files that rows need before they are tuned, and the steps that make these files.
-
-    :raises PhrasescoreError: if moses.ini is missing or wrong.
-    """
+    """The files that rows need before they are tuned, and the steps that write these files."""
 
     def __init__(self, wanted: Experiment, folder: Path) -> None:
         self._wanted = wanted
@@ -76,10 +143,11 @@ class Preparation:
     def inputs(self, names: tuple[str, ...]) -> tuple[Path, ...]:
         """Return the files and folders that networks and other features depend on."""
         models, files = self._wanted.models, self._wanted.data.feature_files
-        found = [self.model_folder(name) for name in names if name in models]
-        found += [path for name in names if (path := files.get(name)) is not None]
-        backoff = {path for name in names if name in models and (path := models[name].backoff_lm)}
-        return (*found, *sorted(backoff))
+        networks = [name for name in names if name in models]
+        folders = [self.model_folder(name) for name in networks]
+        others = [path for name in names if (path := files.get(name)) is not None]
+        backoff = {path for name in networks if (path := models[name].backoff_lm)}
+        return (*folders, *others, *sorted(backoff))
 
     def train(self, model: ModelPlan) -> Step:
         """Return the step that trains a network on the table or text."""
@@ -90,11 +158,8 @@ class Preparation:
                 problem = f"is missing: expected the text that {model.name} is trained on"
                 raise ConfigError(self._wanted.path, "[data] train", problem)
             inputs = self._wanted.data.train[0 if model.network.reads_source else 1 :]
-        read = inputs
         aligned = self._wanted.data.alignments if model.network.is_aligned else None
-        if aligned is not None:
-            read = (*inputs, aligned)
-        elif model.network.is_aligned:
+        if aligned is None and model.network.is_aligned:
             problem = f"is missing: expected the alignment that {model.name} is trained on"
             raise ConfigError(self._wanted.path, "[data] alignments", problem)
         call = Call.of(
@@ -108,13 +173,13 @@ class Preparation:
             right_to_left=model.right_to_left,
             **self._limits(model),
         )
-        return self._training(model, call, read)
+        return self._training(model, call, inputs if aligned is None else (*inputs, aligned))
 
     def trained_on(self, system: System) -> dict[str, XbleuPlan]:
         """Return the networks of a row that are fine-tuned from other networks, by name."""
         models = self._wanted.models
-        named = [models[name] for _, name in sorted(system.features()) if name in models]
-        return {model.name: model.xbleu for model in named if model.xbleu is not None}
+        networks = [models[name] for _, name in sorted(system.features()) if name in models]
+        return {model.name: model.xbleu for model in networks if model.xbleu is not None}
 
     def train_on(self, system: System, runs: list[Run]) -> Iterator[Step]:
         """Yield the steps that fine-tune networks of earlier rows, using those rows' weights."""
@@ -159,7 +224,7 @@ class Preparation:
         return Step(f"train {model.name}", call, read, (output,), (work,), cores=cores)
 
     def prepare(self, system: System) -> Iterator[Step]:
-        """Yield the steps that make a row's table, and the networks of Moses' own search."""
+        """Yield the steps that write a row's table, and the networks of Moses' own search."""
         names, ini = system.columns, self._base
         if names:
             table, ini = self._table_of(names), self._tables_ini(names)
@@ -195,14 +260,14 @@ class Preparation:
             ini = new_ini
 
     def _exports(self, system: System) -> dict[str, tuple[Path, ...]]:
-        """Return what each network of a row's search is for Moses, its moses.ini the last."""
-        found = {}
+        """Return the files of each network of a row's search for Moses; moses.ini is the last."""
+        exports = {}
         for count, name in enumerate(system.search if self._engine.nplm else (), start=1):
             folder = self._folder / "moses" / "+".join((*system.columns, *system.search[:count]))
             is_joint = self._wanted.models[name].network.is_aligned
             ends = ("nplm", *(("nplm.source_vocab", "nplm.target_vocab") if is_joint else ()))
-            found[name] = (*(folder / f"{name}.{end}" for end in ends), folder / MOSES_INI)
-        return found
+            exports[name] = (*(folder / f"{name}.{end}" for end in ends), folder / MOSES_INI)
+        return exports
 
     def _table_of(self, columns: tuple[str, ...]) -> Path:
         return self._folder / "tables" / "+".join(columns) / "phrase-table.gz"
@@ -225,7 +290,7 @@ class Preparation:
         return system.search if self._engine.searches_with_networks else ()
 
     def in_lists(self, system: System) -> tuple[str, ...]:
-        """Return the features that rescoring adds, networks included that the search cannot use."""
+        """Return the features that rescoring adds, such as networks that the search cannot use."""
         return (*(() if self.in_search(system) else system.search), *system.rescore)
 
     def layout(self, system: System) -> Layout:
@@ -240,3 +305,35 @@ class Preparation:
         of_lists = frozenset(extra[name] for name in self.in_lists(system))
         own = self._table_feature.num_features
         return Layout(self._table_feature.name, own, system.columns, extra, of_lists)
+
+
+def start_weights(ini: MosesIni, new: Layout, before: tuple[Path, Layout] | None) -> WeightPair:
+    """Return a row's start weights: one per feature of its search and of its lists.
+
+    :param before: the weights and the features of a row whose features are all in this row; None
+        starts from moses.ini.
+    """
+    if before is None:
+        search = lists = _start_weights(ini, new, {}, None)
+    else:
+        path, old = before
+        search, lists = (
+            _start_weights(ini, new, weights, old) for weights in load_weights(str(path))
+        )
+    known = {name: values for name, values in search.items() if name not in new.of_lists}
+    return WeightPair(known, lists)
+
+
+def _start_weights(ini: MosesIni, new: Layout, earlier: Weights, old: Layout | None) -> Weights:
+    weights = dict(ini.tuneable_weights())
+    weights |= dict.fromkeys(new.extra.values(), (0.0,))
+    if old is not None:
+        renamed = {name: new.extra[model] for model, name in old.extra.items()}
+        for name, values in earlier.items():
+            if name == old.table:
+                columns = dict(zip(old.columns, values[old.num_scores :], strict=True))
+                added = (columns.get(column, 0.0) for column in new.columns)
+                weights[name] = (*values[: old.num_scores], *added)
+            else:
+                weights[renamed.get(name, name)] = values
+    return weights
