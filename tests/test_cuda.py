@@ -35,7 +35,7 @@ ERRORS = {"float32": 1e-4, "tf32": 0.01, "bfloat16": 0.05}
 EVERY_PRECISION = pytest.mark.parametrize("precision", ERRORS)
 SIZES = ("--set=model.hidden_size=12", "--set=model.embedding_size=8")
 TRAINING = ("--set=training.batch_size=16", "--set=training.validation_share=0.2", "--threads=1")
-UPDATES = "--updates=10"
+UPDATES = "--updates=5"
 WORDS = {
     "en": ["the", "house", "street", "is", "blue", "red", "!", "x"],
     "fr": ["la", "maison", "rue", "est", "bleue", "!"],
@@ -187,11 +187,11 @@ def test_a_run_goes_on_where_it_was(folder: Path, tmp_path: Path, optimizer: Opt
     kind = "encoder-decoder"
     settings = (f"--set=training.optimizer={optimizer}", "--set=training.schedule=constant")
     every = (*settings, "--keep-work", "--device=cuda")
-    for name, updates in {"whole": 10, "parts": 6}.items():
+    for name, updates in {"whole": 5, "parts": 3}.items():
         train(kind, folder, tmp_path / name, *every, f"--updates={updates}")
-    train(kind, folder, tmp_path / "parts", *every, "--updates=10", "--resume")
+    train(kind, folder, tmp_path / "parts", *every, "--updates=5", "--resume")
     whole, parts = (load_checkpoint(tmp_path / name) for name in ("whole", "parts"))
-    assert parts.record.updates == 10
+    assert parts.record.updates == 5
     assert parts.record.curve[-1].validation_perplexity == pytest.approx(
         whole.record.curve[-1].validation_perplexity, rel=1e-4
     )
