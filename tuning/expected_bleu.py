@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from phrasescore.io.kernel_cache import kept_njit
-from tuning.methods import Found, Problem, StopTuning
+from tuning.methods import Problem, Solution, StopTuning
 from tuning.metrics import Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Pool, Vector
@@ -30,16 +30,15 @@ _DIFFERENCE = 6e-6
 _PARTS = 8
 # Smaller probabilities are left out; a list of 1,000 then lacks at most 1e-15.
 _NEGLIGIBLE = 1e-18
+# Iterations of L-BFGS at each scale.
+_ITERATIONS = 30
 
 
 class Expected(NamedTuple):
-    """The metric of expected statistics, and its gradient."""
+    """The metric of expected statistics, its gradient, and the likeliest hypotheses' metric."""
 
-    # 0 to 1.
     score: float
-    # (features,).
     gradient: Vector
-    # The metric of the most likely hypotheses, 0 to 1.
     best_score: float
 
 
@@ -49,8 +48,8 @@ def expected_score(
     """Return the metric of the expected statistics, and its gradient by the weights.
 
     The derivative by the statistics uses central differences, so any metric will do; its relative
-    error is about 1e-10. Everything else is exact, except that hypotheses with a probability below
-    1e-18 do not count. Memory: one number per hypothesis. Threads do not change the result.
+    error is about 1e-10, and it is 0 where it does not exist. Everything else is exact, except that
+    hypotheses with a probability below 1e-18 do not count. Threads do not change the result.
 
     :param scale: the factor of the model scores in the softmax, above 0.
     """
@@ -66,7 +65,10 @@ def expected_score(
         return sums
 
     expected, best = _sum_of(expect, parts, threads)
-    derivative = _derivative(metric, expected)
+    steps = _DIFFERENCE * np.where(expected == 0, 1.0, np.abs(expected))
+    shifts = np.diag(steps)
+    derivative = (metric.score(expected + shifts) - metric.score(expected - shifts)) / (2 * steps)
+    derivative = np.where(np.isfinite(derivative), derivative, 0.0)
 
     def climb(part: Integers) -> Vector:
         slopes: Vector = _climb(pool.features, pool.stats, part, chances, derivative)
@@ -76,11 +78,11 @@ def expected_score(
     return Expected(float(metric.score(expected)), slopes, float(metric.score(best)))
 
 
-def search_expected_score(problem: Problem) -> Found:
+def search_expected_score(problem: Problem) -> Solution:
     """Raise the expected metric by L-BFGS while the scale of the softmax rises.
 
     Weights are in units of the features' deviations; a penalty for their squared distance from the
-    start is subtracted. The result is whichever weights visited by L-BFGS score best on the pool.
+    start is subtracted. Of all weights that L-BFGS visits, the result scores best on the pool.
     """
     pool, settings = problem.pool, problem.settings
     units = pool.deviations()
@@ -117,7 +119,7 @@ def search_expected_score(problem: Problem) -> Found:
                 jac=True,
                 method="L-BFGS-B",
                 callback=count_iteration,
-                options={"maxiter": settings.iterations, "ftol": 1e-7, "gtol": 1e-6},
+                options={"maxiter": _ITERATIONS, "ftol": 1e-7, "gtol": 1e-6},
             )
             current = start.copy()
             current[problem.free] = optimum.x
@@ -127,7 +129,7 @@ def search_expected_score(problem: Problem) -> Found:
             )
     except StopTuning:
         pass
-    return Found(best / units * spread, iterations)
+    return Solution(best / units * spread, iterations)
 
 
 def _sum_of(function: Callable[[Integers], Vector], parts: list[Integers], threads: int) -> Vector:
@@ -135,14 +137,6 @@ def _sum_of(function: Callable[[Integers], Vector], parts: list[Integers], threa
     with ThreadPoolExecutor(threads) as workers:
         results = workers.map(function, parts) if threads > 1 else map(function, parts)
         return np.asarray(np.sum(list(results), axis=0))
-
-
-def _derivative(metric: Metric, sums: Statistics) -> Statistics:
-    """Return the derivative of the metric by each statistic; 0 where it does not exist."""
-    sizes = _DIFFERENCE * np.where(sums == 0, 1.0, np.abs(sums))
-    shifts = np.diag(sizes)
-    slopes = (metric.score(sums + shifts) - metric.score(sums - shifts)) / (2 * sizes)
-    return np.where(np.isfinite(slopes), slopes, 0.0)
 
 
 _KERNEL = kept_njit()

@@ -7,10 +7,10 @@ into intervals. From one to the next, the summed statistics change by one hypoth
 of all intervals is computed at once (Och, 2003, Minimum Error Rate Training in Statistical Machine
 Translation, section 5).
 
-An envelope has few lines, a list has many. So lines are not sorted by slope. The highest lines at
-both ends are found, and the highest at their intersection. If that is a third line, it lies between
-them, and both of its sides are searched in the same way (as in quickhull). For an envelope of k
-lines, all lines are evaluated at most 2k times, each time in one vectorised pass.
+An envelope has few lines, a list has many, so lines are not sorted by slope. Instead, the highest
+lines at both ends are found, and the highest line at their intersection. If this is a third line,
+it lies between them, and both of its sides are searched in the same way (as in quickhull). For an
+envelope of k lines, all lines are evaluated at most 2k times, each time in one vectorised pass.
 """
 
 from typing import Any, NamedTuple
@@ -22,27 +22,26 @@ from tuning.metrics import Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Vector
 
-# The narrowest optimum that is taken. The weights of a narrower one would need more digits than
-# Moses' files have. In steps, for weights of length 1.
+# The smallest width of an optimum, in steps, for weights of length 1. The weights of a narrower one
+# would need more digits than Moses' files have.
 MIN_WIDTH = 1e-6
 # The largest step into an interval that is only closed by the end of the search.
 REACH = 0.1
 
 
 class Profile(NamedTuple):
-    """The metric along a line: constant in each interval, different in neighbouring ones."""
+    """The metric along a line: constant in each interval, different in neighbouring intervals."""
 
     # (intervals + 1,): rising; the first and the last are the ends of the search.
     edges: Vector
-    # (intervals,), 0 to 1.
+    # (intervals,).
     scores: Vector
 
 
 class LineStep(NamedTuple):
-    """A point on the line."""
+    """A step along the line, and the metric there."""
 
     step: float
-    # The metric at this step.
     score: float
     # The rise compared to step 0 of the metric or, with smoothing, of the worst neighbour.
     gain: float
@@ -69,35 +68,33 @@ def metric_along(
     base = stats[envelopes.rows[firsts]].sum(axis=0)
     sums = np.cumsum(np.concatenate([base[None], changes[visible[order]]]), axis=0)
     edges = np.concatenate([[-limit], steps[order], [limit]])
-    return _join(edges, metric.score(sums))
-
-
-def _join(edges: Vector, scores: Vector) -> Profile:
-    """Return a profile without empty intervals, joining neighbours of equal score."""
+    # Leave out empty intervals, and join neighbours of equal score.
     wide = np.flatnonzero(edges[1:] > edges[:-1])
-    begins, scores = edges[wide], scores[wide]
+    begins, scores = edges[wide], metric.score(sums)[wide]
     new = np.concatenate([[True], scores[1:] != scores[:-1]])
     return Profile(np.append(begins[new], edges[-1]), scores[new])
 
 
-def best_step(profile: Profile, *, neighbours: int = 0, min_width: float = MIN_WIDTH) -> LineStep:
-    """Return the step to the middle of the best interval.
+def best_step(profile: Profile, *, neighbours: int = 0) -> LineStep:
+    """Return the step to the middle of the best interval, or 0 if no interval is wide enough.
 
-    The widest of equally good intervals is taken, then the one nearest to 0, then the lowest. If no
-    interval is wide enough, the step is 0.
+    Of equally good intervals the widest is taken, then the one nearest to 0, then the lowest.
+    Intervals narrower than MIN_WIDTH are ignored, also as neighbours.
 
-    :param neighbours: number of included intervals per side: the value of an interval is the
+    :param neighbours: number of intervals on each side that count: the value of an interval is the
         worst metric among them (Cer et al., 2008, Regularization and Search for Minimum Error Rate
         Training, section 3.2, "max-min").
-    :param min_width: narrower intervals are ignored, also as neighbours.
     """
     edges, scores = profile
     here = int(np.searchsorted(edges[1:-1], 0.0, side="right"))
-    wide = np.flatnonzero(np.diff(edges) >= min_width)
+    wide = np.flatnonzero(np.diff(edges) >= MIN_WIDTH)
     if not len(wide):
         return LineStep(0.0, float(scores[here]), 0.0)
-    values = scores.copy()
-    values[wide] = _worst_around(scores[wide], neighbours)
+    values, worst = scores.copy(), scores[wide]
+    for shift in range(1, min(neighbours, len(wide) - 1) + 1):
+        worst[shift:] = np.minimum(worst[shift:], scores[wide][:-shift])
+        worst[:-shift] = np.minimum(worst[:-shift], scores[wide][shift:])
+    values[wide] = worst
     lows, highs = edges[wide], edges[wide + 1]
     middles = (lows + highs) / 2
     if wide[0] == 0:
@@ -109,14 +106,6 @@ def best_step(profile: Profile, *, neighbours: int = 0, min_width: float = MIN_W
     chosen = np.lexsort((middles, np.abs(middles), lows - highs, -values[wide]))[0]
     best = wide[chosen]
     return LineStep(float(middles[chosen]), float(scores[best]), float(values[best] - values[here]))
-
-
-def _worst_around(scores: Vector, neighbours: int) -> Vector:
-    worst = scores.copy()
-    for shift in range(1, min(neighbours, len(scores) - 1) + 1):
-        worst[shift:] = np.minimum(worst[shift:], scores[:-shift])
-        worst[:-shift] = np.minimum(worst[:-shift], scores[shift:])
-    return worst
 
 
 _KERNEL = kept_njit()
@@ -133,7 +122,7 @@ class Envelopes(NamedTuple):
     starts: Integers
     # The hypotheses in order of their slopes, as rows of the pool.
     rows: Integers
-    # The step from which each is the highest: ``low`` first in each segment, never falling.
+    # The step from which each is the highest; in each segment the first is ``low``.
     begins: Vector
 
 

@@ -1,29 +1,27 @@
-"""The tuning loop: decode, pool, optimise, until nothing better is found.
+"""The tuning loop: decode, pool, optimise, until no better weights are found.
 
 It follows mert-moses.pl, with five differences:
 
 - The result is the best weights that were decoded with, not the last ones.
 - Optimising starts from the best weights so far, on the pool of all rounds.
 - A stopped run can be resumed: it replays the decisions of earlier rounds and reads their lists.
-- Steps are bounded. New weights are tried on some of the sentences. If these get much worse, the
-  next weights lie between the new ones and the best round's weights. The lists of a round that is
-  much worse nevertheless are not pooled.
-- Features that only the lists have, because the decoder does not know them, are tuned separately.
-  The *search's* weights, to decode with, are tuned on the pool as if only the decoder's features
-  existed, so that the decoder's choice and its lists are good. The *lists'* weights, of all
-  features, choose from the lists. Each round tunes its own, only on the lists of this round.
+- Steps are bounded. New weights are tried on some of the sentences; if these get much worse, a
+  shorter step is tried. The lists of a round that is much worse nevertheless are not pooled.
+- Features that the decoder does not know, because they are added to its lists, are tuned
+  separately. The *search's* weights, to decode with, are tuned on the pool as if only the decoder's
+  features existed, so that the lists are good. (Without the added features, the lists' weights are
+  unbalanced, and decode badly.) The *lists'* weights, of all features, choose from the lists. Each
+  round tunes its own, only on the lists of this round.
 
 A round is judged as a user would use it: decoded with its search weights, and reranked with its
-lists' weights. All rounds are compared on equal terms, each on the lists that its weights were
-tuned on. The first round's weights are at least as good as tuning once on its lists, so the best
-round is never worse than tuning once. Without additional features both sets are equal, and nothing
-is reranked. (Decoding with the lists' weights of only the decoder's features is no substitute:
-these weights are balanced against the missing ones.)
+lists' weights. The first round's weights are at least as good as tuning once on its lists, so the
+best round is never worse than tuning once. Without added features both sets of weights are equal,
+and nothing is reranked.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -51,15 +49,14 @@ class Decode(Protocol):
     ) -> Pool:
         """Return the lists of a round; the first hypothesis of a list is the decoder's output.
 
-        :param number: the round, from 1 on. If it was decoded before, its lists are read again.
+        :param number: the round, from 1. If it was decoded before, its lists are read again.
         :param segments: in a trial, decode only these segments, in this order.
         """
 
 
 class Round(NamedTuple):
-    """A completed round. All scores are values of the metric, 0 to 1."""
+    """A completed round, numbered from 1. All scores are values of the metric, 0 to 1."""
 
-    # From 1 on.
     number: int
     # The weights it was decoded with, and the weights that rerank its lists.
     weights: WeightPair
@@ -67,11 +64,11 @@ class Round(NamedTuple):
     score: float
     # The score of the decoder's own output.
     decoded_score: float
-    # Hypotheses in the pool, and those that this round added.
+    # Numbers of hypotheses in the pool, and of hypotheses that this round added.
     hypotheses: int
     new: int
-    # The score on the pool of the weights decoded with, and of the optimised ones; None if the loop
-    # ended before optimising.
+    # The pool's score with the search weights, and with the optimised ones; None if the loop ended
+    # before optimising.
     pool_score: float
     found_score: float | None
 
@@ -83,7 +80,6 @@ class Decided(NamedTuple):
     lists: Weights | None
     # The search weights of the next round.
     search: Weights
-    # The score of the optimised weights on the pool, 0 to 1.
     found_score: float | None = None
 
 
@@ -97,7 +93,7 @@ class LoopResult:
     # Why it ended, and whether only because of the limit on rounds.
     reason: str = ""
     is_cut: bool = False
-    # The distinct hypotheses of all rounds that count.
+    # The distinct hypotheses of all rounds whose lists are pooled.
     pool: Pool | None = None
 
     @property
@@ -120,10 +116,10 @@ class TuningLoop:
     metric: Metric
     # Weights of the first round; missing ones are 0.
     start: WeightPair
-    # A method: takes a pool, the metric, start weights (one per feature value), and a seed.
+    # A method, which takes a pool, the metric, start weights (one per feature value), and a seed.
     optimise: Callable[[Pool, Metric, Vector, int], Tuned]
     seed: int
-    # The limits on rounds, and on rounds without a better output; at least 1 each.
+    # The limits on rounds, and on rounds without a better output; at least 1.
     iterations: int = 25
     patience: int = 5
     # Names of the features that the decoder does not know.
@@ -134,13 +130,12 @@ class TuningLoop:
     is_stopped: Callable[[], bool] = lambda: False
     # Updated when a round is judged, and when the next weights are chosen.
     result: LoopResult = field(init=False)
-    # The lists of the best round.
     _best_lists: Pool | None = field(default=None, init=False)
     # Whether the lists of the latest round are in the pool.
-    _counts: bool = field(default=True, init=False)
+    _is_pooled: bool = field(default=True, init=False)
     # The search weights tuned on the latest pool, if tuning the lists' weights needed them.
     _tuned_search: Tuned | None = field(default=None, init=False)
-    # Limits steps after rounds that do not count, because the pool lacks their lists.
+    # Halved by each round whose lists are not pooled.
     _longest_step: float = field(default=1.0, init=False)
 
     def __post_init__(self) -> None:
@@ -165,7 +160,8 @@ class TuningLoop:
                 if known is None:
                     self._choose_next()
                 else:
-                    self._follow(known)
+                    self._set_found_score(known.found_score)
+                    self._change(next_weights=known.search)
             on_round(self.result)
         return self.result
 
@@ -194,8 +190,8 @@ class TuningLoop:
             own.score(self.metric, weights_vector(search, own.labels)),
             None,
         )
-        self._counts = best is None or new_round.score >= best.score - ROUND_LOSS
-        if best is not None and not self._counts:
+        self._is_pooled = best is None or new_round.score >= best.score - ROUND_LOSS
+        if best is not None and not self._is_pooled:
             self._longest_step /= 2
             self.report(
                 f"round {number}: {self.metric.name} {100 * new_round.score:.2f} after "
@@ -203,8 +199,8 @@ class TuningLoop:
             )
         if best is None or new_round.score > best.score:
             self._best_lists = decoded
-        kept = pool if self._counts else earlier
-        self.result = replace(self.result, rounds=(*self.result.rounds, new_round), pool=kept)
+        kept = pool if self._is_pooled else earlier
+        self._change(rounds=(*self.result.rounds, new_round), pool=kept)
         since_best = 0 if best is None or new_round.score > best.score else number - best.number
         if new_round.new == 0:
             self._end("no new hypotheses")
@@ -213,8 +209,11 @@ class TuningLoop:
         elif since_best >= self.patience:
             self._end(f"no better output in {self.patience} rounds")
 
+    def _change(self, **fields: Any) -> None:
+        self.result = replace(self.result, **fields)
+
     def _end(self, reason: str, *, is_cut: bool = False) -> None:
-        self.result = replace(self.result, next_weights=None, reason=reason, is_cut=is_cut)
+        self._change(next_weights=None, reason=reason, is_cut=is_cut)
 
     def _tune_search(self, own: Pool, number: int) -> Tuned:
         """Return weights of the decoder's features, tuned on the pool from the best known ones."""
@@ -224,7 +223,7 @@ class TuningLoop:
         return self.optimise(own, self.metric, start, self.seed + number)
 
     def _tune_lists(self, pool: Pool, number: int, search: Sequence[Weights]) -> Weights:
-        """Return weights of all features, tuned on a round's lists; as good as the search weights.
+        """Return weights of all features, as good as the search weights on a round's lists.
 
         The first round uses the user's start weights and seed, so that it equals tuning once.
         """
@@ -240,12 +239,12 @@ class TuningLoop:
         """Set the search weights of the next round, or end if there are no better ones."""
         latest, pool = self.result.rounds[-1], self.result.pool
         assert pool is not None
-        if not self._counts:
+        if not self._is_pooled:
             self._bound_step(latest.weights.search)
             return
         own = self._own(pool)
         tuned = self._tuned_search or self._tune_search(own, latest.number)
-        self._set_found(tuned.score)
+        self._set_found_score(tuned.score)
         if self.is_stopped():
             return
         if tuned.score < latest.pool_score + SMALLEST_GAIN:
@@ -253,26 +252,18 @@ class TuningLoop:
             return
         self._bound_step({**latest.weights.search, **named_weights(tuned.weights, own.labels)})
 
-    def _follow(self, known: Decided) -> None:
-        """Set the search weights of the next round to those decided in a stopped run."""
-        self._set_found(known.found_score)
-        self.result = replace(self.result, next_weights=known.search)
-
-    def _set_found(self, score: float | None) -> None:
+    def _set_found_score(self, score: float | None) -> None:
         *earlier, latest = self.result.rounds
-        rounds = (*earlier, latest._replace(found_score=score))
-        self.result = replace(self.result, rounds=rounds)
+        self._change(rounds=(*earlier, latest._replace(found_score=score)))
 
     def _bound_step(self, target: Weights) -> None:
         """Set the next weights: from the best ones towards ``target``, as far as trials allow."""
         best = self.result.best
         assert best is not None
-        for step in STEPS:
-            if step > self._longest_step:
-                continue
+        for step in (step for step in STEPS if step <= self._longest_step):
             weights = weights_between(best.weights.search, target, step)
             if self._passes_trial(weights, step):
-                self.result = replace(self.result, next_weights=weights)
+                self._change(next_weights=weights)
                 return
         self._end(TOO_FAR)
 

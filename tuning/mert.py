@@ -2,9 +2,9 @@
 
 From each of several starts, lines are searched in turn: along the gradient of the expected metric,
 along every axis, and at the end along random directions. Each best step is taken at once. The
-metric has very many local optima: many starts matter more than thorough searches: all starts get
-a round, the better half of them another, and so on. Then new starts near the best weights are
-searched repeatedly, because near good weights there are mostly better ones.
+metric has very many local optima, so many starts matter more than thorough searches: all starts get
+a round, the better half of them another, and so on. Then starts near the best weights are searched
+several times, because near good weights there are usually better ones.
 
 Weights have length 1 in units of the features' deviations: only their direction matters.
 """
@@ -21,14 +21,14 @@ import numpy as np
 from phrasescore.io.kernel_cache import kept_njit
 from tuning.expected_bleu import expected_score
 from tuning.line_search import best_step, metric_along
-from tuning.methods import Found, Problem, StopTuning
+from tuning.methods import Problem, Solution, StopTuning
 from tuning.pool import Mask, Matrix, Vector
 
-# The longest step, for weights of length 1. Beyond it the old weights nearly vanish, and weights
-# like 2.9e-39 come out.
+# The longest step, for weights of length 1. Beyond it the old weights nearly vanish, and the result
+# has weights like 2.9e-39.
 LIMIT = 100.0
-# Scales of the softmax in the expected metric, for alternate rounds: one that sees the whole list,
-# and one that sees the best few.
+# Scales of the softmax in the expected metric, for alternate rounds: the whole list counts with the
+# first, the best few hypotheses with the second.
 SCALES = (1.0, 10.0)
 # The least number of starts that a race keeps.
 LEAST_ALIVE = 3
@@ -37,13 +37,13 @@ ANY_SIGN = 4
 # Number of draws of starts near the best weights, and their distance from weights of length 1.
 GENERATIONS = 4
 NEAR = 0.25
-# A small pool is searched quickly, and single starts matter. There, starts are drawn until nothing
-# better was found IDLE times in a row, at most MOST_GENERATIONS times. Pools of more than a tenth
-# of SMALL hypotheses get fewer generations.
+# In a small pool, which is searched quickly, single starts matter. There, starts are drawn until
+# IDLE draws in a row find nothing better, at most MOST_GENERATIONS times. Pools of more than a
+# tenth of SMALL hypotheses get fewer draws.
 IDLE = 10
 MOST_GENERATIONS = 40
 SMALL = 80_000
-# The smallest rise of the metric that is not rounding.
+# Smaller rises of the metric are rounding errors.
 _RISE = 1e-9
 # Rows whose scores are summed at a time, so that they stay in the processor's cache.
 _ROWS = 1024
@@ -59,12 +59,12 @@ class _CoordinateWalk:
     random: np.random.Generator
     searches: int = 0
     rounds: int = 0
-    # Whether a whole round changed nothing.
+    # Whether a round changed nothing, or was the last one.
     done: bool = False
 
 
-def search_mert(problem: Problem) -> Found:
-    """Return the best weights found: a `tuning.methods.Search`.
+def search_mert(problem: Problem) -> Solution:
+    """Return the best weights of all walks.
 
     Random starts are drawn in units of the features' deviations, see `_random_start`; Moses draws
     each weight from 0 to 1 in the features' own units.
@@ -76,7 +76,7 @@ def search_mert(problem: Problem) -> Found:
         _walk_everywhere(walks, search)
     best = max(walks, key=attrgetter("metric"))
     searches = sum(walk.searches for walk in walks)
-    return Found(best.weights * best.length / search.units, searches)
+    return Solution(best.weights * best.length / search.units, searches)
 
 
 def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch") -> None:
@@ -127,10 +127,10 @@ def _generations(problem: Problem) -> int:
 def _random_start(
     start: Vector, free: Mask, random: np.random.Generator, *, any_sign: bool
 ) -> Vector:
-    """Return weights of random sizes, with the signs of the start weights or random ones.
+    """Return weights of random sizes, with the signs of the start weights or with random signs.
 
-    Mostly only the sign of a good weight is known, and with many features a random direction is
-    hardly ever near a good one. But the signs may be wrong.
+    Often the start weights are right only in their signs, and with many features a random direction
+    is hardly ever near a good one. But the signs may be wrong, too.
     """
     drawn = random.normal(size=len(start))
     if not any_sign:
@@ -140,7 +140,7 @@ def _random_start(
 
 
 def _near_start(best: Vector, free: Mask, random: np.random.Generator) -> Vector:
-    """Return the weights plus a step of NEAR times their length in a random direction."""
+    """Return the weights plus a step in a random direction, NEAR times as long as the weights."""
     step = np.where(free, random.normal(size=len(best)), 0.0)
     return np.asarray(best + step * (NEAR * np.linalg.norm(best) / np.linalg.norm(step)))
 
@@ -165,7 +165,7 @@ def _race(
 class _MertSearch:
     """Line searches for weights in units of the features' deviations within the segments.
 
-    In these units a step of 1 along any axis changes choices about equally.
+    In these units, steps of 1 along different axes change about equally many choices.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -178,7 +178,7 @@ class _MertSearch:
         self._columns: Matrix = _standardise(problem.pool.features, self.units)
 
     def _scores(self, weights: Vector) -> Vector:
-        """Return the model scores: (hypotheses,); along an axis the feature itself, not copied."""
+        """Return the model scores; along an axis, this is the feature's own array."""
         (used,) = np.nonzero(weights)
         if len(used) == 1 and weights[used[0]] == 1.0:
             return np.asarray(self._columns[used[0]])

@@ -34,7 +34,7 @@ class StopTuning(Exception):  # noqa: N818 nothing is wrong
 
 @dataclass(frozen=True)
 class Problem:
-    """The input of a search. The pool has no constant feature."""
+    """The input of a search. The pool has no constant feature; a report may raise StopTuning."""
 
     pool: Pool
     metric: Metric
@@ -44,22 +44,21 @@ class Problem:
     free: Mask
     settings: TuneSettings
     seed: int
-    # May raise StopTuning at any call.
     report: Report
 
 
-class Found(NamedTuple):
+class Solution(NamedTuple):
     """The result of a search; it need not be better than the start."""
 
     # (features,), of any scale, unless some are fixed.
     weights: Vector
     # The number of steps, whatever the method calls a step.
     steps: int
-    # Notes for the user, one sentence each.
+    # Sentences for the user.
     notes: tuple[str, ...] = ()
 
 
-Search = Callable[[Problem], Found]
+Search = Callable[[Problem], Solution]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,27 +113,26 @@ class Optimise:
         def tuned(weights: Vector, score: float, steps: int, *more: str) -> Tuned:
             return Tuned(weights, score, start_score, self.method, seed, steps, notes + more)
 
-        if nothing := _nothing_to_tune(pool, constant, fixed):
-            return tuned(start, start_score, 0, nothing)
+        if reason := _nothing_to_tune(pool, constant, fixed):
+            return tuned(start, start_score, 0, f"{reason}: keeping the start weights")
         varying = ~constant
         small = pool if varying.all() else pool.with_features(varying)
         free = ~fixed[varying]
         problem = Problem(small, metric, start[varying], free, settings, seed, report)
         try:
-            found = self.search(problem)
+            solution = self.search(problem)
         except StopTuning:  # before the first result
             return tuned(start, start_score, 0, "stopped: keeping the start weights")
         weights = start.copy()
-        weights[varying] = _scaled(found.weights, start[varying], free)
+        weights[varying] = _scaled(solution.weights, start[varying], free)
         score = pool.score(metric, weights) if np.isfinite(weights).all() else -1.0
         if score > start_score:
-            return tuned(weights, score, found.steps, *found.notes)
-        why = f"found no weights that raise {metric.name}"
+            return tuned(weights, score, solution.steps, *solution.notes)
+        reason = f"found no weights that raise {metric.name}"
         if start_score == 0 and score <= 0:
-            why = f"{metric.name} is 0 with all weights tried"
-        return tuned(
-            start, start_score, found.steps, *found.notes, f"{why}: keeping the start weights"
-        )
+            reason = f"{metric.name} is 0 with all weights tried"
+        note = f"{reason}: keeping the start weights"
+        return tuned(start, start_score, solution.steps, *solution.notes, note)
 
 
 def load_method(name: str) -> Optimise:
@@ -170,11 +168,11 @@ def _fixed_features(pool: Pool, settings: TuneSettings) -> Mask:
 
 def _nothing_to_tune(pool: Pool, constant: Mask, fixed: Mask) -> str:
     if pool.num_segments == 1:
-        return "only one segment: keeping the start weights"
+        return "only one segment"
     if constant.all():
-        return "the hypotheses of every segment are all alike: keeping the start weights"
+        return "the hypotheses of every segment are all alike"
     if (constant | fixed).all():
-        return "all features that vary are fixed: keeping the start weights"
+        return "all features that vary are fixed"
     return ""
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phrasescore.io.kernel_cache import kept_njit
-from tuning.methods import Found, Problem, StopTuning
+from tuning.methods import Problem, Solution, StopTuning
 from tuning.metrics import Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Pool, Vector
@@ -20,6 +20,8 @@ from tuning.pool import Pool, Vector
 # Gains are a segment's share of the score times this. Moses' kbmira uses the words of the
 # references instead (Chiang et al., 2008), which a metric need not know; its step limits fit 10.
 _GAIN = 10.0
+# The share of the pseudo-corpus that each segment leaves (kbmira -D).
+_DECAY = 0.999
 # The standard deviation of model scores within segments at the start, in units of gains.
 _SPREAD = 3.0
 # The least number of segments to visit, because steps are short and some pools small.
@@ -31,7 +33,7 @@ _MOST_HALVINGS = 20
 class _Groups(NamedTuple):
     """The hypotheses of each segment grouped by statistics, so with the same gain."""
 
-    # (hypotheses,): each one's group within the segment.
+    # The group of each hypothesis within its segment: (hypotheses,).
     indices: Integers
     # (groups, num_stats), and where each segment's groups begin: (segments + 1,).
     stats: Statistics
@@ -41,7 +43,7 @@ class _Groups(NamedTuple):
 class _Corpus:
     """The pseudo-corpus: decayed statistics of the hopes so far."""
 
-    def __init__(self, pool: Pool, metric: Metric, decay: float) -> None:
+    def __init__(self, pool: Pool, metric: Metric, decay: float = _DECAY) -> None:
         # Start with one segment that has the average statistics of hypotheses.
         self._sums, self._size = pool.stats.mean(axis=0), 1.0
         self._metric, self._decay = metric, decay
@@ -61,15 +63,15 @@ class _Mira:
     def __init__(self, problem: Problem, scale: float) -> None:
         self._problem, self._scale = problem, scale
         self._units, self._groups = problem.pool.deviations(), _group(problem.pool)
-        self._corpus = _Corpus(problem.pool, problem.metric, problem.settings.decay)
+        self._corpus = _Corpus(problem.pool, problem.metric)
         self._weights = problem.start * scale * self._units
         self._restart_average()
 
     def average(self) -> Vector:
         """Return the average of the weights after each segment so far.
 
-        Segments without an update count, too, so that the average converges to the weights. Moses'
-        kbmira averages only over updates.
+        Moses' kbmira averages only over segments with an update. Here every segment counts, so that
+        the average converges to the weights.
         """
         return np.asarray(self._total / self._count / self._units / self._scale)
 
@@ -89,7 +91,7 @@ class _Mira:
         self._count = 0
 
     def learn(self, segments: Integers) -> bool:
-        """Visit segments in the given order; return whether any of them moved the weights."""
+        """Visit segments in this order; return whether any of them moved the weights."""
         pool, groups = self._problem.pool, self._groups
         moved = False
         for segment in segments:
@@ -118,7 +120,7 @@ class _Mira:
         return True
 
 
-def search_mira(problem: Problem) -> Found:
+def search_mira(problem: Problem) -> Solution:
     """Return the average weights after the epoch whose average scores best on the pool.
 
     Each epoch shuffles the segments. Features are in units of their deviations. After an epoch
@@ -147,7 +149,7 @@ def search_mira(problem: Problem) -> Found:
                 halvings += 1
     except StopTuning:
         pass
-    return Found(best, epoch)
+    return Solution(best, epoch)
 
 
 def _group(pool: Pool) -> _Groups:

@@ -32,7 +32,6 @@ _SAME = 1e-30
 class Pool:
     """The hypotheses of all segments. Its arrays must not be modified."""
 
-    # One per column of features.
     labels: tuple[FeatureLabel, ...]
     # (hypotheses, features): natural logarithms or counts, as the decoder wrote them.
     features: Matrix
@@ -57,9 +56,6 @@ class Pool:
                 f"segment {empty[0]}: expected at least one hypothesis, got none"
                 f" ({len(empty)} segments have none)"
             )
-        self._check_finite()
-
-    def _check_finite(self) -> None:
         for kind, values in (("feature", self.features), ("statistic", self.stats)):
             highest, lowest = values.max(initial=0.0), values.min(initial=0.0)  # NaN if any is
             if highest <= _LARGEST and lowest >= -_LARGEST:
@@ -106,7 +102,7 @@ class Pool:
         return float(metric.score(self.stats[self.model_best(weights)].sum(axis=0)))
 
     def constant_features(self) -> Mask:
-        """Return which features vary by at most 1e-30 within each segment."""
+        """Return for each feature whether it varies by at most 1e-30 within each segment."""
         return np.asarray(_constant_columns(self.features, self.starts))
 
     def deviations(self) -> Vector:
@@ -133,7 +129,7 @@ class Pool:
         return replace(self, labels=labels, features=np.ascontiguousarray(self.features[:, kept]))
 
     def subset(self, segments: Sequence[int] | Integers) -> "Pool":
-        """Return some segments in the given order; a segment may be repeated (bootstrap)."""
+        """Return some segments in this order; a segment may be repeated (bootstrap)."""
         chosen = np.asarray(segments, np.int64)
         counts = np.diff(self.starts)[chosen]
         starts = _starts(counts)
@@ -266,9 +262,9 @@ def weights_vector(weights: Weights, labels: Sequence[FeatureLabel], where: str 
     for label in labels:
         sizes[label.name] = max(sizes.get(label.name, 0), label.place + 1)
     for name, size in sizes.items():
-        found = len(weights.get(name, range(size)))
-        if found != size:
-            problem = f"expected {size} weights of {name}, as there are values, found {found}"
+        if name in weights and len(weights[name]) != size:
+            problem = f"expected {size} weights of {name}, one for each of its values"
+            problem = f"{problem}, found {len(weights[name])}"
             raise PhrasescoreError(f"{where}: {problem}" if where else problem)
     return np.array(
         [weights[label.name][label.place] if label.name in weights else 0.0 for label in labels]

@@ -1,34 +1,27 @@
 """PRO: ranking as classification of pairs of hypotheses.
 
-Hopkins and May (2011), Tuning as Ranking: in each segment pairs are drawn, those whose sentence
+Hopkins and May (2011), Tuning as Ranking: in each segment pairs are drawn, the pairs whose sentence
 scores differ most are kept, and logistic regression learns from the differences of their features
-which of the two is better. As in Nakov et al. (2012), Optimizing for Sentence-Level BLEU+1 Yields
+which hypothesis is better. As in Nakov et al. (2012), Optimizing for Sentence-Level BLEU+1 Yields
 Short Translations, the brevity penalty is smoothed like the precisions; otherwise translations get
 too short.
 """
 
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
-from tuning.methods import Found, Problem, StopTuning
+from tuning.methods import Problem, Solution, StopTuning
 from tuning.metrics import LENGTH, MATCHES, REFERENCE_LENGTH, TOTALS, CorpusBleu, Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Matrix, Vector
 
 _MAX_ITERATIONS = 200
+# The penalty of squared weights.
+_PRIOR = 1.0
 # The least weight of all fixed features together, in units of their standard deviation.
 _LEAST_FIXED = 0.1
-
-
-class Loss(NamedTuple):
-    """The loss of logistic regression, and its gradient."""
-
-    value: float
-    # (features,).
-    gradient: Vector
 
 
 def sentence_scores(metric: Metric, stats: Statistics) -> Vector:
@@ -46,22 +39,23 @@ def sentence_scores(metric: Metric, stats: Statistics) -> Vector:
     return np.asarray(np.exp(np.log(ratios).mean(axis=-1) + brevity))
 
 
-def logistic_loss(weights: Vector, differences: Matrix, prior: Vector) -> Loss:
-    """Return the sum of log(1 + exp(-difference @ weights)), plus prior / 2 * weights squared.
+def logistic_loss(weights: Vector, differences: Matrix, prior: Vector) -> tuple[float, Vector]:
+    """Return the sum of log(1 + exp(-difference @ weights)) + prior / 2 * weights squared.
 
-    A difference is the better hypothesis minus the worse: (pairs, features).
+    The gradient follows. A difference is the better hypothesis minus the worse: (pairs, features).
     """
     margins = differences @ weights
     value = np.logaddexp(0.0, -margins).sum() + 0.5 * float(prior @ np.square(weights))
     wrong = np.exp(-np.logaddexp(0.0, margins))  # 1 / (1 + exp(margin)) without overflow
-    return Loss(float(value), prior * weights - wrong @ differences)
+    return float(value), prior * weights - wrong @ differences
 
 
-def search_pro(problem: Problem) -> Found:
-    """Return the weights of the classifier, mixed with the start as settings.share says.
+def search_pro(problem: Problem) -> Solution:
+    """Return the weights of the classifier, mixed with the start weights by settings.share.
 
     All fixed features together are one feature, their part of the model score. The classifier finds
-    its weight, by which the others are divided. It is kept above 0 even if they mislead.
+    its weight, by which the others are divided. This weight stays above 0 even if the fixed
+    features mislead.
     """
     pool, settings = problem.pool, problem.settings
     random = np.random.default_rng(problem.seed)
@@ -69,11 +63,11 @@ def search_pro(problem: Problem) -> Found:
         better, worse = draw_pairs(problem, random)
         problem.report(f"{len(better):,} pairs")
     except StopTuning:
-        return Found(problem.start, 0, ("stopped before training",))
+        return Solution(problem.start, 0, ("stopped before training",))
     if not len(better):
-        return Found(problem.start, 0, ("no two hypotheses differ enough to learn from",))
+        return Solution(problem.start, 0, ("no two hypotheses differ enough to learn from",))
     weights, iterations = _classify(problem, pool.features[better] - pool.features[worse])
-    return Found(settings.share * weights + (1 - settings.share) * problem.start, iterations)
+    return Solution(settings.share * weights + (1 - settings.share) * problem.start, iterations)
 
 
 def _classify(problem: Problem, differences: Matrix) -> tuple[Vector, int]:
@@ -81,7 +75,7 @@ def _classify(problem: Problem, differences: Matrix) -> tuple[Vector, int]:
     free, start = problem.free, problem.start
     units = problem.pool.deviations()[free]
     columns = differences[:, free] / units
-    prior = np.full(columns.shape[1], problem.settings.prior)
+    prior = np.full(columns.shape[1], _PRIOR)
     bounds: list[tuple[float | None, None]] = [(None, None)] * columns.shape[1]
     fixed = differences[:, ~free] @ start[~free]
     unit = float(np.sqrt(np.square(fixed).mean()))
@@ -111,9 +105,9 @@ def _classify(problem: Problem, differences: Matrix) -> tuple[Vector, int]:
 def draw_pairs(problem: Problem, random: np.random.Generator) -> tuple[Integers, Integers]:
     """Return the rows of the better and of the worse hypotheses of the pairs to learn from.
 
-    In each segment settings.candidates pairs are drawn, with replacement. Among those whose scores
-    differ by settings.least_difference, the settings.pairs largest differences are kept, the first
-    drawn of equals.
+    In each segment settings.candidates pairs are drawn, with replacement. Of the pairs whose scores
+    differ by settings.least_difference, the settings.pairs largest differences are kept; the first
+    drawn on ties.
     """
     pool, settings = problem.pool, problem.settings
     scores = sentence_scores(problem.metric, pool.stats)

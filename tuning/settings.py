@@ -1,4 +1,4 @@
-"""The settings of all tuning methods, in one class that describes a run."""
+"""The names of tuning methods and metrics, and the settings of all methods."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -13,10 +13,10 @@ METHODS: dict[str, str] = {
     "pro": "tuning.pro:search_pro",
     "xbleu": "tuning.expected_bleu:search_expected_score",
 }
-# The names of metrics; tuning maximises a weighted mean of them.
+# Tuning maximises a weighted mean of metrics.
 MetricName = Literal["bleu", "chrf"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
-# Which reference's length BLEU uses if there are several; the shorter of two equally close ones.
+# The reference whose length BLEU uses if there are several; the shorter of two equally close ones.
 ReferenceLength = Literal["closest", "shortest", "average"]
 
 
@@ -39,8 +39,6 @@ class TuneSettings:
     neighbours: int = 0
     # mert: the limit on rounds of a start, in case it does not converge; at least 1.
     rounds: int = 100
-    # xbleu: iterations of L-BFGS at each scale of the softmax; at least 1.
-    iterations: int = 30
     # xbleu: the penalty for a squared distance of 1 from the start, as a value of the metric (0 to
     # 1), with weights in units of the features' deviations; 0 or more.
     penalty: float = 1e-5
@@ -50,15 +48,11 @@ class TuneSettings:
     # mira: the largest multiple of a feature difference in an update; above 0. Features are in
     # units of their deviations (kbmira -C, whose features are not scaled).
     step_limit: float = 0.1
-    # mira: the share of the pseudo-corpus that each segment leaves; above 0 to 1 (kbmira -D).
-    decay: float = 0.999
-    # pro: pairs drawn in each segment, how many of them are learned from, and the least difference
-    # of their sentence scores (Hopkins and May, 2011, section 3).
+    # pro: the number of pairs drawn in each segment, the number to learn from, and the least
+    # difference of their sentence scores (Hopkins and May, 2011, section 3).
     candidates: int = 5000
     pairs: int = 50
     least_difference: float = 0.05
-    # pro: the penalty of squared weights; 0 or more.
-    prior: float = 1.0
-    # pro: the share of new weights in the result, the rest is the start; above 0 to 1. In a loop
-    # over decoders Hopkins and May (section 5.4.3) take 0.1 in each round.
+    # pro: the share of new weights in the result, the rest is the start; above 0 to 1. Hopkins and
+    # May (section 5.4.3) take 0.1 in each round of a loop with a decoder.
     share: float = 1.0

@@ -1,20 +1,25 @@
 """Systems measured against the same references.
 
 `evaluate`, `report` and the table of an experiment print what a `Comparison` computes. Its BLEU is
-multi-bleu.perl's: of text as it is split, without smoothing, and from 0 to 100.
+multi-bleu.perl's: on the words of the files, without smoothing, and from 0 to 100. The scores of
+other metrics have all the digits that sacrebleu's command line prints for the same files and
+settings (Post, 2018, A Call for Clarity in Reporting BLEU Scores).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.base import Metric, Signature
+from sacrebleu.metrics.base import Score as SacrebleuScore
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 
 from phrasescore.arguments import Tokenizer
 from phrasescore.errors import DataError
-from phrasescore.evaluation.metrics import PackageMetric, build_metric
 from phrasescore.evaluation.plugin_metric import PluginMetric
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
 from phrasescore.evaluation.significance import (
@@ -25,6 +30,7 @@ from phrasescore.evaluation.significance import (
     randomization_p_value,
     run_paired_test,
 )
+from phrasescore.io.text import split_words
 from phrasescore.plugins import Plugin
 from phrasescore.vocabulary import Vocabulary
 from tuning.metrics import Bleu, BleuScore, Statistics, bleu, sentence_bleu
@@ -175,7 +181,7 @@ class Comparison:
 
     @cached_property
     def scores(self) -> list[SystemScore]:
-        """Return BLEU by system and replica, and the tests of differences from the baseline."""
+        """BLEU by system and replica, and the tests of differences from the baseline."""
         return list(self._score_systems())
 
     def _score_systems(self) -> Iterator[SystemScore]:
@@ -204,11 +210,20 @@ class Comparison:
     def build_metric(
         self, name: str, tokenize: Tokenizer = "none", plugin: Plugin | None = None
     ) -> Metric:
-        """Return a metric against the references: bleu, chrf, chrf++, ter, or a plug-in's."""
-        if plugin is None:
-            return build_metric(name, [text.texts for text in self.references], tokenize)
-        words = [text.words for text in self.references]
-        return PackageMetric(PluginMetric(plugin, words), len(words))
+        """Return a metric against the references: bleu, chrf, chrf++, ter, or a plug-in's.
+
+        :param tokenize: for BLEU; ``none`` for text that is already tokenised.
+        """
+        if plugin is not None:
+            words = [text.words for text in self.references]
+            return _PackageMetric(PluginMetric(plugin, words), len(words))
+        references = [text.texts for text in self.references]
+        if name == "bleu":
+            # force=True turns off the warning about text that is already tokenised.
+            return BLEU(tokenize=tokenize, force=True, references=references)
+        if name == "ter":
+            return TER(references=references)
+        return CHRF(word_order=2 if name == "chrf++" else 0, references=references)
 
     def run_test(self, test: PairedTest, metrics: Sequence[Metric]) -> list[PairedComparison]:
         """Test each system against the first one by one of sacrebleu's paired tests."""
@@ -256,6 +271,70 @@ class Comparison:
         ]
 
 
+class Score(NamedTuple):
+    """A system's score by one metric."""
+
+    # sacrebleu's name (BLEU, chrF2, chrF2++, TER), or the name of a plug-in's metric.
+    metric: str
+    # 0 to 100; a lower TER is better.
+    score: float
+    # All settings that the score depends on.
+    signature: str
+    # The line that sacrebleu prints, with the signature.
+    line: str
+
+    @classmethod
+    def of(cls, metric: Metric, hypotheses: Sequence[str]) -> Self:
+        """Return the score of translations by a metric."""
+        result = metric.corpus_score(hypotheses, None)
+        signature = metric.get_signature().format()
+        return cls(result.name, result.score, signature, result.format(2, False, signature))
+
+
+class _PackageSignature(Signature):
+    """A signature that names the plug-in's package and version instead of sacrebleu's."""
+
+    def __init__(self, args: dict[str, Any]) -> None:
+        super().__init__(args)
+        package, _, version = args["package"].rpartition(" ")
+        self.info |= {"tok": "none", "package": package, "version": version}
+
+
+class _PackageMetric(Metric):
+    """A plug-in's metric for sacrebleu's paired tests; it splits text at blanks only."""
+
+    _SIGNATURE_TYPE = _PackageSignature
+
+    def __init__(self, metric: PluginMetric, num_references: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._metric = metric
+        self.package = metric.package
+        self.num_refs = num_references
+
+    def _extract_corpus_statistics(
+        self, hypotheses: Sequence[str], _references: Sequence[Sequence[str]] | None
+    ) -> Any:
+        words = [split_words(text) for text in hypotheses]
+        return self._metric.statistics(words, range(len(words)))
+
+    def _aggregate_and_compute(self, stats: Any) -> SacrebleuScore:
+        return self._compute_score_from_stats(np.sum(stats, axis=0))
+
+    def _compute_score_from_stats(self, stats: Any) -> SacrebleuScore:
+        value = self._metric.score(np.asarray(stats, np.float64))
+        return SacrebleuScore(self._metric.name, 100 * float(value))
+
+    # Abstract in the base class, which calls them only from `_extract_corpus_statistics`.
+    def _preprocess_segment(self, sent: str) -> str:
+        raise NotImplementedError
+
+    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[Any]:
+        raise NotImplementedError
+
+
 def _read_translations(path: str) -> Sentences:
     text = read_sentences(path)
     if text.texts[0].count(" ||| ") >= 3:
@@ -273,16 +352,13 @@ def group_by_length(side: str, lengths: Sequence[int], width: int) -> Breakdown:
     """
     members: dict[int, list[int]] = {}
     for index, length in enumerate(lengths):
-        members.setdefault((length + width - 1) // width, []).append(index)
-    groups = [
-        Group(_range((number - 1) * width + 1, number * width) if number else "0", members[number])
-        for number in sorted(members)
-    ]
+        members.setdefault(-(-length // width) * width, []).append(index)
+    groups = []
+    for last in sorted(members):
+        first = max(last - width + 1, 0)
+        label = str(last) if first == last else f"{first}-{last}"
+        groups.append(Group(label, members[last]))
     return Breakdown(f"words in the {side}", groups)
-
-
-def _range(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}-{last}"
 
 
 def group_by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
@@ -291,8 +367,7 @@ def group_by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
     Cho et al. (2014) show the second breakdown, in which each group contains the ones before it.
     """
     exactly, at_most = [], []
-    highest = max(counts)
-    for number in range(min(highest, MOST_UNKNOWN) + 1):
+    for number in range(min(max(counts), MOST_UNKNOWN) + 1):
         members = [index for index, count in enumerate(counts) if count == number]
         if members:
             exactly.append(Group(str(number), members))

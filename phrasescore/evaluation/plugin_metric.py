@@ -17,16 +17,17 @@ _logger = logging.getLogger(__name__)
 
 # Names of phrasescore's own metrics, for `tune` and `evaluate`.
 OURS: tuple[str, ...] = get_args(MetricName)
-# Tolerance for scores below 0 and above 1: the numerical gradient of xbleu uses statistics slightly
-# outside of what a corpus can have.
-_ROOM = 0.01
+# Scores may be this much below 0 and above 1: the numerical gradient of xbleu uses statistics that
+# no corpus can have.
+_TOLERANCE = 0.01
 
 
 class CheckedMetric:
     """A metric for tuning whose class is checked against the contract of plug-ins.
 
     The class is called with references, tokenised, by file and segment. It has ``num_stats``,
-    ``statistics(hypotheses, segments)`` and ``score(sums)``: see :class:`tuning.metrics.Metric`.
+    ``statistics(hypotheses, segments)`` and ``score(sums)``: see
+    :class:`tuning.metrics.ReferenceMetric`.
 
     :param name: the metric's name in reports; ``title`` is its name in messages.
     :raises PluginError: if the class breaks its contract; also raised by both methods.
@@ -36,16 +37,16 @@ class CheckedMetric:
         self,
         name: str,
         title: str,
-        made: Callable[[Any], Any],
+        build: Callable[[Any], Any],
         references: Sequence[Sequence[Sequence[str]]],
     ) -> None:
         self.name = name
         self._title = title
-        self._metric = self._call("it cannot be made with references", made, references)
-        found = self._call("num_stats", getattr, self._metric, "num_stats")
-        if not isinstance(found, int) or found < 1:
-            raise PluginError(title, f"num_stats: expected a whole number from 1, got {found!r}")
-        self.num_stats = found
+        self._metric = self._call("cannot be built with references", build, references)
+        size = self._call("num_stats", getattr, self._metric, "num_stats")
+        if not isinstance(size, int) or size < 1:
+            raise PluginError(title, f"num_stats: expected a whole number from 1, got {size!r}")
+        self.num_stats = size
 
     def statistics(self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int]) -> Values:
         """Return the statistics of each hypothesis: (hypotheses, num_stats)."""
@@ -54,25 +55,24 @@ class CheckedMetric:
 
     def score(self, sums: Values) -> Values:
         """Return the score, 0 to 1, of each sum of statistics."""
-        found = self._array("score", sums.shape[:-1], self._metric.score, sums)
-        if found.size and not -_ROOM <= found.min() <= found.max() <= 1 + _ROOM:
-            wrong = found.min() if found.min() < -_ROOM else found.max()
-            raise PluginError(self._title, f"score: expected 0 to 1, got {wrong:g}")
-        return found
+        scores = self._array("score", sums.shape[:-1], self._metric.score, sums)
+        wrong = scores[(scores < -_TOLERANCE) | (scores > 1 + _TOLERANCE)]
+        if wrong.size:
+            raise PluginError(self._title, f"score: expected 0 to 1, got {wrong[0]:g}")
+        return scores
 
     def _array(
         self, name: str, shape: tuple[int, ...], method: Callable[..., Any], *arguments: Any
     ) -> Values:
-        """Return the numbers that a method returns, after checks of their shape and range."""
-        found: Values = self._call(name, lambda: np.asarray(method(*arguments), np.float64))
-        if found.shape != shape:
+        values: Values = self._call(name, lambda: np.asarray(method(*arguments), np.float64))
+        if values.shape != shape:
             raise PluginError(
-                self._title, f"{name}: expected an array of the shape {shape}, got {found.shape}"
+                self._title, f"{name}: expected an array of the shape {shape}, got {values.shape}"
             )
-        if not np.isfinite(found).all():
-            wrong = found[~np.isfinite(found)].flat[0]
-            raise PluginError(self._title, f"{name}: expected finite numbers, got {wrong:g}")
-        return found
+        wrong = values[~np.isfinite(values)]
+        if wrong.size:
+            raise PluginError(self._title, f"{name}: expected finite numbers, got {wrong[0]:g}")
+        return values
 
     def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
@@ -90,9 +90,9 @@ class PluginMetric(CheckedMetric):
 
 
 def find_metric(name: str) -> Plugin | None:
-    """Return the plug-in's metric with this name, or None if the metric is ours or unknown.
+    """Return the plug-in with this metric, or None if the metric is ours or unknown.
 
-    A plug-in cannot replace a metric of ours; one with the same name is ignored with a warning.
+    A plug-in cannot replace a metric of ours; if it has the same name, a warning is logged.
     """
     if name not in OURS:
         return find_plugin("metric", name, OURS)
@@ -103,7 +103,7 @@ def find_metric(name: str) -> Plugin | None:
 
 
 def known_metrics(own: Sequence[str]) -> list[str]:
-    """Return the given names, and the names of the metrics of other packages."""
+    """Return our own names, and the names of the metrics of other packages."""
     plugins = find_plugins("metric", OURS)
     return [*own, *(plugin.name for plugin in plugins if plugin.problem is None)]
 

@@ -11,12 +11,12 @@ from phrasescore.io.text import MARKUP, decode, read_lines, split_words
 
 
 class Sentences(NamedTuple):
-    """The lines of a file, which may be empty."""
+    """The lines of a file; a line may be empty."""
 
     path: str
     # Without trailing blanks, as sacrebleu reads them.
     texts: list[str]
-    # Separated by U+0020 in the lines.
+    # The parts of each line between blanks (U+0020).
     words: list[tuple[str, ...]]
 
     @property
@@ -47,14 +47,14 @@ def read_sentences(path: str, *, is_source: bool = False) -> Sentences:
 def find_references(paths: Sequence[StrPath]) -> list[str]:
     """Return the files of references: each path, or PATH0, PATH1 and so on if it does not exist.
 
-    Like multi-bleu.perl and mert-moses.pl; they also take PATH.ref0 if there is no PATH0.
+    As in multi-bleu.perl and mert-moses.pl, PATH.ref0 and so on are taken if there is no PATH0.
     """
-    found: list[str] = []
+    files: list[str] = []
     for path in [os.fspath(path) for path in paths]:
         is_stem = path != "-" and not os.path.exists(path)
         numbered = (_numbered(path) or _numbered(f"{path}.ref")) if is_stem else []
-        found += numbered or [path]
-    return found
+        files += numbered or [path]
+    return files
 
 
 def _numbered(stem: str) -> list[str]:

@@ -1,8 +1,7 @@
-"""Whether a difference between systems is chance.
+"""Tests whether a difference between systems is chance.
 
-`randomization_p_value` is the test of reports and experiments; it also takes systems that were
-tuned several times. `run_paired_test` runs sacrebleu's tests, for any metric. `bootstrap_spread`
-gives the intervals of groups of sentences.
+Reports and experiments use `randomization_p_value`, which also takes systems that were tuned
+several times. `run_paired_test` runs sacrebleu's tests, for any metric.
 """
 
 import os
@@ -29,21 +28,18 @@ _SEED_VARIABLE = "SACREBLEU_SEED"
 
 @dataclass(frozen=True, slots=True)
 class PairedTest:
-    """Paired bootstrap (Koehn, 2004), or approximate randomization (Riezler and Maxwell, 2005).
-
-    :ivar trials: number of samples.
-    :ivar seed: 1 or more.
-    """
+    """Paired bootstrap (Koehn, 2004), or approximate randomization (Riezler and Maxwell, 2005)."""
 
     kind: PairedTestName
+    # Number of samples.
     trials: int
+    # 1 or more.
     seed: int
 
 
 class PairedSystem(NamedTuple):
-    """A system in a paired test."""
+    """A system in a paired test; scores are from 0 to 100."""
 
-    # 0 to 100.
     score: float
     # Probability of a difference this large by chance; None for the baseline.
     p_value: float | None
@@ -64,7 +60,7 @@ class PairedComparison(NamedTuple):
 def run_paired_test(
     test: PairedTest, metrics: Sequence[SacrebleuMetric], systems: Sequence[Sequence[str]]
 ) -> list[PairedComparison]:
-    """Test the translations of each system against the first one's, by each metric.
+    """Test the translations of each system against the first system's, by each metric.
 
     The p-values are the ones that sacrebleu prints for the same seed, with one exception: a text
     that equals the baseline's has the p-value 1. sacrebleu counts only the samples with a larger
@@ -79,24 +75,17 @@ def run_paired_test(
             test_type=_SACREBLEU_NAMES[test.kind],
             n_samples=test.trials,
         )()
-    return [
-        PairedComparison(
-            name,
-            signature.format(),
-            tuple(
-                _paired_system(result, equals_baseline=list(lines) == list(systems[0]))
-                for result, lines in zip(results[name], systems, strict=True)
-            ),
-        )
-        for name, signature in signatures.items()
-    ]
-
-
-def _paired_system(result: str | sacrebleu.Result, *, equals_baseline: bool) -> PairedSystem:
-    assert isinstance(result, sacrebleu.Result)
-    p_value = 1.0 if equals_baseline and result.p_value is not None else result.p_value
-    optional = (p_value, result.mean, result.ci)
-    return PairedSystem(float(result.score), *(None if x is None else float(x) for x in optional))
+    comparisons = []
+    for name, signature in signatures.items():
+        tested = []
+        for result, lines in zip(results[name], systems, strict=True):
+            assert isinstance(result, sacrebleu.Result)
+            is_equal = result.p_value is not None and list(lines) == list(systems[0])
+            optional = (1.0 if is_equal else result.p_value, result.mean, result.ci)
+            values = [None if value is None else float(value) for value in optional]
+            tested.append(PairedSystem(float(result.score), *values))
+        comparisons.append(PairedComparison(name, signature.format(), tuple(tested)))
+    return comparisons
 
 
 @contextmanager
@@ -119,15 +108,14 @@ def randomization_p_value(
 ) -> float:
     """Return the probability that chance makes a difference at least this large, of either sign.
 
-    Approximate randomization over sentences (Riezler and Maxwell, 2005). The score of a system is
-    the mean of its replicas' scores (Clark et al., 2011). A sentence's translations are exchanged
-    in all replicas together. Translations with weights of two seeds are much alike, so separate
-    exchanges would count them as independent sentences.
+    This is approximate randomization over sentences (Riezler and Maxwell, 2005): (r + 1) / (trials
+    + 1) for r trials with at least this difference. The score of a system is the mean of its
+    replicas' scores (Clark et al., 2011). A sentence's translations are exchanged in all replicas
+    together: the replicas are much alike, so separate exchanges would count them as independent
+    sentences.
 
     :param baseline: ``(replicas, sentences, num_stats)``, as ``system``; the number of replicas may
         differ.
-    :return: (r + 1) / (trials + 1) for r trials with at least this difference; 1 if the statistics
-        are equal.
     """
     if baseline.shape[1:] != system.shape[1:]:
         raise ValueError(f"expected the same sentences, got {baseline.shape}, {system.shape}")

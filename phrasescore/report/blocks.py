@@ -21,7 +21,7 @@ from phrasescore.io.output import open_output
 
 Cell = str | int | float | None
 
-# Bytes of a file name that are not UTF-8, which Python holds as U+DC80 to U+DCFF, are written as
+# Bytes of a file name that are not UTF-8, which are U+DC80 to U+DCFF in Python, are written as
 # \udc80 to \udcff.
 ENCODE_ERRORS = "backslashreplace"
 # The folder of the TSV files.
@@ -59,7 +59,7 @@ def shown(words: Iterable[str]) -> str:
 class Table:
     """A table whose rows a reader can sort and search; columns of numbers are aligned right.
 
-    :ivar name: the data file's name without its ending, in ``[a-z0-9-]``, as in every block.
+    :ivar name: the data file's name without its ending, of ``[a-z0-9-]``, as in every block.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Points:
 
     :ivar labels: one text per point, shown on hover, and beside the point on an enlarged map.
     :ivar groups: one name per point, which sets its colour; empty for a single group.
-    :ivar equal: whether both axes measure the same quantity, and get the same range and a diagonal.
+    :ivar equal: whether both axes have the same range, and a diagonal is drawn.
     :ivar is_map: whether only distances have a meaning, not the axes.
     """
 
@@ -179,7 +179,7 @@ class Report:
 def check_report(report: Report) -> None:
     """Check that names are unique, and that JSON can express all numbers."""
     blocks = [block for section in report.sections for block in section.blocks]
-    # report.json holds the whole report.
+    # The file report.json has a name, too.
     names = Counter(["report", *(block.name for block in blocks)])
     for block in blocks:
         if names[block.name] > 1:
@@ -192,9 +192,10 @@ def check_report(report: Report) -> None:
 
 
 def _find_infinite(value: object) -> float | None:
-    """Return the first infinite number or NaN of a value or its parts."""
+    """Return the first infinite number or NaN in a value or its parts."""
     if isinstance(value, tuple | list):
-        return next((found for part in value if (found := _find_infinite(part)) is not None), None)
+        numbers = map(_find_infinite, value)
+        return next((number for number in numbers if number is not None), None)
     return value if isinstance(value, float) and not math.isfinite(value) else None
 
 

@@ -32,16 +32,16 @@ _START_DEVIATION = 1e-4
 
 _COMPONENTS = """\
 The second kind of map shows the two directions in which the vectors differ most (principal \
-components): distances in it are those of the vectors, seen from one side. The first kind (t-SNE) \
-keeps neighbours together; how far groups lie apart in it says little."""
+components), so a distance in it is the part of the vectors' distance along these directions. The \
+first kind (t-SNE) keeps neighbours together; its distances between groups say little."""
 
 _LEADS = {
     "words": "Each point is a word, placed by the vector (embedding) that the network has learned "
     "for it: words that the network treats alike are near one another.",
-    "phrases": "Each point is a phrase, placed by the vector c that the encoder makes of it, from "
-    "which all its translations are predicted.",
-    "sentences": "Each point is a sentence, placed by what the encoder makes of it, from which the "
-    "whole translation is predicted: c, or the last state of an LSTM's upper layer.",
+    "phrases": "Each point is a phrase, placed by its vector c, the encoder's output, from which "
+    "the network predicts all its translations.",
+    "sentences": "Each point is a sentence, placed by the encoder's output, from which the network "
+    "predicts the whole translation: c, or the last state of an LSTM's upper layer.",
 }
 
 
@@ -60,10 +60,7 @@ class Vectors(NamedTuple):
 
 
 def map_section(key: str, sets: Sequence[Vectors], seed: int) -> tuple[Section, list[str]]:
-    """Return a section with two maps per set, and a reason for each set that is left out.
-
-    :param key: words, phrases or sentences.
-    """
+    """Return a section with two maps per set, and a reason for each set that is left out."""
     blocks: list[Points] = []
     reasons: list[str] = []
     for vectors in sets:
@@ -78,42 +75,37 @@ def map_section(key: str, sets: Sequence[Vectors], seed: int) -> tuple[Section, 
     return Section(key, f"Maps of {key}", lead, tuple(blocks)), reasons
 
 
-def _draw(found: Vectors, seed: int) -> Iterator[Points]:
-    count = len(found.vectors)
+def _draw(chosen: Vectors, seed: int) -> Iterator[Points]:
+    count = len(chosen.vectors)
     perplexity = choose_perplexity(count)
-    used = f"t-SNE, perplexity {perplexity:g}"
+    note = f"t-SNE, perplexity {perplexity:g}"
     if perplexity < PERPLEXITY:
-        used = f"{used} (and not {PERPLEXITY:g}: there are only {count} points)"
-    yield _points(found, "tsne", "t-SNE", neighbour_map(found.vectors, seed), ("", ""), used)
-    plane, shares = principal_components(found.vectors)
-    first, second = (f"component {place + 1} ({shares[place]:.1%})" for place in range(2))
-    used = f"Principal components, with {shares.sum():.1%} of the variance"
-    yield _points(found, "pca", "principal components", plane, (first, second), used)
+        note = f"{note} (instead of {PERPLEXITY:g}, because there are only {count} points)"
+    yield _points(chosen, "tsne", "t-SNE", neighbour_map(chosen.vectors, seed), ("", ""), note)
+    plane, shares = principal_components(chosen.vectors)
+    axes = (f"component 1 ({shares[0]:.1%})", f"component 2 ({shares[1]:.1%})")
+    note = f"Principal components, with {shares.sum():.1%} of the variance"
+    yield _points(chosen, "pca", "principal components", plane, axes, note)
 
 
 def _points(
-    found: Vectors, ending: str, method: str, plane: Floats, axes: tuple[str, str], used: str
+    chosen: Vectors, ending: str, method: str, plane: Floats, axes: tuple[str, str], note: str
 ) -> Points:
     # More digits would be invisible, and would make up most of the page.
     x, y = (tuple(float(f"{value:.4g}") for value in column) for column in plane.T.tolist())
     return Points(
-        name=f"{found.name}-{ending}",
-        title=f"{found.title} ({method})",
-        x_label=axes[0],
-        y_label=axes[1],
-        x=x,
-        y=y,
-        labels=found.labels,
-        groups=found.groups,
+        f"{chosen.name}-{ending}",
+        f"{chosen.title} ({method})",
+        *(*axes, x, y, chosen.labels, chosen.groups),
         is_map=True,
-        caption=f"{found.caption} {used}.",
+        caption=f"{chosen.caption} {note}.",
     )
 
 
 def word_vectors(name: str, number: int, checkpoint: Checkpoint, count: int) -> list[Vectors]:
     """Return the embeddings of the most frequent words that a network reads or predicts.
 
-    :param name: name of the model in the report; ``number`` goes into the names of its blocks.
+    :param name: of the model in the report; ``number`` becomes a part of its blocks' names.
     :param count: maximum number of words per side.
     """
     sides = [
@@ -122,12 +114,12 @@ def word_vectors(name: str, number: int, checkpoint: Checkpoint, count: int) -> 
     ]
     if not checkpoint.config.network.reads_source:
         sides = [("knows", "target", "embedding", checkpoint.target_vocabulary)]
-    found = []
+    sets = []
     for verb, side, attribute, vocabulary in reversed(sides):
         size = min(count, len(vocabulary) - len(Vocabulary.SYMBOLS))
         ids = range(len(Vocabulary.SYMBOLS), len(Vocabulary.SYMBOLS) + size)
         weights: Tensor = getattr(checkpoint.model, attribute)
-        found.append(
+        sets.append(
             Vectors(
                 title=f"{name}: words that it {verb}",
                 name=f"words-{number}-{side}",
@@ -137,11 +129,10 @@ def word_vectors(name: str, number: int, checkpoint: Checkpoint, count: int) -> 
                 caption=f"The {size:,} most frequent words of the shortlist, coloured by rank.",
             )
         )
-    return found
+    return sets
 
 
 def _band(rank: int, size: int) -> str:
-    """Return the name of a rank's group in a map of ``size`` words."""
     if rank <= 100:
         return f"the {min(size, 100)} most frequent words"
     return f"the next {min(size, 1000) - 100}" if rank <= 1000 else "beyond the first 1,000"
@@ -150,10 +141,7 @@ def _band(rank: int, size: int) -> str:
 def text_vectors(
     key: str, name: str, number: int, checkpoint: Checkpoint, texts: Sequence[tuple[str, ...]]
 ) -> Vectors:
-    """Return the vectors that an encoder makes of phrases or sentences.
-
-    :param key: phrases or sentences.
-    """
+    """Return an encoder's vectors of phrases or sentences; ``key`` says which."""
     longest = 9 if key == "phrases" else 40
     return Vectors(
         title=f"{name}: {key}",
@@ -176,7 +164,6 @@ def _length_group(length: int, longest: int) -> str:
 
 
 def _encode(checkpoint: Checkpoint, sources: list[list[int]]) -> np.ndarray:
-    """Return one vector per source, ``(sources, size)``."""
     network: Any = checkpoint.model
     rows = []
     with torch.inference_mode():
@@ -198,13 +185,13 @@ def principal_components(vectors: Floats, count: int = 2) -> tuple[Floats, Float
     """
     centred = np.asarray(vectors, np.float64) - np.mean(vectors, axis=0, dtype=np.float64)
     left, singular, _ = np.linalg.svd(centred, full_matrices=False)
-    found = left[:, :count] * singular[:count]
-    largest = np.abs(found).argmax(axis=0)
-    found *= np.where(found[largest, np.arange(found.shape[1])] < 0, -1.0, 1.0)
+    plane = left[:, :count] * singular[:count]
+    largest = np.abs(plane).argmax(axis=0)
+    plane *= np.where(plane[largest, np.arange(plane.shape[1])] < 0, -1.0, 1.0)
     total = (singular**2).sum()
-    shares = singular[:count] ** 2 / total if total > 0 else np.zeros(found.shape[1])
-    missing = count - found.shape[1]
-    return np.pad(found, ((0, 0), (0, missing))), np.pad(shares, (0, missing))
+    shares = singular[:count] ** 2 / total if total > 0 else np.zeros(plane.shape[1])
+    missing = count - plane.shape[1]
+    return np.pad(plane, ((0, 0), (0, missing))), np.pad(shares, (0, missing))
 
 
 def choose_perplexity(points: int) -> float:
@@ -227,10 +214,10 @@ def neighbour_map(vectors: Floats, seed: int) -> Floats:
     deviation = reduced[:, 0].std()
     start = np.pad(reduced[:, :2], ((0, 0), (0, max(0, 2 - reduced.shape[1]))))
     with threadpool_limits(1):
-        found = TSNE(
+        plane = TSNE(
             perplexity=choose_perplexity(len(vectors)),
             init=(start * _START_DEVIATION / deviation).astype(np.float32),
             random_state=seed,
             n_jobs=1,
         ).fit_transform((reduced / deviation).astype(np.float32))
-    return np.asarray(found, np.float64)
+    return np.asarray(plane, np.float64)

@@ -11,7 +11,7 @@ from phrasescore.io.text_table import text_table
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint
 from phrasescore.vocabulary import Vocabulary
 
-# Maximum number of points of the curve in the text.
+# Maximum number of evenly spaced points of the curve in the text.
 _MAX_POINTS = 20
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -25,7 +25,7 @@ class ModelReport:
 
     def to_json(self) -> str:
         """Return one JSON object, indented."""
-        model, record = self.checkpoint, dataclasses.asdict(self.checkpoint.record)
+        model = self.checkpoint
         values: dict[str, Any] = {
             "model": self.path,
             "kind": model.config.kind,
@@ -35,7 +35,7 @@ class ModelReport:
             "source_words": len(model.source_vocabulary) - len(model.source_vocabulary.SYMBOLS),
             "target_words": len(model.target_vocabulary) - len(model.target_vocabulary.SYMBOLS),
             "config": model.config.to_dict(),
-            "training": record,
+            "training": dataclasses.asdict(model.record),
         }
         return json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False)
 
@@ -56,8 +56,7 @@ class ModelReport:
             ("fingerprint", model.fingerprint),
             ("written by", f"phrasescore {model.library_version}"),
         ]
-        curve = curve_lines(record.curve, record.best_update)
-        return "\n".join([*text_table(rows, "l"), *curve])
+        return "\n".join([*text_table(rows, "l"), *curve_lines(record.curve, record.best_update)])
 
 
 def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
@@ -103,9 +102,9 @@ def model_report(path: str | os.PathLike[str]) -> ModelReport:
 
 
 def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
-    """Return a small drawing of the training curve, and a table of at most about 20 points.
+    """Return a small drawing of the training curve, and a table of its points.
 
-    The table of a long curve has evenly spaced points, the best one and the last one.
+    The table of a long curve has about 20 evenly spaced points, the best one and the last one.
     """
     if not curve:
         return []
@@ -118,9 +117,15 @@ def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
     losses = ["loss a word", "validation perplexity"]
     if curve[0].expected_bleu is not None:
         losses = ["loss a list", "expected BLEU"]
-    rows = [["update", "minutes", *losses], *map(_row, shown)]
+    rows = [["update", "minutes", *losses]]
+    for point in shown:
+        measure = _measure(point)
+        cells = [f"{point.training_loss:.4f}", "-" if measure is None else f"{measure:.3f}"]
+        rows.append([f"{point.update:,}", f"{point.minutes:.1f}", *cells])
+    measures = [value for point in curve if (value := _measure(point)) is not None]
+    heights = measures if len(measures) == len(curve) else [one.training_loss for one in curve]
     best = [f"best: after update {best_update:,}"] if curve[-1].quality() else []
-    return ["", f"curve  {sparkline(_heights(curve))}", *text_table(rows, "r"), *best]
+    return ["", f"curve  {sparkline(heights)}", *text_table(rows, "r"), *best]
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -136,21 +141,9 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(_BARS[round((value - low) * scale)] for value in values)
 
 
-def _heights(curve: Sequence[CurvePoint]) -> list[float]:
-    """Return the measures on held-out data, or the training losses if a measure is missing."""
-    measures = [_measure(point) for point in curve]
-    known = [value for value in measures if value is not None]
-    return known if len(known) == len(curve) else [point.training_loss for point in curve]
-
-
 def _measure(point: CurvePoint) -> float | None:
+    """Return the measure on held-out data, if there is one."""
     return point.validation_perplexity if point.expected_bleu is None else point.expected_bleu
-
-
-def _row(point: CurvePoint) -> list[str]:
-    measure = _measure(point)
-    shown = "-" if measure is None else f"{measure:.3f}"
-    return [f"{point.update:,}", f"{point.minutes:.1f}", f"{point.training_loss:.4f}", shown]
 
 
 def _settings(values: dict[str, Any]) -> str:

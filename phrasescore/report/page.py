@@ -1,8 +1,8 @@
-"""The page of a report: one HTML file that needs no other file and no network.
+"""The folder of a report, and its page: one HTML file that needs no other file and no network.
 
-The content security policy of the page forbids all requests, and all scripts except its own two,
-which it identifies by their hashes. It allows ``unsafe-eval`` because regl, which draws points for
-plotly, compiles its shaders from text.
+The content security policy of the page forbids all requests, and all scripts except two, which it
+identifies by their hashes. It allows ``unsafe-eval`` because regl, which draws points for plotly,
+compiles its shaders from text.
 
 plotly.js (https://plotly.com/javascript) draws the figures. It is stored compressed, in 2 MB
 instead of 5, and unpacked when the reader scrolls near the first figure. Values are stored as JSON.
@@ -16,15 +16,21 @@ import gzip
 import hashlib
 import json
 import math
+import os
 from collections.abc import Sequence
 from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 import jinja2
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from phrasescore.errors import PhrasescoreError
+from phrasescore.io.folders import writing_folder
 from phrasescore.report.blocks import (
+    DATA,
+    ENCODE_ERRORS,
     Block,
     Cell,
     Lines,
@@ -35,7 +41,12 @@ from phrasescore.report.blocks import (
     Table,
     block_fields,
     check_report,
+    write_data,
 )
+
+PAGE = "index.html"
+# The names in the folder of a report; the data folder holds only .tsv files.
+_NAMES = {PAGE, "report.json", DATA}
 
 _PARTS = resources.files("phrasescore.report") / "page_parts"
 # The parts of the page's script, in order.
@@ -44,6 +55,45 @@ NOTHING = "–"
 # Significant digits of the largest number of a column; they set the decimals of the column.
 _DIGITS = 4
 _MOST_DECIMALS = 6
+
+
+def check_folder(folder: str, inputs: Sequence[str]) -> None:
+    """Check that the report can be written, and would replace no input and no other folder."""
+    target = Path(os.path.abspath(folder))
+    parent = target.parent
+    if not target.name:
+        raise PhrasescoreError(f"{folder}: expected the name of a folder for the report")
+    if not parent.is_dir():
+        raise PhrasescoreError(f"{folder}: cannot write: there is no folder {parent}")
+    if not os.access(parent, os.W_OK):
+        raise PhrasescoreError(f"{folder}: cannot write: the folder {parent} may not be written to")
+    if not os.path.lexists(target):
+        return
+    if target.is_symlink() or not target.is_dir():
+        raise PhrasescoreError(
+            f"{folder}: expected a folder for the report, found a file or a link"
+        )
+    names, data = set(os.listdir(target)), target / DATA
+    is_report = (
+        names == _NAMES and data.is_dir() and all(path.suffix == ".tsv" for path in data.iterdir())
+    )
+    if names and not is_report:
+        raise PhrasescoreError(
+            f"{folder}: expected an older report or an empty folder, found another folder; name a "
+            "new one"
+        )
+    for path in inputs:
+        if target in Path(os.path.abspath(path)).parents:
+            raise PhrasescoreError(f"{folder}: would replace {path}, which is an input")
+
+
+def write_report(report: Report, folder: Path) -> Path:
+    """Write the page of a report and its data files; return the path of the page."""
+    page = render_page(report).encode(errors=ENCODE_ERRORS)
+    with writing_folder(os.path.abspath(folder)) as new:
+        write_data(report, new)
+        (new / PAGE).write_bytes(page)
+    return folder / PAGE
 
 
 def render_page(report: Report) -> str:
@@ -60,7 +110,8 @@ def render_page(report: Report) -> str:
         not isinstance(block, Table) for section in report.sections for block in section.blocks
     )
     plotly_hash, plotly = _pack_plotly() if has_figures else (_hash(""), "")
-    script = _script()
+    parts = "\n".join(map(_part, _SCRIPTS))
+    script = f'(() => {{\n"use strict";\n{parts}}})();\n'
     environment.filters |= {
         "kind": lambda block: type(block).__name__.lower(),
         "paragraphs": lambda lead: [text.strip() for text in lead.split("\n\n") if text.strip()],
@@ -82,13 +133,7 @@ def _part(name: str) -> str:
     return _PARTS.joinpath(name).read_text("utf-8")
 
 
-def _script() -> str:
-    parts = "\n".join(map(_part, _SCRIPTS))
-    return f'(() => {{\n"use strict";\n{parts}}})();\n'
-
-
 def _hash(script: str) -> str:
-    """Return the hash of a script for the content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
@@ -100,7 +145,7 @@ def _pack_plotly() -> tuple[str, str]:
     return _hash(script), base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()
 
 
-class _CellView(NamedTuple):
+class _ShownCell(NamedTuple):
     text: str
     # A number with all its digits, as the sort key; None for a text.
     value: str | None
@@ -115,12 +160,12 @@ def _number_columns(table: Table) -> list[bool]:
     ]
 
 
-def _rows(table: Table) -> list[tuple[_CellView, ...]]:
+def _rows(table: Table) -> list[tuple[_ShownCell, ...]]:
     columns = map(_column_cells, zip(*table.rows, strict=True))
     return list(zip(*columns, strict=True))
 
 
-def _column_cells(cells: Sequence[Cell]) -> list[_CellView]:
+def _column_cells(cells: Sequence[Cell]) -> list[_ShownCell]:
     """Return the cells of a column, all its numbers with the same number of decimals."""
     largest = max((abs(cell) for cell in cells if isinstance(cell, float)), default=0.0)
     digits_before = math.floor(math.log10(largest)) + 1 if largest else 1
@@ -128,18 +173,18 @@ def _column_cells(cells: Sequence[Cell]) -> list[_CellView]:
     return [_cell(cell, decimals) for cell in cells]
 
 
-def _cell(cell: Cell, decimals: int) -> _CellView:
+def _cell(cell: Cell, decimals: int) -> _ShownCell:
     match cell:
         case None:
-            return _CellView(NOTHING, None)
+            return _ShownCell(NOTHING, None)
         case str():
-            return _CellView(cell, None)
+            return _ShownCell(cell, None)
         case int():
-            return _CellView(f"{cell:,}", str(cell))
+            return _ShownCell(f"{cell:,}", str(cell))
         case float():
             is_lost = cell != 0 and abs(cell) < 0.5 * 10**-decimals
             text = f"{cell:.1e}" if is_lost else f"{cell:,.{decimals}f}"
-            return _CellView(text, repr(float(cell)))
+            return _ShownCell(text, repr(float(cell)))
 
 
 def _json(block: Block) -> Markup:

@@ -1,4 +1,4 @@
-"""The phrase pairs of a table in a report: their choice, and how networks score and sample them.
+"""Sections about a phrase table: the choice of its pairs, and networks' scores and samples of them.
 
 Cho et al. (2014), section 4.3, figure 3 and tables 2 and 3.
 """
@@ -34,29 +34,29 @@ _LOWEST = -100.0
 _Item = TypeVar("_Item")
 
 _SCORES_LEAD = """\
-Each point is a phrase pair, drawn from the whole table with equal chance. Both scores are natural \
+Each point is a phrase pair, drawn at random from the whole table. Both scores are natural \
 logarithms of p(target | source), or of p(source | target) for a network that predicts the source; \
-on the diagonal they agree. A network spreads its probability over all texts there are, the table \
+on the diagonal they agree. A network spreads its probability over all possible texts, the table \
 over the targets that it has, so most points are below the diagonal.
 
-Pairs that were extracted once stand in columns: a source phrase that was seen n times gives them \
-1/n. How often they came was left out of the network's training on purpose."""
+Pairs that were extracted once stand in columns: the table's p is 1/n if the source phrase was \
+extracted n times. The network was trained without these counts, on purpose."""
 
 
 _PREFERENCES_LEAD = """\
-For some source phrases the targets that the table gives the highest p(target | source), from the \
-best one, beside those that a network gives the highest, with that p. The network chooses among \
-the targets that the table has. Its probabilities are those of a whole phrase with its </s>, and \
-need not sum to one over the table's targets.
+For some source phrases, the targets to which the table gives the highest p(target | source), best \
+first, beside the targets to which a network gives the highest p, with their p. The network \
+chooses among the targets that the table has. Its probabilities are of a whole phrase with its \
+</s>, and need not sum to one over the table's targets.
 
-The table counts: of a frequent phrase it knows much. Of a rare phrase it knows next to nothing, \
-and its best targets are often those that the word alignment cut badly."""
+The table counts occurrences, so it knows much about frequent phrases. It knows next to nothing \
+about rare phrases, and the best targets of these are often the result of wrong word alignments."""
 
 _SAMPLES_LEAD = """\
 For the source phrases of the tables above, targets that the network draws word by word, each word \
-with its probability: what it would say itself. Of 50 draws the five with the highest \
-log-probabilities are shown, with how often each was drawn, ln p, and "new" where the table does \
-not have it. Draws that find no end within twice the words of the source and 10 are left out."""
+with its probability. Of 50 draws, the five targets with the highest log-probabilities are shown, \
+with the number of times that each was drawn, ln p, and "new" if the table lacks the target. Draws \
+that are still unfinished after twice the words of the source and 10 are left out."""
 
 
 class TablePair(NamedTuple):
@@ -88,8 +88,8 @@ class TableChoice:
     # Uniform samples of all pairs, in the order of the table, and of the long source phrases.
     pairs: list[TablePair]
     phrases: list[tuple[str, ...]]
-    # Long source phrases of `MIN_TARGETS` or more: the most frequent ones, and a sample of the ones
-    # whose pairs were all extracted once.
+    # Long source phrases with `MIN_TARGETS` or more: the most frequent ones, and a sample of the
+    # phrases whose pairs were all extracted once.
     frequent: list[SourcePhrase]
     rare: list[SourcePhrase]
     # Number of pairs and of long source phrases in the table.
@@ -132,12 +132,12 @@ def choose_from_table(
     long: int,
     seed: int,
 ) -> TableChoice:
-    """Choose pairs and source phrases from a table, which is read once as a stream.
+    """Choose pairs and source phrases from a table, whose lines are read once.
 
     Lines of the same source phrase should be adjacent, as Moses writes them.
 
-    :param num_pairs: number of pairs in the scatter plot.
-    :param num_phrases: number of source phrases in the map of phrases.
+    :param num_pairs: for the scatter plot.
+    :param num_phrases: number of source phrases in the map.
     :param num_sources: number of frequent and of rare source phrases.
     :param long: minimum number of words of a long source phrase.
     """
@@ -146,16 +146,22 @@ def choose_from_table(
     rare: Reservoir[SourcePhrase] = Reservoir(num_sources, f"{seed} rare")
 
     def candidates() -> Iterator[SourcePhrase]:
-        for found in _sources(table, pairs, long):
-            phrases.add(found.source)
-            if len(found.targets) >= MIN_TARGETS:
-                if all(target.times == 1 for target in found.targets):
-                    rare.add(found)
-                yield found
+        for source, lines in groupby(table, key=lambda line: line.pair.source):
+            targets = list(lines)
+            for line in targets:
+                pairs.add(line)
+            if len(source) < long:
+                continue
+            phrases.add(source)
+            if len(targets) >= MIN_TARGETS:
+                phrase = SourcePhrase(source, targets)
+                if all(target.times == 1 for target in targets):
+                    rare.add(phrase)
+                yield phrase
 
     # On equal frequency, shorter phrases come first: longer ones may contain them.
     frequent = heapq.nlargest(
-        _CANDIDATES, candidates(), key=lambda found: (found.times, -len(found.source))
+        _CANDIDATES, candidates(), key=lambda phrase: (phrase.times, -len(phrase.source))
     )
     return TableChoice(
         pairs.items(),
@@ -165,18 +171,6 @@ def choose_from_table(
         pairs.seen,
         phrases.seen,
     )
-
-
-def _sources(
-    table: Iterable[TablePair], pairs: Reservoir[TablePair], long: int
-) -> Iterator[SourcePhrase]:
-    """Yield the long source phrases, and add every line to the sample of pairs."""
-    for source, lines in groupby(table, key=lambda line: line.pair.source):
-        targets = list(lines)
-        for line in targets:
-            pairs.add(line)
-        if len(source) >= long:
-            yield SourcePhrase(source, targets)
 
 
 def _distinct(phrases: list[SourcePhrase]) -> list[SourcePhrase]:
@@ -198,7 +192,7 @@ def score_section(
 
     :param models: the name of each model, its log-probabilities of the pairs, and the index of the
         table's score of the same probability, from 0.
-    :param num_pairs: number of pairs of the whole table.
+    :param num_pairs: of the whole table.
     """
     labels = tuple(f"{shown(pair.source)} → {shown(pair.target)}" for pair, _, _ in pairs)
     groups = tuple(_group(pair.times) for pair in pairs)
@@ -235,11 +229,9 @@ def _correlations(table: Sequence[float], scores: Sequence[float]) -> str:
     """Return a sentence with both correlation coefficients; empty if they are undefined."""
     if len(table) < 3 or len(set(table)) == 1 or len(set(scores)) == 1:
         return ""
-    values = (
-        float(np.corrcoef(table, scores)[0, 1]),
-        float(np.corrcoef(rankdata(table), rankdata(scores))[0, 1]),
-    )
-    return f"Correlation {values[0]:.2f} (Pearson), {values[1]:.2f} of their ranks (Spearman)."
+    pearson = np.corrcoef(table, scores)[0, 1]
+    spearman = np.corrcoef(rankdata(table), rankdata(scores))[0, 1]
+    return f"Correlation {pearson:.2f} (Pearson), {spearman:.2f} of their ranks (Spearman)."
 
 
 def _disagreements(
@@ -268,8 +260,8 @@ def _disagreements(
             phrases = (shown(pair.source), shown(pair.target), _count(times))
             rows.append((*phrases, table[index], scores[index], float(differences[index])))
         caption = (
-            f"Of the pairs above, up to {TOP_PAIRS} for which ln p of the network is farthest "
-            f"{end} that of the table. Nothing is divided by length."
+            f"At most {TOP_PAIRS} of the pairs above. The network's ln p minus the table's is the "
+            "difference; nothing is divided by length."
         )
         if rows:
             title = f"Where {name} is farthest {end} the table"
@@ -280,16 +272,16 @@ def _disagreements(
 def preference_section(
     choice: TableChoice, models: Mapping[str, Mapping[PhrasePair, float]], column: int, long: int
 ) -> Section:
-    """Return a table of the frequent source phrases and one of the rare ones.
+    """Return a table of the frequent source phrases, and a table of the rare ones.
 
     :param models: each model's log p(target | source), with ``</s>``, of all their targets.
     :param column: index of the table's p(target | source), from 0.
-    :param long: minimum number of words of the source phrases.
+    :param long: minimum number of words of a source phrase.
     """
-    kind = f"of {long} words or more and of {MIN_TARGETS} targets or more"
+    kind = f"with {long} words or more and {MIN_TARGETS} targets or more"
     captions = {
-        "frequent": f"The most frequent ones {kind}; of those that contain one another, one.",
-        "rare": f"Drawn from those {kind}, all of whose pairs were extracted once.",
+        "frequent": f"The most frequent phrases {kind}; one of phrases that contain each other.",
+        "rare": f"Drawn from the phrases {kind} whose pairs were all extracted once.",
     }
     columns = ["source phrase", "times extracted", "targets", "the table prefers"]
     columns += [f"{name} prefers" for name in models]
@@ -315,7 +307,7 @@ def preference_section(
 def sample_section(
     choice: TableChoice, models: Mapping[str, Sequence[Sequence[CountedSample]]]
 ) -> Section:
-    """Return a table of samples for the frequent source phrases and one for the rare ones.
+    """Return a table of samples for the frequent source phrases, and one for the rare ones.
 
     :param models: by name, the distinct targets that the model drew for each frequent and then each
         rare source phrase, sorted by falling log-probability.
@@ -328,7 +320,7 @@ def sample_section(
         for source in sources:
             known = {target.pair.target for target in source.targets}
             best = [next(samples)[:TOP_SAMPLES] for samples in drawn]
-            cells = ["\n".join(_describe(sample, known) for sample in each) for each in best]
+            cells = ["\n".join(_describe(sample, known) for sample in samples) for samples in best]
             rows.append((shown(source.source), *cells))
         title = f"Samples for long, {name} source phrases"
         blocks.append(Table(f"samples-{name}", title, columns, tuple(rows)))
@@ -342,7 +334,7 @@ def _groups(choice: TableChoice) -> Iterator[tuple[str, Sequence[SourcePhrase]]]
 
 
 def _best(probabilities: Mapping[PhrasePair, float]) -> str:
-    """Return the best targets, one per line; equal ones in the order of the table."""
+    """Return the best targets, one per line; on ties in the order of the table."""
     best = sorted(probabilities.items(), key=lambda entry: -entry[1])[:TOP_TARGETS]
     shares = (f"{p:.3f}" if p >= 0.0005 else "< 0.001" for _, p in best)
     targets = (shown(pair.target) for pair, _ in best)

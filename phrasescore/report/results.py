@@ -1,48 +1,250 @@
-"""Results of other commands: training records, the report of ``tune``, an experiment's table."""
+"""Sections about results: translations, an experiment's table, tuning, and training records."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
+from phrasescore.evaluation.comparison import SEED, TRIALS, Breakdown, Comparison
+from phrasescore.evaluation.sentences import Sentences
+from phrasescore.evaluation.significance import SAMPLES, p_value_text
 from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.report.blocks import Cell, Lines, Section, Series, Table
+from phrasescore.report.blocks import Cell, Lines, Points, Section, Series, Table, shown
 from phrasescore.report.tuning import TuneReport
 
+# Sentences listed at each end of a comparison.
+TOP = 25
 # Higher perplexities, of runs that diverged or have just begun, are not drawn.
 _HIGHEST = 1_000_000
 
+_TRANSLATIONS_LEAD = """\
+BLEU is computed as by multi-bleu.perl, from 0 to 100: on the words of the files, without \
+smoothing. Each group of sentences is measured as a corpus of its own; BLEU of a few sentences \
+says little."""
+
+_TESTS = (
+    "p: how often chance alone makes such a difference from the first system, by approximate "
+    f"randomization over sentences ({TRIALS:,} trials, seed {SEED}). ±: half the width of the 95% "
+    f"interval over {SAMPLES:,} bootstrap samples."
+)
+
+_BARS = (
+    "Bars: the 95% interval over samples of a group's own sentences, drawn with replacement. They "
+    "say little for a few sentences, and nothing for a single one."
+)
+
+_DIFFERENCES_LEAD = """\
+The sentences where two systems differ most, by smoothed sentence BLEU: one is added to the \
+matching and to all n-grams for n from 2 to 4 (Lin and Och, 2004); a translation without a \
+matching word has 0. Sentence BLEU is a rough guide to what to read, and does not measure a \
+translation."""
+
+_TUNING_LEAD = """\
+A feature's contribution is its weight times the deviation of its values among the hypotheses of a \
+sentence: how much it moves model scores. Its share is this contribution divided by the sum of all \
+contributions. "Without it" is the score of the tuning set with this weight at 0 and the others \
+unchanged, not tuned again."""
+
 _TRAINING_LEAD = """\
-Perplexity is e to the mean of -ln p of a predicted word, the </s> of each phrase or sentence \
-among them: as if the network chose among so many words at random. That of the held-out data is \
-the one that counts; where it rises while the other falls, the network learns its data by heart. \
-Models of different data or shortlists cannot be compared by it."""
+Perplexity is e to the mean of -ln p of a predicted word; the </s> of each phrase or sentence \
+counts as a word. A network with perplexity 100 is as uncertain as one that chooses among 100 \
+words at random. The perplexity of the held-out data matters: where it rises while the other \
+falls, the network learns its training data by heart. Perplexities of models with different data \
+or shortlists cannot be compared."""
 
 # Values of a system on a text in table.toml, and the endings of their columns' headings.
 _FIGURES = {"bleu": "", "deviation": " ±", "difference": ": difference", "p_value": ": p"}
 
-_TUNING_LEAD = """\
-A feature's contribution is its weight times the deviation of its values among the hypotheses of a \
-sentence: how much it moves model scores. Its share is the part that this is of all features'. \
-"Without it" is the score of the tuning set with this weight at 0 and the others as they are, not \
-tuned again."""
+
+def translation_section(
+    comparison: Comparison, breakdowns: Sequence[Breakdown], seed: int
+) -> Section:
+    """Return a table of the systems, and one figure per breakdown, with bootstrapped intervals."""
+    blocks: list[Table | Lines] = [_systems_table(comparison)]
+    for number, breakdown in enumerate(breakdowns, start=1):
+        blocks.append(_group_lines(comparison, breakdown, f"bleu-groups-{number}", seed))
+    return Section("translations", "Translations", _TRANSLATIONS_LEAD, tuple(blocks))
+
+
+def _systems_table(comparison: Comparison) -> Table:
+    scores = comparison.scores
+    if len(scores) == 1:
+        (only,) = scores
+        row = (only.name, _round(only.mean), round(only.length_ratio, 3))
+        return Table("bleu", "BLEU", ("system", "BLEU", "length ratio"), (row,))
+    columns = ("system", "BLEU", "± (95%)", "difference from the first", "p", "length ratio")
+    rows = tuple(
+        (
+            *(score.name, _round(score.mean), _round(confidence), _round(score.difference)),
+            *(score.p_value, round(score.length_ratio, 3)),
+        )
+        for score, confidence in zip(scores, comparison.confidences(), strict=True)
+    )
+    return Table("bleu", "BLEU", columns, rows, _TESTS)
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
+
+
+def _group_lines(comparison: Comparison, breakdown: Breakdown, name: str, seed: int) -> Lines:
+    groups = comparison.score_groups(breakdown).groups
+    labels = tuple(group.label for group in groups)
+    sizes = ", ".join(f"{group.label}: {group.sentences:,}" for group in groups)
+    scores = zip(*(group.bleu for group in groups), strict=True)
+    spreads = zip(*comparison.group_spreads(breakdown, seed), strict=True)
+    series = tuple(
+        Series(system.name, labels, *curve)
+        for system, *curve in zip(comparison.systems, scores, spreads, strict=True)
+    )
+    caption = f"Sentences in each group: {sizes}. {_BARS}"
+    title = f"BLEU by {breakdown.title}"
+    return Lines(name, title, breakdown.title, "BLEU", series, caption=caption)
+
+
+def difference_section(comparison: Comparison) -> Section:
+    """Return the sentences in which each system differs most from the first one."""
+    first, *others = comparison.sentence_scores()
+    blocks: list[Table | Points] = []
+    for index, other in enumerate(others, start=1):
+        blocks.append(_scatter(comparison, index, first, other))
+        blocks += _most_different(comparison, index, first, other)
+    return Section("differences", "Where systems differ", _DIFFERENCES_LEAD, tuple(blocks))
+
+
+def _scatter(
+    comparison: Comparison, index: int, first: Sequence[float], other: Sequence[float]
+) -> Points:
+    """Return the sentence scores of a system against the first system's."""
+    pairs = list(zip(first, other, strict=True))
+    better = sum(after > before for before, after in pairs)
+    worse = sum(after < before for before, after in pairs)
+    baseline, system = comparison.scores[0], comparison.scores[index]
+    assert system.p_value is not None
+    texts = _plain_lines(comparison.source or comparison.references[0])
+    return Points(
+        name=f"differences-{index}-sentences",
+        title=f"{system.name} against {baseline.name}, sentence by sentence",
+        x_label=f"sentence BLEU of {baseline.name}",
+        y_label=f"sentence BLEU of {system.name}",
+        x=tuple(round(value, 2) for value in first),
+        y=tuple(round(value, 2) for value in other),
+        labels=tuple(f"{number:,}: {text}" for number, text in enumerate(texts, start=1)),
+        equal=True,
+        caption=f"{system.name} is better in {better:,} sentences, worse in {worse:,}, and as good "
+        f"in {len(first) - better - worse:,}. By BLEU of the whole text "
+        f"{p_value_text(system.p_value)}.",
+    )
+
+
+def _most_different(
+    comparison: Comparison, index: int, first: Sequence[float], other: Sequence[float]
+) -> list[Table]:
+    """Return tables of a system's largest gains and largest losses."""
+    baseline, system = comparison.systems[0], comparison.systems[index]
+    gains = [after - before for before, after in zip(first, other, strict=True)]
+    sides = [*comparison.sides.items(), (baseline.name, baseline.text), (system.name, system.text)]
+    columns = ("sentence", "gain", *(name for name, _ in sides))
+    texts = [_plain_lines(text) for _, text in sides]
+    # sorted() is stable: of equal gains the earlier sentence comes first.
+    better = sorted((at for at, gain in enumerate(gains) if gain > 0), key=lambda at: -gains[at])
+    worse = sorted((at for at, gain in enumerate(gains) if gain < 0), key=lambda at: gains[at])
+    caption = (
+        f"At most {TOP} sentences. The gain is the sentence BLEU of {system.name} minus the "
+        f"sentence BLEU of {baseline.name}."
+    )
+    tables = []
+    for end, order in (("better", better), ("worse", worse)):
+        rows: list[tuple[Cell, ...]] = [
+            (at + 1, round(gains[at], 2), *(lines[at] for lines in texts)) for at in order[:TOP]
+        ]
+        if rows:
+            title = f"Where {system.name} is {end} than {baseline.name}"
+            name = f"differences-{index}-{end}"
+            tables.append(Table(name, title, columns, tuple(rows), caption))
+    return tables
+
+
+def _plain_lines(text: Sentences) -> list[str]:
+    return [shown(words) for words in text.words]
+
+
+def experiment_section(table: Mapping[str, Any]) -> Section:
+    """Return BLEU of an experiment's systems on its texts, from its ``table.toml``.
+
+    :raises AttributeError, KeyError, TypeError, ValueError: if the table has another form.
+    """
+    rows: list[Mapping[str, Any]] = list(table["row"])
+    names = tuple(f"{row['name']}{' *' if row.get('remarks') else ''}" for row in rows)
+    texts = list(
+        dict.fromkeys(key for row in rows for key, value in row.items() if isinstance(value, dict))
+    )
+    cells = tuple(
+        (
+            name,
+            *(_figure(row, text, figure) for text in texts for figure in _FIGURES),
+            ", ".join(map(str, row.get("rounds", ()))),
+        )
+        for name, row in zip(names, rows, strict=True)
+    )
+    figures = [f"{text}{ending}" for text in texts for ending in _FIGURES.values()]
+    columns = ("system", *figures, "rounds")
+    blocks: list[Table | Lines] = [Table("experiment-table", "BLEU", columns, cells)]
+    if texts:
+        series = []
+        for text in texts:
+            heights = tuple(_figure(row, text, "bleu") for row in rows)
+            spread = tuple(float(row.get(text, {}).get("deviation") or 0.0) for row in rows)
+            series.append(Series(text, names, heights, spread if any(spread) else ()))
+        bars = Lines("experiment-bars", "BLEU", "system", "BLEU", tuple(series), bars=True)
+        blocks.append(bars)
+    notes = " ".join(str(note) for note in table.get("notes", ()))
+    return Section("experiment", "Experiment", notes, tuple(blocks))
+
+
+def _figure(row: Mapping[str, Any], text: str, figure: str) -> float | None:
+    value = row.get(text, {}).get(figure)
+    return None if value is None else round(float(value), 4 if figure == "p_value" else 2)
 
 
 def tuning_section(report: TuneReport) -> Section:
     """Return the weights of tuning, and the contributions and ablations that were measured."""
-    blocks: list[Table | Lines] = [_weights(report)]
-    if any(row.share is not None for row in report.features):
-        blocks += _ablations(report)
-    blocks += _rounds(report)
+    metric = report.metric
+    blocks: list[Table | Lines] = [_weights_table(report)]
+    measured = [(row, row.share) for row in report.features if row.share is not None]
+    names = tuple(row.name for row, _ in measured)
+    if measured:
+        shares = Series("share", names, tuple(100 * share for _, share in measured))
+        title = "What each feature moves"
+        blocks.append(Lines("tuning-shares", title, "feature", "share (%)", (shares,), bars=True))
+    losses = tuple(
+        None if row.left_out is None else row.left_out - report.reached for row, _ in measured
+    )
+    if any(loss is not None for loss in losses):
+        series = (Series("without it", names, losses),)
+        title, y_label = f"{metric} without each feature", f"difference of {metric}"
+        blocks.append(Lines("tuning-ablations", title, "feature", y_label, series, bars=True))
+    if report.rounds:
+        numbers = tuple(float(row.round) for row in report.rounds)
+        series = (Series(metric, numbers, tuple(row.score for row in report.rounds)),)
+        title = "Rounds of decoding and tuning"
+        blocks.append(Lines("tuning-rounds", title, "round", metric, series))
+    if report.replicas:
+        rows = tuple(map(astuple, report.replicas))
+        blocks.append(Table("tuning-seeds", "Seeds", ("seed", metric), rows))
+    if report.cross_validation:
+        columns = ("method", f"{metric} tuned on", "held out")
+        rows = tuple(map(astuple, report.cross_validation))
+        blocks.append(Table("tuning-methods", "Methods, by cross-validation", columns, rows))
     lead = (
-        f"{report.method}, seed {report.seed}: {report.metric} {report.start:.2f} with the weights "
-        f"it began with, {report.reached:.2f} with those it found, on {report.sentences:,} "
-        f"sentences and {report.hypotheses:,} hypotheses.\n\n{_TUNING_LEAD}"
+        f"{report.method}, seed {report.seed}: {metric} {report.start:.2f} with the start weights, "
+        f"{report.reached:.2f} with the new weights, on {report.sentences:,} sentences and "
+        f"{report.hypotheses:,} hypotheses.\n\n{_TUNING_LEAD}"
     )
     return Section("tuning", "Weights", lead, tuple(blocks))
 
 
-def _weights(report: TuneReport) -> Table:
+def _weights_table(report: TuneReport) -> Table:
     metric, reached = report.metric, report.reached
     two_sets = any(row.search is not None for row in report.features)
     columns = (
@@ -56,99 +258,13 @@ def _weights(report: TuneReport) -> Table:
             *((row.search,) if two_sets else ()),
             *(row.weight, row.contribution),
             None if row.share is None else round(100 * row.share, 2),
-            None if row.left_out is None else round(row.left_out, 2),
+            _round(row.left_out),
             None if row.left_out is None else round(row.left_out - reached, 2),
         )
         for row in report.features
     )
     caption = f"{metric} {report.start:.2f} before, {reached:.2f} after."
     return Table("tuning-weights", "Weights", columns, rows, caption)
-
-
-def _ablations(report: TuneReport) -> list[Lines]:
-    """Return bar charts of each feature's share and, if measured, of the change without it."""
-    measured = [(row, row.share) for row in report.features if row.share is not None]
-    names = tuple(row.name for row, _ in measured)
-    shares = Series("share", names, tuple(100 * share for _, share in measured))
-    title = "What each feature moves"
-    bars = [Lines("tuning-shares", title, "feature", "share (%)", (shares,), bars=True)]
-    losses = tuple(
-        None if row.left_out is None else row.left_out - report.reached for row, _ in measured
-    )
-    if any(loss is not None for loss in losses):
-        series = (Series("without it", names, losses),)
-        title, y_label = f"{report.metric} without each feature", f"difference of {report.metric}"
-        bars.append(Lines("tuning-ablations", title, "feature", y_label, series, bars=True))
-    return bars
-
-
-def _rounds(report: TuneReport) -> list[Table | Lines]:
-    """Return the scores of rounds, seeds and methods, as far as the report has them."""
-    blocks: list[Table | Lines] = []
-    metric = report.metric
-    if report.rounds:
-        numbers = tuple(float(row.round) for row in report.rounds)
-        series = (Series(metric, numbers, tuple(row.score for row in report.rounds)),)
-        title = "Rounds of decoding and tuning"
-        blocks.append(Lines("tuning-rounds", title, "round", metric, series))
-    for rows, name, title, columns in (
-        (report.replicas, "tuning-seeds", "Seeds", ("seed", metric)),
-        (
-            report.cross_validation,
-            "tuning-methods",
-            "Methods, by cross-validation",
-            ("method", f"{metric} tuned on", "held out"),
-        ),
-    ):
-        if rows:
-            blocks.append(Table(name, title, columns, tuple(map(astuple, rows))))
-    return blocks
-
-
-def experiment_section(table: Mapping[str, Any]) -> Section:
-    """Return BLEU of an experiment's systems on its texts, from its ``table.toml``.
-
-    :raises AttributeError, KeyError, TypeError, ValueError: if the table has another form.
-    """
-    rows: list[Mapping[str, Any]] = list(table["row"])
-    names = [f"{row['name']}{' *' if row.get('remarks') else ''}" for row in rows]
-    texts = list(
-        dict.fromkeys(key for row in rows for key, value in row.items() if isinstance(value, dict))
-    )
-    figures = [f"{text}{ending}" for text in texts for ending in _FIGURES.values()]
-    cells = tuple(
-        (
-            name,
-            *(_figure(row, text, figure) for text in texts for figure in _FIGURES),
-            ", ".join(map(str, row.get("rounds", ()))),
-        )
-        for name, row in zip(names, rows, strict=True)
-    )
-    notes = " ".join(str(note) for note in table.get("notes", ()))
-    columns = ("system", *figures, "rounds")
-    blocks: list[Table | Lines] = [Table("experiment-table", "BLEU", columns, cells)]
-    if texts:
-        series = tuple(_series(text, names, rows) for text in texts)
-        blocks.append(Lines("experiment-bars", "BLEU", "system", "BLEU", series, bars=True))
-    return Section("experiment", "Experiment", notes, tuple(blocks))
-
-
-def _figure(row: Mapping[str, Any], text: str, figure: str) -> Cell:
-    value = row.get(text, {}).get(figure)
-    if value is None:
-        return None
-    return round(float(value), 4 if figure == "p_value" else 2)
-
-
-def _series(text: str, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Series:
-    heights = tuple(_figure(row, text, "bleu") for row in rows)
-    spread = tuple(float(row.get(text, {}).get("deviation") or 0.0) for row in rows)
-    return Series(
-        text,
-        tuple(names),
-        tuple(None if height is None else float(height) for height in heights),
-        spread if any(spread) else (),
-    )
 
 
 def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
@@ -174,7 +290,13 @@ def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
         )
         if series
     ]
-    return Section("training", "Training", _TRAINING_LEAD, (*blocks, _models_table(models)))
+    columns = (
+        *("model", "kind", "predicts", "weights", "reads (words)", "predicts (words)"),
+        *("pairs", "updates", "minutes", "best update", "held-out perplexity there", "fingerprint"),
+    )
+    rows = tuple(_model_row(name, model) for name, model in models)
+    table = Table("training-models", "The models", columns, rows)
+    return Section("training", "Training", _TRAINING_LEAD, (*blocks, table))
 
 
 def _curves(
@@ -182,34 +304,25 @@ def _curves(
 ) -> tuple[tuple[Series, ...], str]:
     """Return one line per model that has points to draw, and a caption about omitted points."""
     series = []
-    highest = 0.0
+    caption = ""
     for name, points in curves:
         known = [(float(x), y) for x, y in points if y is not None]
         drawn = [(x, y) for x, y in known if y <= _HIGHEST]
-        highest = max([highest, *(y for _, y in known)])
+        if len(drawn) < len(known):
+            caption = f"Points above {_HIGHEST:,} are left out."
         if drawn:
-            series.append(Series(name, tuple(x for x, _ in drawn), tuple(y for _, y in drawn)))
-    caption = f"Points above {_HIGHEST:,} are left out." if highest > _HIGHEST else ""
+            series.append(Series(name, *zip(*drawn, strict=True)))
     return tuple(series), caption
-
-
-def _models_table(models: Sequence[tuple[str, Checkpoint]]) -> Table:
-    columns = (
-        *("model", "kind", "predicts", "weights", "reads (words)", "predicts (words)"),
-        *("pairs", "updates", "minutes", "best update", "held-out perplexity there", "fingerprint"),
-    )
-    rows = tuple(_model_row(name, model) for name, model in models)
-    return Table("training-models", "The models", columns, rows)
 
 
 def _model_row(name: str, checkpoint: Checkpoint) -> tuple[Cell, ...]:
     record = checkpoint.record
     best = next((one for one in record.curve if one.update == record.best_update), None)
+    order = ", the last word first" if checkpoint.right_to_left else ""
     return (
         name,
         checkpoint.config.kind,
-        ("source" if checkpoint.reverse else "target")
-        + (", the last word first" if checkpoint.right_to_left else ""),
+        f"{'source' if checkpoint.reverse else 'target'}{order}",
         checkpoint.num_parameters,
         len(checkpoint.source_vocabulary) - 2,
         len(checkpoint.target_vocabulary) - 2,

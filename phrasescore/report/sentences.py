@@ -1,4 +1,4 @@
-"""The sentences that a report shows: their choice, attention matrices and soft parses.
+"""Sections about single sentences: their choice, attention matrices and soft parses.
 
 Attention as in Bahdanau et al. (2014), figure 3; soft parses as in Cho et al. (2014b), section 4.2.
 """
@@ -16,23 +16,23 @@ from phrasescore.report.blocks import Matrix, Pyramid, Section, shown
 
 Words = tuple[str, ...]
 
-# Lengths, in words, of sentences whose figures are legible; others are drawn only if these are few.
+# Lengths, in words, of sentences with legible figures; others are drawn if there are too few.
 _LEGIBLE = range(5, 26)
 
 _END = "</s>"
 
 _ATTENTION_LEAD = """\
 Each row is a word of the translation, from the first to its </s>, and shows on which words of the \
-source the network relied as it predicted that word: the weights alpha of a row sum to one.
+source the network relied when it predicted this word: the weights alpha of a row sum to one.
 
-The translation is given: the network is asked how it would have come to each of its words after \
-the words before it. It need not be the translation that it would choose itself."""
+The network predicts each word of this translation after the words before it. It might choose \
+another translation itself."""
 
 _PARSE_LEAD = """\
 The network joins neighbours, level by level, until one unit stands for the whole sentence. Each \
-unit takes a share of its left child, a share of its right child, and a share of something new \
-made of both. Where the shares are near 0 and 1 a tree can be seen, which nobody has taught the \
-network."""
+unit is a mixture of its left child, its right child, and a new activation computed from both. \
+Where the shares are near 0 and 1, a tree is visible, although the network was trained without \
+trees."""
 
 
 class SentencePair(NamedTuple):
@@ -62,7 +62,7 @@ def draw_texts(sentences: Sequence[Words], count: int, seed: int) -> list[Words]
 
 
 def note_long_pairs(name: str, checkpoint: Checkpoint, pairs: Sequence[SentencePair]) -> list[str]:
-    """Return a note for each sentence that is longer than the sentences of the training data."""
+    """Return a note for each sentence that is longer than the training sentences."""
     longest = checkpoint.config.training.max_length
     lengths = [max(len(pair.source), len(pair.target)) for pair in pairs]
     return [
@@ -73,7 +73,7 @@ def note_long_pairs(name: str, checkpoint: Checkpoint, pairs: Sequence[SentenceP
 
 
 def note_long_texts(name: str, checkpoint: Checkpoint, texts: Sequence[Words]) -> list[str]:
-    """Return a note if sentences are longer than the sentences of the training data."""
+    """Return a note if some sentences are longer than the training sentences."""
     too_long = sum(len(words) > checkpoint.config.training.max_length for words in texts)
     return [f"{too_long:,} sentences are longer than {name} was trained on"] if too_long else []
 
@@ -85,13 +85,13 @@ def note_unknown_words(name: str, checkpoint: Checkpoint, texts: Sequence[Words]
     if known * 2 >= len(words):
         return []
     problem = f"{name} knows {known:,} of the {len(words):,} words that it reads"
-    return [f"{problem}: was it trained on this language, and text split like this?"]
+    return [f"{problem}: was it trained on this language, with words split in this way?"]
 
 
 def alignment_section(
-    models: Sequence[tuple[str, Checkpoint]], sentences: Sequence[SentencePair], given: str
+    models: Sequence[tuple[str, Checkpoint]], sentences: Sequence[SentencePair], origin: str
 ) -> Section:
-    """Return one attention matrix per sentence and model; ``given`` describes the translations."""
+    """Return one attention matrix per sentence and model; ``origin`` is the translations'."""
     blocks = tuple(
         Matrix(
             name=f"alignment-{number}-{sentence.number}",
@@ -107,7 +107,7 @@ def alignment_section(
         for number, (name, checkpoint) in enumerate(models, start=1)
         for read, predicted in [_sides(sentence, checkpoint)]
     )
-    lead = f"{_ATTENTION_LEAD}\n\nHere the translations are {given}."
+    lead = f"{_ATTENTION_LEAD}\n\nHere the translations are {origin}."
     return Section("alignments", "Attention", lead, blocks)
 
 
@@ -142,7 +142,7 @@ def soft_parse_section(
             title=f"Sentence {sentence.number:,}, {name}",
             words=_labels([piece for pieces in split for piece in pieces]),
             levels=soft_parse(checkpoint, read),
-            caption=_unknown_words(checkpoint, read),
+            caption=_caption(checkpoint, read),
         )
         for sentence in sentences
         for number, (name, checkpoint) in enumerate(models, start=1)
@@ -155,7 +155,7 @@ def soft_parse_section(
 def soft_parse(
     checkpoint: Checkpoint, words: Sequence[str]
 ) -> tuple[tuple[tuple[float, float, float], ...], ...]:
-    """Return the shares of a new activation, of the left and of the right child, of each unit.
+    """Return each unit's shares of a new activation, of the left and of the right child.
 
     Levels come from the lowest, whose units join words or subwords; units from the left.
     """
@@ -178,18 +178,14 @@ def _labels(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(shown([word]) for word in words)
 
 
-def _caption(checkpoint: Checkpoint, read: Sequence[str], predicted: Sequence[str]) -> str:
-    order = "Predicted from the last word to the first." if checkpoint.right_to_left else ""
-    return " ".join(filter(None, [order, _unknown_words(checkpoint, read, predicted)]))
-
-
-def _unknown_words(
-    checkpoint: Checkpoint, read: Sequence[str], predicted: Sequence[str] = ()
-) -> str:
-    """Return a sentence that lists the unknown words, or an empty string."""
+def _caption(checkpoint: Checkpoint, read: Sequence[str], predicted: Sequence[str] = ()) -> str:
+    """Return sentences about the order of prediction and about unknown words, if any."""
+    sentences = []
+    if predicted and checkpoint.right_to_left:
+        sentences.append("Predicted from the last word to the first.")
     unknown = [word for word in read if word not in checkpoint.source_vocabulary]
     unknown += [word for word in predicted if word not in checkpoint.target_vocabulary]
-    if not unknown:
-        return ""
-    listed = ", ".join(_labels(list(dict.fromkeys(unknown))))
-    return f"Unknown to the network, which takes them as <unk>: {listed}."
+    if unknown:
+        words = ", ".join(_labels(list(dict.fromkeys(unknown))))
+        sentences.append(f"Words unknown to the network, which reads <unk> instead: {words}.")
+    return " ".join(sentences)

@@ -23,11 +23,11 @@ class FeatureRow:
     # The weight for decoding, if `weight` only chooses from lists; None if they are the same.
     search: float | None = None
     # The effect on model scores: the weight times the standard deviation of the value among the
-    # hypotheses of a sentence, and its share in the sum of all, 0 to 1. None if not asked for.
+    # hypotheses of a sentence, and its share in the sum of all, 0 to 1. None if not computed.
     contribution: float | None = None
     share: float | None = None
-    # The metric with this weight at 0 and the others unchanged. If it is higher than with the
-    # weight, the weight does harm.
+    # The metric with this weight at 0 and the others unchanged; None if not computed. If it is
+    # higher than with the weight, the weight does harm.
     left_out: float | None = None
 
 
@@ -42,9 +42,8 @@ class MethodRow:
 
 @dataclass(frozen=True, slots=True)
 class RoundRow:
-    """A round of tuning with a decoder."""
+    """A round of tuning with a decoder, numbered from 1."""
 
-    # From 1.
     round: int
     # The metric of its translations, or of the reranked lists if features were added.
     score: float
@@ -82,14 +81,14 @@ class TuneReport:
     replicas: tuple[ReplicaRow, ...] = ()
     cross_validation: tuple[MethodRow, ...] = ()
     # Only for tuning with a decoder: the rounds; why they ended, "" if the user stopped them; the
-    # warnings; and whether they ended for another reason than the limit of rounds.
+    # warnings; and whether they ended before the limit of rounds.
     rounds: tuple[RoundRow, ...] = ()
     ended: str = ""
     warnings: tuple[str, ...] = ()
     ended_by_itself: bool = True
 
     def last_line(self) -> str:
-        """Return the scores of the start and of the end, as ``BLEU 57.09 -> 61.27``."""
+        """Return the scores of both weights, such as ``BLEU 57.09 -> 61.27``."""
         return f"{self.metric} {self.start:.2f} -> {self.reached:.2f}"
 
     def to_json(self) -> str:
@@ -147,10 +146,7 @@ class TuneReport:
 
 
 def read_tune_report(path: str | os.PathLike[str]) -> TuneReport:
-    """Read a file that :meth:`TuneReport.to_json` made.
-
-    :raises DataError: if the file cannot be read, or has other content.
-    """
+    """Return the report in a file that :meth:`TuneReport.to_json` wrote."""
     try:
         return msgspec.json.decode(read_plain(path, MAX_JSON), type=TuneReport)
     except OSError as error:

@@ -1,5 +1,6 @@
 """Measure translations by metrics and paired tests, also n-best lists and groups of sentences."""
 
+import io
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -11,8 +12,12 @@ import numpy as np
 from moses_integration.nbest import read_nbest
 from phrasescore.arguments import ReportFormat, StrPath, check_choice, check_sequences
 from phrasescore.errors import ArgumentError, DataError, show_controls
-from phrasescore.evaluation.comparison import BreakdownScores, Comparison, shortlists_by_side
-from phrasescore.evaluation.metrics import Score, score
+from phrasescore.evaluation.comparison import (
+    BreakdownScores,
+    Comparison,
+    Score,
+    shortlists_by_side,
+)
 from phrasescore.evaluation.plugin_metric import OURS, find_metric, known_metrics
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.evaluation.significance import PairedComparison, PairedTest
@@ -27,7 +32,12 @@ from tuning.metrics import BleuScore, Statistics
 
 # sacrebleu's default number of samples.
 TRIALS = {"bootstrap": 1000, "approximate": 10000}
-PLOT_FORMATS = ("pdf", "png", "svg")
+# By the ending of a plot's name: metadata without the time, so that equal plots give equal bytes.
+PLOT_FORMATS: dict[str, dict[str, None]] = {
+    "pdf": {"CreationDate": None},
+    "png": {},
+    "svg": {"Date": None},
+}
 _TEST_NAMES = {"bootstrap": "paired bootstrap", "approximate": "paired approximate randomization"}
 
 
@@ -43,10 +53,10 @@ class SystemFigures:
 
 @dataclass(frozen=True, slots=True)
 class NbestFigures:
-    """BLEU of the first hypotheses of n-best lists, and of the best choice found (oracle)."""
+    """BLEU of the first hypotheses of n-best lists, and of the best choice (oracle)."""
 
     path: str
-    # Number of distinct ones.
+    # Number of distinct hypotheses.
     hypotheses: int
     first: BleuScore
     oracle: BleuScore
@@ -75,7 +85,7 @@ class Evaluation:
             report["paired"] = {
                 **asdict(self.test),
                 "baseline": self.systems[0].path,
-                "metrics": [self._comparison_json(each) for each in self.comparisons],
+                "metrics": [self._comparison_json(result) for result in self.comparisons],
             }
         if self.nbest is not None:
             report["nbest"] = {
@@ -170,15 +180,13 @@ def evaluate(
     """Measure translations against references: one sentence per line in every file.
 
     Every sacrebleu score comes with its signature. Groups and n-best lists get the BLEU of
-    multi-bleu.perl: on the given tokens, without smoothing, from 0 to 100.
+    multi-bleu.perl: on the words of the files, without smoothing, from 0 to 100.
 
-    :param hypotheses: one file per system; may be empty if ``nbest`` is given.
+    :param hypotheses: one file per system; may be empty if ``nbest`` is not None.
     :param references: one file per set of references, or NAME for NAME0, NAME1 and so on.
-    :param nbest: n-best lists, of which the first hypotheses and the best choice (oracle) are
-        measured.
+    :param nbest: n-best lists; their first hypotheses and the best choice (oracle) are measured.
     :param source: the source, for groups of sentences.
     :param plot: file for a figure of the groups: .png, .svg or .pdf.
-    :param output: file for the scores, as text or JSON.
     """
     check_sequences(hypotheses=hypotheses, references=references)
     metrics, paired, by_length = settings.metrics, settings.paired, settings.by_length
@@ -190,9 +198,9 @@ def evaluate(
     lists, unknown_to = optional_path(nbest), optional_path(settings.by_unknown)
     source_path, figure = optional_path(source), optional_path(plot)
     if not translated and lists is None:
-        raise ArgumentError("nothing to evaluate: give translations, or --nbest")
+        raise ArgumentError("nothing to evaluate: name translations, or --nbest")
     if settings.allow_missing and lists is None:
-        raise ArgumentError("--allow-missing goes with --nbest")
+        raise ArgumentError("--allow-missing needs --nbest")
     if not reference_paths:
         raise ArgumentError("--references: at least one file is needed")
     if paired is not None and len(translated) < 2:
@@ -200,16 +208,16 @@ def evaluate(
     if paired is not None and set(metrics) == {"multi-bleu"}:
         raise ArgumentError("--paired needs a --metric of sacrebleu, such as bleu")
     if settings.trials is not None and paired is None:
-        raise ArgumentError("--trials goes with --paired")
+        raise ArgumentError("--trials needs --paired")
     is_grouped = bool(by_length) or unknown_to is not None
     if is_grouped and not translated:
         raise ArgumentError("--by-length and --by-unknown need translations")
     if "source" in by_length and source_path is None:
         raise ArgumentError("--by-length source needs --source")
     if source_path is not None and "source" not in by_length and unknown_to is None:
-        raise ArgumentError("--source goes with --by-length source and --by-unknown")
+        raise ArgumentError("--source needs --by-length source or --by-unknown")
     if figure is not None and not is_grouped:
-        raise ArgumentError("--plot goes with --by-length and --by-unknown")
+        raise ArgumentError("--plot needs --by-length or --by-unknown")
     if figure is not None and _ending(figure) not in PLOT_FORMATS:
         endings = ", ".join(f".{name}" for name in PLOT_FORMATS)
         raise ArgumentError(f"--plot: expected a name in {endings}, got {figure!r}")
@@ -225,11 +233,9 @@ def evaluate(
         for name, plugin in plugins.items()
         if name != "multi-bleu"
     ]
-    test = (
-        None
-        if paired is None
-        else PairedTest(paired, settings.trials or TRIALS[paired], settings.seed)
-    )
+    test = None
+    if paired is not None:
+        test = PairedTest(paired, settings.trials or TRIALS[paired], settings.seed)
     breakdowns = [comparison.by_length(side, settings.width) for side in dict.fromkeys(by_length)]
     if unknown_to is not None:
         breakdowns += comparison.by_unknown_words(_read_shortlists(unknown_to, comparison))
@@ -241,7 +247,7 @@ def evaluate(
                 system.path,
                 system.num_empty,
                 multi_bleu if "multi-bleu" in metrics else None,
-                tuple(score(metric, system.texts) for metric in built),
+                tuple(Score.of(metric, system.texts) for metric in built),
             )
             for system, multi_bleu in zip(translations, comparison.multi_bleu(), strict=True)
         ),
@@ -253,7 +259,9 @@ def evaluate(
         tuple(comparison.score_groups(breakdown) for breakdown in breakdowns),
     )
     if figure is not None:
-        _draw(figure, evaluation)
+        image = draw(evaluation.breakdowns, translated, _ending(figure))
+        with open_output(figure) as stream:
+            stream.write(image)
     if written is not None:
         text = evaluation.to_json() if report_format == "json" else evaluation.to_text()
         with open_output(written) as stream:
@@ -276,23 +284,23 @@ def _score_nbest(
         segments.extend(owners)
 
     with Meter("oracle", "hypotheses", progress, lines_of=path) as meter:
-        for hypotheses in read_nbest(path):
+        for nbest in read_nbest(path):
             expected = len(parts)
-            is_missing = hypotheses.id != expected and not allow_missing
-            if is_missing or hypotheses.id >= metric.num_segments:
+            is_missing = nbest.id != expected and not allow_missing
+            if is_missing or nbest.id >= metric.num_segments:
                 problem = f"expected id {expected} of {metric.num_segments:,} sentences"
                 if expected >= metric.num_segments:
                     problem = f"expected no more than {metric.num_segments:,} sentences"
-                problem = f"{problem}, found id {hypotheses.id}"
-                if is_missing and hypotheses.id < metric.num_segments:
+                problem = f"{problem}, found id {nbest.id}"
+                if is_missing and nbest.id < metric.num_segments:
                     problem = f"{problem} (--allow-missing takes an empty translation)"
-                raise DataError(path, hypotheses.first_line, problem)
-            for sent_id in range(expected, hypotheses.id):
+                raise DataError(path, nbest.first_line, problem)
+            for sent_id in range(expected, nbest.id):
                 add(sent_id, [()])
-            words = list(hypotheses.distinct().values())
-            add(hypotheses.id, words)
+            words = list(nbest.distinct().values())
+            add(nbest.id, words)
             words_of_first += len(words[0])
-            meter.update(hypotheses.num_lines)
+            meter.update(nbest.num_lines)
     if len(parts) < metric.num_segments and not allow_missing:
         problem = f"expected lists of {metric.num_segments:,} sentences, found {len(parts):,}"
         raise DataError(path, None, problem)
@@ -308,7 +316,7 @@ def _score_nbest(
 def _read_shortlists(path: str, comparison: Comparison) -> dict[str, Vocabulary]:
     """Return the known words by side, from a model folder or a vocabulary file.
 
-    A vocabulary file is the source's, or without a source the reference's.
+    A vocabulary file has words of the source, or of the reference if there is no source.
     """
     if os.path.isdir(path):
         from phrasescore.models.checkpoint import load_checkpoint  # imports torch
@@ -317,20 +325,31 @@ def _read_shortlists(path: str, comparison: Comparison) -> dict[str, Vocabulary]
     return {"reference" if comparison.source is None else "source": load_vocabulary(path)}
 
 
-def _draw(path: str, evaluation: Evaluation) -> None:
-    from phrasescore.evaluation.plots import Panel, draw  # imports matplotlib
+def draw(breakdowns: Sequence[BreakdownScores], systems: Sequence[str], file_format: str) -> bytes:
+    """Return a plot of each breakdown, with a line for each system, as the bytes of a file."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
 
-    panels = [
-        Panel(
-            f"{breakdown.title} (sentences)",
-            [f"{group.label}\n({group.sentences:,})" for group in breakdown.groups],
-            [list(line) for line in zip(*(each.bleu for each in breakdown.groups), strict=True)],
-        )
-        for breakdown in evaluation.breakdowns
-    ]
-    image = draw(panels, [system.path for system in evaluation.systems], _ending(path))
-    with open_output(path) as stream:
-        stream.write(image)
+    # In SVG, text stays text, and ids are not random.
+    with mpl.rc_context({"svg.hashsalt": "phrasescore", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(6.0, 3.2 * len(breakdowns)), layout="constrained")
+        plots = figure.subplots(len(breakdowns), squeeze=False)[:, 0]
+        for axes, breakdown in zip(plots, breakdowns, strict=True):
+            positions = list(range(len(breakdown.groups)))
+            scores = zip(*(group.bleu for group in breakdown.groups), strict=True)
+            for name, line in zip(systems, scores, strict=True):
+                # matplotlib would read $ as the start of a formula, and hide _NAME.
+                label = (" " if name.startswith("_") else "") + name.replace("$", r"\$")
+                axes.plot(positions, line, marker="o", label=label)
+            labels = [f"{group.label}\n({group.sentences:,})" for group in breakdown.groups]
+            axes.set_xticks(positions, labels)
+            axes.set_xlabel(f"{breakdown.title} (sentences)")
+            axes.set_ylabel("BLEU")
+            axes.grid(alpha=0.3)
+            axes.legend()
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=file_format, metadata=PLOT_FORMATS[file_format])
+    return buffer.getvalue()
 
 
 def _ending(path: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from phrasescore.errors import PhrasescoreError
 from phrasescore.records import FeatureLabel
 from tests.random_pools import random_pool
-from tuning.methods import Found, Optimise, Problem, StopTuning, load_method
+from tuning.methods import Optimise, Problem, Solution, StopTuning, load_method
 from tuning.metrics import CorpusBleu
 from tuning.settings import METHODS, TuneSettings
 
@@ -147,8 +147,8 @@ def test_a_search_may_be_stopped_often_and_has_something_by_then(method: str) ->
 
 @pytest.mark.parametrize("bad", [np.zeros(3), np.full(3, np.nan)], ids=["zero", "nan"])
 def test_whatever_a_search_returns_the_promises_hold(bad: np.ndarray) -> None:
-    def search(_problem: Problem) -> Found:
-        return Found(bad, 7, ("said something",))
+    def search(_problem: Problem) -> Solution:
+        return Solution(bad, 7, ("said something",))
 
     found = Optimise("bad", search)(random_pool(1), METRIC, START, SETTINGS, seed=1)
     assert found.weights.tolist() == START.tolist()
@@ -159,7 +159,7 @@ def test_whatever_a_search_returns_the_promises_hold(bad: np.ndarray) -> None:
 def test_worse_weights_are_not_returned() -> None:
     pool = random_pool(1)
     best = load_method("mert")(pool, METRIC, START, SETTINGS, seed=1)
-    worse = Optimise("bad", lambda _: Found(-best.weights, 1))
+    worse = Optimise("bad", lambda _: Solution(-best.weights, 1))
     found = worse(pool, METRIC, best.weights, SETTINGS, seed=1)
     assert found.weights.tolist() == best.weights.tolist()
     assert pool.score(METRIC, -best.weights) < found.score == best.score

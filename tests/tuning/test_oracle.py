@@ -9,7 +9,7 @@ import pytest
 from phrasescore.errors import PhrasescoreError
 from tests.random_pools import random_pool
 from tuning.choices import oracle_rows
-from tuning.methods import Found, Optimise, Problem, cross_validate, load_method, split_segments
+from tuning.methods import Optimise, Problem, Solution, cross_validate, load_method, split_segments
 from tuning.metrics import Bleu, BleuScore, CorpusBleu
 from tuning.settings import TuneSettings
 
@@ -115,7 +115,7 @@ def test_too_few_or_too_many_folds_are_refused(folds: int) -> None:
 
 def test_a_method_that_keeps_the_start_scores_as_the_start_does() -> None:
     pool = random_pool(1)
-    keep = Optimise("keep", lambda problem: Found(problem.start, 0))
+    keep = Optimise("keep", lambda problem: Solution(problem.start, 0))
     found = cross_validate({"k": keep}, pool, METRIC, START, TuneSettings(), num_folds=3, seed=1)
     assert found["k"].score == pool.score(METRIC, START)
 
@@ -124,9 +124,9 @@ def test_what_is_held_out_is_not_tuned_on() -> None:
     pool = random_pool(1, num_segments=6)
     seen: list[np.ndarray] = []
 
-    def search(problem: Problem) -> Found:
+    def search(problem: Problem) -> Solution:
         seen.append(problem.pool.features)
-        return Found(problem.start, 0)
+        return Solution(problem.start, 0)
 
     methods = {"spy": Optimise("spy", search)}
     cross_validate(methods, pool, METRIC, START, TuneSettings(), num_folds=3, seed=1)

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,28 +10,18 @@ from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
-from phrasescore.io.folders import writing_folder
 from phrasescore.io.output import optional_path
 from phrasescore.progress import ProgressCallback
-from phrasescore.report.blocks import DATA, ENCODE_ERRORS, Report, Section, write_data
-from phrasescore.report.page import render_page
+from phrasescore.report.blocks import Report, Section
+from phrasescore.report.page import check_folder, write_report
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import SECTIONS, Reporting, SectionName
 from phrasescore.settings.kinds import kind_names
 from phrasescore.version import __version__
-from phrasescore.workflows.report.inputs import (
-    NamedModel,
-    ReportFiles,
-    ReportInputs,
-    read_inputs,
-)
-from phrasescore.workflows.report.sections import OF_SENTENCES, SECTION_PLANS, missing_inputs
+from phrasescore.workflows.report.inputs import ReportFiles, ReportInputs, read_inputs
+from phrasescore.workflows.report.sections import SECTION_PLANS, SHOWS_SENTENCES, missing_inputs
 
 _logger = logging.getLogger(__name__)
-
-PAGE = "index.html"
-# The names in the folder of a report; the data folder holds only .tsv files.
-_NAMES = {PAGE, "report.json", DATA}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +35,7 @@ class ReportSummary:
     sections: tuple[str, ...]
     # Number of tables and figures.
     num_blocks: int
-    # Key of each section that was left out, wholly or in part, and the reason.
+    # The keys of sections that are missing or incomplete, with the reasons.
     left_out: tuple[tuple[str, str], ...]
 
     def summary(self) -> str:
@@ -82,18 +72,15 @@ def make_report(
     :param source: source sentences, one per line.
     :param references: files of reference translations, aligned with the source; NAME for NAME0,
         NAME1 and so on.
-    :param translations: names of systems and files of their translations. The others are compared
-        with the first system; systems of n-best lists come first.
+    :param translations: names of systems and files of their translations. All systems are compared
+        with the first one; systems of n-best lists come first.
     :param tuning_report: JSON that `phrasescore.tune` wrote.
     :param experiment: folder of an experiment, with its ``table.toml``.
-    :raises ModelError: if the inputs or settings need a model of another kind.
-    :raises PhrasescoreError: if a file is not as expected, ``folder`` holds anything else, or no
-        section can be made.
     """
     check_sequences(inputs=inputs, models=models, references=references)
     compute.check_only("device", "threads")
     if settings.sentences is not None and settings.lines is not None:
-        raise ArgumentError("--sentences draws lines, and --lines names them: not both")
+        raise ArgumentError("--sentences draws lines, and --lines names them: give only one")
     files = ReportFiles(
         inputs=[os.fspath(path) for path in inputs],
         models=[os.fspath(path) for path in models],
@@ -104,12 +91,12 @@ def make_report(
         experiment=None if experiment is None else os.path.join(experiment, "table.toml"),
     )
     choose_device(compute.device)  # refuse a missing device before the long work
-    _check_folder(os.fspath(folder), files.paths())
+    check_folder(os.fspath(folder), files.paths())
     report, left_out = _make_sections(read_inputs(files, settings, compute, progress))
-    size = _write(report, folder)
+    page = write_report(report, Path(folder))
     return ReportSummary(
-        str(Path(folder) / PAGE),
-        size,
+        str(page),
+        page.stat().st_size,
         tuple(section.key for section in report.sections),
         sum(len(section.blocks) for section in report.sections),
         tuple(left_out),
@@ -121,8 +108,8 @@ def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]
     _check_kinds(inputs)
     wanted = inputs.settings.only or SECTIONS
     missing = {key: missing_inputs(SECTION_PLANS[key], inputs) for key in SECTIONS if key in wanted}
-    if inputs.settings.only:
-        _refuse_missing(missing, inputs)
+    for key in missing if inputs.settings.only else ():
+        _refuse_missing(key, missing[key], inputs)
     sections: list[Section] = []
     left_out: list[tuple[str, str]] = []
     facts: list[tuple[str, str]] = []
@@ -148,38 +135,36 @@ def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]
 
 
 def _check_kinds(inputs: ReportInputs) -> None:
-    """Refuse inputs that need a model of another kind, and lines that do not exist."""
+    """Refuse inputs that need another kind of model, and lines that do not exist."""
     if inputs.table is not None and not inputs.of_kind("scores_phrases"):
-        kinds = kind_names(scores_phrases=True)
-        raise _wrong_kind(f"{inputs.table}: as a phrase table", kinds, inputs.models)
+        raise _wrong_kind(f"{inputs.table}: for a phrase table", ("scores_phrases",), inputs)
     settings, source = inputs.settings, inputs.source
     if settings.sentences is None and settings.lines is None:
         return
     if source is None:
         raise ArgumentError("--sentences and --lines need --source")
-    if not inputs.of_kind(*OF_SENTENCES):
-        kinds = [kind for name in OF_SENTENCES for kind in kind_names(**{name: True})]
-        raise _wrong_kind("--sentences and --lines", kinds, inputs.models)
+    if not inputs.of_kind(*SHOWS_SENTENCES):
+        raise _wrong_kind("--sentences and --lines", SHOWS_SENTENCES, inputs)
     beyond = [line for line in settings.lines or () if line > len(source.texts)]
     if beyond:
         problem = f"--lines: expected a line of the file, which has {len(source.texts):,}"
         raise DataError(source.path, None, f"{problem}, got {beyond[0]}")
 
 
-def _refuse_missing(missing: Mapping[SectionName, list[str]], inputs: ReportInputs) -> None:
-    """Refuse a requested section that lacks an input."""
-    for key, names in missing.items():
-        kind = SECTION_PLANS[key].kind
-        if len(names) == 1 and kind and inputs.models and not inputs.of_kind(kind):
-            raise _wrong_kind(key, kind_names(**{kind: True}), inputs.models)
-        if names:
-            raise ArgumentError(f"{key} needs {_join(names)}")
+def _refuse_missing(key: SectionName, names: Sequence[str], inputs: ReportInputs) -> None:
+    """Refuse a requested section that lacks inputs."""
+    kind = SECTION_PLANS[key].kind
+    if len(names) == 1 and kind and inputs.models and not inputs.of_kind(kind):
+        raise _wrong_kind(key, (kind,), inputs)
+    if names:
+        raise ArgumentError(f"{key} needs {_join(names)}")
 
 
-def _wrong_kind(name: str, kinds: Sequence[str], models: Sequence[NamedModel]) -> ModelError:
-    found = ", ".join(f"{model.name} ({model.kind})" for model in models) or "none"
+def _wrong_kind(name: str, properties: Sequence[str], inputs: ReportInputs) -> ModelError:
+    kinds = [kind for wanted in properties for kind in kind_names(**{wanted: True})]
+    models = [f"{name} ({model.config.kind})" for name, model in inputs.models]
     expected = f"expected a model of the kind {' or '.join(kinds)}"
-    return ModelError(f"{name}: {expected}, found {found}")
+    return ModelError(f"{name}: {expected}, found {', '.join(models) or 'none'}")
 
 
 def _join(names: Sequence[str]) -> str:
@@ -210,47 +195,3 @@ def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
         yield "experiment", inputs.files.experiment
     yield "seed", str(inputs.settings.seed)
     yield "made by", f"phrasescore {__version__}"
-
-
-def _check_folder(folder: str, inputs: Sequence[str]) -> None:
-    """Check that the report can be written and would not overwrite an input."""
-    target = Path(os.path.abspath(folder))
-    parent = target.parent
-    if not target.name:
-        raise PhrasescoreError(f"{folder}: expected the name of a folder for the report")
-    if not parent.is_dir():
-        raise PhrasescoreError(f"{folder}: cannot write: there is no folder {parent}")
-    if not os.access(parent, os.W_OK):
-        raise PhrasescoreError(f"{folder}: cannot write: the folder {parent} may not be written to")
-    if not os.path.lexists(target):
-        return
-    if target.is_symlink() or not target.is_dir():
-        raise PhrasescoreError(
-            f"{folder}: expected a folder for the report, found a file or a link"
-        )
-    if os.listdir(target) and not _is_report(target):
-        raise PhrasescoreError(
-            f"{folder}: expected an older report or an empty folder, found another folder; name a "
-            "new one"
-        )
-    for path in inputs:
-        if target in Path(os.path.abspath(path)).parents:
-            raise PhrasescoreError(f"{folder}: would replace {path}, which it is made from")
-
-
-def _is_report(folder: Path) -> bool:
-    data = folder / DATA
-    return (
-        set(os.listdir(folder)) == _NAMES
-        and data.is_dir()
-        and all(path.suffix == ".tsv" for path in data.iterdir())
-    )
-
-
-def _write(report: Report, folder: StrPath) -> int:
-    """Write the page and its data; return the bytes of the page."""
-    page = render_page(report).encode(errors=ENCODE_ERRORS)
-    with writing_folder(os.path.abspath(folder)) as new:
-        write_data(report, new)
-        (new / PAGE).write_bytes(page)
-    return len(page)

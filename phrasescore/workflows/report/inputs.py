@@ -23,10 +23,10 @@ from phrasescore.settings.evaluation import Reporting
 from phrasescore.settings.toml_file import read_toml
 from phrasescore.workflows.text_checks import warn_of_lengths
 
-# Numbers of the table's scores p(target | source) and p(source | target), from 1. Moses' order is
-# p(f|e) lex(f|e) p(e|f) lex(e|f), with f the source.
+# Numbers, from 1, of the table's scores p(target | source) and p(source | target). Moses' order is
+# p(f|e) lex(f|e) p(e|f) lex(e|f), where f is the source.
 _DIRECT, _INVERSE = 3, 1
-# Number of frequent and of rare source phrases whose targets are listed, as in the paper.
+# Number of frequent and of rare source phrases whose targets are listed, as in Cho et al. (2014).
 _SOURCES = 10
 
 
@@ -35,11 +35,6 @@ class NamedModel(NamedTuple):
 
     name: str
     checkpoint: Checkpoint
-
-    @property
-    def kind(self) -> str:
-        """The kind of the network."""
-        return self.checkpoint.config.kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +46,14 @@ class ReportFiles:
     models: Sequence[str]
     source: str | None
     references: Sequence[str]
-    # With the names of their systems.
+    # The name of each system, and its file.
     translations: Sequence[tuple[str, str]]
     tuning_report: str | None
     # The file table.toml of an experiment.
     experiment: str | None
 
     def texts(self) -> list[str]:
-        """Return the paths of all files of lines."""
+        """Return the paths of all tables, lists and texts."""
         source = [] if self.source is None else [self.source]
         return [*self.inputs, *source, *self.references, *(path for _, path in self.translations)]
 
@@ -70,7 +65,7 @@ class ReportFiles:
 
 @dataclass(frozen=True)
 class ReportInputs:
-    """All inputs; the table is read later."""
+    """All inputs of a report; the table is read when it is needed."""
 
     # Path of the phrase table.
     table: str | None
@@ -87,7 +82,7 @@ class ReportInputs:
     progress: ProgressCallback | None
 
     def of_kind(self, *properties: str) -> list[NamedModel]:
-        """Return the models whose kind has one of these properties, in their order."""
+        """Return the models whose kind has one of these properties."""
         return [
             model
             for model in self.models
@@ -105,7 +100,7 @@ class ReportInputs:
 
     @cached_property
     def table_choice(self) -> TableChoice:
-        """The chosen lines of the table, which is read once, as a stream."""
+        """The chosen lines of the table, which is read once."""
         assert self.table is not None
         columns = [self.table_column(model) for model in self.of_kind("scores_phrases")]
         settings = self.settings
@@ -133,14 +128,14 @@ def read_inputs(
     """Read all inputs except the table, and check that they fit together."""
     for path in files.texts():
         if is_stream(path):
-            raise ArgumentError(f"a report is made from files: {path!r} is not one")
+            raise ArgumentError(f"a report can only read files, got {path!r}")
     lists = [path for path in files.inputs if _is_nbest(path)]
     tables = [path for path in files.inputs if path not in lists]
     if len(tables) > 1:
         raise ArgumentError(f"expected one phrase table, got {' and '.join(tables)}")
     names = [*map(os.path.basename, lists), *(name for name, _ in files.translations)]
     if len(set(names)) < len(names):
-        raise ArgumentError(f"two systems have one name: {', '.join(names)}")
+        raise ArgumentError(f"expected systems with different names, got {', '.join(names)}")
     tuning = None if files.tuning_report is None else read_tune_report(files.tuning_report)
     experiment = None if files.experiment is None else read_toml(files.experiment)
     models = _load_models(files.models)
@@ -169,17 +164,20 @@ def read_inputs(
 
 
 def _load_models(paths: Sequence[str]) -> list[NamedModel]:
-    """Return the models, named by their folders, or by their paths if folders have equal names."""
+    """Return the models, named by their folders, or by their paths if two folders have one name."""
     names = [os.path.basename(os.path.abspath(path)) for path in paths]
     if len(set(names)) < len(names):
         names = list(paths)
-    if len(set(names)) < len(names):
-        raise ArgumentError("a model is given twice")
-    return [NamedModel(*both) for both in zip(names, map(load_checkpoint, paths), strict=True)]
+    for name in names:
+        if names.count(name) > 1:
+            raise ArgumentError(f"--model: expected different models, got {name} twice")
+    return [
+        NamedModel(name, load_checkpoint(path)) for name, path in zip(names, paths, strict=True)
+    ]
 
 
 def _is_nbest(path: str) -> bool:
-    """Return whether a file is an n-best list, by its first line, and not a phrase table.
+    """Return whether the first line of a file is an n-best list's, not a phrase table's.
 
     A source phrase may be a number, but only the scores of an n-best list have names.
     """
@@ -188,14 +186,14 @@ def _is_nbest(path: str) -> bool:
         raise DataError(path, None, "expected a phrase table or an n-best list, found no lines")
     fields = first.split(b"|||")
     if len(fields) < 3:
-        expected = "expected a line of a phrase table or of an n-best list"
-        raise DataError(path, 1, f"{expected}, found no two '|||' in it")
+        expected = "expected a line of a phrase table or an n-best list, with '|||' at least twice"
+        raise DataError(path, 1, f"{expected}, found {first.count(b'|||')}")
     is_number = fields[0].strip().isdigit()
     return is_number and any(split_feature(token)[1] for token in fields[2].split())
 
 
 def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:
-    """Return the first hypothesis of each list; all sentences must have one."""
+    """Return the first hypothesis of each list; every sentence must have a list."""
     sentences = Sentences(path, [], [])
     with Meter("n-best lists", "hypotheses", progress, lines_of=path) as meter:
         for expected, nbest in enumerate(read_nbest(path)):
@@ -212,7 +210,7 @@ def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:
 def _table_pairs(
     path: str, lines: Iterator[PhraseTableLine], num_scores: int
 ) -> Iterator[TablePair]:
-    """Yield the pairs of a table with their scores, at least ``num_scores``, and counts."""
+    """Yield the pairs of a table with their counts and scores, at least ``num_scores``."""
     for line in lines:
         if line.num_scores < num_scores:
             raise DataError(

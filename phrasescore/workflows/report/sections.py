@@ -1,4 +1,4 @@
-"""The sections of a report: the inputs that each one needs, and the function that makes it."""
+"""The sections of a report, with the inputs and the function that make each one."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -21,7 +21,13 @@ from phrasescore.records import PhrasePair
 from phrasescore.report.blocks import Section
 from phrasescore.report.maps import Vectors, map_section, text_vectors, word_vectors
 from phrasescore.report.phrases import SAMPLES, preference_section, sample_section, score_section
-from phrasescore.report.results import experiment_section, training_section, tuning_section
+from phrasescore.report.results import (
+    difference_section,
+    experiment_section,
+    training_section,
+    translation_section,
+    tuning_section,
+)
 from phrasescore.report.sentences import (
     SentencePair,
     Words,
@@ -33,17 +39,13 @@ from phrasescore.report.sentences import (
     note_unknown_words,
     soft_parse_section,
 )
-from phrasescore.report.translations import difference_section, translation_section
 from phrasescore.settings.kinds import kind_names
-from phrasescore.workflows.report.inputs import (
-    NamedModel,
-    ReportInputs,
-)
+from phrasescore.workflows.report.inputs import NamedModel, ReportInputs
 from phrasescore.workflows.scoring.network_scorer import NetworkScorer
 
-# The properties of kinds of networks that have figures of sentences.
-OF_SENTENCES = ("aligns_words", "parses_source")
-# Default number of sentences drawn for these figures.
+# The properties of kinds of networks that can show single sentences.
+SHOWS_SENTENCES = ("aligns_words", "parses_source")
+# Default number of sentences to show.
 _SENTENCES = 5
 # Sentence lengths per group of BLEU by length.
 _GROUP_WIDTH = 10
@@ -60,19 +62,23 @@ class MadeSection(NamedTuple):
 
 
 class SectionPlan(NamedTuple):
-    """The function that makes a section, and its inputs, by their names in `missing_inputs`.
-
-    :ivar kind: the property of a kind of network, of which a model is needed; empty for no model.
-    """
+    """The function that makes a section, and the inputs that it needs."""
 
     make: Callable[[ReportInputs], MadeSection]
+    # Names of inputs, see `missing_inputs`.
     needs: tuple[str, ...] = ()
+    # The property that the kind of a model must have; empty if no such model is needed.
     kind: str = ""
+
+
+_ANY_TARGET = "translations (--references, --translation or NBEST)"
+_SYSTEM = "translations (--translation or NBEST)"
+_TWO_SYSTEMS = "translations by two systems (--translation or NBEST)"
 
 
 def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
     """Return the names of the missing inputs of a section."""
-    is_given = {
+    is_present = {
         "TABLE": inputs.table is not None,
         "--source": inputs.source is not None,
         "--references": bool(inputs.references),
@@ -83,15 +89,10 @@ def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
         _SYSTEM: bool(inputs.systems),
         _TWO_SYSTEMS: len(inputs.systems) > 1,
     }
-    missing = [name for name in plan.needs if not is_given[name]]
+    missing = [name for name in plan.needs if not is_present[name]]
     if plan.kind and not inputs.of_kind(plan.kind):
         missing.append(f"a --model of the kind {' or '.join(kind_names(**{plan.kind: True}))}")
     return missing
-
-
-_ANY_TARGET = "translations (--references, --translation or NBEST)"
-_SYSTEM = "translations (--translation or NBEST)"
-_TWO_SYSTEMS = "translations by two systems (--translation or NBEST)"
 
 
 def _make_translations(inputs: ReportInputs) -> MadeSection:
@@ -102,16 +103,12 @@ def _make_translations(inputs: ReportInputs) -> MadeSection:
     return MadeSection(translation_section(comparison, breakdowns, inputs.settings.seed))
 
 
-def _make_differences(inputs: ReportInputs) -> MadeSection:
-    return MadeSection(difference_section(inputs.comparison))
-
-
-def _show_tuning(inputs: ReportInputs) -> MadeSection:
+def _make_tuning(inputs: ReportInputs) -> MadeSection:
     assert inputs.tuning is not None
     return MadeSection(tuning_section(inputs.tuning))
 
 
-def _show_experiment(inputs: ReportInputs) -> MadeSection:
+def _make_experiment(inputs: ReportInputs) -> MadeSection:
     path, table = inputs.files.experiment, inputs.experiment
     assert path is not None
     assert table is not None
@@ -124,13 +121,13 @@ def _show_experiment(inputs: ReportInputs) -> MadeSection:
 def _make_preferences(inputs: ReportInputs) -> MadeSection:
     choice, models = inputs.table_choice, inputs.phrase_models()
     if not models:
-        problem = "needs a model of p(target | source), and each --model is a reverse one"
+        problem = "needs a model of p(target | source), but every --model is a reverse model"
         return MadeSection(None, [problem])
     long = inputs.settings.long
     pairs = [line.pair for source in (*choice.frequent, *choice.rare) for line in source.targets]
     if not pairs:
-        problem = f"the table has no source phrase of {long} words or more and of 3 targets"
-        return MadeSection(None, [f"{problem} (--long takes shorter ones)"])
+        problem = f"the table has no source phrase with {long} words or more and 3 targets or more"
+        return MadeSection(None, [f"{problem} (--long N lists shorter phrases)"])
     preferences = {
         model.name: dict(zip(pairs, _score(inputs, model, pairs), strict=True)) for model in models
     }
@@ -142,7 +139,7 @@ def _make_samples(inputs: ReportInputs) -> MadeSection:
     choice, models = inputs.table_choice, inputs.phrase_models()
     sources = [source.source for source in (*choice.frequent, *choice.rare)]
     if not (models and sources):
-        return MadeSection(None, ["has the source phrases of preferences, which were left out"])
+        return MadeSection(None, ["needs the source phrases of preferences, which is left out"])
     drawn = {model.name: _draw(inputs, model, sources) for model in models}
     return MadeSection(sample_section(choice, drawn))
 
@@ -158,7 +155,6 @@ def _make_scores(inputs: ReportInputs) -> MadeSection:
 
 
 def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair]) -> list[float]:
-    """Return a network's log-probability of each pair."""
     scorer = NetworkScorer(
         model.checkpoint,
         str(choose_device(inputs.compute.device)),
@@ -190,13 +186,13 @@ def _make_words(inputs: ReportInputs) -> MadeSection:
 def _make_phrases(inputs: ReportInputs) -> MadeSection:
     seed, models = inputs.settings.seed, inputs.phrase_models()
     if not models:
-        problem = "needs a model that reads the source, and each --model is a reverse one"
+        problem = "needs a model that reads the source, but every --model is a reverse model"
         return MadeSection(None, [problem])
     phrases = inputs.table_choice.phrases
     if not phrases:
-        problem = f"the table has no source phrase of {inputs.settings.long} words or more"
-        return MadeSection(None, [f"{problem} (--long takes shorter ones)"])
-    # Shuffle: the map labels the first points first, and in a sorted table they begin alike.
+        problem = f"the table has no source phrase with {inputs.settings.long} words or more"
+        return MadeSection(None, [f"{problem} (--long N maps shorter phrases)"])
+    # Shuffle: the map labels the first points first, and in a sorted table these begin alike.
     phrases = random.Random(seed).sample(phrases, len(phrases))
     sets = [
         text_vectors("phrases", name, number, checkpoint, phrases)
@@ -207,7 +203,7 @@ def _make_phrases(inputs: ReportInputs) -> MadeSection:
 
 def _make_sentences(inputs: ReportInputs) -> MadeSection:
     assert inputs.source is not None
-    # With a table, networks that score phrases are taken to be trained on phrases only.
+    # With a table, networks that score phrases are assumed to be trained on phrases only.
     models = [
         model
         for model in inputs.of_kind("has_source_vectors")
@@ -219,12 +215,12 @@ def _make_sentences(inputs: ReportInputs) -> MadeSection:
         side = inputs.source
         if checkpoint.reverse:
             if not inputs.references:
-                reasons.append(f"{name} reads the other side: needs --references")
+                reasons.append(f"{name} reads the target side: needs --references")
                 continue
             side = inputs.references[0]
         texts = draw_texts(side.words, settings.map_points, settings.seed)
         if not texts:
-            reasons.append(f"{side.path}: each sentence is empty")
+            reasons.append(f"{side.path}: all sentences are empty")
             continue
         notes += note_unknown_words(name, checkpoint, texts)
         notes += note_long_texts(name, checkpoint, texts)
@@ -236,8 +232,8 @@ def _make_sentences(inputs: ReportInputs) -> MadeSection:
 def _make_alignments(inputs: ReportInputs) -> MadeSection:
     models = inputs.of_kind("aligns_words")
     pairs, reasons = _choose_sentences(inputs)
-    given = "the references" if inputs.references else f"those of {inputs.systems[0].name}"
-    section = alignment_section(models, pairs, given)
+    origin = "the references" if inputs.references else f"by {inputs.systems[0].name}"
+    section = alignment_section(models, pairs, origin)
     return MadeSection(section, reasons, _notes(models, pairs))
 
 
@@ -245,7 +241,7 @@ def _make_parses(inputs: ReportInputs) -> MadeSection:
     models, reasons = [], []
     for model in inputs.of_kind("parses_source"):
         if model.checkpoint.reverse and not (inputs.references or inputs.systems):
-            reasons.append(f"{model.name} reads the other side: needs --references")
+            reasons.append(f"{model.name} reads the target side: needs --references")
         else:
             models.append(model)
     pairs, problems = _choose_sentences(inputs)
@@ -260,22 +256,22 @@ def _choose_sentences(inputs: ReportInputs) -> tuple[list[SentencePair], list[st
     """
     assert inputs.source is not None
     settings, source = inputs.settings, inputs.source.words
-    given = [*inputs.references, *(system.text for system in inputs.systems)]
-    sides: list[Sequence[Words]] = [source, *(text.words for text in given[:1])]
+    targets = [*inputs.references, *(system.text for system in inputs.systems)]
+    sides: list[Sequence[Words]] = [source, *(text.words for text in targets[:1])]
     reasons = []
     if settings.lines is None:
         numbers = draw_sentences(sides, settings.sentences or _SENTENCES, settings.seed)
         if not numbers:
-            reasons = ["each sentence is empty, or its translation is"]
+            reasons = ["all sentences or their translations are empty"]
     else:
         wanted = list(dict.fromkeys(settings.lines))
         numbers = [line - 1 for line in wanted if all(side[line - 1] for side in sides)]
         reasons = [
-            f"line {line:,}: the sentence is empty, or its translation is"
+            f"line {line:,}: the sentence or its translation is empty"
             for line in wanted
             if line - 1 not in numbers
         ]
-    target = sides[1] if given else [()] * len(source)
+    target = sides[1] if targets else [()] * len(source)
     return [SentencePair(at + 1, source[at], target[at]) for at in numbers], reasons
 
 
@@ -288,12 +284,15 @@ def _notes(models: Sequence[NamedModel], pairs: Sequence[SentencePair]) -> list[
     return notes
 
 
-# By the key of the section, in the order of `phrasescore.report.SECTIONS`.
+# By the key of the section, in the order of `phrasescore.settings.evaluation.SECTIONS`.
 SECTION_PLANS = {
     "translations": SectionPlan(_make_translations, (_SYSTEM, "--references")),
-    "differences": SectionPlan(_make_differences, (_TWO_SYSTEMS, "--references")),
-    "experiment": SectionPlan(_show_experiment, ("--experiment",)),
-    "tuning": SectionPlan(_show_tuning, ("--tuning-report",)),
+    "differences": SectionPlan(
+        lambda inputs: MadeSection(difference_section(inputs.comparison)),
+        (_TWO_SYSTEMS, "--references"),
+    ),
+    "experiment": SectionPlan(_make_experiment, ("--experiment",)),
+    "tuning": SectionPlan(_make_tuning, ("--tuning-report",)),
     "preferences": SectionPlan(_make_preferences, ("TABLE",), "scores_phrases"),
     "samples": SectionPlan(_make_samples, ("TABLE",), "scores_phrases"),
     "scores": SectionPlan(_make_scores, ("TABLE",), "scores_phrases"),

@@ -76,15 +76,15 @@ def test_all_options_reach_the_report_and_stderr_says_what_was_made(folder: Fold
 
 def test_a_section_that_is_left_out_is_warned_of_and_no_failure(folder: Folder) -> None:
     result = succeeded(run(folder, "table", models="reverse-rnn"))
-    problem = "preferences: needs a model of p(target | source), and each --model is a reverse one"
-    assert result.stderr.splitlines()[0] == f"phrasescore: warning: {problem}"
+    problem = "needs a model of p(target | source), but every --model is a reverse model"
+    assert result.stderr.splitlines()[0] == f"phrasescore: warning: preferences: {problem}"
 
 
 # What is refused
 
 
 def test_a_table_without_a_model_of_phrases_is_refused(folder: Folder) -> None:
-    expected = "table: as a phrase table: expected a model of the kind encoder-decoder, found"
+    expected = "table: for a phrase table: expected a model of the kind encoder-decoder, found"
     assert refused(folder, "table") == f"{expected} none"
     assert refused(folder, "table", models="att") == f"{expected} att (attention)"
 
@@ -112,7 +112,7 @@ def test_nothing_to_show_is_an_error_that_says_what_is_needed(folder: Folder) ->
     assert message.startswith("nothing to report (translations: needs translations (--translation")
     assert "words: needs a --model" in message
     message = refused(folder, "--source", "src", "--only", "parses", models="reverse-gr")
-    expected = "parses: reverse-gr reads the other side: needs --references"
+    expected = "parses: reverse-gr reads the target side: needs --references"
     assert message == f"nothing to report ({expected})"
 
 
@@ -125,15 +125,15 @@ def test_a_table_that_lacks_the_score_is_refused_with_the_option(folder: Folder)
     )
     assert run(folder, "table", "--table-score", "2", models="rnn").exit_code == 0
     told = facts(folder.report())
-    assert "no source phrase of 4 words or more" in told["left out: preferences"]
-    assert "no source phrase of 4 words or more" in told["left out: phrases"]
+    assert "no source phrase with 4 words or more" in told["left out: preferences"]
+    assert "no source phrase with 4 words or more" in told["left out: phrases"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ("missing", "missing: cannot open: No such file or directory"),
-        ("src", "src:1: expected a line of a phrase table or of an n-best list, found no two"),
+        ("src", "src:1: expected a line of a phrase table or an n-best list, with '|||' at"),
         ("--model src", "src: expected the folder of a trained model, found a file"),
         ("--source src --references one", "one:1: the file ends with this line"),
         ("--experiment src", "src/table.toml: cannot be read"),
@@ -169,15 +169,15 @@ def test_a_wrong_input_is_said_in_one_line(folder: Folder, arguments: str, messa
     ("arguments", "message"),
     [
         ("table table2", "expected one phrase table, got table and table2"),
-        ("--source -", "a report is made from files: '-' is not one"),
-        ("pipe", "a report is made from files: 'pipe' is not one"),
+        ("--source -", "a report can only read files, got '-'"),
+        ("pipe", "a report can only read files, got 'pipe'"),
         ("--translation base", "expected NAME=FILE, got 'base'"),
         ("--lines 0", "expected numbers of lines, from 1, with commas between them, got '0'"),
         ("--lines 1 --sentences 2", "--sentences draws lines, and --lines names them"),
-        ("--model m --model m", "a model is given twice"),
+        ("--model m --model m", "--model: expected different models, got m twice"),
         (
             "--translation a=ref --translation a=base --references ref",
-            "two systems have one name: a",
+            "expected systems with different names, got a, a",
         ),
     ],
 )

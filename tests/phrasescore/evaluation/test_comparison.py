@@ -5,21 +5,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sacrebleu.metrics.bleu import BLEU
 
 from phrasescore.errors import DataError
 from phrasescore.evaluation.comparison import (
     MOST_UNKNOWN,
     SEED,
     TRIALS,
+    BreakdownScores,
     ComparedSystem,
     Comparison,
     Group,
+    GroupScore,
     count_unknown,
     group_by_length,
     group_by_unknown_words,
 )
-from phrasescore.evaluation.metrics import build_metric
-from phrasescore.evaluation.plots import FORMATS, Panel, draw
 from phrasescore.evaluation.sentences import Sentences, read_sentences
 from phrasescore.evaluation.significance import (
     PairedTest,
@@ -28,6 +29,7 @@ from phrasescore.evaluation.significance import (
     run_paired_test,
 )
 from phrasescore.vocabulary import Vocabulary
+from phrasescore.workflows.evaluate import PLOT_FORMATS, draw
 from tuning.metrics import Bleu, BleuScore, CorpusBleu
 
 TEXTS = ["a b c d e", "a b c d f g", "b c d e", "h i j k l m", "a b"]
@@ -137,7 +139,7 @@ def test_of_one_replica_it_is_the_test_of_sacrebleu(spoilt: float) -> None:
         metric, statistics(metric, [first]), statistics(metric, [second]), trials=4000, seed=1
     )
     lines = [[" ".join(words) for words in system] for system in (references, first, second)]
-    metrics = [build_metric("bleu", [lines[0]], "none")]
+    metrics = [BLEU(tokenize="none", force=True, references=[lines[0]])]
     theirs = run_paired_test(PairedTest("approximate", 4000, 1), metrics, lines[1:])
     expected = theirs[0].systems[1].p_value
     assert expected is not None
@@ -273,14 +275,15 @@ def test_unknown_words_are_those_outside_the_shortlist() -> None:
 def test_a_figure_is_a_file_of_its_format_and_the_same_every_time(
     file_format: str, start: bytes
 ) -> None:
-    panels = [
-        Panel("words", ["1-10", "11-20"], [[50.0, 40.0], [51.0, 43.0]]),
-        Panel("x", ["0"], [[1.0], [2.0]]),
+    groups = (GroupScore("1-10", 3, (50.0, 51.0)), GroupScore("11-20", 1, (40.0, 43.0)))
+    breakdowns = [
+        BreakdownScores("words", groups),
+        BreakdownScores("x", (GroupScore("0", 4, (1.0, 2.0)),)),
     ]
-    image = draw(panels, ["_moses$", "lstm$"], file_format)
+    image = draw(breakdowns, ["_moses$", "lstm$"], file_format)
     assert image.startswith(start)
-    assert draw(panels, ["_moses$", "lstm$"], file_format) == image
-    assert file_format in FORMATS
+    assert draw(breakdowns, ["_moses$", "lstm$"], file_format) == image
+    assert file_format in PLOT_FORMATS
     if file_format == "svg":
         for text in (b"words", b"1-10", b"BLEU", b"_moses$", b"lstm$"):
             assert text in image

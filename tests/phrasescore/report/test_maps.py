@@ -135,7 +135,7 @@ def test_a_map_is_drawn_both_ways_with_all_labels() -> None:
     assert isinstance(tsne, Points)
     assert isinstance(pca, Points)
     assert (tsne.name, pca.name, reasons) == ("words-1-tsne", "words-1-pca", [])
-    assert "perplexity 3 (and not 30: there are only 10 points)" in tsne.caption
+    assert "perplexity 3 (instead of 30, because there are only 10 points)" in tsne.caption
     assert all(len(part) == 10 for part in (tsne.x, tsne.y, tsne.labels, pca.x, pca.groups))
 
 

@@ -11,8 +11,13 @@ from phrasescore.evaluation.comparison import ComparedSystem, Comparison
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, FineTuning, TrainingRecord
 from phrasescore.report.blocks import Lines, Points
-from phrasescore.report.results import experiment_section, training_section, tuning_section
-from phrasescore.report.translations import difference_section, translation_section
+from phrasescore.report.results import (
+    difference_section,
+    experiment_section,
+    training_section,
+    translation_section,
+    tuning_section,
+)
 from phrasescore.report.tuning import TuneReport
 from tests.phrasescore.report.report_blocks import blocks_of, table_of
 from tests.random_networks import RandomNetwork
@@ -57,7 +62,7 @@ def test_weights_come_with_what_is_lost_without_them() -> None:
     assert (rounds.series[0].x, rounds.series[0].y) == ((1.0,), (58.0,))
     assert table_of(section, "tuning-seeds").rows == ((1, 59.5),)
     assert table_of(section, "tuning-methods").rows == (("pro", 58.0, 57.5),)
-    assert "BLEU 57.00 with the weights it began with, 60.00 with those it found" in section.lead
+    assert "BLEU 57.00 with the start weights, 60.00 with the new weights" in section.lead
 
 
 def test_two_sets_of_weights_are_told_apart() -> None:

@@ -77,7 +77,7 @@ def test_a_matrix_has_the_words_of_both_sides_and_says_which_are_unknown() -> No
     assert matrix.column_labels == ("la", "grande", "maison", "</s>")
     # Plain text: what Moses escaped is what it was; the page escapes it again.
     assert matrix.row_labels == ("the", "big", "<house>", "house", "</s>")
-    assert matrix.caption.endswith("as <unk>: grande, big, <house>.")
+    assert matrix.caption.endswith("<unk> instead: grande, big, <house>.")
     assert (matrix.name, matrix.title) == ("alignment-1-3", "Sentence 3, att")
     assert "the references" in section.lead
 
@@ -101,7 +101,7 @@ def test_the_rows_of_a_right_to_left_network_stand_in_the_order_of_the_text() ->
     expected = reference_attention.alignments(network.parameters, [2, 1, 3], [3, 1, 1, 2])
     turned = [*expected[:-1][::-1], expected[-1]]
     assert np.array(matrix.values) == pytest.approx(np.array(turned), abs=2e-5)
-    assert matrix.caption.startswith("Predicted from the last word to the first. Unknown")
+    assert matrix.caption.startswith("Predicted from the last word to the first. Words unknown")
 
 
 def test_soft_parses_are_those_of_the_slow_network() -> None:

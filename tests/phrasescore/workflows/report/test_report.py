@@ -121,7 +121,7 @@ def test_a_report_does_not_replace_what_it_is_made_from(folder: Folder, option: 
     folder.make(models="rnn", only=["training"])
     path = "out/data/mine.tsv"
     folder.write(path, SOURCE)
-    with pytest.raises(PhrasescoreError, match=f"out: would replace {path}, which it is made from"):
+    with pytest.raises(PhrasescoreError, match=f"out: would replace {path}, which is an input"):
         folder.make(models="rnn", **{option: [path] if option == "references" else path})
     assert (folder.path / path).read_text() == SOURCE
 

@@ -75,8 +75,8 @@ def test_a_reverse_model_is_set_against_the_first_score_and_has_no_preferences(
     assert keys(report) == ["scores", "words", "training"]
     assert {round(2.718281828**x, 6) for x in block(report, "scores-1")["x"]} == {0.25}
     told = facts(report)
-    assert "each --model is a reverse one" in told["left out: preferences"]
-    assert "each --model is a reverse one" in told["left out: phrases"]
+    assert "every --model is a reverse model" in told["left out: preferences"]
+    assert "every --model is a reverse model" in told["left out: phrases"]
 
 
 def test_samples_without_an_end_are_left_out(
@@ -130,7 +130,7 @@ def test_sentences_are_drawn_where_none_are_named(folder: Folder) -> None:
 def test_an_empty_line_is_left_out(folder: Folder) -> None:
     folder.write("src", "la\n\nla\n")
     report = folder.make(models="att", **TEXTS, lines=[2, 3], only=["alignments"])
-    problem = "line 2: the sentence is empty, or its translation is"
+    problem = "line 2: the sentence or its translation is empty"
     assert facts(report)["left out: alignments"] == problem
     assert len(report["sections"][0]["blocks"]) == 1
 
@@ -151,8 +151,8 @@ def test_a_model_that_knows_few_of_the_words_is_warned_of(folder: Folder) -> Non
     folder.write("src", "la casa blanca\n" * 5)
     report = folder.make(models="gr", source="src", sentences=1, only=["parses"])
     assert facts(report)["note: parses"] == (
-        "gr knows 1 of the 3 words that it reads: was it trained on this language, and text split "
-        "like this?"
+        "gr knows 1 of the 3 words that it reads: was it trained on this language, with words "
+        "split in this way?"
     )
 
 
@@ -162,7 +162,7 @@ def test_a_reverse_model_parses_the_references(folder: Folder) -> None:
     assert block(report, "parse-1-3")["words"] == ["the", "house"]
     report = folder.make(models="reverse-gr gr", **arguments)
     assert block(report, "parse-1-3")["words"] == ["la", "maison"]
-    problem = "reverse-gr reads the other side: needs --references"
+    problem = "reverse-gr reads the target side: needs --references"
     assert facts(report)["left out: parses"] == problem
 
 
@@ -187,7 +187,7 @@ def test_a_reverse_model_maps_the_references(folder: Folder) -> None:
     report = folder.make(models="reverse-deep", **arguments, references=["ref"])
     assert block(report, "sentences-1-pca")["labels"][1] == "house the"
     report = folder.make(models="reverse-deep", **arguments)
-    problem = "reverse-deep reads the other side: needs --references"
+    problem = "reverse-deep reads the target side: needs --references"
     assert facts(report)["left out: sentences"] == problem
 
 
