@@ -22,7 +22,7 @@ NBEST = """\
 1 ||| t3 ||| LM0= -1 ||| -1
 """
 EXPERIMENT = """\
-systems = [{ name = "+bag", rescore = ["bag"] }]
+systems = ["Baseline", { name = "+bag", rescore = ["bag"] }]
 [data]
 moses_ini = "moses.ini"
 dev = { source = "dev.s", references = "dev.t" }
@@ -31,12 +31,12 @@ test.test = { source = "dev.s", references = "dev.t" }
 processes = 1
 threads = 1
 nbest_size = 5
-iterations = 1
+iterations = 2
 search = { stack = 5 }
 [tuning]
 replicas = 1
 [models.bag]
-updates = 5
+updates = 20
 """
 INI = """\
 [feature]
@@ -141,7 +141,7 @@ def test_an_experiment_has_rows_with_a_new_kind(folder: Path) -> None:
         (folder / name).write_text(text)
     succeeded(run("experiment", "x.toml", "-o", "out"))
     rows = tomllib.loads((folder / "out" / "table.toml").read_text())["row"]
-    assert [row["name"] for row in rows] == ["+bag"]
+    assert [row["name"] for row in rows] == ["Baseline", "+bag"]
     weights = load_weights(str(folder / "out" / "systems" / "+bag" / "seed1" / "weights"))
     assert "Bag0" in weights.lists
 
