@@ -1,4 +1,4 @@
-"""Types of arguments that many functions share, and checks of their values."""
+"""Types of arguments that several functions share, and checks of their values."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ SegmentationName = Literal["best", "none", "random", "random-confidence"]
 
 
 def flag(name: str) -> str:
-    """Return a parameter's name in messages, which is its option on the command line.
+    """Return the name of a parameter in messages: its option on the command line.
 
     >>> flag("allow_missing")
     '--allow-missing'
@@ -32,9 +32,9 @@ def flag(name: str) -> str:
 
 
 def check_choice(choices: Iterable[str], /, **values: str | Sequence[str] | None) -> None:
-    """Raise an ArgumentError at the first value that is not a valid choice; None passes.
+    """Raise an ArgumentError at the first value, or item of a sequence, that is not a valid choice.
 
-    A value may also be a sequence of choices.
+    None passes.
 
     >>> check_choice(("text", "json"), format="xml")
     Traceback (most recent call last):
@@ -68,13 +68,6 @@ def check_positive(**values: float | None) -> None:
     for name, value in values.items():
         if value is not None and not value > 0:
             raise ArgumentError(f"{flag(name)}: expected a number above 0, got {value!r}")
-
-
-def check_at_most(most: float, /, **values: float | None) -> None:
-    """Raise an ArgumentError at the first value above ``most``, or NaN; None passes."""
-    for name, value in values.items():
-        if value is not None and not value <= most:
-            raise ArgumentError(f"{flag(name)}: expected at most {most:g}, got {value!r}")
 
 
 def check_sequences(**values: object) -> None:

@@ -1,4 +1,4 @@
-"""Choose the device and the number of threads of a network."""
+"""The device and the number of threads of a network."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from phrasescore.errors import PhrasescoreError
 if TYPE_CHECKING:
     import torch
 
-# Number of threads that keep a GPU busy: while it computes for one, the other prepares work.
+# Number of threads that keep a GPU busy: while it computes for one, another prepares work.
 GPU_THREADS = 2
 
 # torch's number of threads before the first `torch_threads`, then the active ones, innermost last.
@@ -30,8 +30,9 @@ def choose_device(name: str) -> "torch.device":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        count = torch.cuda.device_count()
-        raise PhrasescoreError(f"--device {name}: torch sees {count} CUDA devices")
+        raise PhrasescoreError(
+            f"--device {name}: torch sees {torch.cuda.device_count()} CUDA devices"
+        )
     return device
 
 
@@ -41,12 +42,11 @@ def move(device: "torch.device", *parts: "torch.Tensor") -> "Sequence[torch.Tens
         return parts
     import torch
 
-    together = torch.cat(parts) if len(parts) > 1 else parts[0]
+    joined = torch.cat(parts) if len(parts) > 1 else parts[0]
     if device.type == "cuda":
-        together = together.pin_memory()
-    moved: Sequence[torch.Tensor] = together.to(device, non_blocking=True).split(
-        list(map(len, parts))
-    )
+        joined = joined.pin_memory()
+    sizes = list(map(len, parts))
+    moved: Sequence[torch.Tensor] = joined.to(device, non_blocking=True).split(sizes)
     return moved
 
 
@@ -69,7 +69,7 @@ def memory_problem(error: MemoryError | RuntimeError) -> str | None:
 
 
 def usable_threads(wanted: int | None) -> int:
-    """Return the number of threads to use: ``wanted``, or one per core available to us."""
+    """Return the number of threads to use: ``wanted``, or one per core that we may use."""
     if wanted is not None:
         return wanted
     try:

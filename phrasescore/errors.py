@@ -5,17 +5,18 @@
     PhrasescoreError                       base of all; the command line prints it and exits with 1
     |-- DataError(path, line, problem)     an input file is malformed
     |-- ConfigError(path, key, problem)    a setting is unknown, of a wrong type or out of range
-    |-- ModelError(problem)                a checkpoint is unusable, or a score is no logarithm
+    |-- ModelError(problem)                a checkpoint is unusable, or a score is not finite
     |-- PluginError(title, problem)        a feature or metric of another package is unusable
     |-- ArgumentError(problem)             the arguments of a call do not go together
     `-- StoppedError(signal, problem)      a signal stopped long work, whose state is kept
 
-``str()`` of each is the whole message for the user. Anything else that escapes is a bug.
+``str()`` of an error is the whole message for the user. Any other exception is a bug.
 """
 
 import errno
 import os
 import re
+from collections.abc import Iterable
 from typing import Any
 
 # Errors of the machine; other OSErrors without a file name are bugs. tempfile, which sacrebleu
@@ -25,11 +26,11 @@ _MACHINE_ERRORS = {
     errno.ENOENT,
 }
 
-# Ends the message about a file that begins with a byte order mark.
+# The end of the message about a file that begins with a byte order mark.
 BOM_PROBLEM = "found a byte order mark before it: save the file as UTF-8 without one"
 
-# Characters that a terminal interprets: C0 and C1 without tab and line feed, and those that change
-# the direction of text.
+# Characters that a terminal interprets: C0 and C1 except tab and line feed, and characters that
+# change the direction of text.
 _CONTROLS = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -47,8 +48,19 @@ def shown_path(path: str) -> str:
     return "<stdin>" if path == "-" else path
 
 
+def some_names(names: Iterable[str]) -> str:
+    """Return names for a message: at most ten, and the number of the others.
+
+    >>> some_names(["LM0", "TM0"])
+    'LM0, TM0'
+    """
+    listed = list(names)
+    more = [f"and {len(listed) - 10:,} more"] if len(listed) > 10 else []
+    return ", ".join(listed[:10] + more)
+
+
 class PhrasescoreError(Exception):
-    """Base of every error that is raised on purpose; it can be pickled.
+    """The base of all errors that are raised on purpose, which can be sent between processes.
 
     Messages name parameters by their options: "--moses-ini and --moses-ini-out go together".
     """
@@ -68,7 +80,7 @@ def _restore(
 class DataError(PhrasescoreError):
     """An input file is malformed.
 
-    :param line: from 1, counted after decompression; None if no single line is wrong.
+    :param line: from 1, counted after decompression; None if the error is not in a single line.
     """
 
     def __init__(self, path: str, line: int | None, problem: str) -> None:
@@ -81,9 +93,9 @@ class DataError(PhrasescoreError):
 
 
 class ConfigError(PhrasescoreError):
-    """A setting is unknown, of a wrong type or out of range.
+    """A setting is unknown, has a wrong type or is out of range.
 
-    :param path: the file, or the parameter that the setting came from.
+    :param path: the file or the parameter that has the setting.
     :param key: ``[table] key``; None if the whole file is wrong.
     """
 
@@ -100,7 +112,7 @@ class ModelError(PhrasescoreError):
 
 
 class PluginError(PhrasescoreError):
-    """A feature or a metric of another package cannot be used, or breaks its contract."""
+    """A feature or a metric of another package is unusable, or breaks its contract."""
 
     def __init__(self, title: str, problem: str) -> None:
         self.title = title
@@ -115,8 +127,8 @@ class ArgumentError(PhrasescoreError, ValueError):
 class StoppedError(PhrasescoreError):
     """A signal stopped a run, whose state is kept so that it can be resumed.
 
-    The command line exits with 128 plus the signal number ``signal``. The message says how far the
-    work is, and how to resume it.
+    The command line exits with 128 plus the signal number ``signal``. The message says how much is
+    done, and how to resume the run.
     """
 
     def __init__(self, signal: int, problem: str) -> None:
@@ -125,7 +137,7 @@ class StoppedError(PhrasescoreError):
 
 
 def file_problem(error: OSError) -> str | None:
-    """Return a message about an error of a file or a disk, or None for a bug."""
+    """Return the message about an error of a file or a disk, or None for a bug."""
     if error.filename is None and error.errno not in _MACHINE_ERRORS:
         return None
     where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "

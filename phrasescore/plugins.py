@@ -5,8 +5,8 @@ An installed package names its classes in its metadata, from its ``pyproject.tom
     [project.entry-points."phrasescore.features"]
     copied_words = "outside_feature:CopiedWords"
 
-Finding them reads only the metadata of packages; a class is imported when a user names it, or lists
-all. The current folder, which ``python -m`` puts on the path, holds data and is not searched.
+The search reads only the metadata of packages; a class is imported when a user names it or lists
+all classes. The current folder, which ``python -m`` puts on the path, has data and is not searched.
 """
 
 import os
@@ -42,10 +42,10 @@ class Plugin:
 
     kind: PluginKind
     name: str
-    # The package's name and version; another version may compute other values.
+    # The name and version of the package; another version may compute other values.
     package: str
     entry_point: "EntryPoint"
-    # Why it is unusable under its name.
+    # The reason why it is unusable, if it is.
     problem: str | None = None
 
     @property
@@ -54,10 +54,7 @@ class Plugin:
         return f"{self.package}: {self.kind} {self.name}"
 
     def load(self) -> Any:
-        """Import the class and return it.
-
-        :raises PluginError: if its name is not unique, the import fails, or it is not a class.
-        """
+        """Import the class and return it; a PluginError has the reason why it is unusable."""
         if self.problem is not None:
             raise PluginError(self.title, self.problem)
         try:
@@ -74,7 +71,7 @@ class Plugin:
 def find_plugins(kind: PluginKind, ours: Collection[str]) -> list[Plugin]:
     """Return the classes of all installed packages, sorted by name, without importing them.
 
-    :param ours: the names of phrasescore's own features or metrics, which are reserved.
+    :param ours: the names of phrasescore's own classes, which are reserved.
     """
     plugins = sorted(_installed(kind), key=lambda plugin: (plugin.name, plugin.package))
     names = [plugin.name for plugin in plugins]
@@ -99,11 +96,11 @@ def _installed(kind: PluginKind) -> Iterator[Plugin]:
     seen: set[str] = set()
     for package in distributions(path=[x for x in sys.path if os.path.realpath(x) != here]):
         entry_points = package.entry_points.select(group=GROUPS[kind])
-        if not entry_points:  # the rest of the metadata is slow to read
+        if not entry_points:  # other metadata is slow to read
             continue
         name: str | None = package.metadata["Name"]
         key = re.sub("[-_.]+", "-", name or "").lower()
-        if not key or key in seen:  # Python, too, imports the first of two on the path
+        if not key or key in seen:  # Python also imports the first one on the path
             continue
         seen.add(key)
         for entry_point in entry_points:
@@ -114,7 +111,7 @@ def _problem(
     plugin: Plugin, plugins: Collection[Plugin], ours: Collection[str], count: int
 ) -> str | None:
     if _NAME.fullmatch(plugin.name) is None:
-        return "expected a name of a-z, 0-9 and '_', with a letter first"
+        return "expected a name of a-z, 0-9 and '_' that begins with a letter"
     if plugin.name in ours:
         return f"phrasescore {__version__} has a {plugin.kind} of this name itself"
     if count > 1:

@@ -10,8 +10,8 @@ from typing import Self, TypeVar
 
 _T = TypeVar("_T")
 
-# For each text, the number of lines that its latest reader has read so far, and a function that
-# returns the share of its bytes; None after the last line.
+# For each text, the number of lines that its latest reader has read, and a function that returns
+# the share of its bytes; None after the last line.
 _read: dict[str, tuple[int, Callable[[], float] | None]] = {}
 
 # Minimum number of seconds between two calls of a callback.
@@ -43,11 +43,11 @@ class Meter:
     """Counts finished things and reports the count to a callback.
 
     A context manager: it reports the beginning on entering, and the last count as ``finished`` on
-    leaving without an error; in between it reports at most every `INTERVAL` seconds. If there is no
-    total, the share that is done is estimated from how much of a text has been read.
+    leaving without an error. In between, it reports at most every `INTERVAL` seconds. Without a
+    total, the finished share is estimated from the part of a text that has been read.
 
-    :param lines_of: the text whose lines are counted, once each.
-    :ivar skipped: number of lines of the text that an earlier run had done.
+    :param lines_of: the text whose lines are counted.
+    :ivar skipped: number of lines of the text that an earlier run has finished.
 
     >>> seen = []
     >>> with Meter("count", "words", seen.append) as meter:
@@ -115,7 +115,7 @@ class Meter:
 
 
 def format_count(number: int, unit: str) -> str:
-    """Return a count with its unit, which is given in the plural.
+    """Return a count with its unit; ``unit`` is in the plural.
 
     >>> format_count(1, "updates"), format_count(1, "hypotheses"), format_count(1209173, "lines")
     ('1 update', '1 hypothesis', '1,209,173 lines')
@@ -137,15 +137,15 @@ def format_duration(seconds: float) -> str:
 
 
 def note_lines(path: str, lines: int, share: Callable[[], float] | None) -> None:
-    """Record the number of lines that a text's reader has read.
+    """Record the number of lines that have been read from a text.
 
-    :param share: returns the share of its bytes that has been read, 0 if unknown; None at the end.
+    :param share: returns the share of the bytes that have been read, 0 if unknown; None at the end.
     """
     _read[path] = lines, share
 
 
 def estimate_lines(path: str) -> int | None:
-    """Return the number of lines of a text, estimated until it has been read; None for a stream."""
+    """Return the number of lines of a text, an estimate until its end; None for a stream."""
     lines, share = _read.get(path, (0, None))
     if share is None:
         return lines or None

@@ -25,9 +25,9 @@ def to_words(text: str | Iterable[str]) -> tuple[str, ...]:
     try:
         joined = " ".join(words)
     except TypeError as error:
-        raise TypeError(f"expected words, or a text of words as a string, got {text!r}") from error
+        raise TypeError(f"expected words, or a sentence as a string, got {text!r}") from error
     if joined.count(" ") >= len(words) > 0 or "\n" in joined:
-        raise TypeError(f"expected a word at each place, or one sentence as a string, got {text!r}")
+        raise TypeError(f"expected single words, or one sentence as a string, got {text!r}")
     return words
 
 
@@ -75,7 +75,7 @@ class PhraseBlock(NamedTuple):
     # (pairs, 4): start and end of the source, then of the target. The words of a phrase are
     # separated by one space; an empty phrase has no words.
     places: "NDArray[np.int64]"
-    # For each pair, the index of the source word that each target word is affiliated with, from 0;
+    # For each pair, the index from 0 of the source word with which each target word is affiliated;
     # the number of source words stands for their end. None without word alignments.
     affiliations: list[tuple[int, ...]] | None = None
 
@@ -99,7 +99,7 @@ class PhraseBlock(NamedTuple):
     ) -> "PhraseBlock":
         """Return a block of one source with each of these targets.
 
-        :param targets: words, or their text with single spaces between them.
+        :param targets: words, or text with single spaces between words.
         """
         phrases = [
             words if isinstance(words, bytes) else " ".join(words).encode()
@@ -135,7 +135,7 @@ class PhraseBlock(NamedTuple):
         return PhraseBlock(self.text, self.places[indices], chosen)
 
     def pairs(self) -> Iterator[PhrasePair]:
-        """Yield the pairs one by one."""
+        """Yield the pairs."""
         text, new = self.text, tuple.__new__  # twice as fast as a NamedTuple's own __new__
         known = b""
         source: tuple[str, ...] = ()
@@ -152,8 +152,7 @@ class PhraseBlock(NamedTuple):
 class _List(NamedTuple):
     source: tuple[str, ...]
     hypotheses: list[tuple[str, ...]]
-    # For each hypothesis, the index of the source word that each word is affiliated with; the
-    # number of source words stands for their end.
+    # For each hypothesis, as in `PhraseBlock`.
     affiliations: list[tuple[int, ...]] | None = None
 
 
@@ -168,15 +167,15 @@ class HypothesisList(_List):
         hypotheses: Iterable[str | Iterable[str]],
         affiliations: Sequence[Sequence[int]] | None = None,
     ) -> Self:
-        """Check the arguments, and return the list."""
+        """Return the list after a check of the arguments."""
         if isinstance(hypotheses, str):
             raise TypeError(f"expected a list of hypotheses, got the string {hypotheses!r}")
         words, translations = to_words(source), list(map(to_words, hypotheses))
-        places = None if affiliations is None else [tuple(each) for each in affiliations]
+        places = None if affiliations is None else list(map(tuple, affiliations))
         if places is not None:
             if list(map(len, places)) != list(map(len, translations)):
                 raise ValueError("expected an affiliation of each word of each hypothesis")
-            if any(not 0 <= place <= len(words) for each in places for place in each):
+            if any(not 0 <= place <= len(words) for row in places for place in row):
                 raise ValueError(f"expected affiliations from 0 to {len(words)}, got {places}")
         return cls._make((words, translations, places))
 

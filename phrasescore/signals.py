@@ -2,14 +2,14 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 class EndedBySignal(BaseException):
-    """A signal that ends this process; cleaning up works as after Ctrl-C."""
+    """A signal that ends this process; the clean-up is the same as after Ctrl-C."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -24,39 +24,42 @@ def raise_signal(number: int) -> NoReturn:
 
 
 @contextmanager
+def _handling(numbers: Iterable[int], handler: Callable[..., Any]) -> Iterator[None]:
+    """Handle these signals within the block; outside the main thread, do nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+@contextmanager
 def catching_signals() -> Iterator[list[int]]:
-    """Yield a list that SIGINT and SIGTERM are added to; a second SIGINT interrupts.
+    """Yield a list to which SIGINT and SIGTERM are added; a second SIGINT interrupts.
 
     The list stays empty outside the main thread, where signals are not delivered.
     """
     caught: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield caught
-        return
 
     def catch(number: int, _frame: FrameType | None) -> None:
         caught.append(number)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    before = {number: signal.signal(number, catch) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with _handling((signal.SIGINT, signal.SIGTERM), catch):
         yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
 def ending_on_signals() -> Iterator[None]:
     """Let SIGINT, SIGTERM and SIGHUP raise exceptions, so that child processes are ended.
 
-    Ignored signals stay ignored. An exception that something swallows, as torch does while it
-    imports numpy, is raised again at the end.
+    Ignored signals stay ignored. If something swallows the exception, as torch does while it
+    imports numpy, it is raised again at the end.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
     ended: list[int] = []
 
     def end(number: int, _frame: FrameType | None) -> NoReturn:
@@ -64,18 +67,12 @@ def ending_on_signals() -> Iterator[None]:
         raise_signal(number)
 
     # nohup ignores SIGHUP, and a shell's & ignores SIGINT.
-    before = {
-        number: handler
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        if (handler := signal.getsignal(number)) in (signal.SIG_DFL, signal.default_int_handler)
-    }
-    for number in before:
-        signal.signal(number, end)
+    defaults = (signal.SIG_DFL, signal.default_int_handler)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     try:
-        yield
+        with _handling([one for one in numbers if signal.getsignal(one) in defaults], end):
+            yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         if ended:
             raise_signal(ended[0])
 
@@ -97,13 +94,13 @@ def deferring_signals() -> Iterator[None]:
         waiting.append(number)
 
     install = signal.signal
-    before = {number: install(number, defer) for number in (signal.SIGINT, signal.SIGTERM)}
-    signal.signal = lambda *_, **__: None
     try:
-        yield
+        with _handling((signal.SIGINT, signal.SIGTERM), defer):
+            signal.signal = lambda *_, **__: None
+            try:
+                yield
+            finally:
+                signal.signal = install
     finally:
-        signal.signal = install
-        for number, handler in before.items():
-            install(number, handler)
         if waiting:
             signal.raise_signal(waiting[0])

@@ -1,4 +1,4 @@
-"""Check in another package's tests that its feature or metric keeps the contract.
+"""Checks for the tests of another package: its features and metrics must keep the contract.
 
 phrasescore's own features and metrics pass the same checks. A broken contract raises a
 :class:`phrasescore.errors.PluginError` that explains it.
@@ -23,7 +23,7 @@ from phrasescore.evaluation.plugin_metric import CheckedMetric
 from phrasescore.features.plugin_feature import checked_values, copied
 from phrasescore.records import PhrasePair
 
-# With unknown words, empty sides, repeated pairs and sources, a long phrase, a number, a mark.
+# These have unknown words, empty sides, repeated pairs and sources, long phrases, a number, a mark.
 PAIRS = [
     PhrasePair(("la", "maison"), ("the", "house")),
     PhrasePair(("rare",), ("rare", "house", "rare")),
@@ -50,7 +50,7 @@ _HYPOTHESES = [
     ((), 2),
 ]
 
-# Tolerance for values that are computed in other blocks, as a network's are.
+# Tolerances for values that are computed in other blocks, as by a network.
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-5
 
 
@@ -59,13 +59,13 @@ def check_feature(
 ) -> None:
     """Check that a feature keeps the contract of features.
 
-    It yields a finite float for each pair, in order, for no, one or many pairs; equal pairs have
-    equal values, and a second run gives the same bits; it reads pairs lazily; and two copies
+    It yields a finite float for each pair, in order, for any number of pairs. Equal pairs have
+    equal values, and a second run gives the same bits. It reads pairs lazily. Two copies
     (``copy.copy``), as threads have them, do not disturb each other.
 
     :param feature: an object, or a class that can be called without arguments.
     :param read_ahead: number of pairs that it may read before it has returned their values.
-    :raises PluginError: naming the first promise that is broken.
+    :raises PluginError: at the first broken promise.
     """
     if isinstance(feature, type):
         feature = feature()
@@ -81,18 +81,18 @@ def check_feature(
         raise PluginError(title, "a second run gives other values")
     known: dict[PhrasePair, float] = {}
     for pair, value in zip(pairs, expected, strict=True):
-        _check_equal(
-            title, "equal pairs have different values", known.setdefault(pair, value), value
-        )
-        (alone,) = values(pair)
-        _check_equal(title, "a pair alone has another value than among others", alone, value)
+        first_value = known.setdefault(pair, value)
+        _check_equal(title, "equal pairs have different values", first_value, value)
+        (single,) = values(pair)
+        _check_equal(title, "a single pair has another value than among others", single, value)
     for value, last in zip(expected, reversed(list(values(*reversed(pairs)))), strict=True):
         _check_equal(title, "in another order pairs have other values", value, last)
     first, second = copied(feature, title), copied(feature, title)
     both = zip(values(*pairs, of=first), values(*reversed(pairs), of=second), strict=True)
+    problem = "two copies that run at the same time disturb each other"
     for (one, other), value, last in zip(both, expected, reversed(expected), strict=True):
-        _check_equal(title, "two copies that run at the same time disturb each other", one, value)
-        _check_equal(title, "two copies that run at the same time disturb each other", other, last)
+        _check_equal(title, problem, one, value)
+        _check_equal(title, problem, other, last)
     wanted = 10
     endless = _endless(title, pairs, wanted + read_ahead)
     for _ in itertools.islice(checked_values(feature, endless, title), wanted):
@@ -108,35 +108,34 @@ def _endless(title: str, pairs: Sequence[PhrasePair], most: int) -> Iterator[Phr
     """Yield the pairs repeatedly, and raise a PluginError if more than ``most`` are read."""
     for number, pair in enumerate(itertools.cycle(pairs)):
         if number >= most:
-            problem = f"it reads {most:,} pairs and more before their values are asked for"
-            raise PluginError(title, problem)
+            raise PluginError(title, f"it reads {most:,} pairs before their values are requested")
         yield pair
 
 
-def check_metric(made: Callable[[Any], Any]) -> None:
+def check_metric(make: Callable[[Any], Any]) -> None:
     """Check that the class of a metric keeps the contract of metrics.
 
     It takes references by file and segment, as words. It returns ``num_stats`` finite numbers per
     hypothesis, which do not depend on the other hypotheses. The ``score`` of their sum over a
-    corpus is from 0 to 1, for an array of sums as well, and also for fractional sums and sums
-    plus 1, which tuning uses. The references score higher than empty hypotheses.
+    corpus is from 0 to 1, also for an array of sums, for fractional sums, and for sums plus 1,
+    which tuning uses. The references score higher than empty hypotheses.
 
-    :param made: the class, or a function from references to an object of the class.
+    :param make: the class, or a function from references to an object of the class.
     """
-    title = getattr(made, "__name__", type(made).__name__)
+    title = getattr(make, "__name__", type(make).__name__)
     for references in (REFERENCES, REFERENCES[1:]):
         num_segments = len(references[0])
         hypotheses = [*references[0], *(words for words, _ in _HYPOTHESES)]
         segments = [*range(num_segments), *(segment for _, segment in _HYPOTHESES)]
-        metric = CheckedMetric(title, title, made, references)
+        metric = CheckedMetric(title, title, make, references)
         stats = metric.statistics(hypotheses, segments)
-        _check_same(title, "a second run gives other statistics",
-                    metric.statistics(hypotheses, segments), stats)  # fmt: skip
+        again = metric.statistics(hypotheses, segments)
+        _check_same(title, "a second run gives other statistics", again, stats)
         backwards = metric.statistics(hypotheses[::-1], segments[::-1])[::-1]
         _check_same(title, "in another order hypotheses have other statistics", backwards, stats)
         both = zip(hypotheses, segments, strict=True)
         single = [metric.statistics([words], [segment]) for words, segment in both]
-        problem = "a hypothesis alone has other statistics than among others"
+        problem = "a single hypothesis has other statistics than among others"
         _check_same(title, problem, np.concatenate(single), stats)
         metric.statistics([], [])
         right, empty = stats[:num_segments].sum(axis=0), stats[-num_segments:].sum(axis=0)
@@ -148,11 +147,8 @@ def check_metric(made: Callable[[Any], Any]) -> None:
         _check_same(title, "a matrix of sums has other scores than a list", square, scores)
         metric.score(stats)
         if not scores[0] > scores[1]:
-            raise PluginError(
-                title,
-                f"score: the references' own is {scores[0]:g}, and of empty hypotheses "
-                f"{scores[1]:g}",
-            )
+            values = f"the references have {scores[0]:g}, empty hypotheses have {scores[1]:g}"
+            raise PluginError(title, f"score: {values}")
 
 
 def _check_same(

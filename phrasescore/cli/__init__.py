@@ -1,17 +1,17 @@
-"""The command line: one verb a file, and the one place where errors become exit codes.
+"""The command line: the verbs, and the one place where errors become exit codes.
 
 ===== ==============================================================================
 exit  meaning
 ===== ==============================================================================
 0     done
-1     the data, the model, a setting or the machine (a full disk) is at fault: one line
+1     the data, the model, a setting or the machine (a full disk) is wrong: one line
       on stderr says where and what
 2     the command line itself is wrong
 129   SIGHUP (128 + 1): the terminal was closed
 130   Ctrl-C (128 + SIGINT)
-141   the reader of stdout went away (128 + SIGPIPE), shown only by the exit code, as
-      ``cat`` and ``sort`` do
-143   SIGTERM (128 + 15); what a command has started ends with it, as after Ctrl-C
+141   the reader of stdout went away (128 + SIGPIPE); as with ``cat`` and ``sort``, there
+      is no message
+143   SIGTERM (128 + 15); as after Ctrl-C, the processes that a command started end, too
 ===== ==============================================================================
 
 Anything else is a bug and shows its traceback. Importing this module, or any verb, imports
@@ -43,33 +43,43 @@ from phrasescore.version import __version__
 INTERRUPTED = 130
 READER_GONE = 141
 
-# Each is the module and the command of its name in this package.
-VERBS = (
-    *("annotate", "combine", "decode", "doctor", "evaluate", "experiment", "export", "features"),
-    *("generate", "perplexity", "report", "rerank", "rescore", "score", "segment"),
-    *("select", "show", "train", "tune"),
-)
+# The module of each verb, which has a command of the verb's name.
+VERBS = {
+    verb: module
+    for module, verbs in {
+        "experiment": ("experiment",),
+        "inspection": ("doctor", "features", "show"),
+        "lists": ("combine", "rerank"),
+        "networks": ("export", "train"),
+        "report": ("report",),
+        "scoring": ("annotate", "rescore", "score"),
+        "texts": ("evaluate", "perplexity", "select"),
+        "translate": ("decode", "generate", "segment"),
+        "tune": ("tune",),
+    }.items()
+    for verb in verbs
+}
 
 
 class VerbGroup(click.Group):
-    """A group that imports a verb when it is asked for, and maps errors to exit codes."""
+    """A group that imports a verb when it is requested, and maps errors to exit codes."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all verbs, in the order of the alphabet."""
+        """Return the sorted names of all verbs."""
         return sorted({*VERBS, *super().list_commands(ctx)})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the verb with this name, or None if there is no such verb."""
         if cmd_name not in VERBS:
             return super().get_command(ctx, cmd_name)
-        module = importlib.import_module(f"phrasescore.cli.{cmd_name}")
+        module = importlib.import_module(f"phrasescore.cli.{VERBS[cmd_name]}")
         command: click.Command = getattr(module, cmd_name)
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a verb; turn what it raises into one line on stderr and an exit code."""
+        """Run a verb; turn its exceptions into one line on stderr and an exit code."""
         if isinstance(sys.stdout, io.TextIOWrapper):
-            # As stderr does: a locale that lacks a letter of a report costs no report.
+            # As on stderr: a locale that lacks a letter of a report must not end the command.
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
             with ending_on_signals():
@@ -77,10 +87,9 @@ class VerbGroup(click.Group):
         except click.BadOptionUsage as error:
             raise _with_choices(error, self._verb(ctx)) from error
         except PhrasescoreError as error:
-            verb = self._verb(ctx)
             problem = str(error)
             if isinstance(error, ArgumentError):
-                context = click.Context(verb, ctx, ctx.invoked_subcommand)
+                context = click.Context(self._verb(ctx), ctx, ctx.invoked_subcommand)
                 raise click.UsageError(show_controls(problem), context) from error
             if isinstance(error, StoppedError):
                 _say(f"phrasescore: {problem}")
@@ -110,7 +119,7 @@ class VerbGroup(click.Group):
 
 
 def _with_choices(error: click.BadOptionUsage, verb: click.Command) -> click.BadOptionUsage:
-    """Return the error about an option without a value, with the values that it takes."""
+    """Return the error about an option without a value, with the possible values."""
     for param in verb.params:
         if error.option_name in param.opts and error.message.endswith("requires an argument."):
             kind = param.type
@@ -124,8 +133,7 @@ def _problem(error: MemoryError | RuntimeError) -> str:
     """Return the message for an error of the machine; re-raise any other error, which is a bug."""
     # numba raises it if neither the installation nor the user's cache is writable.
     if "no locator available" in str(error):
-        problem = "there is no folder to keep compiled code in; set NUMBA_CACHE_DIR to one"
-        return f"{problem} that can be written to"
+        return "no folder for compiled code is writable; set NUMBA_CACHE_DIR to a writable folder"
     found = memory_problem(error)
     if found is None:
         raise error
@@ -133,7 +141,7 @@ def _problem(error: MemoryError | RuntimeError) -> str:
 
 
 def _one_line(message: str) -> str:
-    # A file name may hold a line break, and a message is one line.
+    # The name of a file may have a line break.
     return show_controls(message.replace("\r", "\\r").replace("\n", "\\n"))
 
 
@@ -149,7 +157,7 @@ def _discard_stdout() -> None:
 
 
 class _StderrHandler(logging.Handler):
-    """Write ``phrasescore: message`` to what stderr is at that moment."""
+    """Write ``phrasescore: message`` to the current stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
@@ -158,7 +166,6 @@ class _StderrHandler(logging.Handler):
 
 
 def _say(line: str) -> None:
-    """Write a line to stderr."""
     click.echo(show_controls(line), err=True)
 
 
@@ -168,8 +175,8 @@ def _say(line: str) -> None:
 def main() -> None:
     """Score phrase pairs and translations with neural networks, for Moses.
 
-    Files named '-' are stdin or stdout, files named .gz are compressed. stdout carries data only;
-    progress and messages go to stderr.
+    The name '-' stands for stdin or stdout; files named .gz are compressed. stdout carries only
+    data; progress and messages go to stderr.
     """
 
 

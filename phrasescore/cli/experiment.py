@@ -3,7 +3,7 @@
 import click
 
 from phrasescore.cli import options
-from phrasescore.cli.subjects import Verb, heading
+from phrasescore.cli.options import Verb, heading
 from phrasescore.errors import show_controls
 
 _OF_ALL = {"config", "output"}
@@ -14,18 +14,18 @@ _OF_ALL = {"config", "output"}
 @heading("Output")
 @options.file(
     "-o --output",
-    "The folder where everything goes; a run that was stopped goes on by the same command. With "
-    "--export, the file to write.",
+    "The folder for all files; the same command continues a run that was stopped. With --export, "
+    "the file to write.",
     "OUTPUT",
     required=True,
 )
 @heading("Long runs")
-@options.flag("--dry-run", "List the steps, and which of them are done.")
+@options.flag("--dry-run", "List the steps, and show which are done.")
 @options.choice(
     "--export", "Write the steps to OUTPUT, for another program that runs them.", ["snakemake"]
 )
 @options.file(
-    "--folder", "With --export: where everything goes.", "FOLDER", show_default="OUTPUT.out"
+    "--folder", "With --export: the folder for all files.", "FOLDER", show_default="OUTPUT.out"
 )
 @options.option("--step", "Run one step, as an exported experiment does.", metavar="NAME")
 @options.verbosity
@@ -39,10 +39,11 @@ def experiment(
     folder: str | None,
     step: str | None,
 ) -> None:
-    """Train, annotate, tune and translate for each row of a table, as CONFIG says, a TOML file.
+    """Train, annotate, tune and translate for each row of a table in CONFIG, a TOML file.
 
-    Each row has its own weights, of several tuning runs. The folder gets table.txt, table.toml and
-    table.html. What is done is not repeated: a step runs again when its inputs or settings change.
+    Each row has its own weights, from several tuning runs. The results are table.txt, table.toml
+    and table.html in the folder. A step that is done runs again only if its inputs or settings
+    change.
     """
     from phrasescore.io.text_table import text_table
     from phrasescore.workflows.experiment.run import plan_experiment, run_experiment
@@ -52,7 +53,7 @@ def experiment(
     if export:
         options.refuse_others(ctx, {*_OF_ALL, "export", "folder"}, "not with --export")
         if output == "-" and not folder:
-            raise click.UsageError("--folder is missing: without a file's name it has no default")
+            raise click.UsageError("--folder is missing: it has no default if OUTPUT is -")
         export_experiment(config, output, folder or f"{output}.out")
         return
     options.refuse_others(ctx, {*_OF_ALL, "dry_run", "step"}, "only with --export")

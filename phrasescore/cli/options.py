@@ -1,37 +1,104 @@
-"""The kinds of options, and the options that several verbs share. Imports nothing heavy."""
+"""Kinds of options, options made from settings, and help that groups them by subject."""
 
-import inspect
 import logging
+import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, get_args
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Literal, TypeVar, get_args
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+from click.types import StringParamType
 
 from phrasescore.arguments import ReportFormat
-from phrasescore.cli import from_settings
-from phrasescore.cli.subjects import Decorator, FileName, SubjectOption, Verb, heading
-from phrasescore.features import FEATURE_NAMES, ColumnKind, ColumnSpec
-from phrasescore.foreign import ForeignText
+from phrasescore.settings.declaration import Setting, Settings, settings_of
 
-# The loggers of the packages whose messages are said.
+# The packages whose messages are shown.
 LOGGERS = ("phrasescore", "moses_integration", "tuning")
 
-_ORDER = "phrasescore.columns"
+Subject = Literal[
+    "Input",
+    "Networks and features",
+    "CTranslate2",
+    "Training",
+    "Training for BLEU",
+    "Search",
+    "Cube pruning",
+    "Samples",
+    "New phrase pairs",
+    "Method",
+    "MERT",
+    "Rounds with a decoder",
+    "Output",
+    "Long runs",
+    "Speed",
+    "Messages and help",
+]
+# In the order of every help text.
+SUBJECTS: tuple[Subject, ...] = get_args(Subject)
 
-# The kind of column by the parameter of a command.
-_KINDS: dict[str, ColumnKind] = {
-    "models": "model",
-    "features": "feature",
-    "language_models": "lm",
-    "lexicons": "lexicon",
-    "reverse_lexicons": "reverse_lexicon",
-    "line_scores": "scores",
-    "named_scores": "scores",
-    "foreign_models": "ctranslate2",
-}
+# Takes and returns a command's function.
+Decorator = Callable[[Any], Any]
+
+_Kind = TypeVar("_Kind", bound=Settings)
+_METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", os.PathLike: "FILE"}
+
+
+class SubjectOption(click.Option):
+    """An option under a heading of the help."""
+
+    def __init__(self, *args: Any, subject: Subject | None = None, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.subject = subject
+
+
+class Verb(click.Command):
+    """A command whose help has a section for each subject, in the order of `SUBJECTS`."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections; click's own ``--help`` is in the last one."""
+        sections: dict[Subject, list[tuple[str, str]]] = {subject: [] for subject in SUBJECTS}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None and isinstance(param, click.Option):
+                subject = param.subject if isinstance(param, SubjectOption) else None
+                sections[subject or SUBJECTS[-1]].append(record)
+        for subject, records in sections.items():
+            if records:
+                with formatter.section(subject):
+                    formatter.write_dl(records)
+
+
+class FileName(StringParamType):
+    """The name of a file or a folder, which a shell completes."""
+
+    def shell_complete(
+        self, _ctx: click.Context, _param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Tell the shell to complete the names of files itself."""
+        return [CompletionItem(incomplete, type="file")]
+
+
+def heading(subject: Subject) -> Decorator:
+    """Return a decorator that puts the options below it, up to the next heading, under a subject.
+
+    ::
+
+        @heading("Input")
+        @options.file("--source", "The source sentences.")
+        @heading("Output")
+        @options.output
+    """
+
+    def label(command: Any) -> Any:
+        # Decorators run from the last to the first, so options below the next heading have theirs.
+        for param in getattr(command, "__click_params__", ()):
+            if isinstance(param, SubjectOption) and param.subject is None:
+                param.subject = subject
+        return command
+
+    return label
 
 
 def option(flags: str, text: str, **settings: Any) -> Decorator:
@@ -53,11 +120,6 @@ def flag(flags: str, text: str, **settings: Any) -> Decorator:
     return option(flags, text, is_flag=True, **settings)
 
 
-def off(flags: str, text: str) -> Decorator:
-    """Return an option without a value; the command gets False with it, True without."""
-    return flag(flags, text, callback=lambda _ctx, _param, value: not value)
-
-
 def file(flags: str, text: str, metavar: str = "FILE", **settings: Any) -> Decorator:
     """Return an option whose value is the name of a file, a folder or a program."""
     return option(flags, text, metavar=metavar, **{"type": FileName(), **settings})
@@ -68,15 +130,8 @@ def files(flags: str, text: str, metavar: str = "FILE", **settings: Any) -> Deco
     return file(flags, text, metavar, multiple=True, **settings)
 
 
-def count(
-    flags: str, text: str, *, least: int = 1, metavar: str = "N", **settings: Any
-) -> Decorator:
-    """Return an option whose value is a whole number."""
-    return option(flags, text, type=click.IntRange(min=least), metavar=metavar, **settings)
-
-
 def choice(flags: str, text: str, values: Sequence[str], **settings: Any) -> Decorator:
-    """Return an option whose value is one of some words."""
+    """Return an option whose value is one of several words."""
     return option(flags, text, type=click.Choice(values), **settings)
 
 
@@ -84,23 +139,89 @@ def together(*options: Decorator) -> Decorator:
     """Return the decorator that adds all these options, in their order."""
 
     def add(command: Any) -> Any:
-        for each in reversed(options):
-            command = each(command)
+        for decorator in reversed(options):
+            command = decorator(command)
         return command
 
     return add
 
 
-def arguments_of(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the command's parameters that the library function has as well."""
-    return {name: given[name] for name in inspect.signature(function).parameters if name in given}
+def of(
+    kind: type[Settings],
+    *,
+    only: Collection[str] = (),
+    without: Collection[str] = (),
+    **changes: dict[str, Any],
+) -> Decorator:
+    """Return a decorator that adds an option for each field of a class of settings.
+
+    :param only: the fields that get an option; by default all fields.
+    :param without: fields that get no option.
+    :param changes: for each field, the arguments of `click.option` that differ.
+    """
+    return together(
+        *(
+            _option_of(setting, changes.get(setting.name, {}))
+            for setting in settings_of(kind)
+            if setting.name not in without and (not only or setting.name in only)
+        )
+    )
+
+
+def take(kind: type[_Kind], given: dict[str, Any], **fields: Any) -> _Kind:
+    """Remove the values of settings from a command's parameters, and return the settings.
+
+    :param fields: values of other fields.
+    """
+    names = [setting.name for setting in settings_of(kind) if setting.name in given]
+    return kind(**{name: given.pop(name) for name in names}, **fields)
+
+
+def names_of(*kinds: type[Settings]) -> set[str]:
+    """Return the parameters of a command that has the options of these settings."""
+    return {setting.name for kind in kinds for setting in settings_of(kind)}
+
+
+def _option_of(setting: Setting, changes: dict[str, Any]) -> Decorator:
+    settings: dict[str, Any] = {"metavar": setting.extra.get("metavar")}
+    if setting.kind is bool:
+        settings = {"is_flag": True}
+        if setting.default:  # the option turns the setting off
+            settings["callback"] = lambda _ctx, _param, value: not value
+    else:
+        settings["type"] = _type_of(setting)
+        settings["default"] = setting.default
+        settings["multiple"] = setting.is_sequence
+        settings["metavar"] = settings["metavar"] or _METAVARS.get(setting.kind)
+    return click.option(
+        *setting.flags,
+        setting.name,
+        cls=SubjectOption,
+        subject=setting.heading,
+        help=setting.description,
+        **{"show_default": setting.extra.get("shown", True), **settings, **changes},
+    )
+
+
+def _type_of(setting: Setting) -> Any:
+    if setting.choices:
+        return click.Choice(setting.choices)
+    if setting.kind is os.PathLike:
+        return FileName()
+    if setting.kind not in (int, float):
+        return str
+    ranged: Any = click.IntRange if setting.kind is int else click.FloatRange
+    least = setting.ge if setting.gt is None else setting.gt
+    if least is None and setting.le is None:
+        return setting.kind
+    return ranged(min=least, max=setting.le, min_open=setting.gt is not None)
 
 
 def given_flags(ctx: click.Context) -> dict[str, str]:
-    """Return the flags (or metavars) of what the command line has, by parameter."""
+    """Return the flags (or metavars) of the parameters on the command line, by name."""
     return {
         param.name or "": next(
-            (each for each in param.opts if each.startswith("--")),
+            (name for name in param.opts if name.startswith("--")),
             (param.metavar or "").strip("[]."),
         )
         for param in ctx.command.params
@@ -111,7 +232,7 @@ def given_flags(ctx: click.Context) -> dict[str, str]:
 
 
 def refuse_others(ctx: click.Context, allowed: Collection[str], reason: str) -> None:
-    """Refuse parameters on the command line that have no effect, for a reason.
+    """Refuse parameters on the command line that have no effect.
 
     :param reason: such as "only with --decoder".
     """
@@ -120,51 +241,41 @@ def refuse_others(ctx: click.Context, allowed: Collection[str], reason: str) -> 
         raise click.UsageError(f"{', '.join(others)}: {reason}")
 
 
-class OrderedColumns(Verb):
-    """A command that knows in which order the options that make columns were given."""
+def matching(pattern: str, expected: str) -> Callable[..., Any]:
+    """Return the callback of an option whose values must match a pattern."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Record the order of the options, which their values do not show."""
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        ctx.meta[_ORDER] = [param.name for param in order if param.name in _KINDS]
-        return super().parse_args(ctx, args)
+    def check(ctx: click.Context, param: click.Parameter, given: Any) -> Any:
+        for value in given if isinstance(given, tuple) else (given,):
+            if value is not None and re.fullmatch(pattern, value) is None:
+                raise click.BadParameter(f"expected {expected}, got {value!r}", ctx, param)
+        return given
 
-
-def take_columns(ctx: click.Context, given: dict[str, Any]) -> list[ColumnSpec]:
-    """Remove the columns from what a command got, and return them in the command line's order."""
-    values = {name: iter(given.pop(name)) for name in _KINDS if name in given}
-    return [column_spec(name, next(values[name])) for name in ctx.meta[_ORDER]]
+    return check
 
 
-def column_spec(param: str, value: str) -> ColumnSpec:
-    """Return the column that the value of a parameter, such as ``features``, asks for."""
-    if param == "named_scores":
-        path, _, name = value.rpartition("=")
-        return ColumnSpec("scores", path, name=name)
-    name, _, number = value.partition("@") if param == "features" else (value, "", "")
-    return ColumnSpec(_KINDS[param], name, int(number) if number else None)
+def numbers_by_name(expected: str, *, above: float, default: str = "") -> Callable[..., Any]:
+    """Return the callback of a repeated option NAME=NUMBER; the command gets a dict, or None.
 
+    :param above: the limit that each number exceeds.
+    :param default: the number of a name without "=".
+    """
 
-def check_features(
-    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Check the form of values NAME[@N]; the library checks the names."""
-    for value in values:
-        if re.fullmatch("[^@]+(@[1-9][0-9]{0,8})?", value) is None:
-            raise click.BadParameter(
-                f"expected the number of a --model after '@', from 1, got {value!r}", ctx, param
-            )
-    return values
+    def parse(
+        ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+    ) -> dict[str, float] | None:
+        numbers: dict[str, float] = {}
+        for value in values:
+            name, separator, text = value.partition("=")
+            try:
+                number = float(text if separator else default)
+            except ValueError:
+                number = float("nan")
+            if not name or not above < number < float("inf") or name in numbers:
+                raise click.BadParameter(f"expected {expected}, got {value!r}", ctx, param)
+            numbers[name] = number
+        return numbers or None
 
-
-def check_named_scores(
-    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Check the form of values FILE=NAME; the library checks the names."""
-    for value in values:
-        if re.fullmatch(".+=.+", value) is None:
-            raise click.BadParameter(f"expected FILE=NAME, got {value!r}", ctx, param)
-    return values
+    return parse
 
 
 def _set_level(_ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -173,104 +284,25 @@ def _set_level(_ctx: click.Context, param: click.Parameter, value: bool) -> None
         logging.getLogger(name).setLevel(level)
 
 
-# Columns of a table or of n-best lists: a parameter of `_KINDS` each, a tuple.
-models = files(
-    "--model models",
-    "A trained model: adds log p(target | source), or the reverse if it was trained so.",
-    "MODEL",
-)
-features = option(
-    "--feature features",
-    f"One of: {', '.join(FEATURE_NAMES)}, and those of other packages, which phrasescore features "
-    "lists. unknown_words: target words outside the shortlist of at least one model, or with @N of "
-    "the N-th --model.",
-    multiple=True,
-    metavar="NAME[@N]",
-    callback=check_features,
-)
-language_models = files(
-    "--lm language_models",
-    "An n-gram model, ARPA (.gz, too) or a KenLM binary: adds log p(hypothesis).",
-)
-lexicons = together(
-    files("--lexicon lexicons", "Moses' lex.f2e: adds log p(target | source) of IBM Model 1."),
-    files(
-        "--reverse-lexicon reverse_lexicons",
-        "Moses' lex.e2f: adds log p(source | target) of IBM Model 1.",
-    ),
-)
-line_scores = files(
-    "--scores line_scores",
-    "Scores from elsewhere, as natural logarithms: a number per line of the table.",
-)
-named_scores = files(
-    "--scores named_scores",
-    "Scores from elsewhere: a number per line of the lists, and the name of the new feature.",
-    "FILE=NAME",
-    callback=check_named_scores,
-)
-word_scores = file("--word-scores", "Write the log-probability of each predicted word.")
-seed = count(
-    "--seed",
-    "Start of every random choice: the same seed gives the same result on a machine.",
-    least=0,
-    default=1,
-)
 output = file(
     "-o --output",
-    "Where the result goes, whole or not at all; compressed where the name ends in .gz.",
+    "The output file, which appears whole or not at all; a name in .gz is compressed.",
     default="-",
     show_default="stdout",
+    subject="Output",
 )
 report_format = choice(
-    "--format report_format", "How the report is written.", get_args(ReportFormat), default="text"
+    "--format report_format",
+    "The format of the report.",
+    get_args(ReportFormat),
+    default="text",
+    subject="Output",
 )
-# They set how much goes to stderr and are not passed to the command. Both the group and a verb have
-# them: ``phrasescore -q annotate`` and ``phrasescore annotate -q`` are the same.
+resume = flag("--resume", "Continue a run of this command that was killed.", subject="Long runs")
+# These options change the amount of messages, and the command does not get them. Both the group and
+# a verb have them: ``phrasescore -q annotate`` and ``phrasescore annotate -q`` are the same.
 verbosity = together(
     heading("Messages and help"),
-    flag("-v --verbose", "Say more on stderr.", expose_value=False, callback=_set_level),
-    flag(
-        "-q --quiet",
-        "Say nothing but warnings and errors.",
-        expose_value=False,
-        callback=_set_level,
-    ),
+    flag("-v --verbose", "Show more messages.", expose_value=False, callback=_set_level),
+    flag("-q --quiet", "Show only warnings and errors.", expose_value=False, callback=_set_level),
 )
-
-
-# Models that CTranslate2 has converted, and their texts
-
-# How the words of Moses become the pieces of a foreign model.
-foreign_text = from_settings.of(
-    ForeignText, source_spm={"type": FileName()}, target_spm={"type": FileName()}
-)
-foreign_models = together(
-    files(
-        "--ctranslate2 foreign_models",
-        "A translation model that CTranslate2 has converted: adds log p(hypothesis | source).",
-        "FOLDER",
-    ),
-    foreign_text,
-)
-
-
-def take_foreign_columns(ctx: click.Context, given: dict[str, Any]) -> list[ColumnSpec]:
-    """Return the columns of a command that has `foreign_models`; see `take_columns`.
-
-    :raises click.UsageError: if there are options of a foreign model, but no model.
-    """
-    text = from_settings.take(ForeignText, given)
-    columns = take_columns(ctx, given)
-    if all(column.kind != "ctranslate2" for column in columns):
-        refuse_foreign_text(ctx)
-    return [
-        replace(column, foreign=text) if column.kind == "ctranslate2" else column
-        for column in columns
-    ]
-
-
-def refuse_foreign_text(ctx: click.Context, *more: str) -> None:
-    """Refuse the options of `foreign_text`, and more, if no foreign model uses them."""
-    allowed = ctx.params.keys() - {*from_settings.names_of(ForeignText), *more}
-    refuse_others(ctx, allowed, "only with --ctranslate2")

@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar on a terminal, a log line now and then elsewhere, a summary."""
+"""Show progress on stderr: a bar on a terminal, or log lines, and a summary at the end."""
 
 import logging
 import sys
@@ -15,12 +15,11 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-# Seconds after the start at which a line is logged; then one every LAST_INTERVAL seconds.
+# Seconds after the start at which a line is logged; later, one every LAST_INTERVAL seconds.
 LOG_AT = (10.0, 30.0, 60.0)
 LAST_INTERVAL = 60.0
 
-
-# The format of a bar: its most important parts come first, as the end may be cut off.
+# The format of a bar: the most important parts come first, as the end may be cut off.
 _BAR = (
     "{desc}: {percentage:3.0f}%, {remaining} left |{bar}| {n_fmt} [{elapsed}, {rate_fmt}{postfix}]"
 )
@@ -28,22 +27,19 @@ _BAR = (
 
 @dataclass
 class _ShownTask:
-    """Work that is being shown."""
-
     start: float
-    # Seconds after the start until the next log line.
+    # Seconds from the start to the next log line.
     next_line: float
     bar: "tqdm[Any] | None"
 
 
 class ProgressDisplay:
-    """Shows the `Progress` of workflows: what they are given as ``progress``.
+    """Shows the `Progress` of workflows, whose argument ``progress`` it is.
 
     The summary of a task is logged: ``annotate: 1,209,173 lines in 312.0 s (3,875 lines/s)``.
-    Nothing is shown where the log level is above INFO (``--quiet``).
+    Nothing is shown if the log level is above INFO (``--quiet``).
 
     :param stream: the stream that bars are drawn on; None for stderr.
-    :param clock: seconds from any start, never falling.
     """
 
     def __init__(
@@ -54,7 +50,7 @@ class ProgressDisplay:
         self._tasks: dict[str, _ShownTask] = {}
 
     def __call__(self, now: Progress) -> None:
-        """Show how far a task is."""
+        """Show the progress of a task."""
         task = self._tasks.get(now.task)
         if task is None or (now.done == 0 and not now.finished):
             task = self._begin(now)
@@ -75,7 +71,7 @@ class ProgressDisplay:
 
     @contextmanager
     def without_bars(self) -> Iterator[None]:
-        """Take the bars away while a message is written."""
+        """Hide the bars while a message is written."""
         bars = [task.bar for task in self._tasks.values() if task.bar is not None]
         for bar in bars:
             bar.clear()
@@ -84,7 +80,7 @@ class ProgressDisplay:
             bar.refresh()
 
     def close(self) -> None:
-        """Take away the bars of work that an error has ended."""
+        """Remove the bars of tasks that an error has ended."""
         for name in list(self._tasks):
             self._end(name)
 

@@ -1,7 +1,7 @@
 """``python -m phrasescore.cli.step CALL``: the work of a step of an experiment.
 
-CALL is JSON, as `phrasescore.workflows.experiment.calls.Call` writes it. What the experiment says
-of the step goes to stdout as values; all else that is printed is its log.
+CALL is JSON, as `phrasescore.workflows.experiment.calls.Call` writes it. Messages for the
+experiment go to stdout as JSON; all other output is the step's log.
 """
 
 import logging
@@ -22,7 +22,7 @@ _EVERY = 55.0
 
 
 class _Sender(logging.Handler):
-    """Sends warnings, rounds of tuning, and now and then the progress, to the first stdout."""
+    """Sends warnings, rounds of tuning and, from time to time, the progress to the first stdout."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)

@@ -6,11 +6,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from phrasescore.cli import from_settings, options
-from phrasescore.cli.decode import decode
-from phrasescore.cli.from_settings import names_of, take
+from phrasescore.cli import columns, options
+from phrasescore.cli.options import Verb, heading, names_of, take
 from phrasescore.cli.progress import show_progress
-from phrasescore.cli.subjects import Verb, heading
+from phrasescore.cli.translate import decode
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.tuning import (
     ListTuning,
@@ -24,30 +23,10 @@ from phrasescore.workflows.search_settings import SearchSettings
 from tuning.settings import METRICS
 
 _COLUMNS = ("models", "language_models", "lexicons", "reverse_lexicons", "features")
-# Parameters of both ways of tuning, and of each, which are not fields of settings.
+# Parameters of both ways of tuning, and of each way, that are not fields of settings.
 _SHARED = {"references", "start", "output"}
 _OF_LISTS = _SHARED | {"lists", "features", "scores", "ifile"}
 _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
-
-
-def _parse_metrics(
-    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> dict[str, float] | None:
-    found: dict[str, float] = {}
-    for value in values:
-        name, separator, share = value.partition("=")
-        try:
-            weight = float(share) if separator else 1.0
-        except ValueError:
-            weight = 0.0
-        if not name or not 0 < weight < float("inf") or name in found:
-            raise click.BadParameter(
-                f"expected a metric once, as {METRICS[0]} or {METRICS[0]}=0.5, got {value!r}",
-                ctx,
-                param,
-            )
-        found[name] = weight
-    return found or None
 
 
 @click.command(cls=Verb)
@@ -55,74 +34,81 @@ def _parse_metrics(
 @heading("Input")
 @options.files(
     "--references --refs",
-    "Reference translations, line by line; again for another set. FILE0, FILE1 and so on "
-    "where there is no FILE, as in mert-moses.pl.",
+    "Reference translations, one per line; NAME may stand for NAME0, NAME1, ... as in "
+    "mert-moses.pl. Repeat the option for another set of references.",
 )
-@options.files("--features", "Features as Moses' extractor writes them, in place of NBEST.")
-@options.files("--scores", "Their BLEU statistics, in place of references.")
+@options.files("--features", "Features in the format of Moses' extractor, instead of NBEST.")
+@options.files("--scores", "BLEU statistics for --features, instead of references.")
 @options.file(
     "--weights start",
-    "Start weights, those the lists were made with: 'Name= value' lines, or a moses.ini. "
-    "Features without a weight start at 0.",
+    "Start weights, with which the lists were made: 'Name= value' lines, or a moses.ini. Features "
+    "without a weight start at 0.",
 )
 @options.file(
-    "--ifile", "Start weights as mert has them (init.opt): numbers in the order of --features."
+    "--ifile",
+    "Start weights in the format of Moses' mert (init.opt): numbers in the order of --features.",
 )
-@from_settings.of(
-    TuningMethod, metrics={"multiple": True, "callback": _parse_metrics, "show_default": METRICS[0]}
+@options.of(
+    TuningMethod,
+    metrics={
+        "multiple": True,
+        "callback": options.numbers_by_name(
+            f"a metric once, as {METRICS[0]} or {METRICS[0]}=0.5", above=0, default="1"
+        ),
+        "show_default": METRICS[0],
+    },
 )
-@from_settings.of(ListTuning, without=names_of(TuningMethod))
-@from_settings.of(RoundTuning, without=names_of(TuningMethod))
-@from_settings.of(TuningFiles)
-@from_settings.of(ListTuningFiles, without=names_of(TuningFiles))
-@from_settings.of(RoundTuningFiles, without=names_of(TuningFiles))
-@from_settings.of(Compute, without=["precision"])
-@heading("Output")
+@options.of(ListTuning, without=names_of(TuningMethod))
+@options.of(RoundTuning, without=names_of(TuningMethod))
+@options.of(TuningFiles)
+@options.of(ListTuningFiles, without=names_of(TuningFiles))
+@options.of(RoundTuningFiles, without=names_of(TuningFiles))
+@options.of(Compute, without=["precision"])
 @options.output
 @heading("Rounds with a decoder")
 @options.option(
     "--decoder",
-    "Decode, pool and optimise in rounds. Moses' command, as 'moses -f moses.ini'; "
-    "'embedded', the search of phrasescore decode, with --config; or another command, with "
-    "{nbest}, {weights} and {size} in it.",
+    "Decode, pool and optimise in rounds with a decoder: Moses' command, such as "
+    "'moses -f moses.ini'; 'embedded', the search of phrasescore decode, which needs --config; or "
+    "another command with {nbest}, {weights} and {size} in it.",
     metavar="COMMAND",
 )
 @options.option(
     "--decoder-flags",
-    "More options of that command; of embedded, options of phrasescore decode.",
+    "More options of the decoder's command; for 'embedded', options of phrasescore decode.",
     metavar="FLAGS",
     default="",
     show_default=False,
 )
-@options.file("--source --input", "The text that is decoded.")
+@options.file("--source --input", "The text to decode.")
 @options.file(
     "--working-dir folder",
-    "Where the loop keeps lists, logs, its state and the best moses.ini.",
+    "The folder for lists, logs, the state of the run and the best moses.ini.",
     "DIR",
     default="mert-work",
 )
 @heading("Networks and features")
 @options.files(
-    "--rescore rescore_models", "Add this model's score to the lists of each round.", "MODEL"
+    "--rescore rescore_models", "Add the score of this model to the lists of each round.", "MODEL"
 )
 @options.files(
     "--rescore-lm rescore_language_models",
-    "Add an n-gram model's score to them, as rescore --lm does.",
+    "Add the score of an n-gram model to these lists, as rescore --lm does.",
 )
 @options.files(
     "--rescore-lexicon rescore_lexicons",
-    "Add the score of Moses' lex.f2e to them, as rescore --lexicon does.",
+    "Add the score of Moses' lex.f2e to these lists, as rescore --lexicon does.",
 )
 @options.files(
     "--rescore-reverse-lexicon rescore_reverse_lexicons",
-    "Add the score of Moses' lex.e2f to them, as rescore --reverse-lexicon does.",
+    "Add the score of Moses' lex.e2f to these lists, as rescore --reverse-lexicon does.",
 )
 @options.option(
     "--rescore-feature rescore_features",
-    "Add this feature to them, as rescore --feature does.",
+    "Add this feature to these lists, as rescore --feature does.",
     multiple=True,
     metavar="NAME[@N]",
-    callback=options.check_features,
+    callback=columns.check_features,
 )
 @heading("Long runs")
 @options.flag("--resume --continue resume", "Continue the run in --working-dir.")
@@ -131,12 +117,13 @@ def _parse_metrics(
 def tune(ctx: click.Context, /, **given: Any) -> None:
     """Find feature weights that raise BLEU on NBEST, Moses' n-best lists of a development set.
 
-    Lists of several files are pooled. The weights found are never worse on them than those given.
-    They are written as 'Name= value' lines, which rerank and Moses' tools read. With --decoder
-    the lists are made in rounds, as by mert-moses.pl. The last line on stderr has the BLEU reached.
+    The lists of several files are pooled. The new weights are never worse on the lists than the
+    start weights. They are written as 'Name= value' lines, which rerank and Moses' tools read. With
+    --decoder, the lists are made in rounds, as by mert-moses.pl. The last line on stderr shows the
+    BLEU of the new weights.
 
-    Without lists, --weights FILE --moses-ini INI --moses-ini-out FILE puts the weights into the
-    moses.ini, and tunes nothing.
+    Without lists, --weights FILE --moses-ini INI --moses-ini-out FILE only writes a moses.ini with
+    the weights of a file.
     """
     decoder = given["decoder"]
     if _only_merges(ctx):
@@ -167,7 +154,7 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
             **{name: given[name] for name in _OF_ROUNDS},
             settings=take(RoundTuning, given),
             columns=[
-                options.column_spec(name, value)
+                columns.column_spec(name, value)
                 for name in _COLUMNS
                 for value in given[f"rescore_{name}"]
             ],
@@ -178,9 +165,9 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _only_merges(ctx: click.Context) -> bool:
-    """Return whether the weights of a file are put into a moses.ini, and nothing is tuned.
+    """Return whether the command only writes the weights of a file into a moses.ini.
 
-    :raises click.UsageError: if the parameters are neither for this nor for one kind of tuning.
+    :raises click.UsageError: if the parameters fit neither this nor one kind of tuning.
     """
     given = options.given_flags(ctx).keys()
     merged = {"start", "moses_ini", "moses_ini_out"}
@@ -189,8 +176,8 @@ def _only_merges(ctx: click.Context) -> bool:
     if merged <= given and not inputs & given:
         if given - {*merged, "seed", "device", "threads"}:
             raise click.UsageError(
-                f"{kinds}; without them, --weights, --moses-ini and --moses-ini-out alone put "
-                "weights into a moses.ini"
+                f"{kinds}; without them, only --weights, --moses-ini and --moses-ini-out have an "
+                "effect: they write a moses.ini with the weights"
             )
         return True
     if ("lists" in given) + bool({"features", "scores"} & given) + ("decoder" in given) != 1:
@@ -204,7 +191,7 @@ def _only_merges(ctx: click.Context) -> bool:
 def _search_settings(flags: str) -> SearchSettings:
     """Return the settings of the embedded search that options of ``decode`` give.
 
-    :raises click.UsageError: if one is not of decode, or is not the user's to set here.
+    :raises click.UsageError: if an option is not one of decode, or the loop sets it.
     """
     try:
         words = shlex.split(flags)

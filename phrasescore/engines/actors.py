@@ -1,7 +1,7 @@
 """The engine ``ray``: Ray actors on this machine or on a cluster.
 
 Ray places the actors and transports items and results. The order, the window and the handling of
-failures are ours: Ray's own pool reads all items before it returns the first result, and it retries
+failures are our own: Ray's pool reads all items before it returns the first result, and it retries
 only on request.
 """
 
@@ -25,10 +25,10 @@ from phrasescore.errors import PhrasescoreError, file_problem
 from phrasescore.settings.compute import Compute
 from phrasescore.version import __version__
 
-# Items that an actor has at a time: one being computed, and one waiting.
+# Number of items that an actor has at a time: one is being computed, and one waits.
 _ITEMS_PER_ACTOR = 2
-# Limit for the workers that die while computing the same item, and for those that die while loading
-# and are replaced.
+# Limit for the workers that die while they compute the same item, and for the workers that die
+# while they load and are replaced.
 _MAX_DEATHS = 3
 # Seconds to wait for the first worker's process.
 _START_TIMEOUT = 120.0
@@ -45,13 +45,13 @@ class _Actor:
     """A worker; Ray runs it in its own process."""
 
     def begin(self) -> None:
-        """Do nothing: the call shows that the process runs, before the long loading."""
+        """Do nothing: the call shows that the process runs, before it loads the work."""
 
     def load(self, work: Work[Any, Any]) -> dict[str, str]:
         """Load the work, and return what the last bits of its results may depend on.
 
-        :raises PhrasescoreError: never a subclass: the problem is local to a node, and the run can
-            be resumed on others.
+        :raises PhrasescoreError: never a subclass, because the problem is local to a node, and the
+            run can be resumed on other nodes.
         """
         with _naming_node():
             try:
@@ -82,7 +82,7 @@ def _on_node(problem: str) -> PhrasescoreError:
 
 
 @dataclass(eq=False)
-class _Piece(Generic[Item, Result]):
+class _ActorTask(Generic[Item, Result]):
     item: Item
     future: "Future[Result]" = field(default_factory=Future)
     # Number of workers that died while computing this item.
@@ -95,7 +95,7 @@ class _Worker:
     # Whether its process runs, and whether it has loaded the work.
     is_there: bool = False
     is_ready: bool = False
-    tasks: "deque[_Piece[Any, Any]]" = field(default_factory=deque)
+    tasks: "deque[_ActorTask[Any, Any]]" = field(default_factory=deque)
 
 
 class ActorPool(WorkerPool[Item, Result]):
@@ -111,9 +111,9 @@ class ActorPool(WorkerPool[Item, Result]):
         self._work = work.in_folders() if hasattr(work, "in_folders") else work
         self._engine = engine
         self.workers = engine.workers or 0
-        # Events are called one after another by the thread that owns all fields below.
+        # A thread, which owns all fields below, calls the events one after another.
         self._events: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._waiting: deque[_Piece[Item, Result]] = deque()
+        self._waiting: deque[_ActorTask[Item, Result]] = deque()
         self._all: list[_Worker] = []
         self._likeness: dict[str, str] | None = None
         self._error: BaseException | None = None
@@ -153,7 +153,7 @@ class ActorPool(WorkerPool[Item, Result]):
 
     def submit(self, item: Item) -> "Future[Result]":
         """Submit an item to an actor."""
-        task: _Piece[Item, Result] = _Piece(item)
+        task: _ActorTask[Item, Result] = _ActorTask(item)
         self._events.put(lambda: self._accept(task))
         return task.future
 
@@ -183,7 +183,7 @@ class ActorPool(WorkerPool[Item, Result]):
                 break
             try:
                 event()
-            except BaseException as error:  # otherwise those who wait would wait forever
+            except BaseException as error:  # otherwise the callers would wait forever
                 self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
@@ -264,7 +264,7 @@ class ActorPool(WorkerPool[Item, Result]):
         elif problem not in self.notes:
             self.notes = (*self.notes, problem)
 
-    def _accept(self, task: _Piece[Item, Result]) -> None:
+    def _accept(self, task: _ActorTask[Item, Result]) -> None:
         if self._error is not None:
             task.future.set_exception(self._error)
             return
@@ -272,7 +272,7 @@ class ActorPool(WorkerPool[Item, Result]):
         self._share_out()
 
     def _share_out(self) -> None:
-        """Give waiting items to the workers with the fewest items."""
+        """Send waiting items to the workers with the fewest items."""
         while self._waiting:
             free = [
                 worker
@@ -288,7 +288,7 @@ class ActorPool(WorkerPool[Item, Result]):
             self._when_done(reference, partial(self._computed, worker, task))
 
     def _computed(
-        self, worker: _Worker, task: _Piece[Item, Result], call: "Future[Result]"
+        self, worker: _Worker, task: _ActorTask[Item, Result], call: "Future[Result]"
     ) -> None:
         error = call.exception()
         if error is not None and _is_death(self._ray, error):
@@ -314,8 +314,8 @@ class ActorPool(WorkerPool[Item, Result]):
         if current.deaths >= _MAX_DEATHS:
             self._fail(
                 PhrasescoreError(
-                    f"a piece of the work has ended {_MAX_DEATHS} workers; was there too little "
-                    f"memory? ({first_line(error)})"
+                    f"{_MAX_DEATHS} workers died while computing the same item; was there too "
+                    f"little memory? ({first_line(error)})"
                 )
             )
             return

@@ -1,4 +1,4 @@
-"""The engine ``processes``: forks of this process."""
+"""The engine ``processes``: forked copies of this process."""
 
 import contextlib
 import multiprocessing
@@ -38,12 +38,12 @@ class _Submitted(Generic[Item, Result]):
 
 
 class ProcessPool(WorkerPool[Item, Result]):
-    """Processes that share the memory of what this one has loaded.
+    """Processes that share the memory of the work that this process has loaded.
 
     They are forked on entering, which must happen before other threads start. If a process dies,
     the unfinished items are computed again.
 
-    :param closed: file descriptors for the processes to close, such as the one of a lock.
+    :param closed: file descriptors that the processes close, such as a lock's.
     """
 
     def __init__(
@@ -102,8 +102,8 @@ class ProcessPool(WorkerPool[Item, Result]):
         self._deaths += 1
         if self._deaths > _MAX_DEATHS:
             raise PhrasescoreError(
-                "processes that were at work have died; was there too little memory? "
-                "(fewer of them need less)"
+                "worker processes have died repeatedly; was there too little memory? (fewer "
+                "processes need less)"
             ) from error
         self._processes.shutdown()
         self._start()
@@ -113,7 +113,7 @@ class ProcessPool(WorkerPool[Item, Result]):
 
 
 class _Start:
-    """Initializes a forked process; only there `compute` is set."""
+    """Initializes a forked process; `compute` is set only there."""
 
     compute: Callable[[Any], Any] | None = None
 

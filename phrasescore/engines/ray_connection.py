@@ -30,7 +30,7 @@ class RayConnection:
 
     :param engine: settings with the address of a Ray cluster; without one, Ray is started here.
     :ivar ray: the module ``ray``.
-    :raises PhrasescoreError: if Ray is not installed, not at the address, or cannot be started.
+    :raises PhrasescoreError: if Ray is not installed, not at the address, or does not start.
     """
 
     def __init__(self, engine: Compute) -> None:
@@ -91,7 +91,7 @@ def _import_ray(address: str | None) -> Any:
 
 
 def _check_answer(address: str) -> None:
-    """Refuse at once an address where nothing listens; Ray itself would retry for minutes."""
+    """Refuse an address where nothing listens at once; Ray itself would retry for minutes."""
     host, _, port = address.rpartition(":")
     if address == "auto" or address.startswith("ray://"):
         return

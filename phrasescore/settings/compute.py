@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, get_args
+from typing import Literal, get_args
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ArgumentError
@@ -18,49 +18,39 @@ _DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
 class Compute(Settings, heading="Speed"):
     """Where and how networks compute; only precision and device change the values."""
 
-    precision: Annotated[
-        PrecisionName,
-        option(
-            "Of the matrix products; less is faster where the processor has instructions for it "
-            "(int8: CPUs with VNNI or AMX). docs/performance.md has the errors."
-        ),
-    ] = "float32"
+    precision: PrecisionName = option(
+        "float32",
+        "Precision of the matrix products. A lower precision is faster on processors with "
+        "instructions for it (int8: CPUs with VNNI or AMX). docs/performance.md lists the "
+        "errors.",
+    )
     # `phrasescore.devices.choose_device` checks whether the device exists.
-    device: Annotated[
-        str,
-        option(
-            "Where the network runs; auto takes a CUDA device where there is one.",
-            metavar="auto|cpu|cuda[:N]",
-        ),
-    ] = "auto"
+    device: str = option(
+        "auto",
+        "Device of the networks; auto is a CUDA device if there is one.",
+        metavar="auto|cpu|cuda[:N]",
+    )
     # For the engine ``here`` only, where it is another name for ``workers``.
-    threads: Annotated[
-        int | None,
-        option("CPU threads that the network may use.", ge=1, shown="all cores"),
-    ] = None
-    engine: Annotated[
-        EngineName,
-        option(
-            "Where the work runs: in threads here, in processes, or on Ray. The result is the same."
-        ),
-    ] = "here"
-    workers: Annotated[
-        int | None,
-        option("Of the engine; one thread each.", ge=1, shown="one per core, or GPU"),
-    ] = None
-    ray_address: Annotated[
-        str | None,
-        option(
-            "A running Ray to use; without it a Ray is started on this machine for this run.",
-            metavar="HOST:PORT|auto",
-        ),
-    ] = None
-    allow_unlike: Annotated[
-        bool,
-        option(
-            "Let Ray's workers differ in processor or torch, and so in the last bits of values."
-        ),
-    ] = False
+    threads: int | None = option(
+        None, "Number of CPU threads for the networks.", ge=1, shown="all cores"
+    )
+    engine: EngineName = option(
+        "here", "Run the work in threads (here), in processes, or on Ray. The result is the same."
+    )
+    workers: int | None = option(
+        None,
+        "Number of workers of the engine; each has one thread.",
+        ge=1,
+        shown="one per core or GPU",
+    )
+    ray_address: str | None = option(
+        None,
+        "Use the running Ray at this address; by default, the run starts Ray on this machine.",
+        metavar="HOST:PORT|auto",
+    )
+    allow_unlike: bool = option(
+        False, "Allow Ray's workers to differ in processor or torch; the last bits may differ."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""Read the settings of a training run from TOML into frozen dataclasses, and check them.
+"""The settings of a training run, which are read from TOML into frozen dataclasses.
 
 A file has a table per dataclass (``[model]``, ``[vocabulary]``, ``[training]``) and the key
 ``kind`` above them; a missing setting keeps its default. Environment variables and files in the
@@ -39,7 +39,6 @@ RESUMABLE = frozenset(
     {"updates", "epochs", "minutes", "patience", "checkpoint_minutes", "checkpoint_updates"}
 )
 
-
 OptimizerName = Literal["adadelta", "adam", "sgd"]
 
 
@@ -51,7 +50,7 @@ class VocabularyConfig:
     source_size: ShortlistSize = 15000
     # Size for the side that the network predicts, the only side of a language model.
     target_size: ShortlistSize = 15000
-    # Number of subwords per side, instead of shortlists; 0: words.
+    # Number of subwords per side instead of shortlists of words; 0 for words.
     subwords: Annotated[int, Meta(ge=0, le=1 << 20)] = 0
 
 
@@ -63,7 +62,7 @@ class TrainingConfig:
     batch_size: Annotated[int, Meta(ge=1, le=1 << 20)] = 64
     # Batches that are drawn together and sorted by length, which saves steps. 1: no sorting.
     window_batches: Annotated[int, Meta(ge=1, le=1 << 16)] = 1
-    # Pairs with a side of more words, or pieces, are excluded from training, and counted.
+    # Pairs with more words or pieces on one side are excluded from training, and counted.
     max_length: Annotated[int, Meta(ge=1, le=65535)] = 100
     # The loss of a batch: the sum or the mean of -log p over its pairs.
     loss: Literal["sum", "mean"] = "sum"
@@ -180,11 +179,11 @@ class Config:
         return cls.from_dict(tomllib.loads(text), f"preset {name}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the tables that :meth:`from_dict` takes."""
+        """Return the tables for :meth:`from_dict`."""
         return dataclasses.asdict(self)
 
     def to_toml(self) -> str:
-        """Return the text of a file that :meth:`from_toml` reads as these settings, all written."""
+        """Return the text of a file with all settings, which :meth:`from_toml` reads."""
         lines = []
         for key, value in self.to_dict().items():
             if isinstance(value, dict):
@@ -211,7 +210,7 @@ class Config:
 
 
 def preset_names(kind: NetworkKind | None = None) -> list[str]:
-    """Return the sorted names of the presets of one kind of network, or of all of this package."""
+    """Return the sorted names of a kind's presets, or of all presets of this package."""
     if kind is None:
         return _presets_in(PRESETS)
     names = _presets_in(kind.presets)
@@ -232,7 +231,7 @@ def layer_settings(
 ) -> Config:
     """Return the settings of a run: a preset or a file, then assignments, then limits.
 
-    :param preset: name of a preset; by default the small one of the kind.
+    :param preset: name of a preset; by default the kind's small preset.
     :param config_file: path of a TOML file, instead of a preset.
     :param assignments: ``table.key=value``, as for `Config.override`.
     :param limits: training settings by name; None keeps the setting.
@@ -249,8 +248,9 @@ def layer_settings(
         config, origin = Config.preset(preset, kind.presets), f"--preset {preset}"
     if config.kind != kind.name:
         known = f"; presets of {kind.name}: {', '.join(preset_names(kind))}" if preset else ""
-        problem = f"the settings are for {config.kind!r}, not {kind.name!r}{known}"
-        raise ConfigError(origin, "kind", problem)
+        raise ConfigError(
+            origin, "kind", f"the settings are for {config.kind!r}, not {kind.name!r}{known}"
+        )
     return _with_limits(config.override(assignments), limits)
 
 
@@ -268,8 +268,9 @@ def fine_tuning_settings(
     config = config.override(assignments)
     for name in ("model", "vocabulary"):
         if getattr(config, name) != getattr(start, name):
-            problem = "a trained network keeps its sizes; change only [training]"
-            raise ConfigError("--set", f"[{name}]", problem)
+            raise ConfigError(
+                "--set", f"[{name}]", "a trained network keeps its sizes; change only [training]"
+            )
     return _with_limits(config, limits)
 
 

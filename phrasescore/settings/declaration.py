@@ -1,13 +1,13 @@
 """Declare each setting once, for Python, TOML files and the command line.
 
-A class of settings is a frozen dataclass. The annotation of a field has its type, its range and
-its description; values are checked when an object is made::
+A class of settings is a frozen dataclass. A field has its type, default, description and range;
+values are checked when an object is created::
 
     @dataclass(frozen=True, kw_only=True)
     class Search(Settings, heading="Search"):
-        stack: Annotated[int, option("Hypotheses per stack.", ge=1)] = 200
+        stack: int = option(200, "Number of hypotheses per stack.", ge=1)
 
-`phrasescore.cli.options.of` makes options of a class, and `TomlTable.read` reads one from a file.
+`phrasescore.cli.options.of` makes options of a class; `TomlTable.read` reads a class from a file.
 """
 
 import dataclasses
@@ -16,41 +16,43 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
-
-from msgspec import Meta
+from types import NoneType
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from phrasescore.arguments import flag
 from phrasescore.errors import ArgumentError
 
-_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
+# The names of types in messages.
+TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
+
+SEED = "Seed of all random choices: the same seed gives the same result on one machine."
 
 
 def option(
+    default: Any,
     description: str,
     *,
     ge: float | None = None,
     gt: float | None = None,
     le: float | None = None,
     **extra: str,
-) -> Meta:
-    """Return the annotation that describes a setting.
+) -> Any:
+    """Return the field of a setting.
 
     :param description: the text for the command line's help.
     :param extra: ``flags``: option names, separated by spaces; by default the field's name.
-        ``heading``: the heading in the help. ``metavar``: the value in the help. ``shown``: the
-        default in the help, if it is not the field's.
+        ``heading``: the heading in the help. ``metavar``: the name of the value in the help.
+        ``shown``: the default in the help, if it is not the field's default.
     """
-    limits: dict[str, Any] = {"ge": ge, "gt": gt, "le": le}
-    made: Meta = Meta(description=description, extra=extra, **limits)
-    return made
+    metadata = {"description": description, "ge": ge, "gt": gt, "le": le, "extra": extra}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 class Settings:
     """The base of a class of settings.
 
     :cvar heading: the heading of its options in the help.
-    :raises ArgumentError: at the first field whose value is of a wrong type or out of range.
+    :raises ArgumentError: at the first field whose value has a wrong type or is out of range.
     """
 
     heading: ClassVar[str] = ""
@@ -86,7 +88,7 @@ class Setting:
 
     @property
     def flags(self) -> list[str]:
-        """The names of the option, long ones and short ones."""
+        """The names of the option, long and short."""
         names = self.extra.get("flags", "").split()
         return [name for name in names if name.startswith("-")] or [flag(self.name)]
 
@@ -110,96 +112,73 @@ class Setting:
         if self.choices and value not in self.choices:
             return f"expected one of {', '.join(self.choices)}, got {value!r}"
         if self.kind in kinds and not isinstance(value, kinds[self.kind]):
-            return f"expected {_NAMES[self.kind]}, got {value!r}"
-        wanted = range_problem(self, value)
-        return None if wanted is None else f"{wanted}, got {value!r}"
+            return f"expected {TYPE_NAMES[self.kind]}, got {value!r}"
+        if self.ge is not None and not value >= self.ge:
+            return f"expected at least {self.ge:g}, got {value!r}"
+        if self.gt is not None and not value > self.gt:
+            return f"expected a number above {self.gt:g}, got {value!r}"
+        if self.le is not None and not value <= self.le:
+            return f"expected at most {self.le:g}, got {value!r}"
+        return None
 
 
-def range_problem(limits: Setting | Meta, value: Any) -> str | None:
-    """Return the range that a number violates, as text, or None if the number is valid.
-
-    >>> range_problem(Meta(ge=1), 0)
-    'expected at least 1'
-    """
-    if limits.ge is not None and not value >= limits.ge:
-        return f"expected at least {limits.ge:g}"
-    if limits.gt is not None and not value > limits.gt:
-        return f"expected a number above {limits.gt:g}"
-    if limits.le is not None and not value <= limits.le:
-        return f"expected at most {limits.le:g}"
-    return None
+_declared: dict[type[Any], tuple[Setting, ...]] = {}
 
 
 def settings_of(kind: type[Any]) -> tuple[Setting, ...]:
     """Return the declarations of the fields of a class of settings, in order."""
-    if kind not in _DECLARED:
-        hints = get_type_hints(kind, include_extras=True)
-        _DECLARED[kind] = tuple(
-            _declared(field, hints[field.name], _heading(kind, field.name))
-            for field in dataclasses.fields(kind)
-        )
-    return _DECLARED[kind]
-
-
-_DECLARED: dict[type[Any], tuple[Setting, ...]] = {}
-
-
-def _heading(kind: type[Any], name: str) -> str:
-    """Return the heading of the class that declares a field."""
-    return next(
-        str(base.__dict__["heading"])
-        for base in kind.__mro__
-        if name in inspect.get_annotations(base) and "heading" in base.__dict__
+    if kind in _declared:
+        return _declared[kind]
+    hints = get_type_hints(kind)
+    # The heading of the class that declares a field, and not of a class that inherits it.
+    headings = {
+        name: str(base.__dict__["heading"])
+        for base in reversed(kind.__mro__)
+        if "heading" in base.__dict__
+        for name in inspect.get_annotations(base)
+    }
+    _declared[kind] = tuple(
+        _setting(field, hints[field.name], headings[field.name])
+        for field in dataclasses.fields(kind)
     )
+    return _declared[kind]
 
 
-def _declared(field: "dataclasses.Field[Any]", hint: Any, heading: str) -> Setting:
-    """Return the declaration of a field; its `Meta` annotations complement one another."""
-    metas: list[Meta] = []
+def _setting(field: "dataclasses.Field[Any]", hint: Any, heading: str) -> Setting:
     kinds = [hint]
     is_optional = is_sequence = False
     while len(kinds) == 1 and get_origin(kinds[0]) not in (None, Literal, Mapping):
         inner = get_args(kinds[0])
-        if get_origin(kinds[0]) is Annotated:
-            metas += inner[1:]
-            inner = inner[:1]
-        elif get_origin(kinds[0]) in (Sequence, tuple):
+        if get_origin(kinds[0]) in (Sequence, tuple):
             is_sequence, inner = True, inner[:1]
-        is_optional = is_optional or type(None) in inner
-        kinds = [each for each in inner if each is not type(None)]
-    said = {
-        name: next((value for meta in metas if (value := getattr(meta, name)) is not None), None)
-        for name in ("ge", "gt", "le", "description", "extra")
-    }
-    extra = said["extra"] or {}
-    has_default = field.default is not dataclasses.MISSING
+        is_optional = is_optional or NoneType in inner
+        kinds = [kind for kind in inner if kind is not NoneType]
     return Setting(
         name=field.name,
         kind=os.PathLike if len(kinds) > 1 else kinds[0],
         choices=get_args(kinds[0]) if get_origin(kinds[0]) is Literal else (),
         is_sequence=is_sequence,
         is_optional=is_optional,
-        ge=said["ge"],
-        gt=said["gt"],
-        le=said["le"],
-        default=field.default if has_default else None,
-        description=said["description"] or "",
-        heading=extra.get("heading", heading),
-        extra=extra,
+        default=field.default,
+        heading=field.metadata["extra"].get("heading", heading),
+        **field.metadata,
     )
 
 
 def settings_parameters(function: Callable[..., Any]) -> dict[str, Settings]:
     """Return the parameters of a function that are settings, with their defaults."""
-    parameters = inspect.signature(function).parameters.values()
-    return {each.name: each.default for each in parameters if isinstance(each.default, Settings)}
+    return {
+        name: parameter.default
+        for name, parameter in inspect.signature(function).parameters.items()
+        if isinstance(parameter.default, Settings)
+    }
 
 
 def grouped(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return keyword arguments of a function, with options grouped into their settings."""
     arguments = dict(options)
     for parameter, default in settings_parameters(function).items():
-        names = [each.name for each in settings_of(type(default)) if each.name in arguments]
+        names = [field.name for field in settings_of(type(default)) if field.name in arguments]
         if names:
             own = {name: arguments.pop(name) for name in names}
             arguments[parameter] = type(default)(**{**vars(default), **own})

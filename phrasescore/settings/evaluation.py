@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Literal, get_args
 
 from phrasescore.arguments import PairedTestName, SideName, StrPath, Tokenizer
-from phrasescore.settings.declaration import Settings, option
-from phrasescore.settings.generation import Seed
+from phrasescore.settings.declaration import SEED, Settings, option
 
 SectionName = Literal[
     "translations",
@@ -31,118 +30,87 @@ SECTIONS: tuple[SectionName, ...] = get_args(SectionName)
 class Evaluating(Settings, heading="Method"):
     """Settings of `evaluate`, which measures translations."""
 
-    metrics: Annotated[
-        Sequence[str],
-        option(
-            "multi-bleu is the papers' figure, of text as it is split; bleu, chrf, chrf++ and ter "
-            "are sacrebleu's; phrasescore features lists the metrics of other packages.",
-            flags="--metric",
-            metavar="NAME",
-        ),
-    ] = ("multi-bleu", "bleu")
-    tokenize: Annotated[
-        Tokenizer,
-        option("How the metric bleu splits text: none for tokenised text, 13a for plain text."),
-    ] = "none"
+    metrics: Sequence[str] = option(
+        ("multi-bleu", "bleu"),
+        "multi-bleu, the figure of the papers, does not split the text further; bleu, chrf, "
+        "chrf++ and ter are sacrebleu's metrics; 'phrasescore features' lists the metrics of "
+        "other packages.",
+        flags="--metric",
+        metavar="NAME",
+    )
+    tokenize: Tokenizer = option(
+        "none", "Tokenisation for the metric bleu: none for tokenised text, 13a for plain text."
+    )
     # Paired bootstrap (Koehn, 2004), or approximate randomization (Riezler and Maxwell, 2005).
-    paired: Annotated[
-        PairedTestName | None,
-        option("Test each system against the first: bootstrap, or approximate randomization."),
-    ] = None
-    trials: Annotated[
-        int | None,
-        option(
-            "Samples drawn for --paired.",
-            ge=1,
-            shown="1000 for bootstrap, 10000 for approximate",
-        ),
-    ] = None
-    seed: Annotated[
-        int, option("For --paired; the same seed gives the same p-values as in sacrebleu.", ge=1)
-    ] = 12345
-    allow_missing: Annotated[
-        bool,
-        option("Take an empty translation for a sentence without a list.", heading="Input"),
-    ] = False
-    by_length: Annotated[
-        Sequence[SideName],
-        option("Show BLEU by the number of words in the source, or in the first reference."),
-    ] = ()
-    width: Annotated[int, option("Number of lengths that share a group.", ge=1)] = 10
-    by_unknown: Annotated[
-        StrPath | None,
-        option(
-            "Show BLEU by the number of words that a model does not know, or that are not in a "
-            "list.",
-            metavar="MODEL|VOCAB",
-        ),
-    ] = None
+    paired: PairedTestName | None = option(
+        None, "Test each system against the first one by bootstrap or approximate randomization."
+    )
+    trials: int | None = option(
+        None,
+        "Number of samples for --paired.",
+        ge=1,
+        shown="1000 for bootstrap, 10000 for approximate",
+    )
+    seed: int = option(
+        12345, "Seed for --paired; the same seed gives the same p-values as sacrebleu.", ge=1
+    )
+    allow_missing: bool = option(
+        False, "Use an empty translation for a sentence without a list.", heading="Input"
+    )
+    by_length: Sequence[SideName] = option(
+        (), "Report BLEU by the number of words in the source, or in the first reference."
+    )
+    width: int = option(10, "Number of lengths per group, for --by-length.", ge=1)
+    by_unknown: StrPath | None = option(
+        None,
+        "Report BLEU by the number of source words that a model does not know, or that are not "
+        "in a list of words.",
+        metavar="MODEL|VOCAB",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reporting(Settings, heading="Output"):
     """Settings of a report's content."""
 
-    only: Annotated[
-        Sequence[SectionName],
-        option("Make this section, and no other one without an --only."),
-    ] = ()
-    sentences: Annotated[
-        int | None,
-        option("Number of sentences drawn for attention and soft parses.", ge=1, shown="5"),
-    ] = None
-    lines: Annotated[
-        Sequence[int] | None,
-        option("Show these lines of the source, from 1, instead of drawn ones.", ge=1),
-    ] = None
-    points: Annotated[int, option("Phrase pairs drawn for the plot of scores.", ge=1)] = 5000
-    map_points: Annotated[
-        int, option("Maximum number of words, phrases or sentences in a map.", ge=1)
-    ] = 2000
-    long: Annotated[
-        int,
-        option("Minimum number of words of a source phrase that is listed or mapped.", ge=1),
-    ] = 4
+    only: Sequence[SectionName] = option((), "Make only this section. May be repeated.")
+    sentences: int | None = option(
+        None, "Number of random sentences for attention and soft parses.", ge=1, shown="5"
+    )
+    lines: Sequence[int] | None = option(
+        None, "Show these lines of the source, from 1, instead of random lines.", ge=1
+    )
+    points: int = option(5000, "Number of random phrase pairs in the score plot.", ge=1)
+    map_points: int = option(2000, "Maximum number of words, phrases or sentences in a map.", ge=1)
+    long: int = option(4, "Minimum number of words of the source phrases in lists and maps.", ge=1)
     # p(target | source), or for reverse models p(source | target).
-    table_score: Annotated[
-        int | None,
-        option(
-            "Number, from 1, of the TABLE's score of the models' probability.",
-            ge=1,
-            shown="3; 1 for a reverse model",
-        ),
-    ] = None
-    seed: Annotated[
-        int,
-        option("Start of every random choice: the same seed gives the same report.", ge=1),
-    ] = 1
+    table_score: int | None = option(
+        None,
+        "The number, from 1, of the score in TABLE that estimates the models' probability.",
+        ge=1,
+        shown="3; 1 for a reverse model",
+    )
+    seed: int = option(1, "Seed of all random choices: the same seed gives the same report.", ge=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selecting(Settings, heading="Method"):
-    """Settings of `select`; one of ``share``, ``lines`` and ``threshold`` is needed."""
+    """Settings of `select`; one of ``share``, ``lines`` and ``threshold`` is required."""
 
-    share: Annotated[
-        float | None,
-        option("Keep this part of the lines, the best ones: 0.5 for half of them.", gt=0, le=1),
-    ] = None
-    lines: Annotated[int | None, option("Keep this many lines, the best ones.", ge=1)] = None
-    threshold: Annotated[
-        float | None,
-        option(
-            "Keep lines with a difference below this, in nats per token; at 0 both models agree."
-        ),
-    ] = None
-    at_random: Annotated[
-        bool,
-        option(
-            "Keep as many lines drawn at random, as a baseline. Needs no models.", flags="--random"
-        ),
-    ] = False
-    seed: Seed = 1
-    processes: Annotated[
-        int | None,
-        option(
-            "How many processes score at the same time.", ge=1, heading="Speed", shown="all cores"
-        ),
-    ] = None
+    share: float | None = option(
+        None, "Keep this share of the lines, the best ones; 0.5 is half of them.", gt=0, le=1
+    )
+    lines: int | None = option(None, "Keep this many lines, the best ones.", ge=1)
+    threshold: float | None = option(
+        None,
+        "Keep lines whose difference is below this, in nats per token; at 0, both models agree.",
+    )
+    at_random: bool = option(
+        False,
+        "Keep the same number of random lines, as a baseline; no models are needed.",
+        flags="--random",
+    )
+    seed: int = option(1, SEED, ge=0)
+    processes: int | None = option(
+        None, "Number of processes that score.", ge=1, heading="Speed", shown="all cores"
+    )

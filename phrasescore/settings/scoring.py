@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
 from phrasescore.arguments import StrPath
 from phrasescore.settings.declaration import Settings, option
@@ -12,20 +11,16 @@ from phrasescore.settings.declaration import Settings, option
 class FeedForwardScoring(Settings, heading="Networks and features"):
     """Settings for scoring with models of the kinds cslm and joint."""
 
-    backoff_lm: Annotated[
-        StrPath | None,
-        option(
-            "An n-gram model, ARPA or a KenLM binary, for the words outside a cslm's shortlist, "
-            "which are <unk> without it."
-        ),
-    ] = None
-    unnormalized: Annotated[
-        bool,
-        option(
-            "Leave log Z out of the scores of a cslm or joint; for one trained with "
-            "self_normalization."
-        ),
-    ] = False
+    backoff_lm: StrPath | None = option(
+        None,
+        "An n-gram model, an ARPA file or a KenLM binary, for the words outside a cslm's "
+        "shortlist, which are otherwise <unk>.",
+    )
+    unnormalized: bool = option(
+        False,
+        "Leave log Z out of the scores of cslm and joint models, which must have been trained "
+        "with self_normalization.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,53 +29,45 @@ class TextScoring(FeedForwardScoring):
 
     # Right-to-left models are averaged among themselves; the column is then the mean of both
     # scores, weighted by the numbers of models.
-    ensemble: Annotated[
-        bool,
-        option(
-            "One more column: the models' probabilities, averaged at each word; of both orders "
-            "(train --right-to-left) the mean of their scores. They should have one shortlist: a "
-            "smaller one gives <unk> more probability than a larger one any one rare word."
-        ),
-    ] = False
-    cache: Annotated[
-        StrPath | None,
-        option("Keep scores in this file, and take them from it.", heading="Speed"),
-    ] = None
-    cache_size: Annotated[
-        int,
-        option(
-            "Scores that the cache keeps, of about 65 bytes each; beyond, the oldest go.",
-            ge=1,
-            heading="Speed",
-        ),
-    ] = 10_000_000
+    ensemble: bool = option(
+        False,
+        "Add a column: the models' probabilities are averaged at each word; if some models "
+        "were trained with --right-to-left, the column is the mean of the scores of both "
+        "orders. The models should have the same shortlist: a model with a smaller one gives "
+        "<unk> more probability than a model with a larger one gives to any rare word.",
+    )
+    cache: StrPath | None = option(
+        None, "Keep scores in this file, and reuse them.", heading="Speed"
+    )
+    cache_size: int = option(
+        10_000_000,
+        "Maximum number of scores in the cache, of about 65 bytes each; if there are more, the "
+        "oldest scores are removed.",
+        ge=1,
+        heading="Speed",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rescoring(TextScoring):
     """Settings of `rescore`, which adds features to n-best lists."""
 
-    names: Annotated[
-        Sequence[str],
-        option(
-            "Name of a new feature: one per column in the order of the options, then the "
-            "ensemble's.",
-            flags="--name",
-            metavar="NAME",
-            shown="LSTM0, Attention0, RNN0, CSLM0, CT20, KenLM0, UnknownWords0 and so on",
-        ),
-    ] = ()
-    normalize: Annotated[
-        bool,
-        option(
-            "For each network one more column, NAMENorm: its score divided by predicted words and "
-            "end symbol."
-        ),
-    ] = False
-    replace: Annotated[
-        bool,
-        option("Remove features that have a new one's name, where they are.", heading="Output"),
-    ] = False
-    allow_missing: Annotated[
-        bool, option("Allow source sentences without hypotheses.", heading="Input")
-    ] = False
+    names: Sequence[str] = option(
+        (),
+        "The name of a new feature. Repeat it for each column, in the order of the options; "
+        "the name of the ensemble comes last.",
+        flags="--name",
+        metavar="NAME",
+        shown="LSTM0, Attention0, RNN0, CSLM0, CT20, KenLM0, UnknownWords0 and so on",
+    )
+    normalize: bool = option(
+        False,
+        "For each network, add a column NAMENorm: the score divided by the number of predicted "
+        "words, including the end symbol.",
+    )
+    replace: bool = option(
+        False, "Replace existing features that have the name of a new one.", heading="Output"
+    )
+    allow_missing: bool = option(
+        False, "Allow source sentences without hypotheses.", heading="Input"
+    )

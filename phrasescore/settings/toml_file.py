@@ -18,21 +18,19 @@ import msgspec
 
 from phrasescore.errors import BOM_PROBLEM, ConfigError, DataError
 from phrasescore.io.plain_file import MAX_TOML, read_plain
+from phrasescore.settings.declaration import TYPE_NAMES
 
 _Table = TypeVar("_Table")
 
-_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
-
 # TOML's size of whole numbers, and our limit for nested tables or lists.
 _BITS, _MAX_DEPTH = 64, 32
-_TOO_DEEP = "tables or lists too deep in one another"
 
 
 def read_toml(path: str) -> dict[str, Any]:
     """Return the tables of a file.
 
-    :raises ConfigError: if it cannot be read, is not a regular file of at most 1 MiB, or is not
-        TOML with whole numbers of 64 bits.
+    :raises ConfigError: if it is not a readable file of at most 1 MiB that has TOML with whole
+        numbers of 64 bits.
     """
     try:
         text = read_plain(path, MAX_TOML).decode()
@@ -47,7 +45,9 @@ def read_toml(path: str) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(path, None, f"expected TOML: {error}") from error
     except RecursionError as error:
-        raise ConfigError(path, None, f"expected TOML, found {_TOO_DEEP}") from error
+        raise ConfigError(
+            path, None, "expected TOML, found tables or lists that are nested too deeply"
+        ) from error
     except ValueError as error:  # also from int(), which refuses more than 4,300 digits
         raise ConfigError(
             path, None, f"expected TOML, found a whole number of more than {_BITS} bits"
@@ -99,12 +99,12 @@ class TomlTable:
         """Return the table as a dataclass; missing keys keep their defaults.
 
         A field may be a dataclass (a nested table, whose key becomes its field ``name``, if any),
-        a ``dict`` by name, a ``Path`` (made absolute), or a ``tuple`` of any length, for which a
-        single value needs no brackets.
+        a ``dict`` by name, a ``Path`` (which becomes absolute), or a ``tuple`` of any length, for
+        which a single value needs no brackets.
 
         :param fields: values of fields that do not come from the table.
-        :raises ConfigError: at the first key that is unknown, of a wrong type, out of range, or
-            missing.
+        :raises ConfigError: at the first key that is unknown or missing, or whose value has a wrong
+            type or is out of range.
         """
         hints = get_type_hints(kind, include_extras=True)
         values = {
@@ -183,7 +183,7 @@ def _expected(kind: Any) -> str:
         return "a path, or several" if get_args(kind)[0] is Path else "strings"
     if get_origin(kind) is UnionType:
         return "a setting"
-    return _NAMES.get(_base(kind), "a path" if kind is Path else "a table")
+    return TYPE_NAMES.get(_base(kind), "a path" if kind is Path else "a table")
 
 
 def _wanted(kind: Any, value: Any) -> str:

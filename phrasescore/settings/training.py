@@ -1,38 +1,29 @@
-"""A user's choices for one training run; `phrasescore.settings.config` has all settings."""
+"""The options of a training run; `phrasescore.settings.config` has all its settings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from phrasescore.arguments import StrPath
-from phrasescore.settings.declaration import Settings, option
+from phrasescore.settings.declaration import SEED, Settings, option
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingChanges(Settings, heading="Training"):
-    """Changes to the settings of a run, which check the ranges; None keeps a setting."""
+    """Changes to the settings of a run, which have the ranges; None keeps a setting."""
 
-    changes: Annotated[
-        Sequence[str],
-        option(
-            "Change a setting, as training.batch_size=32. May be repeated.",
-            flags="--set",
-            metavar="TABLE.KEY=VALUE",
-        ),
-    ] = ()
-    updates: Annotated[int | None, option("Stop after this many batches.", ge=1)] = None
-    epochs: Annotated[float | None, option("Stop after this many passes over the pairs.")] = None
-    minutes: Annotated[
-        float | None, option("Stop after this many minutes, all resumptions counted.")
-    ] = None
-    seed: Annotated[
-        int | None,
-        option(
-            "Start of every random choice: the same seed gives the same result on a machine.",
-            ge=0,
-            shown="1",
-        ),
-    ] = None
+    changes: Sequence[str] = option(
+        (),
+        "Change a setting, such as training.batch_size=32. May be repeated.",
+        flags="--set",
+        metavar="TABLE.KEY=VALUE",
+    )
+    updates: int | None = option(None, "Stop after this many batches.", ge=1)
+    epochs: float | None = option(None, "Stop after this many passes over the pairs.")
+    minutes: float | None = option(
+        None, "Stop after this many minutes, including earlier parts of the run."
+    )
+    seed: int | None = option(None, SEED, ge=0, shown="1")
 
     def limits(self) -> dict[str, Any]:
         """Return the training settings that have their own options, by name."""
@@ -43,72 +34,59 @@ class TrainingChanges(Settings, heading="Training"):
 class NewNetwork(TrainingChanges):
     """Settings of `train`."""
 
-    preset: Annotated[
-        str | None, option("Settings to start from.", shown="small or KIND-small")
-    ] = None
-    config: Annotated[StrPath | None, option("A TOML file of settings, instead.")] = None
-    # They are sentencepiece's; the only unknown words have characters that were never seen
-    # (Sennrich et al., 2016).
-    subwords: Annotated[
-        int | None,
-        option(
-            "Learn from pieces of words, at most this many on each side, instead of shortlists.",
-            ge=1,
-        ),
-    ] = None
-    reverse: Annotated[bool, option("Learn p(source | target).")] = False
-    right_to_left: Annotated[
-        bool,
-        option("Predict the last word first. The order of the other side does not change."),
-    ] = False
+    preset: str | None = option(None, "The settings to start from.", shown="small or KIND-small")
+    config: StrPath | None = option(
+        None, "A TOML file of settings to start from, instead of a preset."
+    )
+    subwords: int | None = option(
+        None,
+        "Learn from at most this many subwords on each side, instead of shortlists of words.",
+        ge=1,
+    )
+    reverse: bool = option(False, "Learn p(source | target).")
+    right_to_left: bool = option(
+        False, "Predict the last word first; the order of the other side does not change."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shortlists(Settings, heading="Input"):
     """The sources of the shortlists; by default the words are counted in the input."""
 
-    source_corpus: Annotated[
-        StrPath | None, option("Take the source shortlist from this text.")
-    ] = None
-    target_corpus: Annotated[
-        StrPath | None, option("Take the target shortlist from this text.")
-    ] = None
-    source_vocabulary: Annotated[StrPath | None, option("A source.vocab of another model.")] = None
-    target_vocabulary: Annotated[StrPath | None, option("A target.vocab of another model.")] = None
+    source_corpus: StrPath | None = option(None, "Take the source shortlist from this text.")
+    target_corpus: StrPath | None = option(None, "Take the target shortlist from this text.")
+    source_vocabulary: StrPath | None = option(None, "A source.vocab of another model.")
+    target_vocabulary: StrPath | None = option(None, "A target.vocab of another model.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListTraining(TrainingChanges):
     """Settings of `fine_tune`, which trains a network on n-best lists."""
 
-    feature: Annotated[
-        str | None,
-        option(
-            "The network's feature in --weights; TranslationModel0_4 is the fifth score of a "
-            "table. Its values in the lists are ignored.",
-            metavar="NAME",
-            shown="as rescore names it",
-            heading="Training for BLEU",
-        ),
-    ] = None
-    likelihood: Annotated[
-        float,
-        option(
-            "The factor of -log p per word of the references, or of the phrase pairs.",
-            ge=0,
-            heading="Training for BLEU",
-        ),
-    ] = 0.1
+    feature: str | None = option(
+        None,
+        "The network's feature in --weights, whose values in the lists are ignored; "
+        "TranslationModel0_4 is the fifth score of a table.",
+        metavar="NAME",
+        shown="the name that rescore gives it",
+        heading="Training for BLEU",
+    )
+    likelihood: float = option(
+        0.1,
+        "The factor of -log p per word of the references or phrase pairs in the loss.",
+        ge=0,
+        heading="Training for BLEU",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnfinishedRun(Settings, heading="Long runs"):
     """The folder of a run's state, and whether to continue that run."""
 
-    resume: Annotated[
-        bool, option("Continue a run that was stopped or killed, if there is one.")
-    ] = False
-    work_dir: Annotated[
-        StrPath | None, option("For the run's state.", metavar="DIR", shown="MODEL.work")
-    ] = None
-    keep_work: Annotated[bool, option("Keep that folder, to train further by --resume.")] = False
+    resume: bool = option(False, "Continue a run that was stopped or killed, if there is one.")
+    work_dir: StrPath | None = option(
+        None, "The folder for the state of the run.", metavar="DIR", shown="MODEL.work"
+    )
+    keep_work: bool = option(
+        False, "Keep the folder of --work-dir, to train further with --resume."
+    )

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
 from phrasescore.arguments import ReportFormat, StrPath
-from phrasescore.settings.declaration import Settings, option
+from phrasescore.settings.declaration import SEED, Settings, option
 from phrasescore.settings.scoring import FeedForwardScoring
 from tuning.settings import METRICS, MethodName, MetricName, ReferenceLength
 
@@ -14,55 +13,40 @@ from tuning.settings import METRICS, MethodName, MetricName, ReferenceLength
 class TuningMethod(Settings, heading="Method"):
     """The method and the metric of tuning."""
 
-    method: Annotated[
-        MethodName,
-        option("mert for up to some twenty features; pro, mira and xbleu for many."),
-    ] = "mert"
+    method: MethodName = option(
+        "mert", "mert is for up to about twenty features; pro, mira and xbleu are for many."
+    )
     # The weight of each metric; None for BLEU only.
-    metrics: Annotated[
-        Mapping[str, float] | None,
-        option(
-            f"The metric to raise: {', '.join(METRICS)}, or another package's (phrasescore "
-            "features lists them); of several metrics, their weighted mean.",
-            flags="--metric",
-            metavar="NAME[=WEIGHT]",
-        ),
-    ] = None
-    reference_length: Annotated[
-        ReferenceLength, option("The reference whose length BLEU takes, if there are several.")
-    ] = "closest"
-    fixed: Annotated[
-        Sequence[str],
-        option(
-            "Keep the weight of this feature; NAME_0 for its first value.",
-            flags="--fix",
-            metavar="NAME",
-        ),
-    ] = ()
-    seed: Annotated[
-        int,
-        option(
-            "Start of every random choice: the same seed gives the same result on a machine.",
-            ge=0,
-        ),
-    ] = 1
-    starts: Annotated[
-        int,
-        option(
-            "Random starts in addition to the given weights.",
-            ge=0,
-            flags="--starts --random-restarts",
-            heading="MERT",
-        ),
-    ] = 20
-    plateau_smoothing: Annotated[
-        int,
-        option(
-            "A weight is worth no more than the worst of the N intervals of its line on each side.",
-            ge=0,
-            heading="MERT",
-        ),
-    ] = 0
+    metrics: Mapping[str, float] | None = option(
+        None,
+        f"The metric to raise: {', '.join(METRICS)}, or a metric of another package, which "
+        "'phrasescore features' lists. Several metrics are combined as a weighted mean.",
+        flags="--metric",
+        metavar="NAME[=WEIGHT]",
+    )
+    reference_length: ReferenceLength = option(
+        "closest", "The reference length that BLEU uses for several references."
+    )
+    fixed: Sequence[str] = option(
+        (),
+        "Keep the weight of this feature; NAME_0 is its first value.",
+        flags="--fix",
+        metavar="NAME",
+    )
+    seed: int = option(1, SEED, ge=0)
+    starts: int = option(
+        20,
+        "Number of random starts in addition to the start weights.",
+        ge=0,
+        flags="--starts --random-restarts",
+        heading="MERT",
+    )
+    plateau_smoothing: int = option(
+        0,
+        "Value a weight by the worst score of its interval and N intervals on each side of it.",
+        ge=0,
+        heading="MERT",
+    )
 
     @property
     def metric_weights(self) -> dict[str, float]:
@@ -74,135 +58,113 @@ class TuningMethod(Settings, heading="Method"):
 class ListTuning(TuningMethod):
     """Settings of `tune`, which finds weights on given n-best lists."""
 
-    replicas: Annotated[
-        int, option("Run with N seeds, report the spread, and average the weights.", ge=1)
-    ] = 1
-    cross_validate: Annotated[
-        int | None,
-        option(
-            "Compare all methods on dev: each tuned on K-1 parts, measured on the other.",
-            ge=2,
-            metavar="K",
-        ),
-    ] = None
-    allow_missing: Annotated[
-        bool,
-        option("Take an empty translation for a sentence without a list.", heading="Input"),
-    ] = False
+    replicas: int = option(
+        1, "Tune with N seeds, report the spread, and average the weights.", ge=1
+    )
+    cross_validate: int | None = option(
+        None,
+        "Compare all methods by cross-validation: tune on K-1 parts, measure on the other one.",
+        ge=2,
+        metavar="K",
+    )
+    allow_missing: bool = option(
+        False, "Use an empty translation for a sentence without a list.", heading="Input"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoundTuning(TuningMethod, FeedForwardScoring, heading="Rounds with a decoder"):
-    """Settings of `tune_with_decoder`; second option names come from mert-moses.pl."""
+    """Settings of `tune_with_decoder`; the second names of options are mert-moses.pl's."""
 
-    iterations: Annotated[
-        int, option("Rounds at most.", ge=1, flags="--iterations --maximum-iterations")
-    ] = 25
-    nbest_size: Annotated[
-        int, option("Hypotheses per list.", ge=1, flags="--nbest-size --nbest")
-    ] = 100
-    patience: Annotated[
-        int, option("Rounds without a better translation after which the loop ends.", ge=1)
-    ] = 5
+    iterations: int = option(
+        25, "Maximum number of rounds.", ge=1, flags="--iterations --maximum-iterations"
+    )
+    nbest_size: int = option(
+        100, "Number of hypotheses per list.", ge=1, flags="--nbest-size --nbest"
+    )
+    patience: int = option(5, "Stop after this many rounds without a better translation.", ge=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuningFiles(Settings, heading="Output"):
-    """Files of tuning besides the lists and the weights; output is written at the end."""
+    """Further files of tuning; all output is written at the end."""
 
-    # Its weights are the start of features that the start weights do not name.
-    moses_ini: Annotated[
-        StrPath | None,
-        option(
-            "The moses.ini to change; its weights are the start where --weights is not.",
-            flags="--moses-ini --config",
-            heading="Input",
-        ),
-    ] = None
-    moses_ini_out: Annotated[
-        StrPath | None,
-        option("The moses.ini with the new weights; features that no list has keep theirs."),
-    ] = None
-    report: Annotated[
-        StrPath | None,
-        option("Write each feature's weight, its contribution, and the metric without it."),
-    ] = None
-    report_format: Annotated[
-        ReportFormat, option("How the report is written.", flags="--format")
-    ] = "text"
+    # Features that the start weights do not name start at its weights.
+    moses_ini: StrPath | None = option(
+        None,
+        "The moses.ini to change. Without --weights, its weights are the start weights.",
+        flags="--moses-ini --config",
+        heading="Input",
+    )
+    moses_ini_out: StrPath | None = option(
+        None,
+        "Write a moses.ini with the new weights; features that no list has keep their weights.",
+    )
+    report: StrPath | None = option(
+        None, "Write the weight and contribution of each feature, and the metric without it."
+    )
+    report_format: ReportFormat = option("text", "The format of the report.", flags="--format")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListTuningFiles(TuningFiles):
     """Files of `tune`."""
 
-    features_out: Annotated[
-        StrPath | None, option("Write the pooled lists for Moses' mert and kbmira (--ffile).")
-    ] = None
-    scores_out: Annotated[StrPath | None, option("Write their BLEU statistics (--scfile).")] = None
-    ifile_out: Annotated[StrPath | None, option("Write the weights for Moses' mert (--ifile).")] = (
-        None
+    features_out: StrPath | None = option(
+        None, "Write the pooled lists for Moses' mert and kbmira (--ffile)."
     )
+    scores_out: StrPath | None = option(
+        None, "Write the BLEU statistics of --features-out (--scfile)."
+    )
+    ifile_out: StrPath | None = option(None, "Write the new weights for Moses' mert (--ifile).")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoundTuningFiles(TuningFiles):
     """Files of `tune_with_decoder`."""
 
-    translations: Annotated[
-        StrPath | None,
-        option("Write the best round's translations of --source: its lists, reranked."),
-    ] = None
+    translations: StrPath | None = option(None, "Write the best round's translations of --source.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reranking(Settings, heading="Method"):
     """Settings of `rerank`, which orders hypotheses."""
 
-    # There is a warning if one of both varies ten times as much within lists as the other.
-    average: Annotated[
-        Sequence[str],
-        option(
-            "Order by the mean of the decoder's total and this feature; of all, if given "
-            "repeatedly.",
-            metavar="NAME",
-        ),
-    ] = ()
-    mbr: Annotated[
-        bool,
-        option("Take the hypothesis with the highest expected BLEU or chrF (minimum Bayes risk)."),
-    ] = False
-    mbr_scale: Annotated[
-        float | None,
-        option(
-            "Factor of the model scores before they become probabilities, for --mbr.",
-            gt=0,
-            shown="1",
-        ),
-    ] = None
-    mbr_metric: Annotated[MetricName | None, option("What --mbr expects.", shown="bleu")] = None
-    as_lists: Annotated[
-        bool,
-        option(
-            "Write all lines in their new order, with the new score as total, not the best text.",
-            flags="--nbest",
-            heading="Output",
-        ),
-    ] = False
-    ignore_missing: Annotated[
-        bool, option("Take 0 for a feature with weights that is not there.", heading="Input")
-    ] = False
-    ignore_unweighted: Annotated[
-        bool, option("Take 0 for the weights of features that have none.", heading="Input")
-    ] = False
-    num_sentences: Annotated[
-        int | None,
-        option(
-            "How many sentences there are: notices lists that are missing at the end.",
-            ge=1,
-            heading="Input",
-        ),
-    ] = None
-    allow_missing: Annotated[
-        bool, option("Write an empty line for a sentence without a list.", heading="Input")
-    ] = False
+    # A warning is shown if one of the two varies ten times as much within lists as the other.
+    average: Sequence[str] = option(
+        (),
+        "Order by the mean of the decoder's total and this feature; if the option is repeated, "
+        "the mean includes all these features.",
+        metavar="NAME",
+    )
+    mbr: bool = option(
+        False, "Choose the hypothesis with the highest expected BLEU or chrF: minimum Bayes risk."
+    )
+    mbr_scale: float | None = option(
+        None,
+        "For --mbr: the factor of the model scores before they become probabilities.",
+        gt=0,
+        shown="1",
+    )
+    mbr_metric: MetricName | None = option(None, "The metric for --mbr.", shown="bleu")
+    as_lists: bool = option(
+        False,
+        "Write complete n-best lists in the new order, with the new score as total.",
+        flags="--nbest",
+        heading="Output",
+    )
+    ignore_missing: bool = option(
+        False, "Use 0 for features with weights that a list lacks.", heading="Input"
+    )
+    ignore_unweighted: bool = option(
+        False, "Use weight 0 for features without weights.", heading="Input"
+    )
+    num_sentences: int | None = option(
+        None,
+        "Number of sentences, so that lists missing at the end are noticed.",
+        ge=1,
+        heading="Input",
+    )
+    allow_missing: bool = option(
+        False, "Write an empty line for a sentence without a list.", heading="Input"
+    )

@@ -44,7 +44,7 @@ class ForeignGenerateSummary:
 
 @dataclass(frozen=True)
 class ForeignGeneration:
-    """Translates a group of sentences as one item: a :class:`phrasescore.engines.pool.Work`."""
+    """Translates a group of sentences as one item: a :class:`phrasescore.engines.Work`."""
 
     model: ForeignFolder
     beam: int

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from moses_integration.decoder.search_limits import ALGORITHMS
 from moses_integration.decoder.search_limits import LIMITS as ALL_LIMITS
@@ -32,121 +32,98 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
     :raises ArgumentError: if a field may not have its value.
     """
 
-    features: Annotated[
-        Sequence[str],
-        option(
-            "One more feature in the search, CSLM0 or Joint0 in lists; needs a --model.",
-            flags="--feature",
-            heading="Networks and features",
-        ),
-    ] = ()
-    models: Annotated[
-        Sequence[str],
-        option(
-            "Of the --feature, in its order.",
-            flags="--model",
-            metavar="MODEL",
-            heading="Networks and features",
-        ),
-    ] = ()
-    ignore: Annotated[
-        Sequence[str],
-        option(
-            "Leave out a feature of moses.ini that the embedded search does not have.",
-            metavar="NAME",
-        ),
-    ] = ()
-    stack_size: Annotated[
-        int | None,
-        option(
-            "Hypotheses per stack; 0 for no limit.",
-            ge=0,
-            flags="--stack --stack-size",
-            shown=_FROM_INI,
-        ),
-    ] = None
-    beam_threshold: Annotated[
-        float | None,
-        option(
-            "A probability, relative to a stack's best; 0 for no limit.",
-            ge=0,
-            le=1,
-            shown=_FROM_INI,
-        ),
-    ] = None
-    distortion_limit: Annotated[
-        int | None,
-        option("Words; 0 for monotone, -1 for no limit.", ge=-1, shown=_FROM_INI),
-    ] = None
-    max_phrase_length: Annotated[int | None, option("Source words.", ge=1, shown=_FROM_INI)] = None
-    algorithm: Annotated[
-        Literal["normal", "cube"] | None,
-        option("Stacks, or cube pruning.", flags="--search-algorithm", shown=_FROM_INI),
-    ] = None
-    pop_limit: Annotated[
-        int | None,
-        option(
-            "Hypotheses taken per stack.",
-            ge=1,
-            flags="--cube-pruning-pop-limit",
-            heading="Cube pruning",
-            shown=_FROM_INI,
-        ),
-    ] = None
-    diversity: Annotated[
-        int | None,
-        option(
-            "Hypotheses made of each coverage, at least.",
-            ge=0,
-            flags="--cube-pruning-diversity",
-            heading="Cube pruning",
-            shown=_FROM_INI,
-        ),
-    ] = None
-    nbest_factor: Annotated[
-        int | None,
-        option(
-            "Paths examined for each hypothesis of --distinct; 0 for 1000 in all.",
-            ge=0,
-            flags="--n-best-factor",
-            shown=_FROM_INI,
-        ),
-    ] = None
+    features: Sequence[str] = option(
+        (),
+        "One more feature in the search, CSLM0 or Joint0 in lists; needs a --model.",
+        flags="--feature",
+        heading="Networks and features",
+    )
+    models: Sequence[str] = option(
+        (),
+        "Of the --feature, in its order.",
+        flags="--model",
+        metavar="MODEL",
+        heading="Networks and features",
+    )
+    ignore: Sequence[str] = option(
+        (),
+        "Leave out a feature of moses.ini that the embedded search does not have.",
+        metavar="NAME",
+    )
+    stack_size: int | None = option(
+        None,
+        "Hypotheses per stack; 0 for no limit.",
+        ge=0,
+        flags="--stack --stack-size",
+        shown=_FROM_INI,
+    )
+    beam_threshold: float | None = option(
+        None,
+        "A probability, relative to a stack's best; 0 for no limit.",
+        ge=0,
+        le=1,
+        shown=_FROM_INI,
+    )
+    distortion_limit: int | None = option(
+        None, "Words; 0 for monotone, -1 for no limit.", ge=-1, shown=_FROM_INI
+    )
+    max_phrase_length: int | None = option(None, "Source words.", ge=1, shown=_FROM_INI)
+    algorithm: Literal["normal", "cube"] | None = option(
+        None, "Stacks, or cube pruning.", flags="--search-algorithm", shown=_FROM_INI
+    )
+    pop_limit: int | None = option(
+        None,
+        "Hypotheses taken per stack.",
+        ge=1,
+        flags="--cube-pruning-pop-limit",
+        heading="Cube pruning",
+        shown=_FROM_INI,
+    )
+    diversity: int | None = option(
+        None,
+        "Hypotheses made of each coverage, at least.",
+        ge=0,
+        flags="--cube-pruning-diversity",
+        heading="Cube pruning",
+        shown=_FROM_INI,
+    )
+    nbest_factor: int | None = option(
+        None,
+        "Paths examined for each hypothesis of --distinct; 0 for 1000 in all.",
+        ge=0,
+        flags="--n-best-factor",
+        shown=_FROM_INI,
+    )
     # A limit of Moses only.
-    stack_diversity: Annotated[
-        int | None, option("Hypotheses kept of each coverage.", ge=0, shown=_FROM_INI)
-    ] = None
-    processes: Annotated[
-        int | None,
-        option(
-            "Processes that translate; threads of Moses.", ge=1, heading="Speed", shown="all cores"
-        ),
-    ] = None
-    threads: Annotated[
-        int | None,
-        option(
-            "CPU threads of the networks in each process.",
-            ge=1,
-            heading="Speed",
-            shown="cores / processes",
-        ),
-    ] = None
-    buffer_size: Annotated[
-        int,
-        option(
-            "Requests of the search to a network that are scored together; changes speed only.",
-            ge=1,
-            heading="Speed",
-        ),
-    ] = 4096
-    device: Annotated[
-        str,
-        option(
-            "Where the network runs; auto takes a CUDA device where there is one.",
-            metavar="auto|cpu|cuda[:N]",
-            heading="Speed",
-        ),
-    ] = "auto"
+    stack_diversity: int | None = option(
+        None, "Hypotheses kept of each coverage.", ge=0, shown=_FROM_INI
+    )
+    processes: int | None = option(
+        None,
+        "Processes that translate; threads of Moses.",
+        ge=1,
+        heading="Speed",
+        shown="all cores",
+    )
+    threads: int | None = option(
+        None,
+        "CPU threads of the networks in each process.",
+        ge=1,
+        heading="Speed",
+        shown="cores / processes",
+    )
+    buffer_size: int = option(
+        4096,
+        "Requests of the search to a network that are scored together; changes speed only.",
+        ge=1,
+        heading="Speed",
+    )
+    device: str = option(
+        "auto",
+        "Where the network runs; auto takes a CUDA device where there is one.",
+        metavar="auto|cpu|cuda[:N]",
+        heading="Speed",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

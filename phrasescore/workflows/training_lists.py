@@ -20,7 +20,7 @@ from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.reranking import Values, feature_matrix
 from moses_integration.tuning_lists import FeatureColumns
 from moses_integration.weight_lines import is_sparse
-from phrasescore.errors import DataError, PhrasescoreError, shown_path
+from phrasescore.errors import DataError, PhrasescoreError, shown_path, some_names
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.io.journal import digest_text, new_digest
 from phrasescore.io.text import read_lines
@@ -34,7 +34,6 @@ from phrasescore.workflows.text_checks import (
     warn_of_alignments,
     warn_of_lengths,
 )
-from phrasescore.workflows.tune.pooling import some_names
 from tuning.metrics import Bleu, sentence_bleu
 from tuning.pool import weights_vector
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from xopen import xopen
 
-from phrasescore.workflows.tune.pooling import read_extracted
+from phrasescore.workflows.tune.optimiser import read_extracted
 from tests.benchmarks.results import Report, Row, quotients
 from tests.random_pools import random_pool
 from tuning.methods import Tuned, load_method

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from phrasescore.records import FeatureLabel
-from phrasescore.workflows.tune.pooling import read_extracted
+from phrasescore.workflows.tune.optimiser import read_extracted
 from tests.benchmarks import peak_memory
 from tests.benchmarks.results import Report, Row
 from tests.benchmarks.tuning import (

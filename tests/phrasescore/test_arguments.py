@@ -7,7 +7,6 @@ import pytest
 
 from phrasescore.arguments import (
     check_at_least,
-    check_at_most,
     check_choice,
     check_positive,
     check_sequences,
@@ -23,8 +22,6 @@ NAN = float("nan")
         (lambda: check_choice("ab", side="c"), "--side: expected one of a, b, got 'c'"),
         (lambda: check_at_least(1, beam=5, top=0), "--top: expected at least 1, got 0"),
         (lambda: check_at_least(0.5, rate=NAN), "--rate: expected at least 0.5, got nan"),
-        (lambda: check_at_most(1, share=1.5), "--share: expected at most 1, got 1.5"),
-        (lambda: check_at_most(1, share=NAN), "--share: expected at most 1, got nan"),
         (lambda: check_positive(scale=0), "--scale: expected a number above 0, got 0"),
         (lambda: check_positive(scale=NAN), "--scale: expected a number above 0, got nan"),
         (lambda: check_sequences(texts="a"), "texts: expected a sequence, got the string 'a'"),
@@ -42,6 +39,5 @@ def test_a_refused_value_is_shown_with_its_parameter(
 def test_values_at_a_bound_and_none_pass() -> None:
     check_choice(("a", "b"), one="a", other=None)
     check_at_least(1, one=1, other=None)
-    check_at_most(1, one=1.0, other=None)
     check_positive(one=1e-9, other=None)
     check_sequences(one=["a"], other=(), last=None)

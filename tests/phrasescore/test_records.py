@@ -28,12 +28,12 @@ def test_a_text_is_a_string_of_words_or_any_sequence_of_them(text: str | Iterabl
 
 def test_what_is_no_text_is_refused() -> None:
     for wrong in (b"la maison", [1, 2], [("la",), ("maison",)]):
-        with pytest.raises(TypeError, match="expected words, or a text of words as a string"):
+        with pytest.raises(TypeError, match="expected words, or a sentence as a string"):
             to_words(wrong)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="expected a list of hypotheses, got the string 'la mai"):
         HypothesisList("the house", "la maison")
     for more in (["la maison"], ("la", "grande maison"), ("la maison",), "la\nmaison", ["la\n"]):
-        with pytest.raises(TypeError, match="expected a word at each place, or one sentence"):
+        with pytest.raises(TypeError, match="expected single words, or one sentence"):
             to_words(more)
 
 

@@ -73,9 +73,9 @@ class Shared:
         (made(lambda pairs: (-math.inf for _ in pairs)), "expected a finite float, got -inf"),
         (made(lambda pairs: (np.float32(1) for _ in pairs)), "(float32) for the pair 'la maison "),
         (made(random_values), "a second run gives other values"),
-        (made(numbered), "alone has another value than among others: 0.0 and 1.0"),
-        (made(sorted_values), "a pair alone has another value than among others: 2.0 and 0.0"),
-        (made(ahead(30_000)), "it reads 20,010 pairs and more before their values are asked for"),
+        (made(numbered), "a single pair has another value than among others: 0.0 and 1.0"),
+        (made(sorted_values), "a single pair has another value than among others: 2.0 and 0.0"),
+        (made(ahead(30_000)), "it reads 20,010 pairs before their values are requested"),
         (Shared(), "two copies that run at the same time disturb each other"),
     ],
 )
@@ -89,7 +89,7 @@ def test_a_feature_that_breaks_a_promise_does_not_pass(feature: object, reason: 
 def test_a_feature_may_read_a_block_ahead() -> None:
     check_feature(made(ahead(16_384)))
     check_feature(made(ahead(4)), read_ahead=4)
-    with pytest.raises(PluginError, match="it reads 12 pairs and more"):
+    with pytest.raises(PluginError, match="it reads 12 pairs before"):
         check_feature(made(ahead(20)), read_ahead=2)
 
 
@@ -161,7 +161,7 @@ class NoNumber(Matches):
 @pytest.mark.parametrize(
     ("metric", "reason"),
     [
-        (Worse, "score: the references' own is 0, and of empty hypotheses 1"),
+        (Worse, "score: the references have 0, empty hypotheses have 1"),
         (Drawn, "a second run gives other statistics"),
         (Ordered, "in another order hypotheses have other statistics"),
         (OneAtATime, "score: "),

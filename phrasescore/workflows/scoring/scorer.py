@@ -94,7 +94,7 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True)
 class Scoring:
-    """Scores blocks: a :class:`phrasescore.engines.pool.Work`.
+    """Scores blocks: a :class:`phrasescore.engines.Work`.
 
     A worker on another machine loads the features from the same files.
     """

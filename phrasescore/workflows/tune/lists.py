@@ -1,4 +1,4 @@
-"""Tune on existing n-best lists, or on the files that Moses' extractor made of them."""
+"""Tune on existing n-best lists, or on the files that Moses' extractor has made from them."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ from moses_integration.tuning_files import (
 )
 from moses_integration.weight_lines import check_weights, is_sparse
 from phrasescore.arguments import StrPath, check_sequences
-from phrasescore.errors import ArgumentError
+from phrasescore.errors import ArgumentError, some_names
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.output import check_files, check_output
 from phrasescore.progress import Meter, ProgressCallback
@@ -26,14 +26,14 @@ from phrasescore.report.tuning import MethodRow, ReplicaRow, TuneReport
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.tuning import ListTuning, ListTuningFiles
 from phrasescore.signals import EndedBySignal
-from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
+from phrasescore.workflows.tune.optimiser import ListReader, Optimiser, read_extracted, read_metric
 from phrasescore.workflows.tune.outcome import (
-    OutputFiles,
+    check_outputs,
     feature_rows,
     with_contributions,
     write_ini,
+    write_outputs,
 )
-from phrasescore.workflows.tune.pooling import ListReader, read_extracted, some_names
 from tuning.methods import Tuned, load_method
 from tuning.methods import cross_validate as validate
 from tuning.metrics import CorpusBleu, Metric
@@ -45,7 +45,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TuneOutcome:
-    """The weights found on n-best lists."""
+    """The best weights of tuning on n-best lists."""
 
     weights: Mapping[str, tuple[float, ...]]
     report: TuneReport
@@ -67,14 +67,14 @@ def tune(
 ) -> TuneOutcome:
     """Find feature weights that raise a metric on n-best lists of a development set.
 
-    The weights are never worse on the lists than the start. The same seed gives the same bits, with
-    any number of threads. All files are written at the end, whole or not at all. After Ctrl-C or
-    SIGTERM the best weights so far are written, before the signal is raised.
+    The weights are never worse on the lists than the start weights. The same seed gives the same
+    bits with any number of threads. All files are written at the end. After Ctrl-C or SIGTERM the
+    best weights so far are written, before the signal is raised.
 
     :param lists: n-best lists in Moses' format; the lists of several files are pooled.
     :param references: the references, one line per sentence; ``NAME`` may stand for ``NAME0``,
         ``NAME1`` and so on, as in mert-moses.pl.
-    :param start: the weights that the lists were made with: a file or values; None for the
+    :param start: the weights with which the lists were made: a file or values; None for the
         weights of ``moses_ini`` or ``ifile``. Features without a weight start at 0.
     :param output: the file for the weights, as ``Name= value`` lines.
     :param features: files of Moses' extractor instead of lists and references.
@@ -82,8 +82,6 @@ def tune(
     :param ifile: start weights in the format of Moses' mert.
     :param compute: the number of threads.
     :param progress: counts steps of the method: starts, epochs or iterations.
-    :raises ArgumentError: if arguments do not go together, or a number is too low.
-    :raises DataError: if a file is malformed.
     :raises KeyboardInterrupt: after Ctrl-C.
     """
     metrics, seed = settings.metric_weights, settings.seed
@@ -91,18 +89,24 @@ def tune(
     check_sequences(lists=lists, references=references)
     check_sequences(features=features, scores=scores)
     if bool(lists) == bool(features or scores):
-        raise ArgumentError("give one of n-best lists and --features with --scores")
+        raise ArgumentError("give either n-best lists, or --features with --scores")
     if len(features) != len(scores):
         raise ArgumentError("--features and --scores come in pairs")
-    if features:
-        _check_extracted(references, metrics, settings.reference_length)
-    elif not references:
+    if features and references:
+        raise ArgumentError("--references goes with n-best lists: --scores was made with them")
+    if features and (set(metrics) != {"bleu"} or settings.reference_length != "closest"):
+        raise ArgumentError(
+            "--metric and --reference-length go with n-best lists: --scores has the statistics"
+        )
+    if not features and not references:
         raise ArgumentError("--references is needed")
     if start is None and ifile is None and files.moses_ini is None:
-        problem = "give the weights that the lists were made with, to start from"
-        raise ArgumentError(f"{problem}: --weights, or --moses-ini")
+        raise ArgumentError(
+            "give the weights with which the lists were made, to start from: --weights or "
+            "--moses-ini"
+        )
     if ifile is not None and (start is not None or not features):
-        raise ArgumentError("--ifile goes with --features, in place of --weights")
+        raise ArgumentError("--ifile goes with --features, instead of --weights")
     if files.moses_ini_out is not None and files.moses_ini is None:
         raise ArgumentError("--moses-ini-out needs the --moses-ini to change")
     if (files.features_out is None) != (files.scores_out is None):
@@ -111,13 +115,14 @@ def tune(
         raise ArgumentError("--features-out goes with n-best lists and the metric bleu")
     if settings.allow_missing and not lists:
         raise ArgumentError("--allow-missing goes with n-best lists")
-    outputs = OutputFiles(output, files)
+    outputs = [output, files.moses_ini_out, files.report]
+    outputs += [files.features_out, files.scores_out, files.ifile_out]
     inputs = (*lists, *references, *features, *scores, ifile, files.moses_ini, weights_path(start))
-    outputs.check(_paths(*inputs), files.features_out, files.scores_out, files.ifile_out)
+    check_outputs(_paths(*inputs), *outputs)
     optimiser = Optimiser(settings, compute.threads)
     ini = None if files.moses_ini is None else MosesIni.read(os.fspath(files.moses_ini))
     if ini is not None:
-        outputs.check([*map(str, named_files(ini))])
+        check_outputs([*map(str, named_files(ini))], output, files.moses_ini_out, files.report)
     metric: Metric
     if features:
         metric, pool = CorpusBleu(), read_extracted(_paths(*features), _paths(*scores))
@@ -155,15 +160,15 @@ def tune(
         if files.report is not None:
             features_found = with_contributions(features_found, pool, metric, found)
     except (KeyboardInterrupt, EndedBySignal) as error:
-        cut_short = error  # the weights are found; only single features were not looked at
+        cut_short = error  # only the report's details about single features are missing
     if files.features_out is not None and files.scores_out is not None:
         write_features(os.fspath(files.features_out), pool.labels, pool.features, pool.starts)
         write_scores(os.fspath(files.scores_out), pool.stats, pool.starts)
     if files.ifile_out is not None:
-        dense = [at for at, label in enumerate(pool.labels) if not is_sparse(label.name)]
+        dense = [not is_sparse(label.name) for label in pool.labels]
         write_start_weights(os.fspath(files.ifile_out), found[dense])
     weights = named_weights(found, pool.labels)
-    made = TuneReport(
+    report = TuneReport(
         *(settings.method, metric.name, seed, pool.num_segments, len(pool.stats)),
         *(100 * pool.score(metric, first), 100 * pool.score(metric, found)),
         features=features_found,
@@ -171,19 +176,16 @@ def tune(
         replicas=rows,
         cross_validation=methods,
     )
-    outputs.write(WeightPair(weights, weights), made, ini)
+    write_outputs(output, files, WeightPair(weights, weights), report, ini)
     if cut_short is not None:
         raise cut_short
     if optimiser.stopped:
         optimiser.raise_stop()
-    return TuneOutcome(weights, made)
+    return TuneOutcome(weights, report)
 
 
 def merge_weights(weights: StrPath, moses_ini: StrPath, moses_ini_out: StrPath) -> None:
-    """Write a moses.ini with the weights of a file, or the search's weights of two sets.
-
-    :raises DataError, ConfigError: if a file is malformed.
-    """
+    """Write a moses.ini with the weights of a file; of two sets, with the search's weights."""
     output = os.fspath(moses_ini_out)
     check_output(output)
     check_files(_paths(weights, moses_ini), [output])
@@ -197,20 +199,10 @@ def _paths(*paths: StrPath | None) -> list[str]:
     return [os.fspath(path) for path in paths if path is not None]
 
 
-def _check_extracted(
-    references: Sequence[StrPath], metrics: Mapping[str, float], reference_length: str
-) -> None:
-    if references:
-        raise ArgumentError("--references goes with n-best lists: --scores is made with them")
-    if set(metrics) != {"bleu"} or reference_length != "closest":
-        problem = "--metric and --reference-length go with n-best lists"
-        raise ArgumentError(f"{problem}: the statistics in --scores are made already")
-
-
 def _start_vector(
     start: WeightsSource | None, ini: MosesIni | None, pool: Pool
 ) -> tuple[Vector, str]:
-    """Return the start weight of each feature value, and the weights' origin."""
+    """Return the start weight of each feature value, and the origin of the weights."""
     if start is None:
         assert ini is not None
         where, weights = ini.path, ini.tuneable_weights()
@@ -220,20 +212,19 @@ def _start_vector(
     vector = weights_vector(weights, pool.labels, where)
     names = dict.fromkeys(label.name for label in pool.labels)
     if missing := [name for name in names if name not in weights]:
-        _logger.info("without a weight in %s, and so from 0: %s", where, some_names(missing))
+        _logger.info("features without a weight in %s start at 0: %s", where, some_names(missing))
     if unused := sorted(weights.keys() - names.keys()):
-        _logger.warning("no list has these features of %s: %s", where, some_names(unused))
+        _logger.warning("the lists lack these features of %s: %s", where, some_names(unused))
     return vector, where
 
 
 def _replicate(
     replicas: int, optimiser: Optimiser, pool: Pool, metric: Metric, start: Vector, seed: int
 ) -> tuple[Vector, tuple[str, ...], tuple[ReplicaRow, ...]]:
-    """Return the weights found, averaged over the replicas, with notes and a row per replica.
+    """Return the average weights of the replicas, with notes and a row per replica.
 
-    An average may be worse than its parts; where it is worse than the start, the weights of the
-    best replica are returned. After Ctrl-C there are no more replicas, and the one that was stopped
-    counts only if there is no other.
+    If the average is worse than the start, the weights of the best replica are returned instead.
+    After Ctrl-C no further replica starts, and the stopped replica counts only if it is the first.
     """
     runs: list[Tuned] = []
     for number in range(seed, seed + replicas):
@@ -248,18 +239,20 @@ def _replicate(
     rows = tuple(ReplicaRow(tuned.seed, 100 * tuned.score) for tuned in runs)
     scores = np.array([tuned.score for tuned in runs])
     deviation = float(scores.std(ddof=1)) if len(scores) > 1 else 0.0
-    # Their mean is mostly as good as the best, and steadier (Clark et al., 2011, Better Hypothesis
-    # Testing for Statistical Machine Translation: Controlling for Optimizer Instability).
+    # The average is mostly as good as the best weights, and more stable (Clark et al., 2011, Better
+    # Hypothesis Testing for Statistical Machine Translation: Controlling for Optimizer
+    # Instability).
     average = np.mean([tuned.weights for tuned in runs], axis=0)
     average_score = pool.score(metric, average)
     spread = f"mean {100 * float(scores.mean()):.2f} ± {100 * deviation:.2f}"
-    of_average = f"average of the weights {100 * average_score:.2f}"
-    notes.append(f"{len(runs)} replicas: {spread}, {of_average}")
+    notes.append(
+        f"{len(runs)} replicas: {spread}, average of the weights {100 * average_score:.2f}"
+    )
     _logger.info("%s", notes[-1])
     best = max(runs, key=lambda tuned: tuned.score)
     if average_score >= best.start_score:
         return average, tuple(notes), rows
-    notes.append(f"the average is worse than the start: seed {best.seed} is taken, the best")
+    notes.append(f"the average is worse than the start; the result is the best: seed {best.seed}")
     _logger.warning("%s", notes[-1])
     return best.weights, tuple(notes), rows
 
@@ -282,6 +275,6 @@ def _compare_methods(
     scores = {"start": (start_score, start_score), **found}
     rows = [MethodRow(name, 100 * tuned, 100 * held) for name, (tuned, held) in scores.items()]
     for row in rows:
-        said = f"{row.tuned_on:.2f} where tuned, {row.held_out:.2f} held out"
-        _logger.info("cross-validation: %s: %s", row.method, said)
+        text = "cross-validation: %s: %.2f where tuned, %.2f held out"
+        _logger.info(text, row.method, row.tuned_on, row.held_out)
     return tuple(rows)

@@ -1,19 +1,20 @@
 """Tune in rounds of decoding, rescoring and optimising."""
 
+import logging
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from moses_integration.decoder.moses import DecoderCommand
 from moses_integration.ini_text import files_of
 from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights, weights_path
-from moses_integration.weight_lines import check_weights
+from moses_integration.nbest import read_nbest
+from moses_integration.reranking import WeightedSum
+from moses_integration.weight_lines import check_weights, is_sparse
 from phrasescore.arguments import StrPath, check_sequences
-from phrasescore.errors import ArgumentError, DataError
+from phrasescore.errors import ArgumentError, DataError, some_names
 from phrasescore.evaluation.plugin_metric import metric_packages
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.features import (
@@ -24,26 +25,46 @@ from phrasescore.features import (
     rescore_options,
 )
 from phrasescore.io.compression import compression_of
+from phrasescore.io.folders import locked
 from phrasescore.io.journal import FileDigests, digest_content
-from phrasescore.io.output import optional_path
+from phrasescore.io.output import open_output, optional_path
 from phrasescore.io.text import MARKUP, decode, is_stream, read_lines
 from phrasescore.progress import ProgressCallback
-from phrasescore.records import WeightPair
-from phrasescore.report.tuning import TuneReport
+from phrasescore.records import WeightPair, Weights
+from phrasescore.report.tuning import RoundRow, TuneReport
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
 from phrasescore.settings.tuning import RoundTuning, RoundTuningFiles
 from phrasescore.signals import EndedBySignal
 from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.search_settings import SearchSettings
-from phrasescore.workflows.tune.loop_run import LoopRun
-from phrasescore.workflows.tune.optimiser import Optimiser, read_metric
-from phrasescore.workflows.tune.outcome import OutputFiles
-from phrasescore.workflows.tune.pooling import ListReader
-from phrasescore.workflows.tune.rounds import CACHE, Decoder, Rounds, check_folder
+from phrasescore.workflows.tune.optimiser import ListReader, Optimiser, read_metric
+from phrasescore.workflows.tune.outcome import (
+    check_outputs,
+    describe_round,
+    explain_two_sets,
+    feature_rows,
+    find_problems,
+    with_contributions,
+    write_outputs,
+)
+from phrasescore.workflows.tune.rounds import (
+    CACHE,
+    INI,
+    Decoder,
+    Rounds,
+    about_decoder,
+    check_folder,
+    read_decisions,
+    write_rounds,
+)
+from tuning.loop import LoopResult, TuningLoop
+from tuning.pool import weights_vector
 
 if TYPE_CHECKING:
     from phrasescore.workflows.scoring.list_scorer import ListScorer
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,47 +92,43 @@ def tune_with_decoder(
 ) -> LoopOutcome:
     """Find feature weights in rounds: decode, pool the n-best lists, optimise, as mert-moses.pl.
 
-    The weights of the best round are kept. Each round's lists and the state of the run stay in the
-    folder, and a stopped run continues from there; its result is the same, bit for bit.
-    Tables, language model and networks are loaded once. After Ctrl-C or SIGTERM the best weights so
-    far are written, before the signal is raised.
+    The weights of the best round are kept. The lists of each round and the state of the run stay in
+    the folder. A stopped run continues from there, and its result is the same, bit for bit. Tables,
+    language model and networks are loaded once. After Ctrl-C or SIGTERM the best weights so far are
+    written, before the signal is raised.
 
     :param decoder: a callable, see `Decoder`; the settings of the embedded search, which needs
-        ``moses_ini``; or a command, Moses' or one with ``{nbest}``, ``{weights}`` and ``{size}`` in
-        it.
-    :param source: a sentence per line.
-    :param references: their references; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
+        ``moses_ini``; or a command: Moses', or one with ``{nbest}``, ``{weights}`` and ``{size}``
+        in it.
     :param start: weights of the first round: a file or values; None for the weights of
         ``moses_ini``.
-    :param folder: the folder for the run's lists, logs, state and best moses.ini.
     :param output: the file for the weights, as ``Name= value`` lines: two sets if ``columns`` add
         features that the decoder does not know.
     :param columns: features to add to the lists in each round; a string is a model's folder.
-    :param resume: continue the run in the folder.
     :param compute: settings for networks among the columns; tuning uses its threads, too.
-    :raises ArgumentError: if arguments do not go together, or a number is too low.
-    :raises PhrasescoreError: if a file is malformed, the decoder fails, or the run in
-        the folder is another one. The other parameters are as in `tune`.
+    :raises PhrasescoreError: if a file is malformed, the decoder fails, or the folder has another
+        run.
     :raises KeyboardInterrupt: after Ctrl-C.
     """
     check_sequences(references=references)
     inputs = [source, files.moses_ini, *references]
     if any(is_stream(os.fspath(name)) for name in inputs if name is not None):
-        problem = "--source, --references and --moses-ini cannot be streams with --decoder"
-        raise ArgumentError(f"{problem}: they are read more than once")
+        raise ArgumentError(
+            "--source, --references and --moses-ini cannot be streams with --decoder, because they "
+            "are read more than once"
+        )
     specs = column_specs(columns)
     if specs:
         check_columns(specs, of_phrases=False)
     if any(column.kind == "scores" for column in specs):
-        raise ArgumentError("scores of a file are of lists that are there: not with --decoder")
+        raise ArgumentError("a file of scores belongs to existing lists: not with --decoder")
     if any(column.kind == "ctranslate2" for column in specs):
-        raise ArgumentError("models of CTranslate2 score lists that are there: not with --decoder")
+        raise ArgumentError("models of CTranslate2 score existing lists: not with --decoder")
     models = [column.value for column in specs if column.kind == "model"]
     if (settings.backoff_lm is not None or settings.unnormalized) and not models:
         raise ArgumentError("--backoff-lm and --unnormalized go with models that rescore lists")
     if not os.fspath(folder):
         raise ArgumentError("--working-dir: expected the name of a folder, found ''")
-    outputs = OutputFiles(output, files)
     source, work, backoff = os.fspath(source), Path(folder), optional_path(settings.backoff_lm)
     ini, opened = _open_decoder(decoder, optional_path(files.moses_ini))
     first = _start_weights(start, ini)
@@ -123,7 +140,7 @@ def tune_with_decoder(
     read = [source, *paths, *contents]
     read += [] if ini is None else [ini.path, *map(str, files_of(ini.path))]
     read += [name for name in (weights_path(start),) if name is not None]
-    written = outputs.check(read, files.translations)
+    written = check_outputs(read, output, files.moses_ini_out, files.report, files.translations)
     _check_source(source, opened, len(words[0]), is_rescored=bool(specs))
     check_folder(work, [*read, *written])
     options = rescore_options(specs, backoff, unnormalized=settings.unnormalized)
@@ -139,7 +156,7 @@ def tune_with_decoder(
 
     digests = FileDigests({}, {})
     about = {
-        **_about_decoder(decoder),
+        **about_decoder(decoder),
         "source": digest_content(source),
         "references": [digest_content(path) for path in paths],
         "moses.ini": None if ini is None else digest_content(ini.path),
@@ -161,18 +178,17 @@ def tune_with_decoder(
         about["packages"] = packages
     reader, rescorer = ListReader(metric, words), open_rescorer if specs else None
     rounds = Rounds(opened, ini, source, work, settings.nbest_size, reader, rescorer, progress)
-    optimiser = Optimiser(settings, compute.threads)
-    run = LoopRun(rounds, optimiser, first, settings.seed, about)
+    run = _LoopRun(rounds, settings, Optimiser(settings, compute.threads), first, about)
 
     def write() -> LoopOutcome:
-        weights, made = run.finish(output, options, details=files.report is not None)
+        weights, report = run.finish(output, options, details=files.report is not None)
         if files.translations is not None:
             run.write_translations(os.fspath(files.translations), weights.lists)
-        outputs.write(weights, made, ini)
-        return LoopOutcome(weights, made)
+        write_outputs(output, files, weights, report, ini)
+        return LoopOutcome(weights, report)
 
     try:
-        run.run(settings.iterations, settings.patience, resume=resume)
+        run.run(resume=resume)
     except (KeyboardInterrupt, EndedBySignal):
         if run.result.best is not None:
             write()
@@ -195,7 +211,7 @@ def _open_decoder(
         return ini, replace(command, ini=ini)
     if isinstance(decoder, SearchSettings):
         if ini is None:
-            raise ArgumentError("--decoder embedded needs --moses-ini, the moses.ini")
+            raise ArgumentError("--decoder embedded needs --moses-ini")
         return ini, EmbeddedSearch(ini.path, decoder)
     assert not isinstance(decoder, str)
     return ini, decoder
@@ -204,10 +220,10 @@ def _open_decoder(
 def _start_weights(start: WeightsSource | None, ini: MosesIni | None) -> WeightPair:
     if ini is None and start is None:
         raise ArgumentError(
-            "give the weights to start from: --weights FILE, or --moses-ini moses.ini, whose "
-            "weights they are then (or -f moses.ini in the decoder's command)"
+            "give the weights to start from: --weights FILE, or a moses.ini with its weights: "
+            "--moses-ini INI, or -f INI in the decoder's command"
         )
-    # Weights that a file does not name Moses takes from its moses.ini.
+    # Moses takes weights that a file does not name from its moses.ini.
     usual = {} if ini is None else ini.tuneable_weights()
     given = load_weights({} if start is None else start)
     pair = WeightPair(*({**usual, **weights} for weights in given))
@@ -222,44 +238,155 @@ def _check_source(
 ) -> None:
     """Check, before the first round, that the source has a line for each reference.
 
-    :param is_rescored: whether networks read it, to which markup is no words.
+    :param is_rescored: whether networks read the source, so that it may have no markup.
     """
     if isinstance(decoder, DecoderCommand):
         with open(path, "rb") as stream:
             if compression_of(stream.read(16)) is not None:
-                raise DataError(path, None, "the decoder is given this file as it is: unpack it")
+                raise DataError(path, None, "the decoder cannot read compressed text: unpack it")
             # Moses does not translate a last line without a newline.
             if decoder.is_moses and stream.seek(0, os.SEEK_END):
                 stream.seek(-1, os.SEEK_END)
                 if stream.read() != b"\n":
-                    problem = "expected a newline after the last line: Moses leaves it out"
-                    raise DataError(path, None, problem)
+                    raise DataError(
+                        path, None, "expected a newline after the last line: Moses would omit it"
+                    )
     num_lines = 0
     for num_lines, raw in enumerate(read_lines(path), start=1):
         if is_rescored:
             MARKUP.check(path, num_lines, decode(path, num_lines, raw))
     if num_lines != num_references:
-        problem = f"expected {num_references:,} lines, as there are references"
-        raise DataError(path, None, f"{problem}, found {num_lines:,}")
+        expected = f"expected {num_references:,} lines, as there are references"
+        raise DataError(path, None, f"{expected}, found {num_lines:,}")
 
 
-def _about_decoder(decoder: Decoder | SearchSettings | str) -> dict[str, object]:
-    """Return all properties of a decoder that a resumed run must share."""
-    if isinstance(decoder, SearchSettings):
-        return {"decoder": "embedded", "search": about_search(decoder)}
-    if isinstance(decoder, str):
-        return {"decoder": decoder}
-    named = decoder if hasattr(decoder, "__qualname__") else type(decoder)
-    return {"decoder": f"{named.__module__}.{named.__qualname__}"}
+@dataclass
+class _LoopRun:
+    """A run of the loop in its folder; `result` is kept up to date."""
 
+    rounds: Rounds
+    settings: RoundTuning
+    optimiser: Optimiser
+    start: WeightPair
+    # All properties that a run must share with a run that it resumes.
+    about: Mapping[str, Any]
+    _loop: TuningLoop | None = field(default=None, init=False)
 
-def about_search(search: SearchSettings) -> dict[str, Any] | None:
-    """Return a search's settings that change translations and differ from the defaults, if any."""
-    usual = SearchSettings()
-    changed = {
-        name: value
-        for name, value in msgspec.json.decode(msgspec.json.encode(search)).items()
-        if getattr(search, name) != getattr(usual, name)
-        and name not in ("processes", "threads", "buffer_size")
-    }
-    return changed or None
+    @property
+    def result(self) -> LoopResult:
+        return LoopResult() if self._loop is None else self._loop.result
+
+    def run(self, *, resume: bool) -> None:
+        """Decode and optimise until a limit, or until the translations no longer improve."""
+        rounds, optimiser, settings = self.rounds, self.optimiser, self.settings
+        with locked(rounds.work) as lock:
+            decided = read_decisions(rounds.work, self.about, resume=resume)
+            if decided is None:
+                # The journal exists before the first round, so that its lists are not lost either.
+                first = LoopResult(next_weights=self.start.search)
+                write_rounds(rounds.work, self.about, first)
+            with rounds.opened(self.start.search, lock):
+                added = optimiser.others = rounds.added
+                search = {
+                    name: values for name, values in self.start.search.items() if name not in added
+                }
+                self._loop = TuningLoop(
+                    rounds,
+                    rounds.reader.metric,
+                    self.start._replace(search=search),
+                    optimiser,
+                    settings.seed,
+                    settings.iterations,
+                    settings.patience,
+                    list_features=frozenset(added),
+                    report=_logger.info,
+                    is_stopped=lambda: optimiser.stopped,
+                )
+                self._loop.run(decided or (), self._keep_round)
+        _logger.info("%d rounds: %s", len(self.result.rounds), self.result.reason)
+        if settings.iterations == 1 and not added:
+            _logger.warning(
+                "the weights are still the start weights: the next round would try the weights of "
+                "a round, and --iterations is 1"
+            )
+
+    def _keep_round(self, result: LoopResult) -> None:
+        """Write the state after a round, and raise the signal if the user has stopped the run."""
+        work = self.rounds.work
+        if self.optimiser.stopped:
+            # A resumed run reads this round again, and optimises to the end.
+            *earlier, last = result.rounds
+            write_rounds(work, self.about, LoopResult(tuple(earlier), last.weights.search))
+            self.optimiser.raise_stop()
+        write_rounds(work, self.about, result)
+        text = describe_round(result, self.rounds.reader.metric.name, self.rounds.added)
+        _logger.info("%s", text, extra={"news": True})  # for an experiment's console
+
+    def finish(
+        self, output: StrPath | None, options: Sequence[str], *, details: bool
+    ) -> tuple[WeightPair, TuneReport]:
+        """Write the best moses.ini into the folder; return the weights and the report.
+
+        :param output: the file that the weights will be written to, for a message.
+        :param options: ``phrasescore rescore`` options that add the features, for the same message.
+        :param details: whether to evaluate each feature for the report, which takes time.
+        """
+        result, added, metric = self.result, self.rounds.added, self.rounds.reader.metric
+        best, pool, ini = result.best, result.pool, self.rounds.ini
+        assert best is not None
+        assert pool is not None
+        sizes = {label.name: label.place + 1 for label in pool.labels if label.name not in added}
+        unnamed = {name: (0.0,) * size for name, size in sizes.items() if not is_sparse(name)}
+        both = WeightPair(*({**unnamed, **weights} for weights in best.weights))
+        written = None if ini is None else self.rounds.work / INI
+        if ini is not None and written is not None:
+            unknown = ini.set_weights(both.search)
+            if written.is_symlink() or not written.is_file():
+                written.unlink(missing_ok=True)
+            ini.write(str(written))
+            lacks = f", except the weights of {some_names(unknown)}" if unknown else ""
+            _logger.info("%s has the search weights of round %d%s", written, best.number, lacks)
+        if added:
+            _logger.info("%s", explain_two_sets(added, options, output, written))
+        problems = find_problems(result, metric.name, added)
+        for problem in problems:
+            _logger.warning("%s", problem)
+        first = result.rounds[0]
+        found = weights_vector(best.weights.lists, pool.labels)
+        known = best.weights.search
+        search = [
+            known[label.name][label.place] if label.name in known else None for label in pool.labels
+        ]
+        start = weights_vector(first.weights.search, pool.labels)
+        rows = feature_rows(pool, start, found, search if added else None)
+        report = TuneReport(
+            *(self.settings.method, metric.name, self.settings.seed),
+            *(pool.num_segments, len(pool.stats)),
+            *(100 * first.decoded_score, 100 * best.score),
+            features=with_contributions(rows, pool, metric, found) if details else rows,
+            rounds=tuple(
+                RoundRow(
+                    *(done.number, 100 * done.score, done.hypotheses),
+                    *(100 * done.decoded_score, done.new),
+                )
+                for done in result.rounds
+            ),
+            warnings=tuple(problems),
+            ended=result.reason,
+            ended_by_itself=not result.is_cut,
+        )
+        return both, report
+
+    def write_translations(self, path: str, lists: Weights) -> None:
+        """Write the best hypothesis of each list of the best round, in order.
+
+        :param lists: the weights that choose from lists with added features; from other lists the
+            first hypotheses are taken.
+        """
+        assert self.result.best is not None
+        score = WeightedSum(lists, ignore_missing=True, ignore_unweighted=True)
+        nbest = self.rounds.lists(self.result.best.number)
+        with open_output(path) as stream:
+            for found in read_nbest(str(nbest)):
+                index = int(score(found).argmax()) if self.rounds.added else 0
+                stream.write(found.hypotheses[index].strip(b" ") + b"\n")

@@ -1,10 +1,14 @@
-"""A method of tuning with its settings, which the user may stop."""
+"""The method of tuning, which a user may stop; its metric, and the pools of n-best lists."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+import numpy as np
+
+from moses_integration.tuning_files import check_pair, read_features, read_scores
+from moses_integration.tuning_lists import FeatureColumns, read_tuning_lists
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.evaluation.plugin_metric import PluginMetric, find_metric, known_metrics
@@ -12,12 +16,16 @@ from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.records import FeatureLabel
 from phrasescore.settings.tuning import TuningMethod
 from phrasescore.signals import catching_signals, raise_signal
+from phrasescore.workflows.text_checks import warn_of_lengths
 from tuning.methods import Optimise, Report, StopTuning, Tuned, load_method
 from tuning.metrics import Bleu, Chrf, Interpolated, Metric, ReferenceMetric
-from tuning.pool import Pool, Vector
+from tuning.pool import Pool, Vector, union
 from tuning.settings import METRICS, ReferenceLength, TuneSettings
 
 _logger = logging.getLogger(__name__)
+
+# Number of distinct hypotheses whose statistics are computed at once: words take much memory.
+_BATCH = 20_000
 
 
 @dataclass
@@ -33,7 +41,7 @@ class Optimiser:
     threads: int | None = None
     # Gets a line for each step.
     report: Report = _logger.debug
-    # Features that may be fixed and that a pool may lack.
+    # Features that may be fixed although a pool may lack them.
     others: Collection[str] = ()
     # The signal by which the user has stopped it.
     stopped_by: int | None = None
@@ -44,18 +52,28 @@ class Optimiser:
 
     @property
     def stopped(self) -> bool:
-        """Whether the user has stopped the search."""
+        """Whether the user has stopped the method."""
         return self.stopped_by is not None
 
     def raise_stop(self) -> NoReturn:
-        """Raise the signal that stopped the search; call it after all files are written."""
+        """Raise the signal that stopped the method; call it after all files are written."""
         assert self.stopped_by is not None
         raise_signal(self.stopped_by)
 
     def settings(self, labels: Sequence[FeatureLabel]) -> TuneSettings:
-        """Return the settings for a pool of these features."""
+        """Return the settings for a pool of these features.
+
+        :raises PhrasescoreError: if there is no feature with the name of a fixed one.
+        """
+        fixed: list[FeatureLabel] = []
+        for name in self.tuning.fixed:
+            chosen = [label for label in labels if name in (label.name, str(label))]
+            if not chosen and not {name, name.rpartition("_")[0]} & {*self.others}:
+                names = ", ".join(dict.fromkeys(label.name for label in labels))
+                raise PhrasescoreError(f"--fix {name}: expected one of the features {names}")
+            fixed.extend(chosen)
         return TuneSettings(
-            fixed=_fixed_labels(self.tuning.fixed, labels, self.others),
+            fixed=tuple(dict.fromkeys(fixed)),
             threads=usable_threads(self.threads),
             starts=self.tuning.starts,
             neighbours=self.tuning.plateau_smoothing,
@@ -78,34 +96,12 @@ class Optimiser:
         return tuned
 
 
-def _fixed_labels(
-    names: Sequence[str], labels: Sequence[FeatureLabel], others: Collection[str]
-) -> tuple[FeatureLabel, ...]:
-    """Return the labels of fixed features: all labels of a feature, or one.
-
-    :param others: features that may be named and need not be there.
-    :raises PhrasescoreError: if there is no feature of a name.
-    """
-    found: list[FeatureLabel] = []
-    for name in names:
-        chosen = [label for label in labels if name in (label.name, str(label))]
-        if not chosen and name.rpartition("_")[0] not in others and name not in others:
-            there = ", ".join(dict.fromkeys(label.name for label in labels))
-            raise PhrasescoreError(f"--fix {name}: there is no such feature; there are {there}")
-        found.extend(chosen)
-    return tuple(dict.fromkeys(found))
-
-
 def read_metric(
     paths: Sequence[str], metrics: Mapping[str, float], reference_length: ReferenceLength
 ) -> tuple[ReferenceMetric, list[list[tuple[str, ...]]]]:
     """Return the metric, and the words of the references by file and sentence.
 
-    :param paths: the paths of the references.
     :param metrics: the weight of each metric: ``bleu``, ``chrf`` or other packages' metrics.
-    :raises ArgumentError: if there is an unknown metric, or a weight is not above 0.
-    :raises DataError: if the references cannot be read, or are not aligned.
-    :raises PluginError: if a metric of another package cannot be used.
     """
     plugins = {name: find_metric(name) for name in metrics}
     for name, weight in metrics.items():
@@ -115,14 +111,142 @@ def read_metric(
     references = [read_sentences(path) for path in paths]
     check_aligned(references)
     words = [sentences.words for sentences in references]
-    made: list[ReferenceMetric] = []
+    chosen: list[ReferenceMetric] = []
     for name, plugin in plugins.items():
         if plugin is not None:
-            made.append(PluginMetric(plugin, words))
+            chosen.append(PluginMetric(plugin, words))
         elif name == "bleu":
-            made.append(Bleu(words, reference_length=reference_length))
+            chosen.append(Bleu(words, reference_length=reference_length))
         else:
-            made.append(Chrf(words))
-    if len(made) == 1:
-        return made[0], words
-    return Interpolated(made, list(metrics.values())), words
+            chosen.append(Chrf(words))
+    if len(chosen) == 1:
+        return chosen[0], words
+    return Interpolated(chosen, list(metrics.values())), words
+
+
+class ListReader:
+    """Reads n-best lists into pools; the statistics of each hypothesis are computed only once.
+
+    :param references: their words by file and segment.
+    :ivar metric: the metric against the references of all segments.
+    """
+
+    def __init__(
+        self, metric: ReferenceMetric, references: Sequence[Sequence[Sequence[str]]]
+    ) -> None:
+        self.metric = metric
+        self._reference_words = sum(map(len, references[0]))
+        self._num_segments = num_segments = len(references[0])
+        self._columns = FeatureColumns()
+        # For each segment: the row of each hypothesis' statistics, by its text.
+        self._known: list[dict[bytes, int]] = [{} for _ in range(num_segments)]
+        self._stats = np.empty((0, metric.num_stats))
+        self._waiting: list[tuple[int, tuple[str, ...]]] = []
+
+    def read_all(self, paths: Sequence[str], *, allow_missing: bool = False) -> Pool:
+        """Return the union of the lists in all files.
+
+        :param allow_missing: use an empty hypothesis for a sentence without a list in any file.
+        """
+        # The sentences without a list in some files, and in all files.
+        some: set[int] = set()
+        none = set(range(self._num_segments))
+        pools = []
+        for path in paths:
+            missing: set[int] = set()
+            pools.append(self.read(path, missing=missing if allow_missing else None).distinct())
+            some, none = some | missing, none & missing
+        if none:
+            text = "%s sentences have no list; an empty translation is used for each of them"
+            _logger.warning(text, f"{len(none):,}")
+        return self._without_empty(union(pools), sorted(some - none))
+
+    def _without_empty(self, pool: Pool, segments: list[int]) -> Pool:
+        """Return a pool without the empty hypotheses of segments that have other hypotheses."""
+        if not segments:
+            return pool
+        empty = np.zeros_like(pool.stats[: pool.num_segments])
+        empty[segments] = self.metric.statistics([()] * len(segments), segments)
+        owners = pool.segments
+        kept = ~np.isin(owners, segments) | pool.features.any(axis=1)
+        kept |= (pool.stats != empty[owners]).any(axis=1)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(owners[kept]))])
+        return Pool(pool.labels, pool.features[kept], pool.stats[kept], starts)
+
+    def read(
+        self,
+        path: str,
+        *,
+        check: bool = True,
+        segments: Sequence[int] | None = None,
+        missing: set[int] | None = None,
+    ) -> Pool:
+        """Return the hypotheses of a file in order, one row per line.
+
+        :param check: warn if the first hypotheses and the references differ in length.
+        :param segments: the segments that the lists belong to; None for all segments.
+        :param missing: receives the segments without a list, which get an empty hypothesis;
+            None if every segment must have a list.
+        """
+        values, rows, sizes = [], [], []
+        num_words = 0
+        wanted = range(self._num_segments) if segments is None else segments
+        # A feature that first occurs in a trial must not change the order of features, because a
+        # resumed run has no trial.
+        columns = self._columns if segments is None else FeatureColumns()
+        lists = read_tuning_lists(path, len(wanted), columns, allow_missing=missing is not None)
+        for part, found in lists:
+            values.append(part)
+            if missing is not None and not found.raws[0]:
+                missing.add(found.id)
+            distinct = found.distinct()
+            known = self._rows(wanted[found.id], distinct)
+            rows.append(np.array([known[hypothesis] for hypothesis in found.hypotheses]))
+            sizes.append(len(part))
+            num_words += len(next(iter(distinct.values())))
+        if check:
+            # A decoder's lists are renamed once they are known to be complete.
+            warn_of_lengths(path.removesuffix(".part"), num_words, self._reference_words)
+        self._compute()
+        labels = columns.labels
+        features = np.zeros((sum(sizes), len(labels)))
+        starts = np.cumsum([0, *sizes], dtype=np.int64)
+        for start, part in zip(starts, values, strict=False):
+            features[start : start + len(part), : part.shape[1]] = part
+        return Pool(labels, features, self._stats[np.concatenate(rows)], starts)
+
+    def _rows(self, segment: int, distinct: Mapping[bytes, tuple[str, ...]]) -> dict[bytes, int]:
+        """Return the row of each hypothesis' statistics; new hypotheses wait for `_compute`."""
+        known = self._known[segment]
+        rows = {}
+        for text, words in distinct.items():
+            key = text.strip(b" ")
+            row = known.get(key)
+            if row is None:
+                row = known[key] = len(self._stats) + len(self._waiting)
+                self._waiting.append((segment, words))
+            rows[text] = row
+        if len(self._waiting) >= _BATCH:
+            self._compute()
+        return rows
+
+    def _compute(self) -> None:
+        if self._waiting:
+            segments, words = zip(*self._waiting, strict=True)
+            found = self.metric.statistics(words, segments)
+            self._stats = np.concatenate([self._stats, found])
+            self._waiting.clear()
+
+
+def read_extracted(features: Sequence[str], scores: Sequence[str]) -> Pool:
+    """Return the union of the pools in files of Moses' extractor.
+
+    :param scores: for each file of features, the file with the same hypotheses' statistics.
+    """
+    pools = []
+    for features_path, scores_path in zip(features, scores, strict=True):
+        values = read_features(features_path)
+        statistics = read_scores(scores_path)
+        check_pair(values, statistics)
+        pools.append(Pool(values.labels, values.values, statistics.values, values.starts))
+    return union(pools)

@@ -1,9 +1,9 @@
 """The working folder of the tuning loop: its journal, and the lists of each round.
 
-``tune.json`` is the journal: all that the run depends on, and each round with its weights. It is
-written before the first round, and replaced after each. The lists are beside it, ``run1.nbest`` and
-so on; a list has its name only when it is complete. At the end the best weights are in
-``moses.ini``.
+The journal, ``tune.json``, has everything that the run depends on, and each round with its weights.
+It is written before the first round, and replaced after each round. The lists are beside it:
+``run1.nbest`` and so on; a file has its name only when it is complete. At the end ``moses.ini`` has
+the best weights.
 """
 
 import functools
@@ -21,7 +21,7 @@ import msgspec
 from moses_integration.decoder.moses import log_tail
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weight_lines import is_sparse
-from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.errors import DataError, PhrasescoreError, some_names
 from phrasescore.io.journal import check_settings, read_journal, write_journal
 from phrasescore.io.plain_file import check_plain
 from phrasescore.io.text import read_lines
@@ -29,7 +29,8 @@ from phrasescore.progress import ProgressCallback
 from phrasescore.records import Weights
 from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.rescore import rescore_file
-from phrasescore.workflows.tune.pooling import ListReader, some_names
+from phrasescore.workflows.search_settings import SearchSettings
+from phrasescore.workflows.tune.optimiser import ListReader
 from tuning.loop import Decided, LoopResult
 from tuning.pool import Pool
 
@@ -53,7 +54,7 @@ class RoundRecord(msgspec.Struct):
     new: int
     pool_score: float
     found_score: float | None
-    # The weights it was decoded with, and the weights that rerank its lists.
+    # The weights that it was decoded with, and the weights that rerank its lists.
     weights: Weights
     list_weights: Weights
 
@@ -69,25 +70,25 @@ class TuneJournal(msgspec.Struct):
 
 
 def check_folder(work: Path, named: Iterable[str]) -> None:
-    """Check that a run writes and removes only an earlier run's files in its folder.
+    """Check that a run overwrites and removes only files of earlier runs in its folder.
 
-    :param named: the files that the run reads, and those that it writes elsewhere.
-    :raises PhrasescoreError: if one of them, or another file, has a name that the run needs.
+    :param named: the other files that the run reads or writes.
+    :raises PhrasescoreError: if one of them, or an unknown file, has a name that the run needs.
     """
     folder = os.path.realpath(work)
     for name in named:
         above, base = os.path.split(os.path.realpath(name))
         if above == folder and _is_of_a_run(base):
             raise PhrasescoreError(
-                f"{name}: this name in {work} is needed for the run itself; name another file, or "
-                "another working folder"
+                f"{name}: the run needs this name in {work}; name another file, or another working "
+                "folder"
             )
     if (work / JOURNAL).exists() or not work.is_dir():
         return
     theirs = sorted(filter(_is_of_a_run, os.listdir(work)))
     if theirs:
         raise PhrasescoreError(
-            f"{work / theirs[0]}: this name is needed for the run, and is not of an earlier one "
+            f"{work / theirs[0]}: the run needs this name, and the file is not an earlier run's "
             f"(there is no {JOURNAL}); {_OTHER_FOLDER}"
         )
 
@@ -99,12 +100,12 @@ def _is_of_a_run(name: str) -> bool:
 def read_decisions(
     work: Path, settings: Mapping[str, Any], *, resume: bool
 ) -> list[Decided] | None:
-    """Return an earlier run's decisions after each round except the last; None to start.
+    """Return an earlier run's decisions after each round except the last; None for a new run.
 
-    A run that has decoded nothing starts over.
+    A run that has decoded nothing starts again.
 
-    :param settings: all that a run must have in common with the one that it resumes.
-    :raises PhrasescoreError: if there is a run that is not to be resumed, or has other settings.
+    :param settings: all properties that a run must share with a run that it resumes.
+    :raises PhrasescoreError: if there is a run with other settings, or ``resume`` is false.
     """
     journal = read_journal(work / JOURNAL, TuneJournal, _OTHER_FOLDER)
     if journal is None:
@@ -114,9 +115,9 @@ def read_decisions(
         return None
     if not resume:
         raise PhrasescoreError(
-            f"{work}: there is a run here already: continue it with --resume, or {_OTHER_FOLDER}"
+            f"{work}: the folder has a run already: continue it with --resume, or {_OTHER_FOLDER}"
         )
-    # As they come out of a file: lists for tuples.
+    # A journal has lists instead of tuples.
     now = msgspec.json.decode(msgspec.json.encode(settings))
     check_settings(journal.settings, now, str(work), _OTHER_FOLDER)
     following = [*(done.weights for done in journal.rounds[1:]), journal.next]
@@ -131,13 +132,8 @@ def write_rounds(work: Path, settings: Mapping[str, Any], result: LoopResult) ->
     """Write the journal after a round."""
     rounds = [
         RoundRecord(
-            done.score,
-            done.hypotheses,
-            done.new,
-            done.pool_score,
-            done.found_score,
-            done.weights.search,
-            done.weights.lists,
+            *(done.score, done.hypotheses, done.new, done.pool_score, done.found_score),
+            *done.weights,
         )
         for done in result.rounds
     ]
@@ -146,7 +142,7 @@ def write_rounds(work: Path, settings: Mapping[str, Any], result: LoopResult) ->
 
 
 def remove_rounds(work: Path, beginning: str = "") -> None:
-    """Remove the files of rounds and trials whose names start with ``beginning``."""
+    """Remove the files of rounds and trials whose names have this beginning."""
     for name in os.listdir(work):
         if _ROUND.fullmatch(name) and name.startswith(beginning):
             os.unlink(work / name)
@@ -156,23 +152,45 @@ class Decoder(Protocol):
     """A decoder for the tuning loop: any callable that translates a file into n-best lists."""
 
     def __call__(self, source: str, weights: Weights, size: int, nbest: str, /) -> None:
-        """Translate each line of a file, and write its n-best list, in the order of the lines.
+        """Translate each line of a file, and write the n-best lists in the order of the lines.
 
         :param source: the path of the text, a sentence per line.
         :param weights: the weights of the decoder's features; a missing weight is 0.
         :param size: maximum number of hypotheses per list; translations should be distinct.
-        :param nbest: the path where the lists go, in Moses' format with the names of features:
+        :param nbest: the path for the lists, in Moses' format with the names of features:
             ``id ||| words ||| Name= value ... ||| total``. The first hypothesis of a list is the
             decoder's own translation.
         """
 
 
+def about_decoder(decoder: Decoder | SearchSettings | str) -> dict[str, object]:
+    """Return all properties of a decoder that a resumed run must share."""
+    if isinstance(decoder, SearchSettings):
+        return {"decoder": "embedded", "search": about_search(decoder)}
+    if isinstance(decoder, str):
+        return {"decoder": decoder}
+    named = decoder if hasattr(decoder, "__qualname__") else type(decoder)
+    return {"decoder": f"{named.__module__}.{named.__qualname__}"}
+
+
+def about_search(search: SearchSettings) -> dict[str, Any] | None:
+    """Return the search's settings that change translations and differ from the defaults."""
+    usual = SearchSettings()
+    changed = {
+        name: value
+        for name, value in msgspec.json.decode(msgspec.json.encode(search)).items()
+        if getattr(search, name) != getattr(usual, name)
+        and name not in ("processes", "threads", "buffer_size")
+    }
+    return changed or None
+
+
 @dataclass
 class Rounds:
-    """Decodes in a working folder; a round with existing lists is not decoded again."""
+    """Decodes in a working folder; a round whose lists exist is not decoded again."""
 
     decoder: Decoder | EmbeddedSearch
-    # The moses.ini whose weights are tuned, if it is known.
+    # The moses.ini whose weights are tuned; None if unknown.
     ini: MosesIni | None
     source: str
     work: Path
@@ -193,8 +211,8 @@ class Rounds:
         """Load the embedded search and the rescorer, and close them at the end.
 
         :param weights: the weights of the first round.
-        :param lock: a descriptor that the search's processes close: after kill -9 the lock must be
-            free at once.
+        :param lock: a file descriptor that the search's processes close, so that the lock is free
+            at once after kill -9.
         """
         self._own = None if self.ini is None else self.ini.tuneable_weights().keys()
         with ExitStack() as stack:
@@ -224,10 +242,10 @@ class Rounds:
         nbest = self.work / f"run{number}.nbest"
         if nbest.exists():
             check_plain(nbest)
-            _logger.info("round %d: taken from %s", number, nbest)
+            _logger.info("round %d: reusing %s", number, nbest)
             return self._read(f"run{number}", str(nbest), is_first=number == 1)
         _logger.info("round %d: decoding", number)
-        # The file is renamed once it is known to be complete.
+        # The file is renamed when it is complete.
         part = f"{nbest}.part"
         remove_rounds(self.work, f"run{number}.")  # links and pipes among them
         self._decode(self.source, weights, part)
@@ -236,12 +254,12 @@ class Rounds:
             names = dict.fromkeys(label.name for label in pool.labels)
             unnamed = [name for name in names if name not in weights and name not in self.added]
             if unnamed:
-                _logger.info("no weight given, starting at 0: %s", some_names(unnamed))
+                _logger.info("features without a weight start at 0: %s", some_names(unnamed))
         os.replace(part, nbest)
         return pool
 
     def _try(self, weights: Weights, segments: Sequence[int]) -> Pool:
-        """Return the lists of some of the sentences; their files are removed."""
+        """Return the lists of some sentences; their files are removed."""
         remove_rounds(self.work, "trial.")
         lines = list(read_lines(self.source))
         source = self.work / "trial.source"
@@ -283,5 +301,5 @@ class Rounds:
             return self.reader.read(path, check=is_first, segments=segments)
         except DataError as error:
             log = str(self.work / f"{name}.log")
-            said = log_tail(log) if os.path.exists(log) else ""
-            raise PhrasescoreError(f"{error}{said}") from error
+            tail = log_tail(log) if os.path.exists(log) else ""
+            raise PhrasescoreError(f"{error}{tail}") from error

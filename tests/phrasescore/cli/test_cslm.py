@@ -217,7 +217,9 @@ def test_rescore_backs_off_or_leaves_log_z_out(
         for values, word in zip(scores, (2, 0), strict=True)
     ]
     assert found[1][1] == pytest.approx(sum(shares) + 2 * math.log(0.7), abs=1e-5)
-    check_refusal(run(*command, "--backoff-lm", lm, "--unnormalized"), "not with --unnormalized", 2)
+    check_refusal(
+        run(*command, "--backoff-lm", lm, "--unnormalized"), "do not use --unnormalized with it", 2
+    )
     RandomModel(tmp_path / "pairs", ["x"], ["a"])
     command[-1] = tmp_path / "pairs"
     check_refusal(run(*command, "--backoff-lm", lm), "of the kind cslm, and there is none", 2)
@@ -229,7 +231,7 @@ def test_a_phrase_table_has_no_column_of_a_language_model(
     assert model.checkpoint.config.kind == "cslm"
     annotated = run("annotate", tiny_table, "--model", tmp_path / "model", "-o", tmp_path / "out")
     assert annotated.exit_code == 1
-    problem = f"{tmp_path / 'model'}: a model of the kind cslm does not score phrase pairs; rescore"
+    problem = f"{tmp_path / 'model'}: a model of the kind cslm does not score phrase pairs; use it"
     assert problem in annotated.stderr
     check_refusal(
         run("show", tiny_table, "--model", tmp_path / "model"), "found a language model (cslm)"

@@ -49,7 +49,7 @@ REFUSED = {
     "ends": "its import failed: SystemExit: 0",
     "not_imported": "its import failed: ImportError: expected another version of something",
     "target_length": f"phrasescore {__version__} has a feature of this name itself",
-    "Odd-Name": "expected a name of a-z, 0-9 and '_', with a letter first",
+    "Odd-Name": "expected a name of a-z, 0-9 and '_' that begins with a letter",
 }
 # Those of its metrics.
 REFUSED_METRICS = {

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
-from phrasescore.cli import VERBS, from_settings, main
-from phrasescore.cli.subjects import SUBJECTS, SubjectOption
+from phrasescore.cli import VERBS, main, options
+from phrasescore.cli.options import SUBJECTS, SubjectOption
 from phrasescore.settings.declaration import Settings, option
 
 
@@ -17,19 +17,19 @@ from phrasescore.settings.declaration import Settings, option
 class Oven(Settings, heading="Search"):
     """Settings of every kind of option."""
 
-    heat: Annotated[int, option("Degrees.", ge=20, le=250)] = 180
-    names: Annotated[Sequence[str], option("What is in it.", flags="--name -n")] = ()
-    light: Annotated[bool, option("Leave the light off.", flags="--no-light")] = True
-    fan: Annotated[bool, option("Use the fan.")] = False
+    heat: int = option(180, "Degrees.", ge=20, le=250)
+    names: Sequence[str] = option((), "What is in it.", flags="--name -n")
+    light: bool = option(True, "Leave the light off.", flags="--no-light")
+    fan: bool = option(False, "Use the fan.")
 
 
 def run(*arguments: str, **changes: Any) -> tuple[Result, list[Oven]]:
     made = []
 
     @click.command()
-    @from_settings.of(Oven, **changes)
+    @options.of(Oven, **changes)
     def bake(**given: Any) -> None:
-        made.append(from_settings.take(Oven, given))
+        made.append(options.take(Oven, given))
         assert given == {}
 
     return CliRunner().invoke(bake, arguments), made

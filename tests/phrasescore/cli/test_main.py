@@ -145,7 +145,7 @@ def test_without_a_folder_for_compiled_code_it_is_said_what_to_do() -> None:
     error = RuntimeError("cannot cache function 'f': no locator available for file 'g.py'")
     check_refusal(
         CliRunner().invoke(_group_whose_verb_raises(error), ["verb"]),
-        "Error: there is no folder to keep compiled code in; set NUMBA_",
+        "Error: no folder for compiled code is writable; set NUMBA_CACHE_",
     )
 
 

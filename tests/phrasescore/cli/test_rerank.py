@@ -124,14 +124,14 @@ def test_a_list_of_one_and_an_empty_hypothesis_are_as_good_as_any(folder: Folder
 def test_how_many_lists_changed_is_said(folder: Folder) -> None:
     arguments = ["rerank", str(folder.nbest), "--weights", str(folder.weights)]
     result = run(*arguments)
-    assert "1 of 2 sentences have another best hypothesis" in result.stderr
+    assert "the best hypothesis changed in 1 of 2 sentences" in result.stderr
 
 
 def test_the_same_text_in_another_place_is_no_other_best_hypothesis(folder: Folder) -> None:
     folder.nbest.write_text("0 ||| a ||| LM0= -2 ||| 0\n0 ||| a ||| LM0= -1 ||| 0\n")
     folder.weights.write_text("LM0= 1\n")
     arguments = ["rerank", str(folder.nbest), "--weights", str(folder.weights)]
-    assert "0 of 1 sentences have another best" in run(*arguments).stderr
+    assert "changed in 0 of 1 sentences" in run(*arguments).stderr
 
 
 def test_a_missing_list_is_an_error_unless_a_line_may_be_empty(folder: Folder) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from moses_integration.nbest_lines import parse_features, remove_features
-from phrasescore.cli.rescore import rescore as command
+from phrasescore.cli.scoring import rescore as command
 from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
 from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomModel

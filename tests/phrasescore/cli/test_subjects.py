@@ -13,7 +13,7 @@ from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
 from phrasescore.cli import VERBS, main
-from phrasescore.cli.subjects import SUBJECTS, SubjectOption, Verb, heading
+from phrasescore.cli.options import SUBJECTS, SubjectOption, Verb, heading
 from tests.command_line import run
 
 SECTION = re.compile(r"^(\w.*):$", re.MULTILINE)

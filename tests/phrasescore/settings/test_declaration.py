@@ -2,36 +2,33 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import pytest
-from msgspec import Meta
 
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError
 from phrasescore.settings.declaration import Settings, option, settings_of
 from tuning.settings import METHODS, MethodName
 
-Size = Annotated[int, Meta(ge=1, le=9)]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Kitchen(Settings, heading="Kitchen"):
     """Settings of every type."""
 
-    pots: Annotated[Size, option("Pots.")] = 2
-    heat: Annotated[float | None, option("Heat.", gt=0, heading="Stove")] = None
-    names: Annotated[Sequence[str], option("A name.", flags="--name -n")] = ()
-    kind: Annotated[Literal["gas", "wood"], option("Fuel.")] = "gas"
-    book: Annotated[StrPath | None, option("Recipes.", metavar="BOOK")] = None
-    shares: Annotated[Mapping[str, float] | None, option("Shares.")] = None
+    pots: int = option(2, "Pots.", ge=1, le=9)
+    heat: float | None = option(None, "Heat.", gt=0, heading="Stove")
+    names: Sequence[str] = option((), "A name.", flags="--name -n")
+    kind: Literal["gas", "wood"] = option("gas", "Fuel.")
+    book: StrPath | None = option(None, "Recipes.", metavar="BOOK")
+    shares: Mapping[str, float] | None = option(None, "Shares.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Restaurant(Kitchen, heading="Restaurant"):
     """Settings with those of a base class."""
 
-    tables: Annotated[int, option("Tables.", ge=0)] = 0
+    tables: int = option(0, "Tables.", ge=0)
 
 
 @pytest.mark.parametrize(

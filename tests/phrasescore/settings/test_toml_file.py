@@ -81,9 +81,9 @@ def test_what_is_wrong_in_a_table_is_said_with_file_and_key(
         (f"load = {'9' * 5000}", "a whole number of more than 64 bits"),
         (f"load = 0x{'9' * 5000}", "a whole number of more than 64 bits"),
         (f"[main]\nhost = [1, {1 << 63}]", "a whole number of more than 64 bits"),
-        (f"load = {'[' * 5000}", "tables or lists too deep in one another"),
-        (f"{'.'.join('a' * 5000)} = 1", "tables or lists too deep in one another"),
-        (f"[main]\n{'.'.join('a' * 40)} = 1", "tables or lists too deep in one another"),
+        (f"load = {'[' * 5000}", "tables or lists that are nested too deeply"),
+        (f"{'.'.join('a' * 5000)} = 1", "tables or lists that are nested too deeply"),
+        (f"[main]\n{'.'.join('a' * 40)} = 1", "tables or lists that are nested too deeply"),
         ("\ufeffpages = 1", "a byte order mark before it: save the file as UTF-8 without one"),
     ],
 )

@@ -66,8 +66,8 @@ def test_arguments_that_do_not_go_together_are_refused(
         text = ForeignText(target_spm=str(tmp_path / "nothing"))
         generate_foreign(source, tiny.path, out, text=text)
     column = ColumnSpec("ctranslate2", str(tiny.path))
-    with pytest.raises(ArgumentError, match="scores sentences: it is for n-best lists"):
+    with pytest.raises(ArgumentError, match="scores sentences: use it for n-best lists"):
         annotate(tiny_table, [column], out)
-    with pytest.raises(ArgumentError, match="score lists that are there: not with --decoder"):
+    with pytest.raises(ArgumentError, match="score existing lists: not with --decoder"):
         tune_with_decoder("false", source, [source], None, tmp_path, columns=[column], output=out)
     assert not out.exists()

@@ -114,7 +114,7 @@ def test_a_stopped_run_goes_on(embedded: Path) -> None:
         path.unlink()
     resumed = tune("--resume")
     assert rounds(resumed) == rounds(whole)
-    assert "round 1: taken from work/run1.nbest" in resumed.stderr
+    assert "round 1: reusing work/run1.nbest" in resumed.stderr
     assert (embedded / "out").read_bytes() == expected
 
 
@@ -143,7 +143,7 @@ def test_a_run_that_is_stopped_in_a_trial_keeps_its_round_and_goes_on(
     first = load_weights("out")
     assert "Lexicon0" in first.lists
     resumed = succeeded(tune(*options, "--resume"))
-    assert "round 1: taken from work/run1.nbest" in resumed.stderr
+    assert "round 1: reusing work/run1.nbest" in resumed.stderr
     assert [(embedded / name).read_bytes() for name in ("out", "report")] == expected
     assert (embedded / "work" / "trial.txt").read_text() == "mine"
     assert (embedded / "work" / "tune.json").read_bytes() == (
@@ -166,7 +166,7 @@ def test_a_run_is_not_resumed_with_other_search_weights(embedded: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "config", "problem"),
     [
-        ((), False, "--decoder embedded needs --moses-ini, the moses.ini"),
+        ((), False, "--decoder embedded needs --moses-ini"),
         (("--decoder-flags", "--stak 3"), True, "No such option '--stak'"),
         (("--decoder-flags", "--nbest x 3"), True, "--decoder-flags: the loop sets --nbest itself"),
         (("--decoder-flags", "--config x.ini"), True, "expected options of a search, found --con"),

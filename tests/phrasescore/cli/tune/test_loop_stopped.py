@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from moses_integration.moses_ini import load_weights
-from phrasescore.workflows.tune import loop_run
+from phrasescore.workflows.tune import loop
 from phrasescore.workflows.tune import optimiser as optimiser_module
 from phrasescore.workflows.tune.rounds import write_rounds
 from tests.children import leashed
@@ -58,7 +58,7 @@ def test_a_decoder_that_fails_is_quoted_and_the_loop_goes_on_later(
     assert failed.stderr.splitlines()[-1].startswith("Error: ")
     folder.set_mood("")
     resumed = succeeded(folder.run("--resume"))
-    assert "round 1: taken from work/run1.nbest" in resumed.stderr
+    assert "round 1: reusing work/run1.nbest" in resumed.stderr
     assert (folder.path / "out").read_bytes() == expected
     assert rounds(resumed) == rounds(whole)
 
@@ -83,7 +83,7 @@ def test_a_full_disk_leaves_the_state_of_the_round_before_and_the_loop_goes_on_l
         write_rounds(work, about, result)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop_run, "write_rounds", write)
+        patch.setattr(loop, "write_rounds", write)
         failed = folder.run()
     assert failed.exit_code == 1
     (line,) = [line for line in failed.stderr.splitlines() if not line.startswith("phrasescore: ")]
@@ -99,10 +99,10 @@ def test_a_full_disk_leaves_the_state_of_the_round_before_and_the_loop_goes_on_l
 
 
 def test_a_first_round_that_was_decoded_is_not_decoded_again(folder: Folder) -> None:
-    check_refusal(folder.run("--fix", "Godo0"), "--fix Godo0: there is no such feature")
+    check_refusal(folder.run("--fix", "Godo0"), "--fix Godo0: expected one of the features")
     again = folder.run("--fix", "Godo0", "--resume")
-    assert "round 1: taken from work/run1.nbest" in again.stderr
-    assert "there is a run here already" in folder.run().stderr  # and is not lost
+    assert "round 1: reusing work/run1.nbest" in again.stderr
+    assert "the folder has a run already" in folder.run().stderr  # and is not lost
 
 
 def test_a_run_that_decoded_nothing_is_begun_anew(folder: Folder) -> None:
@@ -123,7 +123,7 @@ def test_a_source_of_another_number_of_lines_is_not_decoded(folder: Folder, chan
 
 def test_a_packed_source_is_not_given_to_the_decoder(folder: Folder) -> None:
     (folder.path / "source").write_bytes(gzip.compress(b"one two\n" * 30))
-    check_refusal(folder.run(), "source: the decoder is given this file as it is: unpack it")
+    check_refusal(folder.run(), "source: the decoder cannot read compressed text: unpack it")
 
 
 def test_links_and_pipes_in_the_place_of_files_of_a_round_are_replaced(folder: Folder) -> None:
@@ -233,7 +233,7 @@ def test_a_signal_while_optimising_keeps_the_best_and_the_loop_goes_on_as_if_not
     assert stopped.stderr.endswith(f"-> {rounds(whole)[0]:.2f}\nphrasescore: {said}\n")
     assert load_weights("out").lists == {"Good0": (0.1,), "Bad0": (0.5, -0.5)}
     resumed = folder.run("--resume")
-    assert "round 1: taken from work/run1.nbest" in resumed.stderr
+    assert "round 1: reusing work/run1.nbest" in resumed.stderr
     assert rounds(resumed) == rounds(whole)
     assert (folder.path / "out").read_bytes() == expected
 
@@ -258,7 +258,7 @@ def test_a_folder_of_another_program_is_left_alone(folder: Folder, name: str) ->
     for each in (name, "run1.notes.txt"):
         (work / each).write_text("precious")
     check_refusal(
-        folder.run(), f"Error: work/{name}: this name is needed for the run, and is not of an"
+        folder.run(), f"Error: work/{name}: the run needs this name, and the file is not an"
     )
     (work / name).unlink()
     assert folder.run().exit_code == 0
@@ -271,7 +271,7 @@ def test_the_folder_with_the_model_is_no_working_folder(folder: Folder, work: st
     result = folder.run("--working-dir", work)
     assert result.exit_code == (1 if work else 2)
     expected = (
-        "this name in . is needed" if work else "--working-dir: expected the name of a folder"
+        "the run needs this name in ." if work else "--working-dir: expected the name of a folder"
     )
     assert expected in result.stderr
     after = {path: path.read_bytes() for path in folder.path.iterdir()}
@@ -287,8 +287,8 @@ def test_the_folder_with_the_model_is_no_working_folder(folder: Folder, work: st
         (["-o", "lm", "--rescore-lm", "lm"], "lm: would overwrite another file"),
         (["-o", "lex", "--rescore-lexicon", "lex"], "lex: would overwrite another file"),
         (["-o", "good.gz"], "good.gz: would overwrite another file"),
-        (["-o", "work/tune.json"], "work/tune.json: this name in work is needed for the run"),
-        (["--weights", "work/run3.weights"], "work/run3.weights: this name in work is needed"),
+        (["-o", "work/tune.json"], "work/tune.json: the run needs this name in work"),
+        (["--weights", "work/run3.weights"], "work/run3.weights: the run needs this name in work"),
     ],
 )
 def test_no_file_of_the_decoder_or_the_loop_is_overwritten(
@@ -330,6 +330,6 @@ def test_a_last_line_that_moses_would_leave_out_is_said_before_decoding(folder: 
     source.write_text(source.read_text().removesuffix("\n"))
     result = folder.run()
     assert result.exit_code == 1
-    expected = "Error: source: expected a newline after the last line: Moses leaves it out\n"
+    expected = "Error: source: expected a newline after the last line: Moses would omit it\n"
     assert result.stderr == expected
     assert not (folder.path / "work").exists()

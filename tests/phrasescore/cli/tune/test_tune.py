@@ -34,7 +34,7 @@ def test_every_method_raises_bleu(folder: TuneFolder, method: str) -> None:
     assert float(line.split()[-1]) > 66.87
     weight = load_weights("out").lists["RNN0"][0]
     assert weight > 0
-    assert f"phrasescore: from 0: RNN0= {weight:.6g}\n" in result.stderr
+    assert f"phrasescore: new weights (started at 0): RNN0= {weight:.6g}\n" in result.stderr
 
 
 @pytest.mark.parametrize("method", ["mert", "pro", "xbleu"])
@@ -77,7 +77,7 @@ def test_fixed_weights_stay_and_may_be_single_values(folder: TuneFolder) -> None
     assert folder.run("--fix", "LM0", "--fix", "TM0_0", "-o", "out").exit_code == 0
     weights = load_weights("out").lists
     assert (weights["LM0"], weights["TM0"][0]) == ((1.0,), 0.5)
-    assert folder.refusal("--fix", "TM1").startswith("--fix TM1: there is no such feature; there")
+    assert folder.refusal("--fix", "TM1").startswith("--fix TM1: expected one of the features")
 
 
 def test_several_lists_are_pooled(folder: TuneFolder) -> None:
@@ -101,7 +101,7 @@ def test_moses_ini_gets_the_weights_of_its_features_and_keeps_the_others(
     assert head == INI.partition("[weight]\n")[0]
     assert lines.startswith("UnknownWordPenalty0= 1\nLM0= ")
     assert load_weights("tuned.ini").lists["LM0"] == pytest.approx(weights["LM0"])
-    assert "from 0: RNN0" in result.stderr
+    assert "(started at 0): RNN0" in result.stderr
     assert "moses.ini has no features for these weights: RNN0" in result.stderr
 
 
@@ -119,7 +119,7 @@ def test_weights_that_are_there_are_put_into_a_moses_ini_by_one_command(folder: 
     # Who has forgotten the lists is told so.
     check_refusal(
         folder.call(*arguments, "--source", "reference", "-o", "out"),
-        "without them, --weights, --moses-ini and --moses-ini-out alone put",
+        "without them, only --weights, --moses-ini and --moses-ini-out have",
         2,
     )
 
@@ -127,7 +127,7 @@ def test_weights_that_are_there_are_put_into_a_moses_ini_by_one_command(folder: 
 def test_weights_of_no_feature_are_named_and_left_out(folder: TuneFolder) -> None:
     (folder.path / "weights").write_text(WEIGHTS + "Gone0= 1\n")
     result = folder.run("-o", "out")
-    assert "warning: no list has these features of weights: Gone0" in result.stderr
+    assert "warning: the lists lack these features of weights: Gone0" in result.stderr
     assert "Gone0" not in load_weights("out").lists
 
 

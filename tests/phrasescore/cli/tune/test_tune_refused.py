@@ -144,9 +144,9 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
         ("", "give one of NBEST, --features with --scores, and --decoder"),
         ("nbest --decoder x", "give one of NBEST, --features with --scores, and --deco"),
         ("nbest", "--references is needed"),
-        ("nbest --references reference", "give the weights that the lists were made with"),
+        ("nbest --references reference", "give the weights with which the lists were made"),
         ("--features features", "--features and --scores come in pairs"),
-        ("--features features --scores scores", "the weights that the lists were mad"),
+        ("--features features --scores scores", "the weights with which the lists were"),
         (
             "--features features --scores scores --references reference",
             "--references goes with n-bes",
@@ -158,7 +158,7 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
         ("nbest --metric bleu=0", "expected a metric once, as bleu or bleu=0.5, got 'bl"),
         ("nbest --metric bleu --metric bleu=2", "expected a metric once, as bleu"),
         ("--decoder moses --references reference", "--decoder needs --source"),
-        ("--decoder moses --references - --source reference", "cannot be streams with --decoder: "),
+        ("--decoder moses --references - --source reference", "cannot be streams with --decoder, "),
         ("- --references - --weights weights", "two files cannot share stdin or std"),
         (
             "nbest --references reference --weights weights --report -",

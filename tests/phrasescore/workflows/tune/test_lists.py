@@ -36,7 +36,7 @@ def test_weights_come_back_as_values_and_are_those_of_the_file(
     assert found.weights["TM0"] == (0.5, 0.5)
     assert found.report.start == pytest.approx(66.874, abs=1e-3)
     assert found.report.reached == pytest.approx(100)
-    assert warnings(caplog) == ["no list has these features of the start weights: Gone0"]
+    assert warnings(caplog) == ["the lists lack these features of the start weights: Gone0"]
 
 
 def test_nothing_is_written_where_no_file_is_named(folder: TuneFolder) -> None:
@@ -84,7 +84,7 @@ def test_where_the_average_is_worse_than_the_start_the_best_replica_is_taken() -
     pool, start = random_pool(1), np.array([0.5, -0.2, 0.3])
     weights, notes, rows = lists._replicate(3, optimiser, pool, CorpusBleu(), start, 3)
     assert weights.tolist() == [0.5, 0.4, -0.2]
-    assert notes[-1] == "the average is worse than the start: seed 4 is taken, the best"
+    assert notes[-1] == "the average is worse than the start; the result is the best: seed 4"
     assert [row.seed for row in rows] == [3, 4, 5]
 
 
@@ -136,7 +136,9 @@ def test_a_sentence_without_a_list_counts_as_an_empty_translation(
         settings=ListTuning(allow_missing=True),
         compute=Compute(threads=1),
     )
-    assert "1 sentences have no list: the empty translation is taken for each" in warnings(caplog)
+    assert "1 sentences have no list; an empty translation is used for each of them" in warnings(
+        caplog
+    )
     phrasescore.rerank("nbest", "best", weights="out", settings=Reranking(allow_missing=True))
     assert Path("best").read_text() == "a b c d e\n\nk l m n o\n"
     measured = phrasescore.evaluate(["best"], ["reference"]).systems[0].multi_bleu

@@ -1,0 +1,130 @@
+"""Options that add columns to phrase tables, n-best lists and parallel text."""
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from phrasescore.cli import options
+from phrasescore.features import FEATURE_NAMES, ColumnKind, ColumnSpec
+from phrasescore.foreign import ForeignText
+
+_ORDER = "phrasescore.columns"
+_SUBJECT: options.Subject = "Networks and features"
+_files = functools.partial(options.files, subject=_SUBJECT)
+
+# The kind of column by the parameter of a command.
+_KINDS: dict[str, ColumnKind] = {
+    "models": "model",
+    "features": "feature",
+    "language_models": "lm",
+    "lexicons": "lexicon",
+    "reverse_lexicons": "reverse_lexicon",
+    "line_scores": "scores",
+    "named_scores": "scores",
+    "foreign_models": "ctranslate2",
+}
+
+# Check only the form of names; the library checks whether they exist.
+check_features = options.matching(
+    "[^@]+(@[1-9][0-9]{0,8})?", "the number of a --model after '@', from 1"
+)
+models = _files(
+    "--model models",
+    "Add the score of a trained model: log p(target | source), or log p(source | target) if it was "
+    "trained with --reverse.",
+    "MODEL",
+)
+features = options.option(
+    "--feature features",
+    f"Add a feature: {', '.join(FEATURE_NAMES)}, or a feature of another package, which "
+    "'phrasescore features' lists. unknown_words counts the target words outside the shortlist of "
+    "at least one model; with @N, of the N-th --model.",
+    multiple=True,
+    metavar="NAME[@N]",
+    callback=check_features,
+    subject=_SUBJECT,
+)
+language_models = _files(
+    "--lm language_models",
+    "Add log p(hypothesis) of an n-gram model: an ARPA file, also in .gz, or a KenLM binary.",
+)
+lexicons = options.together(
+    _files("--lexicon lexicons", "Add log p(target | source) of IBM Model 1 from Moses' lex.f2e."),
+    _files(
+        "--reverse-lexicon reverse_lexicons",
+        "Add log p(source | target) of IBM Model 1 from Moses' lex.e2f.",
+    ),
+)
+line_scores = _files(
+    "--scores line_scores",
+    "Add the scores in this file: a natural logarithm for each line of the table.",
+)
+named_scores = _files(
+    "--scores named_scores",
+    "Add the scores in FILE, a number for each line of the lists, as the feature NAME.",
+    "FILE=NAME",
+    callback=options.matching(".+=.+", "FILE=NAME"),
+)
+# The conversion of Moses' words to the pieces of a foreign model.
+foreign_text = options.of(
+    ForeignText, source_spm={"type": options.FileName()}, target_spm={"type": options.FileName()}
+)
+foreign_models = options.together(
+    _files(
+        "--ctranslate2 foreign_models",
+        "Add log p(hypothesis | source) of a translation model that CTranslate2 has converted.",
+        "FOLDER",
+    ),
+    foreign_text,
+)
+word_scores = options.file(
+    "--word-scores", "Write the log-probability of each predicted word.", subject="Output"
+)
+
+
+class OrderedColumns(options.Verb):
+    """A command that knows the order of the options that make columns."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Record the order of the options, which their values do not show."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        ctx.meta[_ORDER] = [param.name for param in order if param.name in _KINDS]
+        return super().parse_args(ctx, args)
+
+
+def take_columns(ctx: click.Context, given: dict[str, Any]) -> list[ColumnSpec]:
+    """Remove the columns from a command's parameters; return them in the command line's order."""
+    values = {name: iter(given.pop(name)) for name in _KINDS if name in given}
+    return [column_spec(name, next(values[name])) for name in ctx.meta[_ORDER]]
+
+
+def take_foreign_columns(ctx: click.Context, given: dict[str, Any]) -> list[ColumnSpec]:
+    """Do the same for a command that has `foreign_models`.
+
+    :raises click.UsageError: if there are options of a foreign model, but no model.
+    """
+    text = options.take(ForeignText, given)
+    columns = take_columns(ctx, given)
+    if all(column.kind != "ctranslate2" for column in columns):
+        refuse_foreign_text(ctx)
+    return [
+        replace(column, foreign=text) if column.kind == "ctranslate2" else column
+        for column in columns
+    ]
+
+
+def column_spec(param: str, value: str) -> ColumnSpec:
+    """Return the column that the value of a parameter, such as ``features``, asks for."""
+    if param == "named_scores":
+        path, _, name = value.rpartition("=")
+        return ColumnSpec("scores", path, name=name)
+    name, _, number = value.partition("@") if param == "features" else (value, "", "")
+    return ColumnSpec(_KINDS[param], name, int(number) if number else None)
+
+
+def refuse_foreign_text(ctx: click.Context, *more: str) -> None:
+    """Refuse the options of `foreign_text`, and more options, if no foreign model uses them."""
+    allowed = ctx.params.keys() - {*options.names_of(ForeignText), *more}
+    options.refuse_others(ctx, allowed, "only with --ctranslate2")

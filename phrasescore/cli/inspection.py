@@ -1,0 +1,58 @@
+"""``phrasescore doctor``, ``features`` and ``show``: what a machine, a package or a file has."""
+
+from typing import Any
+
+import click
+
+from phrasescore.cli import options
+from phrasescore.cli.options import Verb, heading
+from phrasescore.cli.progress import show_progress
+from phrasescore.errors import show_controls
+
+
+def _print(found: Any, report_format: str) -> None:
+    click.echo(show_controls(found.to_json() if report_format == "json" else found.to_text()))
+
+
+@click.command(cls=Verb)
+@options.report_format
+@options.verbosity
+def doctor(report_format: str) -> None:
+    """Show what phrasescore can use on this machine, and how to get the rest.
+
+    The report covers the processor, threads, GPU, Moses, KenLM, CTranslate2 and Ray. A missing part
+    is no error: only the verbs and options that are named with it need it.
+    """
+    from phrasescore.workflows.doctor import doctor as run
+
+    _print(run(), report_format)
+
+
+@click.command(cls=Verb)
+@options.report_format
+@options.verbosity
+def features(report_format: str) -> None:
+    """List the features for --feature and the metrics for --metric, also of other packages.
+
+    Packages offer them by the entry points phrasescore.features and phrasescore.metrics. The list
+    includes unusable ones, with the reason.
+    """
+    from phrasescore.workflows.list_features import list_features
+
+    _print(list_features(), report_format)
+
+
+@click.command(cls=Verb)
+@options.argument("path", metavar="MODEL|TABLE")
+@heading("Networks and features")
+@options.file("--model", "Report how much of TABLE the shortlists of this model cover.", "MODEL")
+@options.report_format
+@options.verbosity
+def show(path: str, model: str | None, report_format: str) -> None:
+    """Report the content of a model folder or a phrase table.
+
+    A table is read once, as a stream; '-' is stdin. Logarithms are natural.
+    """
+    from phrasescore.workflows.show import show as run
+
+    _print(run(path, model=model, progress=show_progress), report_format)

@@ -1,0 +1,65 @@
+"""``phrasescore combine`` and ``rerank``: join n-best lists, and choose from them."""
+
+import logging
+from typing import Any
+
+import click
+
+from phrasescore.cli import options
+from phrasescore.cli.options import Verb, heading
+from phrasescore.cli.progress import show_progress
+from phrasescore.settings.tuning import Reranking
+
+_logger = logging.getLogger(__name__)
+
+
+@click.command(cls=Verb)
+@options.argument("lists", metavar="NBEST...", nargs=-1, required=True)
+@options.output
+@options.verbosity
+def combine(lists: tuple[str, ...], output: str) -> None:
+    """Join the n-best lists NBEST of several systems into one list per sentence.
+
+    The first file is the decoder's. If several files have the same hypothesis, the earliest file's
+    is kept. The features Made0, Made1 and so on show which files have a hypothesis. A hypothesis
+    that lacks the decoder's features gets their values from the decoder's hypothesis with the
+    lowest total.
+    """
+    from phrasescore.workflows.combine import combine as run
+
+    done = run(lists, output, progress=show_progress)
+    for path, name, count in zip(lists, done.features, done.hypotheses, strict=True):
+        _logger.info("%s: %s hypotheses of %s", name, f"{count:,}", path)
+    if done.filled:
+        _logger.info("filled where they were missing: %s", ", ".join(done.filled))
+    if done.left_out:
+        text = "left out, because the first file lacks them: %s; rescore adds them to all files"
+        _logger.info(text, ", ".join(done.left_out))
+
+
+@click.command(cls=Verb)
+@options.argument("nbest", metavar="NBEST")
+@heading("Method")
+@options.file(
+    "--weights",
+    "Order by the weighted sum of the features. The weights are in a moses.ini, or in a text of "
+    "'Name= value' lines.",
+)
+@options.of(Reranking)
+@options.output
+@options.verbosity
+def rerank(nbest: str, output: str, **given: Any) -> None:
+    """Order the hypotheses of NBEST by a new score, and write the best one of each list.
+
+    The output has one line per source sentence, in order. Hypotheses with equal scores keep the
+    decoder's order. Scores are natural logarithms; with --mbr the new score is the expected BLEU or
+    chrF.
+    """
+    from phrasescore.workflows.rerank import rerank as run
+
+    settings = options.take(Reranking, given)
+    done = run(nbest, output, **given, settings=settings, progress=show_progress)
+    text = "the best hypothesis changed in %s of %s sentences"
+    _logger.info(text, f"{done.moved:,}", f"{done.sentences:,}")
+    if done.unweighted:
+        _logger.info("features without weights: %s", ", ".join(done.unweighted))

@@ -1,0 +1,176 @@
+"""``phrasescore train`` and ``export``: train networks, and write them for Moses."""
+
+import logging
+import os
+import sys
+from typing import Any, get_args
+
+import click
+
+from phrasescore.arguments import ModelFormat
+from phrasescore.cli import options
+from phrasescore.cli.options import Verb, heading, names_of, take
+from phrasescore.cli.progress import show_progress
+from phrasescore.errors import ArgumentError
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.config import preset_names
+from phrasescore.settings.kinds import KINDS
+from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists, UnfinishedRun
+
+_logger = logging.getLogger(__name__)
+
+# Parameters of --objective xbleu only: of `fine_tune`, and fields of its settings.
+_OF_LISTS = ("model", "lists", "source", "references", "weights")
+_OF_FINE_TUNING = ("feature", "likelihood")
+
+
+def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
+
+
+@click.command(cls=Verb)
+@click.argument("kind", metavar="KIND", shell_complete=_complete_kind)
+@options.argument("inputs", metavar="[TABLE|TEXT|SOURCE TARGET]", nargs=-1)
+@heading("Output")
+@options.file("-o --output", "The folder of the new model.", "MODEL", required=True)
+@options.of(NewNetwork, preset={"type": click.Choice(preset_names())})
+@heading("Input")
+@options.file(
+    "--alignments", "The word alignments of the text, such as 0-0 1-2, for the kind joint."
+)
+@heading("Training for BLEU")
+@options.choice(
+    "--objective",
+    "The objective of training: the likelihood, or the expected BLEU of n-best lists, which starts "
+    "from a trained network.",
+    ("likelihood", "xbleu"),
+    default="likelihood",
+)
+@options.file("--from model", "The network to start from.", "MODEL")
+@options.files("--lists", "Moses' n-best lists of the sentences of --source.")
+@options.file("--source", "The source sentences, one per line.")
+@options.files(
+    "--references", "Reference translations, one per line; NAME may stand for NAME0, NAME1, ..."
+)
+@options.file("--weights", "A file of the weights of all features, or a moses.ini.")
+@options.of(ListTraining, only=_OF_FINE_TUNING)
+@options.of(Shortlists)
+@options.of(UnfinishedRun)
+@heading("Speed")
+@options.option(
+    "--processes",
+    "Distribute each batch over this number of processes.",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=1,
+)
+@options.of(Compute, only=("device", "threads"))
+@options.verbosity
+@click.pass_context
+def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
+    """Train a network of KIND and write the folder MODEL.
+
+    KIND is attention, cslm, encoder-decoder, grconv, joint or lstm.
+
+    A network learns from parallel text: the files SOURCE and TARGET, which have a tokenised
+    sentence per line. An encoder-decoder can also learn from the phrase pairs of the phrase table
+    TABLE. A cslm is a language model and learns from one file, TEXT; options of the target apply to
+    it. A joint model learns from aligned text. Files may be compressed by gzip, and one of them may
+    be -, which is stdin.
+
+    With --objective xbleu, the training of the network --from is continued on n-best lists, so that
+    the hypotheses that the weights choose, its own among them, have a higher expected BLEU. It
+    stops when the expected BLEU of held-out lists no longer rises.
+
+    Training stops at the first limit, or when the perplexity of held-out pairs stops falling. A run
+    that was killed or stopped by Ctrl-C is continued with --resume.
+    """
+    given["state"] = take(UnfinishedRun, given)
+    given["compute"] = take(Compute, given)
+    if given.pop("objective") == "xbleu":
+        _train_on_lists(ctx, given)
+        return
+    for name in (*_OF_LISTS, *_OF_FINE_TUNING):
+        del given[name]
+    allowed = ctx.params.keys() - {*_OF_LISTS, *_OF_FINE_TUNING}
+    options.refuse_others(ctx, allowed, "only with --objective xbleu")
+    if not given["inputs"]:
+        raise click.UsageError("Missing argument 'TABLE|TEXT|SOURCE TARGET'.")
+    given["settings"] = take(NewNetwork, given)
+    given["shortlists"] = take(Shortlists, given)
+    # Job systems set WORLD_SIZE, too; this variable is torchrun's, by which we also start ranks.
+    if processes > 1 and "TORCHELASTIC_RUN_ID" in os.environ:
+        if processes != int(size := os.environ["WORLD_SIZE"]):
+            raise ArgumentError(
+                f"torchrun has started {size} processes, so that --processes has no effect"
+            )
+    elif processes > 1:
+        from phrasescore.training.ranks import start_ranks
+
+        command = (sys.executable, "-m", "phrasescore", *sys.argv[1:])
+        ctx.exit(start_ranks(processes, command))
+    is_first = os.environ.get("RANK", "0") == "0"
+    if not is_first:
+        logging.disable(logging.WARNING)  # the first process shows all messages
+
+    from phrasescore.training.ranks import RankLostError
+    from phrasescore.workflows.train import train as run
+
+    try:
+        done = run(progress=show_progress, **given)
+    except RankLostError:
+        if is_first:
+            raise
+        ctx.exit(1)
+    _logger.info("%s: %s", given["output"], done.record.summary())
+
+
+def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
+    from phrasescore.workflows.fine_tune import fine_tune
+
+    own = {*_OF_LISTS, "kind", "output", "alignments"}
+    allowed = own | names_of(ListTraining, UnfinishedRun) | {"objective", "device", "threads"}
+    reason = "not with --objective xbleu, which trains a network on from lists"
+    options.refuse_others(ctx, allowed, reason)
+    for name in _OF_LISTS:
+        if not given[name]:
+            flag = {"model": "from"}.get(name, name)
+            raise click.UsageError(f"--objective xbleu needs --{flag}")
+    done = fine_tune(
+        **{name: given[name] for name in own},
+        settings=take(ListTraining, given),
+        state=given["state"],
+        compute=given["compute"],
+        progress=show_progress,
+    )
+    _logger.info("%s: %s", given["output"], done.record.summary())
+
+
+@click.command(cls=Verb)
+@options.argument("model", metavar="MODEL")
+@heading("Output")
+@options.choice(
+    "--format model_format",
+    "The format of the file; nplm is the text format that a Moses built with NPLM loads.",
+    get_args(ModelFormat),
+    default="nplm",
+)
+@options.output
+@heading("Input")
+@options.file("--moses-ini", "The moses.ini to which a feature for the network is added.", "IN")
+@heading("Output")
+@options.file("--moses-ini-out", "Write the moses.ini with the new feature, at weight 0.", "OUT")
+@options.verbosity
+def export(model: str, output: str, **given: Any) -> None:
+    """Write the network MODEL, of the kind cslm or joint, as a file for Moses' own search.
+
+    Moses scores without log Z, so the network must have been trained with
+    --set model.self_normalization=0.1. The words of a joint model are written to
+    OUTPUT.source_vocab and OUTPUT.target_vocab.
+    """
+    from phrasescore.workflows.export import export as run
+
+    done = run(model, output, **given)
+    kind = f"{done.kind} {done.name}" if done.name else done.kind
+    size = f"{done.num_bytes_in_moses / 1e6:,.0f} MB in Moses"
+    _logger.info("%s: order %d, %s words; %s", kind, done.order, f"{done.input_words:,}", size)

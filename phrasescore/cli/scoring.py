@@ -1,0 +1,124 @@
+"""``phrasescore annotate``, ``rescore`` and ``score``: add scores to tables, lists and text."""
+
+import logging
+from typing import Any
+
+import click
+
+from phrasescore.cli import columns, options
+from phrasescore.cli.options import heading
+from phrasescore.cli.progress import show_progress
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.scoring import Rescoring, TextScoring
+
+_logger = logging.getLogger(__name__)
+
+
+@click.command(cls=columns.OrderedColumns)
+@options.argument("table", metavar="TABLE")
+@columns.models
+@columns.features
+@columns.lexicons
+@columns.line_scores
+@options.output
+@heading("Input")
+@options.file("--moses-ini", "The moses.ini that uses the table.", "IN")
+@heading("Output")
+@options.file("--moses-ini-out", "Write a moses.ini with the new columns.", "OUT")
+@heading("Input")
+@options.files(
+    "--for texts",
+    "Keep only lines whose source occurs in this text, which has a tokenised sentence per line.",
+    "TEXT",
+)
+@options.option(
+    "--keep-others",
+    "With --for: also keep the other lines, with this probability in the new columns (1 is log 0).",
+    type=float,
+    metavar="VALUE",
+)
+@options.resume
+@options.of(Compute)
+@options.verbosity
+@click.pass_context
+def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> None:
+    """Add one score column per model or feature to the phrase table TABLE.
+
+    The new columns follow the table's own columns, in the order of the options; all other bytes
+    stay. As Moses expects, a column holds probabilities: exp of a natural logarithm.
+    """
+    from phrasescore.workflows.annotate import annotate as run
+
+    specs = columns.take_columns(ctx, given)
+    given["compute"] = options.take(Compute, given)
+    done = run(table, specs, output, **given, progress=show_progress)
+    if given["texts"]:
+        counts = f"{done.scored:,} of {done.lines:,}"
+        _logger.info("%s lines have a source that occurs in the texts", counts)
+    for summary in done.columns:
+        _logger.info("%s", summary)
+
+
+@click.command(cls=columns.OrderedColumns)
+@options.argument("nbest", metavar="NBEST")
+@heading("Input")
+@options.file("--source", "The tokenised source sentences.", "SRC", required=True)
+@columns.models
+@columns.foreign_models
+@columns.features
+@columns.language_models
+@columns.lexicons
+@columns.named_scores
+@options.of(Rescoring)
+@columns.word_scores
+@options.output
+@options.resume
+@options.of(Compute)
+@options.verbosity
+@click.pass_context
+def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given: Any) -> None:
+    """Add features to the hypotheses of NBEST, an n-best list in Moses' format.
+
+    The score of a model is the natural logarithm of p(hypothesis | source), or of p(source |
+    hypothesis), and includes the end symbol. New features are written at the end of field 3; all
+    other bytes stay.
+    """
+    from phrasescore.workflows.rescore import rescore as run
+
+    specs = columns.take_foreign_columns(ctx, given)
+    given["settings"] = options.take(Rescoring, given)
+    given["compute"] = options.take(Compute, given)
+    done = run(nbest, source, specs, output, **given, progress=show_progress)
+    for line in done.summary():
+        _logger.info("%s", line)
+
+
+@click.command(cls=columns.OrderedColumns)
+@options.argument("source", metavar="SOURCE")
+@options.argument("target", metavar="TARGET")
+@columns.models
+@columns.foreign_models
+@columns.features
+@columns.language_models
+@columns.lexicons
+@options.of(TextScoring)
+@columns.word_scores
+@options.output
+@options.of(Compute)
+@options.verbosity
+@click.pass_context
+def score(ctx: click.Context, /, source: str, target: str, output: str, **given: Any) -> None:
+    """Print a line of scores for each sentence of SOURCE and its translation in TARGET.
+
+    Both files have a tokenised sentence per line. The score of a model is the natural logarithm of
+    p(translation | sentence), or of p(sentence | translation), and includes the end symbol. Columns
+    are separated by tabs, in the order of the options.
+    """
+    from phrasescore.workflows.score import score as run
+
+    specs = columns.take_foreign_columns(ctx, given)
+    given["settings"] = options.take(TextScoring, given)
+    given["compute"] = options.take(Compute, given)
+    done = run(source, target, specs, output, **given, progress=show_progress)
+    for line in done.summary():
+        _logger.info("%s", line)

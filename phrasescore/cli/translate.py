@@ -1,0 +1,191 @@
+"""``phrasescore decode``, ``generate`` and ``segment``: translate with Moses or networks."""
+
+import logging
+from typing import Any
+
+import click
+
+from phrasescore.cli import columns, options
+from phrasescore.cli.options import FileName, Verb, heading, names_of, take
+from phrasescore.cli.progress import show_progress
+from phrasescore.errors import ArgumentError
+from phrasescore.foreign import ForeignText
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.generation import Augmenting, BeamSearch, Generating, Segmenting
+from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSettings
+
+_logger = logging.getLogger(__name__)
+
+_OF_ENGINE = ("engine", "workers", "ray_address", "allow_unlike")
+# The parameters of each way to generate: translating, CTranslate2, and augmenting.
+_COMMON = {"model", "output", *names_of(Compute)}
+_OF_TEXT = {*_COMMON, "source", "nbest", "name", "beam"}
+_TRANSLATING = {*_OF_TEXT, "augment", *names_of(Generating)}
+_FOREIGN = {*_OF_TEXT, "ctranslate2", "truecase_model", *names_of(ForeignText)} - {"precision"}
+_AUGMENTING = {
+    *(*_COMMON, "augment", "moses_ini", "moses_ini_out", "resume"),
+    *names_of(Augmenting),
+}
+_nbest = options.option(
+    "--nbest",
+    "Write the N best translations of each sentence to FILE, in Moses' format.",
+    type=(str, click.IntRange(min=1)),
+    metavar="FILE N",
+    subject="Output",
+)
+
+
+@click.command(cls=Verb)
+@options.argument("source", metavar="SOURCE")
+@heading("Input")
+@options.file(
+    "--config -f",
+    "The moses.ini; as in Moses, its paths are relative to the working folder.",
+    "INI",
+    required=True,
+)
+@options.file(
+    "--weights",
+    "A file of weights instead of the weights in moses.ini: 'Name= value' lines, or a moses.ini.",
+)
+@options.of(
+    SearchSettings,
+    features={"type": click.Choice(sorted(SEARCH_FEATURES))},
+    models={"type": FileName()},
+)
+@heading("Networks and features")
+@options.option(
+    "--feature-weight feature_weights",
+    "The weight of a feature, such as CSLM0=0.1; it takes precedence over --weights.",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=options.numbers_by_name("NAME=VALUE, each name once", above=float("-inf")),
+)
+@heading("Output")
+@_nbest
+@options.flag("--distinct", "For --nbest: write only distinct translations.")
+@options.flag("--alignment", "For --nbest: write word alignments.")
+@options.flag("--segmentation", "For --nbest: write the phrases of each hypothesis.")
+@heading("Search")
+@options.choice(
+    "--decoder",
+    "The decoder: the search of this package, or Moses itself.",
+    ("embedded", "moses"),
+    default="embedded",
+)
+@options.file("--moses-bin", "For --decoder moses: the folder of Moses' programs.", "DIR")
+@options.of(Compute, only=_OF_ENGINE, engine={"default": "processes"})
+@options.output
+@options.verbosity
+def decode(**given: Any) -> None:
+    """Translate SOURCE, a tokenised sentence per line, with the model of a moses.ini.
+
+    The output has one translation per line, in the order of the text; an empty line stays empty.
+    Markup and factors are refused: '<', '>' and '|' must be escaped, as Moses' tokenizer does.
+    """
+    from moses_integration.decoder.moses import NbestRequest
+    from phrasescore.workflows.decode import decode as run
+
+    engine = Compute(**{name: given.pop(name) for name in _OF_ENGINE})
+    how = [given.pop(name) for name in ("distinct", "alignment", "segmentation")]
+    if given["nbest"] is not None:
+        given["nbest"] = NbestRequest(*given["nbest"], *how)
+    elif any(how):
+        raise ArgumentError("--distinct, --alignment and --segmentation go with --nbest")
+    search = take(SearchSettings, given)
+    run(**given, search=search, engine=engine, progress=show_progress)
+
+
+@click.command(cls=Verb)
+@options.argument("model", metavar="MODEL")
+@options.argument("source", metavar="[SOURCE]", default="-", required=False)
+@options.of(Generating)
+@_nbest
+@heading("Networks and features")
+@options.flag(
+    "--ctranslate2", "MODEL is the folder of a translation model that CTranslate2 has converted."
+)
+@columns.foreign_text
+@options.file(
+    "--truecase-model",
+    "For --ctranslate2: a model of Moses' train-truecaser.perl, to truecase the translations.",
+)
+@heading("New phrase pairs")
+@options.file(
+    "--augment",
+    "Generate targets for the sources of a sorted phrase table, and write the table with the new "
+    "pairs.",
+    "TABLE",
+)
+@options.of(Augmenting, without=names_of(BeamSearch))
+@options.file("--moses-ini", "The moses.ini that uses the table.", "IN")
+@options.file("--moses-ini-out", "Write a moses.ini with the new column.", "OUT")
+@heading("Long runs")
+@options.flag("--resume", "Continue a run of --augment that was killed.")
+@options.output
+@options.of(Compute)
+@options.verbosity
+@click.pass_context
+def generate(ctx: click.Context, /, model: str, output: str, **given: Any) -> None:
+    """Write the network MODEL's translation of each line of SOURCE, a tokenised text.
+
+    A beam search finds the best translation. --sample writes random translations instead, and
+    --augment writes new pairs for a phrase table. Without SOURCE, stdin is read. A model that was
+    trained with --reverse reads the target side and writes the source side.
+    """
+    text = take(ForeignText, given)
+    common: dict[str, Any] = {"compute": take(Compute, given), "progress": show_progress}
+    if given["ctranslate2"]:
+        from phrasescore.workflows.generate_foreign import generate_foreign
+
+        options.refuse_others(ctx, _FOREIGN, "not with --ctranslate2")
+        names = ("source", "nbest", "name", "beam", "truecase_model")
+        wanted = {name: given[name] for name in names}
+        generate_foreign(model=model, output=output, text=text, **wanted, **common)
+        return
+    columns.refuse_foreign_text(ctx, "truecase_model")
+    if given["augment"] is None:
+        from phrasescore.workflows.generate import generate as run
+
+        options.refuse_others(ctx, _TRANSLATING, "only with --augment")
+        settings = take(Generating, given)
+        run(given["source"], model, output, settings=settings, nbest=given["nbest"], **common)
+        return
+    from phrasescore.workflows.augment import augment
+
+    options.refuse_others(ctx, _AUGMENTING, "not with --augment")
+    adding = take(Augmenting, given)
+    wanted = {name: given[name] for name in ("moses_ini", "moses_ini_out", "resume")}
+    done = augment(given["augment"], model, output, settings=adding, **wanted, **common)
+    _logger.info("%s", done.summary())
+
+
+@click.command(cls=Verb)
+@options.argument("source", metavar="SOURCE")
+@heading("Networks and features")
+@options.file("--model", "The trained model that translates segments.", "FORWARD", required=True)
+@options.file(
+    "--reverse-model",
+    "A model trained with --reverse, which scores the source given a translation.",
+    "REVERSE",
+)
+@options.of(Segmenting)
+@heading("Output")
+@options.file("--segments", "Write the segments as JSON, one line per sentence.")
+@options.output
+@options.of(Compute, only=("precision", "device", "threads"))
+@options.verbosity
+def segment(source: str, model: str, output: str, **given: Any) -> None:
+    """Translate SOURCE, tokenised sentences, in segments of which networks are confident.
+
+    A network that reads a sentence into one vector translates long sentences badly. Therefore every
+    span of a sentence is translated, the segmentation with the highest sum of confidences is
+    chosen, and the translations of its segments are joined (Pouget-Abadie et al., 2014). An empty
+    line stays empty.
+    """
+    from phrasescore.workflows.segment import segment as run
+
+    given["settings"] = take(Segmenting, given)
+    given["compute"] = take(Compute, given)
+    done = run(source, model, output, **given, progress=show_progress)
+    _logger.info("segment: %s", done.work.summary())
