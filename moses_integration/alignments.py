@@ -116,24 +116,20 @@ def affiliate_hypothesis(
     fields = [field.removesuffix(b"\r").strip(b" ") for field in raw.split(b"|||")[4:]]
     alignment = next((field for field in fields if _LINKS.fullmatch(field)), None)
     if alignment is None and b"" not in fields:
-        raise DataError(
-            path,
-            line,
-            "expected a word alignment after the total, found none: Moses writes it with "
-            "-print-alignment-info-in-n-best, phrasescore decode with --alignment",
-        )
+        problem = "expected a word alignment after the total, found none"
+        cure = "Moses writes it with -print-alignment-info-in-n-best, phrasescore decode with"
+        raise DataError(path, line, f"{problem}: {cure} --alignment")
     linked = parse_links(alignment or b"", source_length, target_length, path, line)
     in_sentence = affiliate_sentence(linked, source_length)
-    matches = [list(map(_PHRASE.fullmatch, field.split())) for field in fields if field]
-    phrases = next((row for row in matches if None not in row), None)
+    tokens = (field.split() for field in fields if field)
+    phrases = next((row for row in tokens if all(map(_PHRASE.fullmatch, row))), None)
     if phrases is None:
         return in_sentence
-    starts = [int(match[3]) for match in phrases if match is not None]
     # A phrase without words begins where the next phrase does.
+    starts = [int(token.partition(b"=")[2].partition(b"-")[0]) for token in phrases]
     borders = [*starts, target_length]
     if starts[0] != 0 or borders != sorted(borders):
-        found = b" ".join(match.group() for match in phrases if match is not None)
-        problem = f"expected phrases of {target_length} words, found {shorten(found)}"
+        problem = f"expected phrases of {target_length} words, found {shorten(b' '.join(phrases))}"
         raise DataError(path, line, problem)
     affiliations: list[int] = []
     for begin, end in pairwise(borders):
@@ -170,15 +166,15 @@ def parse_segmentation(
         match = _PHRASE.fullmatch(token)
         if match is None:
             raise DataError(path, line, f"expected a phrase as 0-1=0-2, found {shorten(token)}")
-        ranges.append(match.groups())
-    borders = [*(int(target) for _, _, target in ranges), target_size]
+        ranges.append((int(match[1]), int(match[2] or match[1]) + 1, int(match[3])))
+    borders = [*(target for _, _, target in ranges), target_size]
     spans = [
-        PhraseSpan(int(first), int(last or first) + 1, start, end)
-        for (first, last, _), (start, end) in zip(ranges, pairwise(borders), strict=True)
+        PhraseSpan(first, after, start, end)
+        for (first, after, _), (start, end) in zip(ranges, pairwise(borders), strict=True)
     ]
-    words = [word for span in spans for word in range(span.source_start, span.source_end)]
+    words = [word for first, after, _ in ranges for word in range(first, after)]
     covers = sorted(words) == list(range(source_size)) and all(
-        span.source_start < span.source_end for span in spans
+        first < after for first, after, _ in ranges
     )
     if not covers or borders[0] != 0 or borders != sorted(borders):
         problem = f"expected phrases of {source_size} source and {target_size} target words"
@@ -192,11 +188,8 @@ def format_segmentation(spans: Sequence[PhraseSpan]) -> str:
     >>> format_segmentation([PhraseSpan(0, 2, 0, 3), PhraseSpan(2, 3, 3, 4)])
     '0-1=0-2 2=3'
     """
-    return " ".join(
-        f"{_range(span.source_start, span.source_end)}={_range(span.target_start, span.target_end)}"
-        for span in spans
-    )
 
+    def words(start: int, end: int) -> str:
+        return f"{start}-{end - 1}" if end - start > 1 else f"{start}"
 
-def _range(start: int, end: int) -> str:
-    return f"{start}-{end - 1}" if end - start > 1 else f"{start}"
+    return " ".join(f"{words(*span[:2])}={words(*span[2:])}" for span in spans)

@@ -11,9 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
+from moses_integration.list_features import totals, with_total
 from moses_integration.nbest import NbestList
-from moses_integration.nbest_lines import format_features, split_feature
-from moses_integration.reranking import totals, with_total
+from moses_integration.nbest_lines import format_rows, split_feature
 from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError
 
@@ -25,22 +27,17 @@ class _Bound(NamedTuple):
     """Feature values for hypotheses that the decoder's list lacks."""
 
     path: str
-    # The style of the decoder's list; see `NbestList.style`.
-    style: bytes
-    # The values of each dense feature as text, each after a blank.
-    values: dict[str, bytes]
+    style: bytes  # see `NbestList.style`
+    values: dict[str, bytes]  # the values of each dense feature as text, each after a blank
     total: float
 
 
 @dataclass
 class ListCombiner:
-    """Joins the lists of each sentence, one sentence after another.
+    """Joins the lists of each sentence, one sentence after another."""
 
-    :ivar filled: names of features that were filled in so far.
-    :ivar left_out: names of features left out so far, because the decoder's hypotheses lack them.
-    """
-
-    filled: set[str] = field(default_factory=set)
+    filled: set[str] = field(default_factory=set)  # features that were filled in so far
+    # Features left out so far, because the decoder's hypotheses lack them.
     left_out: set[str] = field(default_factory=set)
 
     def __call__(self, lists: Sequence[NbestList]) -> Iterator[list[bytes]]:
@@ -54,24 +51,20 @@ class ListCombiner:
         """
         distinct = [nbest.distinct() for nbest in lists]
         makers = [set(words.values()) for words in distinct]
+        names = [f"{MADE}{number}" for number in range(len(lists))]
         bound = _lower_bound(lists[0])
         for number, (nbest, texts) in enumerate(zip(lists, distinct, strict=True)):
-            added = {
-                text: format_features(
-                    ((f"{MADE}{maker}", words in known) for maker, known in enumerate(makers)),
-                    bound.style,
-                )
-                for text, words in texts.items()
-                if not any(words in known for known in makers[:number])
-            }
+            flags = {text: [words in known for known in makers] for text, words in texts.items()}
+            new = {text: row for text, row in flags.items() if not any(row[:number])}
+            rows = np.array([*new.values()], float).reshape(-1, len(names))
+            added = dict(zip(new, format_rows(names, rows, bound.style), strict=True))
             lines = []
             for index, text in enumerate(nbest.hypotheses):
-                if text not in added:
-                    continue
-                raw, end = nbest.raws[index], nbest.ends[index]
-                if number:
-                    raw, end = self._fill(nbest, index, bound)
-                lines.append(raw[:end] + added[text] + raw[end:] + b"\n")
+                if text in added:
+                    raw, end = nbest.raws[index], nbest.ends[index]
+                    if number:
+                        raw, end = self._fill(nbest, index, bound)
+                    lines.append(raw[:end] + added[text] + raw[end:] + b"\n")
             yield lines
 
     def _fill(self, nbest: NbestList, index: int, bound: _Bound) -> tuple[bytes, int]:

@@ -15,8 +15,7 @@ from phrasescore.io.output import open_output
 from phrasescore.io.text import open_input, shorten
 
 _WORD = re.compile(r"[^ \t\r]+")
-# The last two belong to BilingualNPLM.
-_FILE_ARGUMENTS = ("path", "source_vocab", "target_vocab")
+_FILE_ARGUMENTS = ("path", "source_vocab", "target_vocab")  # the last two belong to BilingualNPLM
 _PATH = re.compile(r"(?<=[ \t]path=)[^ \t\r#]+")
 
 # Sections of a moses.ini before version 2 of Moses, besides sections of weights such as [weight-l].
@@ -32,10 +31,8 @@ class IniLine(NamedTuple):
     """A line with content."""
 
     section: str
-    # 0-based index of the line in the file.
-    place: int
-    # The words, as matches with their positions in the line.
-    words: list[re.Match[str]]
+    row: int  # 0-based, in the file
+    words: list[re.Match[str]]  # with their positions in the line
 
 
 class IniFeature(NamedTuple):
@@ -49,12 +46,7 @@ class IniFeature(NamedTuple):
 
 
 class IniText:
-    """The text of a moses.ini; every byte that is not edited stays.
-
-    :ivar path: shown in messages.
-    :ivar lines: the lines without their newlines.
-    :ivar features: the features in file order.
-    """
+    """The text of a moses.ini, as lines and features; every byte that is not edited stays."""
 
     def __init__(self, path: str, content: bytes) -> None:
         self.path = path
@@ -63,16 +55,14 @@ class IniText:
             raise DataError(path, before.count(b"\n") + 1, "expected text, found a null byte")
         # surrogateescape restores bytes that are not UTF-8 when the text is written.
         self.lines = content.decode(errors="surrogateescape").split("\n")
-        self._refuse_old_format()
-        self.features = self.read_features()
-
-    def _refuse_old_format(self) -> None:
         for line in self.content_lines():
             is_weight = line.section.startswith("weight-")
-            is_old = is_weight and line.section not in _NEW_WEIGHT_SECTIONS
-            if is_old or line.section in _OLD_SECTIONS:
+            if line.section in _OLD_SECTIONS or (
+                is_weight and line.section not in _NEW_WEIGHT_SECTIONS
+            ):
                 problem = "expected [feature] and [weight]; this is an old format of Moses, which"
                 raise self.error(line, "", f"{problem} its convert-moses-ini-to-v2.perl changes")
+        self.features = self.read_features()
 
     @classmethod
     def read(cls, path: str) -> Self:
@@ -102,6 +92,13 @@ class IniText:
                 lines.append(IniLine(section, index, words))
         return lines
 
+    def first_lines(self) -> dict[str, IniLine]:
+        """Return the first line of each section, whose value Moses takes."""
+        lines: dict[str, IniLine] = {}
+        for line in self.content_lines():
+            lines.setdefault(line.section, line)
+        return lines
+
     def read_features(self) -> list[IniFeature]:
         """Return the features, with names as Moses assigns them."""
         features = []
@@ -120,11 +117,10 @@ class IniText:
 
     def weight_file(self) -> tuple[IniLine, str] | None:
         """Return the path of the sparse weights that Moses reads, and the line that names it."""
-        for line in self.content_lines():
-            if line.section == _WEIGHT_FILE:  # Moses takes the first of several values
-                text = self.lines[line.place]
-                return line, text[line.words[0].start() : line.words[-1].end()]
-        return None
+        line = self.first_lines().get(_WEIGHT_FILE)
+        if line is None:
+            return None
+        return line, self.lines[line.row][line.words[0].start() : line.words[-1].end()]
 
     def set_weight_file(self, path: str) -> None:
         """Set the file from which Moses reads sparse weights."""
@@ -135,7 +131,7 @@ class IniText:
             end = len(self.lines) if self.lines[-1] else -1
             self.lines[end:end] = ["", f"[{_WEIGHT_FILE}]", path]
         else:
-            self.lines[named[0].place] = path
+            self.lines[named[0].row] = path
 
     def add_feature(self, kind: str, prefix: str, arguments: Mapping[str, str]) -> str:
         """Declare a feature of one score after the others, with weight 0; return its name.
@@ -145,18 +141,18 @@ class IniText:
         ends = {}
         names = {feature.name for feature in self.features}
         for line in self.content_lines():
-            ends[line.section] = line.place + 1
+            ends[line.section] = line.row + 1
             if line.section == "weight":
                 names.add(line.words[0].group().removesuffix("="))
         name = next(new for number in count() if (new := f"{prefix}{number}") not in names)
-        for section in ("feature", "weight"):
+        words = [kind, f"name={name}", *(f"{key}={value}" for key, value in arguments.items())]
+        lines = {"feature": " ".join(words), "weight": f"{name}= 0"}
+        for section in lines:
             if section not in ends:
                 problem = f"expected a section for {name}, found none"
                 raise ConfigError(shown_path(self.path), f"[{section}]", problem)
         for fault in filter(None, map(path_problem, arguments.values())):
             raise ConfigError(shown_path(self.path), f"[feature] {name}", fault)
-        words = [kind, f"name={name}", *(f"{key}={value}" for key, value in arguments.items())]
-        lines = {"feature": " ".join(words), "weight": f"{name}= 0"}
         for section in sorted(lines, key=lambda section: -ends[section]):
             self.lines.insert(ends[section], lines[section])
         self.features = self.read_features()
@@ -178,12 +174,12 @@ class IniText:
     def shown_components(self, name: str, num_weights: int) -> tuple[bool, ...]:
         """Return which components of a feature, or of sparse weights, n-best lists show."""
         feature = self._feature(name)
-        components = None
-        if feature is not None:
-            tuneable = dict(feature.arguments).get("tuneable") or "true"
-            if feature.kind == "UnknownWordPenalty" or tuneable.lower() not in TRUE_VALUES:
-                return (False,) * num_weights
-            components = self._tuneable_components(feature, num_weights)
+        if feature is None:
+            return (True,) * num_weights
+        tuneable = dict(feature.arguments).get("tuneable") or "true"
+        if feature.kind == "UnknownWordPenalty" or tuneable.lower() not in TRUE_VALUES:
+            return (False,) * num_weights
+        components = self._tuneable_components(feature, num_weights)
         if components is None:
             return (True,) * num_weights
         return tuple(component.lower() in TRUE_VALUES for component in components.split(","))
@@ -199,26 +195,16 @@ class IniText:
         problem = f"expected {num_features} values in tuneable-components=, found {shorten(value)}"
         raise self.error(feature.line, feature.name, problem)
 
-    def _set_arguments(self, line: IniLine, values: dict[str, str]) -> None:
-        missing = dict(values)
-        edits = []
-        for word in line.words[1:]:
-            key, _ = split_argument(word.group())
-            if key in values:
-                edits.append((word.start() + len(key) + 1, word.end(), missing.pop(key)))
-        end = line.words[-1].end()
-        edits.extend((end, end, f" {key}={value}") for key, value in missing.items())
-        self._edit(line, edits)
-
     def _edit(self, line: IniLine, edits: list[tuple[int, int, str]]) -> None:
-        text = self.lines[line.place]
+        """Replace parts of a line: (start, end, new text)."""
+        text = self.lines[line.row]
         for start, stop, value in sorted(edits, key=lambda edit: edit[0], reverse=True):
             text = text[:start] + value + text[stop:]
-        self.lines[line.place] = text
+        self.lines[line.row] = text
 
     def error(self, line: IniLine, name: str, problem: str) -> ConfigError:
         """Return an error about one line."""
-        where = f"{shown_path(self.path)}:{line.place + 1}"
+        where = f"{shown_path(self.path)}:{line.row + 1}"
         return ConfigError(where, f"[{line.section}] {name}", problem)
 
 
@@ -250,7 +236,7 @@ def with_paths_from(ini: IniText, folder: Path) -> None:
         path = _path_from(folder, old)
         if problem := path_problem(path):
             raise ini.error(feature.line, feature.name, problem)
-        index = feature.line.place
+        index = feature.line.row
         ini.lines[index] = path.join(_PATH.split(ini.lines[index], maxsplit=1))
     ini.features = ini.read_features()
     if named := ini.weight_file():

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from itertools import compress
 from typing import NamedTuple
 
-from moses_integration.ini_text import IniFeature, IniLine, IniText, path_problem
+from moses_integration.ini_text import IniFeature, IniLine, IniText, path_problem, split_argument
 from moses_integration.weight_lines import (
     format_weight,
     format_weight_line,
@@ -52,16 +52,11 @@ _NUMBER = re.compile(NUMBER)
 class PhraseTableFeature(NamedTuple):
     """A phrase table as a ``[feature]`` line declares it."""
 
-    # The name in n-best lists and in [weight], without "=".
-    name: str
-    # The class, such as PhraseDictionaryMemory.
-    kind: str
-    # As written, relative to the folder Moses is started in; None if there is no path=.
-    path: str | None
-    # The number of scores per phrase pair; 1 where num-features= is missing, as in Moses.
-    num_features: int
-    # 1-based line of the declaration.
-    line: int
+    name: str  # in n-best lists and in [weight], without "="
+    kind: str  # the class, such as PhraseDictionaryMemory
+    path: str | None  # as written, relative to Moses' working folder; None without path=
+    num_features: int  # scores per phrase pair; 1 where num-features= is missing, as in Moses
+    line: int  # 1-based
 
     def reads(self, table_path: str) -> bool:
         """Return whether path= leads to a file, or to one with the same name, ignoring .gz."""
@@ -85,61 +80,54 @@ class MosesIni(IniText):
             self._describe(feature) for feature in self.features if is_phrase_table(feature.kind)
         ]
 
-    def find_phrase_table(
-        self, name: str | None = None, table_path: str | None = None
-    ) -> PhraseTableFeature:
-        """Return the phrase table of this name, or else the one that reads this file.
+    def find_phrase_table(self, table_path: str | None = None) -> PhraseTableFeature:
+        """Return the phrase table that reads a file, or the only one.
 
-        Without a name, it is the only phrase table; or the one whose path= leads to the file from
-        the working folder, as Moses resolves it; or the one whose path= has the same file name,
-        ignoring ``.gz``.
+        Its path= leads to the file from the working folder, as Moses resolves it; or else it has
+        the same file name, ignoring ``.gz``.
         """
         tables = self.phrase_tables()
         if not tables:
             problem = "expected a phrase table such as PhraseDictionaryMemory, found none"
             raise ConfigError(shown_path(self.path), "[feature]", problem)
-        if name is not None:
-            matches = [table for table in tables if table.name == name]
-        else:
-            matches = tables if len(tables) == 1 else _tables_at(tables, table_path)
+        matches = tables
+        if len(tables) > 1 and table_path not in (None, "-"):
+            same = [table for table in tables if table.path and same_file(table.path, table_path)]
+            matches = same or [table for table in tables if table.reads(table_path)]
         if len(matches) == 1:
             return matches[0]
         choices = ", ".join(f"{table.name} (path={table.path})" for table in tables)
-        wanted = f"called {name}" if name is not None else f"for {table_path or 'the new scores'}"
-        problem = f"expected one phrase table {wanted}, found {len(matches)}; there are {choices}"
-        raise ConfigError(shown_path(self.path), "[feature]", problem)
+        problem = f"expected one phrase table for {table_path or 'the new scores'}"
+        raise ConfigError(
+            shown_path(self.path),
+            "[feature]",
+            f"{problem}, found {len(matches)}; there are {choices}",
+        )
 
     def add_scores(
         self,
-        name: str | None,
         how_many: int,
         table_path: str | None = None,
-        initial_weight: float = 0.0,
         *,
         old_table_path: str | None = None,
         num_scores: int | None = None,
     ) -> PhraseTableFeature:
-        """Declare more scores for a phrase table: num-features=, path= and weights.
+        """Declare more scores for a phrase table, with weight 0; return the new declaration.
 
         An existing tuneable-components= is extended, so that tuners see the new scores. With the
-        initial weight 0 Moses translates exactly as before, and MERT can start from the old n-best
-        lists with the new scores in them: a zero does not hinder its line searches and random
-        restarts (mert/Optimizer.cpp, mert/Point.cpp). Another weight, such as the 0.2 of
-        train-model.perl, makes the first lists worse, because no other weight is balanced with it.
+        weight 0 Moses translates exactly as before, and MERT can start from the old n-best lists
+        with the new scores in them: a zero does not hinder its line searches and random restarts
+        (mert/Optimizer.cpp, mert/Point.cpp). Another weight, such as the 0.2 of train-model.perl,
+        makes the first lists worse, because no other weight is balanced with it.
 
-        :param name: the feature's name; None to find it by ``old_table_path``, the annotated table.
-        :param how_many: number of new scores, at least 1.
         :param table_path: the new path=; None keeps the old one, as for a table that will be made
             binary under its old name.
-        :param num_scores: the number of scores of the annotated table, to check num-features=.
-        :return: the table as it is declared now.
-        :raises ConfigError: with file and line, if the table, num-features= and the weights do not
-            go together. The text is then unchanged.
+        :param old_table_path: the annotated table, and ``num_scores``, its number of scores, to
+            check num-features=.
+        :raises ConfigError: if the table, num-features= and the weights do not agree. The text is
+            then unchanged.
         """
-        # mert-moses.pl does not understand the 1e+06 of larger weights.
-        if how_many < 1 or not abs(initial_weight) < 1e6:
-            raise ValueError(f"expected 1 or more, and a weight, got {how_many}, {initial_weight}")
-        table = self.find_phrase_table(name, old_table_path)
+        table = self.find_phrase_table(old_table_path)
         feature = self._feature(table.name)
         assert feature is not None
         if num_scores is not None and num_scores != table.num_features:
@@ -155,31 +143,39 @@ class MosesIni(IniText):
         tuneable = self._tuneable_components(feature, table.num_features)
         if tuneable is not None:
             new_values["tuneable-components"] = tuneable + ",true" * how_many
-        self._set_arguments(feature.line, new_values)
-        text = self.lines[weights.place]
+        edits = []
+        for word in feature.line.words[1:]:
+            key, _ = split_argument(word.group())
+            if key in new_values:
+                edits.append((word.start() + len(key) + 1, word.end(), new_values.pop(key)))
+        end = feature.line.words[-1].end()
+        edits.extend((end, end, f" {key}={value}") for key, value in new_values.items())
+        self._edit(feature.line, edits)
         end = weights.words[-1].end()
-        self.lines[weights.place] = (
-            text[:end] + f" {format_weight(initial_weight)}" * how_many + text[end:]
-        )
+        self._edit(weights, [(end, end, " 0" * how_many)])
         self.features = self.read_features()
         return next(new for new in self.phrase_tables() if new.name == table.name)
 
     def _describe(self, feature: IniFeature) -> PhraseTableFeature:
-        """Return the phrase table that a line declares; refuse a line that Moses would refuse."""
+        """Return the phrase table that a line declares, if Moses would accept the line."""
         arguments = dict(feature.arguments)
-        without = next((key for key, value in feature.arguments if value is None), None)
         num_features = arguments.get("num-features") or "1"
         problem = ""
-        if without is not None:
-            problem = f"expected key=value, found {shorten(without)}"
+        if without := [key for key, value in feature.arguments if value is None]:
+            problem = f"expected key=value, found {shorten(without[0])}"
         elif len(arguments) != len(feature.arguments):
             problem = "expected each key once"
         elif re.fullmatch("[1-9][0-9]{0,5}", num_features) is None:
             problem = f"expected a number in num-features=, found {shorten(num_features)}"
         if problem:
             raise self.error(feature.line, feature.name, problem)
-        path, line = arguments.get("path"), feature.line.place + 1
-        return PhraseTableFeature(feature.name, feature.kind, path, int(num_features), line)
+        return PhraseTableFeature(
+            feature.name,
+            feature.kind,
+            arguments.get("path"),
+            int(num_features),
+            feature.line.row + 1,
+        )
 
     def _check_new_path(self, table: PhraseTableFeature, line: IniLine, table_path: str) -> None:
         """Refuse a path that Moses would not read as a text table."""
@@ -192,7 +188,6 @@ class MosesIni(IniText):
             raise self.error(line, table.name, fault)
 
     def _table_weights(self, table: PhraseTableFeature) -> IniLine:
-        """Return the line with a table's weights, one per score."""
         key = f"{table.name}="
         for line in self.content_lines():
             if line.section == "weight-overwrite" and key in (word.group() for word in line.words):
@@ -243,10 +238,10 @@ class MosesIni(IniText):
         if named is None:
             return {}
         line, path = named
-        if not os.path.exists(path):
-            problem = f"cannot open {path}: there is no such file"
-            raise self.error(line, "", f"{problem} (paths begin at the working folder)")
-        return read_sparse_weights(path)
+        if os.path.exists(path):
+            return read_sparse_weights(path)
+        problem = f"cannot open {path}: there is no such file"
+        raise self.error(line, "", f"{problem} (paths begin at the working folder)")
 
     def set_weights(self, weights: Mapping[str, tuple[float, ...]]) -> list[str]:
         """Replace weights of scores that n-best lists show; other weights and comments stay.
@@ -254,12 +249,11 @@ class MosesIni(IniText):
         A sparse feature without a weight gets one at the end of the section. If its name does not
         fit there, `write` writes its weight to a file.
 
-        :param weights: the weights of some features, in the form of `tuneable_weights`.
         :return: names without a feature in this file; their weights are left out.
         """
         lines = self.latest_weight_lines()
         names = {feature.name for feature in self.features}
-        ends = [line.place + 1 for line in self.content_lines() if line.section == "weight"]
+        ends = [line.row + 1 for line in self.content_lines() if line.section == "weight"]
         unknown, added = [], []
         for name, values in weights.items():
             line = lines.get(name)
@@ -330,30 +324,18 @@ class MosesIni(IniText):
         if len(words) != len(values):
             problem = f"expected {len(values)} weights, as there are values in the lists"
             raise self.error(line, name, f"{problem}, found {len(words)}")
-        edits = [
-            (*word.span(), format_weight(value)) for word, value in zip(words, values, strict=True)
-        ]
-        self._edit(line, edits)
+        texts = map(format_weight, values)
+        self._edit(line, [(*word.span(), text) for word, text in zip(words, texts, strict=True)])
 
 
 def _fits_section(name: str) -> bool:
-    """Return whether [weight] can hold a name that Moses would not take for a comment or a head."""
+    """Return whether Moses would not take a name in [weight] for a comment or a section head."""
     return "#" not in name and not name.startswith("[")
 
 
 def is_phrase_table(kind: str) -> bool:
-    """Return whether a class is a phrase table."""
+    """Return whether a class of features is a phrase table."""
     return kind.startswith("PhraseDictionary") or kind in _MORE_TABLES
-
-
-def _tables_at(
-    tables: list[PhraseTableFeature], table_path: str | None
-) -> list[PhraseTableFeature]:
-    """Return the tables that read a file, or a file of the same name; all if it is unknown."""
-    if table_path is None or table_path == "-":
-        return tables
-    same = [table for table in tables if table.path and same_file(table.path, table_path)]
-    return same or [table for table in tables if table.reads(table_path)]
 
 
 def load_weights(source: WeightsSource) -> WeightPair:
@@ -361,8 +343,6 @@ def load_weights(source: WeightsSource) -> WeightPair:
 
     The content decides what kind of file it is: a moses.ini, whose `MosesIni.tuneable_weights` are
     taken, or a file that `weight_lines` describes. Features keep the order of the file.
-
-    :param source: a file, ``-`` for stdin; or weights, which are returned.
     """
     if isinstance(source, WeightPair):
         return source

@@ -18,11 +18,12 @@ of a sentence are adjacent, and ids rise. A line is valid if Moses' own tuning r
 Values are natural logarithms, written as they are (a phrase table holds ``exp`` of them).
 """
 
+import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,16 +54,12 @@ class NbestList:
     """All hypotheses of one sentence, in the order of the file."""
 
     path: str
-    # 0-based number of the sentence, as the decoder counts.
-    id: int
-    # 1-based number of the first line.
-    first_line: int
-    # The bytes of the lines, perhaps among other lines of the file.
-    data: bytes
+    id: int  # 0-based number of the sentence, as the decoder counts
+    first_line: int  # 1-based number of the first line
+    data: bytes  # the bytes of the lines, perhaps among other lines of the file
     # (lines + 1,): where each line begins, and where the last one ends, with its newline if any.
     begins: Ids
-    # (lines, 2): begin and end of field 2, with the spaces around the hypothesis.
-    fields: Ids
+    fields: Ids  # (lines, 2): begin and end of field 2, with the spaces around the hypothesis
     # (lines,): where the last value of field 3 ends; new features are inserted there.
     value_ends: Ids
     # (lines, values + 1): the feature values and the total of each line that `is_plain`.
@@ -70,8 +67,7 @@ class NbestList:
     # (lines,): whether the features of a line and their order are the same as in the first line of
     # the file.
     is_plain: NDArray[np.bool_]
-    # The number of values of each feature of the file's first line.
-    sizes: Mapping[str, int]
+    sizes: Mapping[str, int]  # the number of values of each feature of the file's first line
 
     @classmethod
     def empty(cls, path: str, sent_id: int) -> "NbestList":
@@ -87,14 +83,14 @@ class NbestList:
 
     @property
     def raw(self) -> bytes:
-        """The bytes of the lines."""
+        """The bytes of all lines."""
         return self.data[self.begins[0] : self.begins[-1]]
 
     @cached_property
     def raws(self) -> list[bytes]:
         """The lines without their newlines, byte for byte."""
-        places = self.begins.tolist()
-        return [self.data[begin:end].removesuffix(b"\n") for begin, end in pairwise(places)]
+        spans = pairwise(self.begins.tolist())
+        return [self.data[begin:end].removesuffix(b"\n") for begin, end in spans]
 
     @cached_property
     def hypotheses(self) -> list[bytes]:
@@ -120,8 +116,8 @@ class NbestList:
 
     def texts(self, indices: Ids) -> list[bytes]:
         """Return hypotheses (0-based indices) as valid UTF-8, with single spaces between words."""
-        data = self.data
-        texts = [data[begin:end].strip(b" ") for begin, end in self.fields[indices].tolist()]
+        spans = self.fields[indices].tolist()
+        texts = [self.data[begin:end].strip(b" ") for begin, end in spans]
         joined = b" ".join(texts)
         try:
             joined.decode()
@@ -177,87 +173,58 @@ class NbestList:
         return first or next(filter(None, map(feature_style, self.raws)), b"= ")
 
     def with_features(self, added: Sequence[bytes], numbers: Ids | None = None) -> bytes:
-        """Return the lines with new features, formatted by `nbest_lines.format_features`.
+        """Return the lines with new features, formatted by `nbest_lines.format_rows`.
 
         :param added: a text per line; or some texts, of which each line has the one that
             ``numbers`` says.
         """
         numbers = np.arange(len(added)) if numbers is None else numbers
         ends = np.cumsum([len(text) for text in added], dtype=np.int64)
-        texts = np.frombuffer(b"".join(added), np.uint8)
-        data = np.frombuffer(self.data, np.uint8)
-        lines: NDArray[np.uint8] = insert_texts(
-            data, self.begins, self.value_ends, texts, ends, numbers
-        )
-        return lines.tobytes()
+        data, texts = (np.frombuffer(part, np.uint8) for part in (self.data, b"".join(added)))
+        lines = insert_texts(data, self.begins, self.value_ends, texts, ends, numbers)
+        return lines.tobytes()  # type: ignore[no-any-return]
 
     def without_features(self, names: Collection[str]) -> "NbestList":
         """Return the list with some features removed from every line."""
         raws = [remove_features(raw, names) for raw in self.raws]
         data = b"\n".join(raws) + b"\n" * self.raw.endswith(b"\n")
-        lines = _ScannedLines.scan(data, _NO_FEATURES)
+        begins, spans, numbers, _ = _scan(data, _NO_FEATURES)
         ends = np.array([feature_span(raw)[1] for raw in raws], np.int64)
         return replace(
             self,
             data=data,
-            begins=lines.begins,
-            fields=lines.spans[:, 1:3],
-            value_ends=lines.begins[:-1] + ends,
-            numbers=lines.numbers,
-            is_plain=lines.is_plain,
+            begins=begins,
+            fields=spans[:, 1:3],
+            value_ends=begins[:-1] + ends,
+            numbers=numbers,
+            is_plain=spans[:, 3] >= 0,
         )
 
 
-# Reading
+def _pattern(sizes: Mapping[str, int], style: bytes) -> tuple[Any, ...]:
+    """Return the features of a file's first line in the form that `scan_lines` takes."""
+    names = [name.encode() for name in sizes]
+    ends = np.cumsum([len(name) for name in names], dtype=np.int64)
+    text = np.frombuffer(b"".join(names), np.uint8)
+    return text, ends, np.array([*sizes.values()], np.int64), style[0], len(style) > 1
 
 
-class _Pattern(NamedTuple):
-    """The features of a file's first line, in the form that `scan_lines` takes."""
-
-    names: NDArray[np.uint8]
-    name_ends: Ids
-    sizes: Ids
-    sign: int
-    is_spaced: bool
-
-    @classmethod
-    def of(cls, sizes: Mapping[str, int], style: bytes) -> "_Pattern":
-        names = [name.encode() for name in sizes]
-        ends = np.cumsum([len(name) for name in names], dtype=np.int64)
-        text = np.frombuffer(b"".join(names), np.uint8)
-        return cls(text, ends, np.array([*sizes.values()], np.int64), style[0], len(style) > 1)
+_NO_FEATURES = _pattern({"": 1}, b"=")  # no line has these features
 
 
-# No line has these features.
-_NO_FEATURES = _Pattern.of({"": 1}, b"=")
-
-
-class _ScannedLines(NamedTuple):
-    """Whole lines of a file, as `scan_lines` has found their parts."""
-
-    data: bytes
-    begins: Ids
-    spans: Ids
-    numbers: Values
-    is_new: NDArray[np.bool_]
-    is_plain: NDArray[np.bool_]
-
-    @classmethod
-    def scan(cls, data: bytes, pattern: _Pattern) -> "_ScannedLines":
-        text = np.frombuffer(data, np.uint8)
-        (ends,) = np.nonzero(text == _NEWLINE)
-        if text[-1] != _NEWLINE:
-            ends = np.append(ends, len(text))
-        begins = np.concatenate([[0], ends + 1])
-        spans, is_new = np.empty((len(ends), 4), np.int64), np.empty(len(ends), np.bool_)
-        numbers = np.empty((len(ends), pattern.sizes.sum() + 1))
-        scan_lines(text, begins, tuple(pattern), spans, numbers, is_new)
-        begins[-1] = len(text)
-        read_inexact(data, begins, spans, numbers)
-        return cls(data, begins, spans, numbers, is_new, spans[:, 3] >= 0)
-
-    def raw(self, line: int) -> bytes:
-        return self.data[self.begins[line] : self.begins[line + 1]].removesuffix(b"\n")
+def _scan(data: bytes, pattern: tuple[Any, ...]) -> tuple[Ids, Ids, Values, NDArray[np.bool_]]:
+    """Return begins, spans, numbers and new ids of the lines of a text, as `scan_lines` does."""
+    text = np.frombuffer(data, np.uint8)
+    (ends,) = np.nonzero(text == _NEWLINE)
+    if text[-1] != _NEWLINE:
+        ends = np.append(ends, len(text))
+    begins = np.concatenate([[0], ends + 1])
+    spans, is_new = np.empty((len(ends), 4), np.int64), np.empty(len(ends), np.bool_)
+    numbers = np.empty((len(ends), pattern[2].sum() + 1))
+    scan_lines(text, begins, pattern, spans, numbers, is_new)
+    begins[-1] = len(text)
+    read_inexact(data, begins, spans, numbers)
+    return begins, spans, numbers, is_new
 
 
 def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList]:
@@ -292,8 +259,8 @@ def _join(parts: Sequence[NbestList]) -> NbestList:
     starts = np.cumsum([0, *map(len, raws)])
     shifts = [start - part.begins[0] for start, part in zip(starts, parts, strict=False)]
 
-    def moved(places: Iterable[Ids]) -> Ids:
-        return np.concatenate([each + shift for each, shift in zip(places, shifts, strict=True)])
+    def moved(offsets: Iterable[Ids]) -> Ids:
+        return np.concatenate([own + shift for own, shift in zip(offsets, shifts, strict=True)])
 
     return replace(
         parts[0],
@@ -315,57 +282,64 @@ class _NbestReader:
         self._key: bytes | None = None
         self._id = -1
         self._first_lines: dict[int, int] = {}  # of each sentence so far
-        # The number of values of each feature of the first line.
-        self._sizes: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}  # the number of values of each feature of the first line
         self._pattern = _NO_FEATURES
 
     def read(self, data: bytes) -> Iterator[NbestList | None]:
         """Yield the lines of a block, in parts of one sentence each; None ends a sentence."""
         if self._before == 0:
-            self._read_pattern(data.partition(b"\n")[0])
-        lines = _ScannedLines.scan(data, self._pattern)
+            first_line = data.partition(b"\n")[0]
+            with contextlib.suppress(DataError, ValueError):
+                self._sizes = _sizes(parse_features(first_line, self._path, 1))
+                self._pattern = _pattern(self._sizes, feature_style(first_line) or b"= ")
+        begins, spans, numbers, is_new = _scan(data, self._pattern)
+        is_plain = spans[:, 3] >= 0
+
+        def part(first: int, after: int) -> NbestList:
+            return NbestList(
+                self._path,
+                self._id,
+                self._before + first + 1,
+                data,
+                begins[first : after + 1],
+                spans[first:after, 1:3],
+                spans[first:after, 3],
+                numbers[first:after],
+                is_plain[first:after],
+                self._sizes,
+            )
+
         first = 0
-        for line in np.flatnonzero(lines.is_new | ~lines.is_plain).tolist():
-            raw, number = lines.raw(line), self._before + line + 1
+        for line in np.flatnonzero(is_new | ~is_plain).tolist():
+            number, (begin, end) = self._before + line + 1, begins[line : line + 2]
+            raw = data[begin:end].removesuffix(b"\n")
             if raw.count(b"|||") < 3:
                 raise too_few_fields(self._path, number, raw)
-            key = raw[: lines.spans[line, 0] - lines.begins[line]]
+            key = raw[: spans[line, 0] - begin]
             if key != self._key:
                 sent_id = parse_id(self._path, number, key)
                 if sent_id != self._id or self._key is None:
                     if line > first:
-                        yield self._part(lines, first, line)
+                        yield part(first, line)
                     if self._key is not None:
                         yield None
                     self._begin(sent_id, number)
                     first = line
                 self._key = key
-            if number == 1 or not lines.is_plain[line]:
+            if number == 1 or not is_plain[line]:
                 features, total = self._parse(raw, number)
-                lines.spans[line, 3] = lines.begins[line] + feature_span(raw)[1]
-                sizes = {name: len(values) for name, values in features.items()}
-                if list(sizes.items()) == list(self._sizes.items()):
-                    lines.is_plain[line] = True
-                    lines.numbers[line] = [*chain.from_iterable(features.values()), total]
-        yield self._part(lines, first, len(lines.is_new))
-        self._before += len(lines.is_new)
-
-    def _read_pattern(self, raw: bytes) -> None:
-        try:
-            features = parse_features(raw, self._path, 1)
-        except (DataError, ValueError):
-            return
-        self._sizes = {name: len(values) for name, values in features.items()}
-        self._pattern = _Pattern.of(self._sizes, feature_style(raw) or b"= ")
+                spans[line, 3] = begin + feature_span(raw)[1]
+                if list(_sizes(features).items()) == list(self._sizes.items()):
+                    is_plain[line] = True
+                    numbers[line] = [*chain.from_iterable(features.values()), total]
+        yield part(first, len(is_new))
+        self._before += len(is_new)
 
     def _begin(self, sent_id: int, number: int) -> None:
         if sent_id in self._first_lines:
-            raise DataError(
-                self._path,
-                number,
-                f"id {sent_id} again, which began in line {self._first_lines[sent_id]}: the "
-                "hypotheses of a sentence have to stand together",
-            )
+            problem = f"id {sent_id} again, which began in line {self._first_lines[sent_id]}"
+            cure = "the hypotheses of a sentence have to stand together"
+            raise DataError(self._path, number, f"{problem}: {cure}")
         if sent_id < self._id:
             raise DataError(self._path, number, f"expected an id above {self._id}, found {sent_id}")
         self._id = sent_id
@@ -374,26 +348,13 @@ class _NbestReader:
     def _parse(self, raw: bytes, number: int) -> tuple[dict[str, tuple[float, ...]], float]:
         features = parse_features(raw, self._path, number)
         total = parse_total(raw, self._path, number)
-        for name in features:
-            if name in self._new_names:
-                raise DataError(
-                    self._path,
-                    number,
-                    f"has the feature {name} already; give the new one another name by --name, "
-                    "or replace the old values with --replace",
-                )
+        for name in filter(self._new_names.__contains__, features):
+            problem = f"has the feature {name} already; give the new one another name by --name"
+            raise DataError(
+                self._path, number, f"{problem}, or replace the old values with --replace"
+            )
         return features, total
 
-    def _part(self, lines: _ScannedLines, first: int, after: int) -> NbestList:
-        return NbestList(
-            self._path,
-            self._id,
-            self._before + first + 1,
-            lines.data,
-            lines.begins[first : after + 1],
-            lines.spans[first:after, 1:3],
-            lines.spans[first:after, 3],
-            lines.numbers[first:after],
-            lines.is_plain[first:after],
-            self._sizes,
-        )
+
+def _sizes(features: Mapping[str, Sequence[float]]) -> dict[str, int]:
+    return {name: len(values) for name, values in features.items()}

@@ -52,7 +52,7 @@ def _read_digits(text, begin, end, number):  # type: ignore[no-untyped-def]
 def _read_number(text, begin, end):  # type: ignore[no-untyped-def]
     """Return the end of a number such as -12, 0.5 or 1.25e-07, and its value.
 
-    The end is -1 if it is not such a number, and the value NaN if it cannot be computed exactly.
+    The end is -1 if it is not such a number; the value is NaN if it cannot be computed exactly.
     """
     first = begin + 1 if begin < end and text[begin] == _MINUS else begin
     stop, mantissa = _read_digits(text, first, end, 0)
@@ -66,9 +66,9 @@ def _read_number(text, begin, end):  # type: ignore[no-untyped-def]
         return -1, 0.0
     if stop < end and text[stop] == _E:
         sign = text[stop + 1] if stop + 1 < end else _E
-        begun = stop + 2
-        stop, size = _read_digits(text, begun, end, 0)
-        if not 0 < stop - begun < 4 or (sign != _PLUS and sign != _MINUS):
+        first_digit = stop + 2
+        stop, size = _read_digits(text, first_digit, end, 0)
+        if not 0 < stop - first_digit < 4 or (sign != _PLUS and sign != _MINUS):
             return -1, 0.0
         exponent += -size if sign == _MINUS else size
     if digits > _MOST_DIGITS or abs(exponent) >= len(_POWERS):
@@ -89,8 +89,8 @@ def _read_values(text, begin, end, pattern, row):  # type: ignore[no-untyped-def
     value_end = begin  # where there is no feature
     position = _skip_spaces(text, begin, end)
     for feature in range(len(sizes)):
-        for place in range(start, name_ends[feature]):
-            if position >= end or text[position] != names[place]:
+        for index in range(start, name_ends[feature]):
+            if position >= end or text[position] != names[index]:
                 return -1
             position += 1
         start = name_ends[feature]
@@ -127,7 +127,7 @@ def _read_values(text, begin, end, pattern, row):  # type: ignore[no-untyped-def
 def scan_lines(text, begins, pattern, spans, numbers, is_new):  # type: ignore[no-untyped-def]
     """Find the parts of lines, and read the numbers of lines whose features are the pattern's.
 
-    :param begins: ``(lines + 1,)``: where each line begins, and the next one would.
+    :param begins: ``(lines + 1,)``: where each line begins, and where a next one would.
     :param pattern: the names of the features one after another, where each ends, the number of
         values of each, the byte after a name, and whether spaces follow it.
     :param spans: output, ``(lines, 4)``: the end of field 1, begin and end of field 2, and the end
@@ -141,8 +141,8 @@ def scan_lines(text, begins, pattern, spans, numbers, is_new):  # type: ignore[n
         key_end = _find_bars(text, begin, end)
         is_new[line] = line == 0 or key_end < 0 or key_end - begin != last_end - last
         if not is_new[line]:
-            for place in range(key_end - begin):
-                if text[begin + place] != text[last + place]:
+            for index in range(key_end - begin):
+                if text[begin + index] != text[last + index]:
                     is_new[line] = True
                     break
         last, last_end = begin, max(key_end, begin)
@@ -163,15 +163,15 @@ def number_texts(text, begins, ends, table):  # type: ignore[no-untyped-def]
     """
     firsts, numbers = np.empty(len(begins), np.int64), np.empty(len(begins), np.int64)
     count = 0
-    for place in range(len(begins)):
-        key = hash_word(text, begins[place], ends[place])
+    for index in range(len(begins)):
+        key = hash_word(text, begins[index], ends[index])
         slot = find(table, key)
         if slot < 0:
             slot = -1 - slot
             table[slot, 0], table[slot, 1] = key, count
-            firsts[count] = place
+            firsts[count] = index
             count += 1
-        numbers[place] = table[slot, 1]
+        numbers[index] = table[slot, 1]
     return firsts[:count].copy(), numbers
 
 

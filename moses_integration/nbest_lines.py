@@ -25,10 +25,9 @@ def check_feature_names(names: Sequence[str]) -> None:
     """Check the names of new features: Moses must take them for dense ones."""
     for name in names:
         if FEATURE_NAME.fullmatch(name) is None:
-            raise ArgumentError(
-                f"feature name {name}: expected a letter, then letters and digits (Moses takes a "
-                "name with '_' for a sparse feature)"
-            )
+            problem = "expected a letter, then letters and digits"
+            cause = "Moses takes a name with '_' for a sparse feature"
+            raise ArgumentError(f"feature name {name}: {problem} ({cause})")
         if names.count(name) > 1:
             raise ArgumentError(f"feature name {name}: two new features have this name")
 
@@ -44,21 +43,15 @@ def format_value(value: float) -> bytes:
     return b"%.7g" % (value + 0.0)  # -0.0 + 0.0 is 0.0
 
 
-def format_features(features: Iterable[tuple[str, float]], style: bytes = b"= ") -> bytes:
-    """Return the text of features that is inserted after the last feature of a line.
+def format_rows(names: Sequence[str], rows: NDArray[np.float64], style: bytes) -> list[bytes]:
+    """Return the text of each row's features, which is inserted after a line's last feature.
 
+    :param rows: values, (rows, names).
     :param style: the list's style, see `NbestList.style`.
 
-    >>> format_features([("LSTM0", -2.5), ("UnknownWords0", 1)])
-    b' LSTM0= -2.5 UnknownWords0= 1'
+    >>> format_rows(["LSTM0", "UnknownWords0"], np.array([[-2.5, 1]]), b"= ")
+    [b' LSTM0= -2.5 UnknownWords0= 1']
     """
-    return b"".join(
-        b" %s%s%s" % (name.encode(), style, format_value(value)) for name, value in features
-    )
-
-
-def format_rows(names: Sequence[str], rows: NDArray[np.float64], style: bytes) -> list[bytes]:
-    """Return `format_features` of each row of values, (rows, names), in one operation."""
     for value in rows[~np.isfinite(rows)][:1].tolist():
         format_value(value)
     template = b"".join(b" %s%s%%.7g" % (name.encode(), style) for name in names) + b"\n"
@@ -76,10 +69,9 @@ def format_hypothesis(
 ) -> bytes:
     """Return a line of an n-best list, newline included.
 
-    :param features: names without ``=``, and values: natural logarithms and counts, unweighted.
-    :param total: the model score.
-    :param alignment: in Moses' format, ``0-0 1-2``; None leaves the field out.
-    :param segmentation: from `moses_integration.alignments`; None leaves the field out.
+    :param features: names without ``=``, and unweighted natural logarithms and counts.
+    :param alignment: in Moses' format, ``0-0 1-2``, and ``segmentation``, from
+        `moses_integration.alignments`; None leaves the field out.
 
     >>> format_hypothesis(0, ["la", "maison"], [("LM0", [-2.5]), ("TM0", [-1, 0])], -1.25)
     b'0 ||| la maison  ||| LM0= -2.5 TM0= -1 0 ||| -1.25\\n'
@@ -101,10 +93,9 @@ def too_few_fields(path: str, number: int, raw: bytes) -> DataError:
     found = f"found {fields}: {shorten(raw)}" if raw.strip() else "found an empty line"
     problem = f"expected at least 4 fields separated by '|||', {found}"
     if fields == 3 and _VALUE.fullmatch(raw.split(b"|||")[2].strip(b" \r")):
-        cure = "Nematus writes no features: make the score one, as '||| Score= -1 ||| -1'"
-        problem = f"{problem}; {cure}"
+        problem += "; Nematus writes no features: make the score one, as '||| Score= -1 ||| -1'"
     elif fields == 3:
-        problem = f"{problem}; the total is missing: add ' ||| 0' where no total is needed"
+        problem += "; the total is missing: add ' ||| 0' where no total is needed"
     return DataError(path, number, problem)
 
 
@@ -114,9 +105,6 @@ def parse_id(path: str, number: int, field: bytes) -> int:
     if not text.isdigit() or len(text) > 18:
         raise DataError(path, number, f"expected a sentence number, found {shorten(text)}")
     return int(text)
-
-
-# The numbers of a line
 
 
 def parse_features(
@@ -172,16 +160,14 @@ def feature_style(raw: bytes) -> bytes:
 
 def _unnamed(raw: bytes, token: bytes) -> str:
     """Return the message for a line that has a value where a name should be."""
+    if _VALUE.fullmatch(token) and b"=" in raw.split(b"|||", 4)[3]:
+        problem = "expected features and then the total, found the total first, as Travatar has it"
+        return f"{problem}: exchange fields 3 and 4 of each line"
     problem = f"expected the name of a feature, as 'LM0=', found {shorten(token)}"
-    if _VALUE.fullmatch(token) is None:
-        return problem
-    if b"=" in raw.split(b"|||", 4)[3]:
-        return (
-            "expected features and then the total, found the total first, as Travatar has it: "
-            "exchange fields 3 and 4 of each line"
-        )
-    cure = "write a name before each number (Moses does without -labeled-n-best-list false)"
-    return f"{problem}: the features of this list have no names; {cure}"
+    if _VALUE.fullmatch(token):
+        problem += ": the features of this list have no names; write a name before each number"
+        problem += " (Moses does without -labeled-n-best-list false)"
+    return problem
 
 
 def parse_total(raw: bytes, path: str = "n-best list", line: int | None = None) -> float:
@@ -203,10 +189,7 @@ def parse_number(token: bytes, path: str, line: int | None) -> float:
 
 
 def read_inexact(
-    data: bytes,
-    begins: NDArray[np.int64],
-    spans: NDArray[np.int64],
-    numbers: NDArray[np.float64],
+    data: bytes, begins: NDArray[np.int64], spans: NDArray[np.int64], numbers: NDArray[np.float64]
 ) -> None:
     """Read the numbers of lines for which compiled code has left NaN, mostly of 16 digits or more.
 
@@ -225,24 +208,20 @@ def read_inexact(
         spans[lines[(abs(numbers[lines]) > LARGEST_VALUE).any(axis=1)], 3] = -1
 
 
-# Removing features
-
-
 def remove_features(raw: bytes, names: Collection[str]) -> bytes:
     """Return a line without some features, byte for byte as before they were added.
 
     >>> remove_features(b"0 ||| la  ||| LM0= -2 LSTM0= -1.25 ||| -3.5", ["LSTM0"])
     b'0 ||| la  ||| LM0= -2 ||| -3.5'
     """
-    wanted = {name.encode() for name in names}
     start, end = feature_span(raw)
     kept = []
-    dropping = False
+    is_removed = False
     for token in raw[start:end].split(b" "):
         name, style, _ = split_feature(token)
         if style:
-            dropping = name in wanted
-        if not dropping:
+            is_removed = name.decode() in names
+        if not is_removed:
             kept.append(token)
     return raw[:start] + b" ".join(kept) + raw[end:]
 

@@ -17,13 +17,10 @@ from phrasescore.errors import ModelError
 
 Floats = NDArray[np.float32]
 
-# The name of the format in messages.
-FORMAT = "NPLM's text model"
+FORMAT = "NPLM's text model"  # in messages
 
-# The blanks at which NPLM splits lines (src/util.cpp, readWordsFile), and those of the ``>>`` with
-# which Moses reads the vocabulary files of BilingualNPLM.
-NPLM_BLANKS = " \t\n"
-MOSES_BLANKS = " \t\n\v\f\r"
+NPLM_BLANKS = " \t\n"  # at which NPLM splits lines (src/util.cpp, readWordsFile)
+MOSES_BLANKS = " \t\n\v\f\r"  # at which Moses splits the vocabulary files of BilingualNPLM
 
 
 class NplmLayer(NamedTuple):

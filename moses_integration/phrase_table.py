@@ -1,10 +1,10 @@
-"""Read Moses' text phrase tables in blocks or line by line, and add scores to them.
+"""Read Moses' text phrase tables, and add scores and phrase pairs to them.
 
 Lexical translation tables are read, too. :mod:`moses_integration.table_line` describes the lines.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 from moses_integration.nbest_lines import parse_number
 from moses_integration.table_line import (
     HIGHEST_LOG,
+    add_scores,
     check_no_rules,
+    format_probability,
     format_scores,
     insert_scores,
+    joint_count,
     parse_line,
     scan_lines,
     score_span,
@@ -30,47 +33,33 @@ _NEWLINE = 10
 class PhraseTableLine(NamedTuple):
     """A valid line of a phrase table."""
 
-    # 1-based, counted after decompression.
-    number: int
-    # The whole line without its newline, byte for byte.
-    raw: bytes
+    number: int  # 1-based, counted after decompression
+    raw: bytes  # the whole line without its newline, byte for byte
     pair: PhrasePair
-    # In field 3; the same in every line of a table.
-    num_scores: int
-    # b"\n", or b"" where the last line has no newline: raw + end are the bytes of the file.
-    end: bytes
+    num_scores: int  # the same in every line of a table
+    end: bytes  # the newline; empty if the last line of the file has none
 
 
 class TableBlock(NamedTuple):
     """Valid lines of a phrase table, and the offsets of their parts."""
 
-    # The number of lines of the file before these.
-    before: int
-    # In field 3; the same in every line of a table.
-    num_scores: int
+    before: int  # the number of lines of the file before these
+    num_scores: int  # the same in every line of a table
     # UTF-8: the lines, among other lines of the file. The phrases of lines that are not plain
     # follow behind, with single spaces.
     data: bytes
     # (lines + 1,): where each line begins, and where the last one ends, with its newline if any.
     begins: NDArray[np.int64]
-    # (lines,): where the last score of each line ends.
-    score_ends: NDArray[np.int64]
-    # (lines, 4): begin and end of the source, then of the target. Neither is empty.
-    phrases: NDArray[np.int64]
-    # (lines,): which lines get new scores; None for all.
-    wanted: NDArray[np.bool_] | None = None
+    score_ends: NDArray[np.int64]  # (lines,): where the last score of each line ends
+    phrases: NDArray[np.int64]  # (lines, 4): begin and end of the source, then of the target
+    wanted: NDArray[np.bool_] | None = None  # (lines,): which lines get new scores; None for all
     # The new score of the other lines, a natural logarithm; None leaves these lines out.
     default: float | None = None
 
     @property
     def num_lines(self) -> int:
-        """The number of lines, with or without new scores."""
+        """The number of lines."""
         return len(self.score_ends)
-
-    @property
-    def num_pairs(self) -> int:
-        """The number of lines that get new scores."""
-        return len(self.score_ends) if self.wanted is None else int(self.wanted.sum())
 
     @property
     def raw(self) -> bytes:
@@ -117,9 +106,8 @@ class TableBlock(NamedTuple):
             spread[:, self.wanted] = finite
             finite = list(spread)
         elif self.wanted is not None:
-            begins, ends, score_ends = (
-                array[self.wanted] for array in (begins, ends, self.score_ends)
-            )
+            begins, ends = begins[self.wanted], ends[self.wanted]
+            score_ends = score_ends[self.wanted]
         added = np.frombuffer(format_scores(finite), np.uint8)
         text = np.frombuffer(self.data, np.uint8)
         return insert_scores(text, begins, ends, score_ends, added).tobytes()  # type: ignore[no-any-return]
@@ -128,16 +116,13 @@ class TableBlock(NamedTuple):
         """Yield the lines one by one."""
         new = tuple.__new__  # as in a NamedTuple's own __new__, twice as fast
         data, num_scores = self.data, self.num_scores
-        stops = (self.begins[1:] - 1).tolist()
+        begins, stops = self.begins[:-1].tolist(), (self.begins[1:] - 1).tolist()
         ends = [b"\n"] * len(stops)
         if data[stops[-1]] != _NEWLINE:
             stops[-1] += 1
             ends[-1] = b""
-        number = self.before
-        for begin, stop, end, pair in zip(
-            self.begins[:-1].tolist(), stops, ends, self.pairs(), strict=True
-        ):
-            number += 1
+        parts = zip(begins, stops, ends, self.pairs(), strict=True)
+        for number, (begin, stop, end, pair) in enumerate(parts, start=self.before + 1):
             yield new(PhraseTableLine, (number, data[begin:stop], pair, num_scores, end))
 
 
@@ -167,10 +152,7 @@ def read_table_blocks(path: str) -> Iterator[TableBlock]:
 
 
 def read_phrase_table(path: str) -> Iterator[PhraseTableLine]:
-    """Yield the lines of a phrase table like `read_table_blocks`, one by one.
-
-    The joined ``line.raw + line.end`` are the file, byte for byte.
-    """
+    """Yield the lines of a phrase table like `read_table_blocks`, one by one."""
     return chain.from_iterable(block.table_lines() for block in read_table_blocks(path))
 
 
@@ -205,6 +187,131 @@ def _check(
             phrases[line, 2 * side : 2 * side + 2] = size, size + len(parts[-1])
             size += len(parts[-1])
     return block._replace(data=b"".join(parts)), problem
+
+
+# New phrase pairs
+
+# Field 7, the properties, marks a new pair. Moses accepts only registered keys there, and ends with
+# "Phrase property is not registered" at any other, such as Origin (moses/PP/Factory.cpp). Tree
+# accepts any text as its value, and only the feature TreeStructureFeature reads it.
+_NEW_PAIR = b"{{Tree generated}}"
+_SEPARATOR = b" ||| "  # follows a phrase in a line, so it affects sorting by bytes
+
+
+class SourceBlock(NamedTuple):
+    """A source and its lines in the table, which are empty if the table lacks it."""
+
+    source: tuple[str, ...]
+    lines: list[PhraseTableLine]
+
+    @property
+    def times_extracted(self) -> float:
+        """The sum of the joint counts in field 5."""
+        return sum(joint_count(line.raw) for line in self.lines)
+
+    def lacks(self, target: tuple[str, ...]) -> bool:
+        """Return whether the table lacks this pair."""
+        return all(line.pair.target != target for line in self.lines)
+
+
+class NewPair(NamedTuple):
+    """A new target phrase of a source."""
+
+    target: tuple[str, ...]
+    log_scores: tuple[float, ...]  # natural logarithms
+
+
+def read_sources(
+    path: str, lines: Iterable[PhraseTableLine], *, after: tuple[str, ...] | None = None
+) -> Iterator[SourceBlock]:
+    """Yield the sources of a table with their lines, in order, one at a time.
+
+    The table must be sorted by bytes (``LC_ALL=C sort``), as Moses' training sorts it.
+
+    :param after: the source of the line before these.
+    """
+    previous = after
+    for source, group in groupby(lines, lambda line: line.pair.source):
+        block = list(group)
+        if previous is not None and _key(source) < _key(previous):
+            found = f"{shorten(' '.join(source))} after {shorten(' '.join(previous))}"
+            problem = f"expected a table sorted as LC_ALL=C sort does, found {found}; sort it"
+            raise DataError(path, block[0].number, problem)
+        yield SourceBlock(source, block)
+        previous = source
+
+
+def with_missing(
+    blocks: Iterable[SourceBlock],
+    sources: Iterable[tuple[str, ...]],
+    *,
+    after: tuple[str, ...] | None = None,
+) -> Iterator[SourceBlock]:
+    """Yield the blocks in order, with an empty block for each of ``sources`` that they lack.
+
+    :param after: the source before the first block; sources up to this one are left out.
+    """
+    waiting = sorted(set(sources), key=_key, reverse=True)
+    while after is not None and waiting and _key(waiting[-1]) <= _key(after):
+        waiting.pop()
+    for block in blocks:
+        while waiting and _key(waiting[-1]) < _key(block.source):
+            yield SourceBlock(waiting.pop(), [])
+        if waiting and waiting[-1] == block.source:
+            waiting.pop()
+        yield block
+    while waiting:
+        yield SourceBlock(waiting.pop(), [])
+
+
+def is_writable(phrase: Sequence[str]) -> bool:
+    """Return whether Moses would read these words unchanged as a phrase."""
+    # "|" separates factors, and blanks separate words.
+    return bool(phrase) and not any(set(word) & set("| \t\r\n") for word in phrase)
+
+
+def write_block(
+    block: SourceBlock, pairs: Iterable[NewPair], *, indicator: bool
+) -> Iterator[bytes]:
+    """Yield the lines of a source, with the new pairs in their sorted positions.
+
+    :param indicator: whether to add a score to each line: 1 for an old pair, e for a new one, so
+        that Moses' logarithms are 0 and 1. Without it old lines stay as they are.
+    """
+    waiting = sorted(pairs, key=lambda pair: _key(pair.target), reverse=True)
+    for line in block.lines:
+        while waiting and _key(waiting[-1].target) < _key(line.pair.target):
+            yield _new_line(block.source, waiting.pop(), indicator=indicator)
+        raw = add_scores(line.raw, [0.0]) if indicator else line.raw
+        yield raw + line.end
+    while waiting:
+        yield _new_line(block.source, waiting.pop(), indicator=indicator)
+
+
+def end_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield lines; add a missing newline between two lines."""
+    ends = True
+    for line in lines:
+        yield line if ends else b"\n" + line
+        ends = line.endswith(b"\n")
+
+
+def _new_line(source: tuple[str, ...], pair: NewPair, *, indicator: bool) -> bytes:
+    scores = [*pair.log_scores, 1.0] if indicator else list(pair.log_scores)
+    fields = [
+        " ".join(source).encode(),
+        " ".join(pair.target).encode(),
+        b" ".join(map(format_probability, scores)),
+        b"",  # no alignment
+        b"0 0 0",  # counts: no corpus has the pair
+        b"",
+        _NEW_PAIR,
+    ]
+    return _SEPARATOR.join(fields).replace(b"|||  |||", b"||| |||") + b"\n"
+
+
+def _key(phrase: tuple[str, ...]) -> bytes:
+    return " ".join(phrase).encode() + _SEPARATOR
 
 
 def read_lexicon(path: str) -> Iterator[tuple[str, str, float]]:

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from moses_integration.ini_text import IniLine, IniText
+from moses_integration.ini_text import IniText
 from moses_integration.table_line import check_no_rules
 from phrasescore.errors import DataError
 from phrasescore.io import hashing
@@ -39,14 +39,11 @@ MAX_WORDS = 4000
 
 def markup_of(ini: IniText) -> Markup:
     """Return the markup that a moses.ini enables by xml-brackets and xml-input."""
-    values: dict[str, IniLine] = {}
-    for line in ini.content_lines():
-        values.setdefault(line.section, line)
-    every_tag, brackets = False, ["<", ">"]
-    if "xml-input" in values:
-        every_tag = values["xml-input"].words[0].group() != "pass-through"
-    if "xml-brackets" in values:
-        line = values["xml-brackets"]
+    values = ini.first_lines()
+    brackets = ["<", ">"]
+    xml_input = values.get("xml-input")
+    every_tag = xml_input is not None and xml_input.words[0].group() != "pass-through"
+    if (line := values.get("xml-brackets")) is not None:
         brackets = [word.group() for word in line.words]
         if len(brackets) != 2:
             problem = "expected an opening and a closing bracket, with a blank between them"
@@ -57,12 +54,7 @@ def markup_of(ini: IniText) -> Markup:
 def read_source(
     path: str, max_words: int | None = None, markup: Markup = MARKUP
 ) -> list[tuple[str, ...]]:
-    """Return the words of each line; an empty line has none.
-
-    :param path: text or gzip; ``-`` is stdin.
-    :param max_words: maximum number of words in a line; None for no limit.
-    :param markup: the markup that the decoder would interpret; a line with markup is refused.
-    """
+    """Return the words of each line; refuse a line with markup that a decoder would interpret."""
     sentences = []
     for number, raw in enumerate(read_lines(path), start=1):
         line = decode(path, number, raw).removesuffix("\r")
@@ -83,11 +75,10 @@ class TextPhrases:
     """All sequences of consecutive words of some sentences.
 
     Moses' filter-model-given-input.pl selects lines of a phrase table by them.
-
-    :ivar text: UTF-8, one sentence per line, one space between words.
     """
 
     def __init__(self, sentences: Iterable[Sequence[str]]) -> None:
+        # UTF-8, one sentence per line, one space between words.
         self.text = "".join(" ".join(words) + "\n" for words in sentences if words).encode()
         self._keys = _phrase_keys(self.text, _LOOKED_UP)
         # With a space on both sides of each word.
@@ -110,25 +101,25 @@ class TextPhrases:
         :param text: UTF-8; one space between the words of a phrase.
         :param phrases: ``(phrases, 2)``, begin and end of each in ``text``.
         """
-        begins_like, is_longer = np.empty((2, len(phrases)), np.bool_)
-        _look_up(np.frombuffer(text, np.uint8), phrases, self._keys, begins_like, is_longer)
-        for phrase in np.flatnonzero(begins_like & is_longer):
+        occurs, is_longer = np.empty((2, len(phrases)), np.bool_)
+        _look_up(np.frombuffer(text, np.uint8), phrases, self._keys, occurs, is_longer)
+        for phrase in np.flatnonzero(occurs & is_longer):
             begin, end = phrases[phrase]
-            begins_like[phrase] = b" %b " % text[begin:end] in self._spaced
-        return begins_like
+            occurs[phrase] = b" %b " % text[begin:end] in self._spaced
+        return occurs
 
 
 def lines_of_phrases(
     path: str, sentences: Iterable[Sequence[str]], max_length: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines whose first field is a phrase of some sentences, as `_matching_lines`."""
+    """Yield number (from 1) and text of the lines whose first field is a phrase of sentences."""
     distinct = {" ".join(sentence) for sentence in sentences}
     text = "".join(f"{sentence}\n" for sentence in sorted(distinct)).encode()
     return _matching_lines(path, 1, _phrase_keys(text, max_length))
 
 
 def lines_of_pairs(path: str, pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines whose first two fields are one of these pairs, as `_matching_lines`."""
+    """Yield number (from 1) and text of the lines whose first two fields are one of the pairs."""
     lines = [b"%b|||%b|||\n" % pair for pair in pairs]
     keys = make_table(len(lines))
     _insert_keys(np.frombuffer(b"".join(lines), np.uint8), 2, keys)
@@ -136,7 +127,6 @@ def lines_of_pairs(path: str, pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[
 
 
 def _matching_lines(path: str, num_fields: int, keys: Any) -> Iterator[tuple[int, bytes]]:
-    """Yield 1-based number and text of the lines with one of these keys, in order."""
     number = 1
     for block in read_blocks(path):
         if number == 1:
@@ -145,9 +135,9 @@ def _matching_lines(path: str, num_fields: int, keys: Any) -> Iterator[tuple[int
         for start, end, line in matches.tolist():
             yield number + line, block[start:end]
         if problem >= 0:
-            line = block[problem:].partition(b"\n")[0]
+            found = shorten(block[problem:].partition(b"\n")[0])
             wanted = f"expected at least {num_fields + 1} fields separated by '|||'"
-            raise DataError(path, number + lines, f"{wanted}, found {shorten(line)}")
+            raise DataError(path, number + lines, f"{wanted}, found {found}")
         number += lines
 
 
@@ -159,7 +149,7 @@ def _phrase_keys(text: bytes, max_length: int) -> Any:
 
 @_KERNEL
 def _count_phrases(text: Any, max_length: int) -> int:
-    """Return a number of phrases that `_add_phrases` does not exceed."""
+    """Return at least the number of phrases that `_add_phrases` adds."""
     count, words = 0, 0
     for byte in text:
         if byte == 32 or byte == 10:

@@ -45,7 +45,6 @@ _SCORE = re.compile(NUMBER)
 
 # The left-hand side of a rule, [X] or [NP], which ends both sides. [1] is a footnote, not a rule.
 _LABEL = re.compile(rb"\[(?![0-9]+\])[^\[\]]+\]")
-_LINES_OF_RULES = 100
 
 _KERNEL = kept_njit()
 
@@ -63,13 +62,9 @@ def check_no_rules(path: str, start: bytes) -> None:
     Its gaps and labels would be scored as words. In a rule both sides end in a label. Some phrases
     of an unescaped text may do so, too; so a table is refused only if its first 100 lines all do.
     """
-    lines = start.split(b"\n", _LINES_OF_RULES)[:_LINES_OF_RULES]
-    ends = [
-        field.rstrip(b" ").rpartition(b" ")[2]
-        for line in lines
-        if line
-        for field in line.split(b"|||", 2)[:2]
-    ]
+    lines = filter(None, start.split(b"\n", 100)[:100])
+    fields = [field for line in lines for field in line.split(b"|||", 2)[:2]]
+    ends = [field.rstrip(b" ").rpartition(b" ")[2] for field in fields]
     if ends and all(map(_LABEL.fullmatch, ends)):
         problem = f"expected phrases, found a hierarchical rule with the label {shorten(ends[0])}"
         cure = "a table of a phrase-based model is made without -hierarchical, -ghkm and the like"
@@ -94,7 +89,14 @@ def parse_line(
             raise DataError(path, number, f"expected a {side} phrase, found {shorten(field)}")
     scores = [score for score in third.replace("\t", " ").split(" ") if score]
     for score in scores:
-        if (expected := _score_problem(score)) is not None:
+        expected = ""
+        if _SCORE.fullmatch(score) is None:
+            expected = "a number as score"
+        elif float(score) < 0:
+            expected = "a score of at least 0 (scores are probabilities, not logarithms)"
+        elif float(score) >= FLOAT32_OVERFLOW:
+            expected = "a score that float32 can hold, as Moses reads it"
+        if expected:
             raise DataError(path, number, f"expected {expected}, found {shorten(score)}")
     if not scores:
         raise DataError(path, number, f"expected scores in field 3, found {shorten(third)}")
@@ -104,23 +106,12 @@ def parse_line(
     return PhrasePair(split_words(source), split_words(target)), len(scores)
 
 
-def _score_problem(score: str) -> str | None:
-    """Return what was expected instead of an invalid score, or None for a valid score."""
-    if _SCORE.fullmatch(score) is None:
-        return "a number as score"
-    if float(score) < 0:
-        return "a score of at least 0 (scores are probabilities, not logarithms)"
-    if float(score) >= FLOAT32_OVERFLOW:
-        return "a score that float32 can hold, as Moses reads it"
-    return None
-
-
 def format_probability(log_value: float) -> bytes:
     """Return a log-probability, or a count n as e to the n, with the 7 digits of a phrase table.
 
     Moses reads the number as float32 and floors its logarithm at -100, so smaller values are
     written as exp(-100). float32 is coarse there: exp(-100) comes back as -99.98. All 7 digits
-    survive from exp(-87) on upwards. Above 88, Moses would read its exp as infinity.
+    survive above exp(-87). Moses reads the exp of more than 88 as infinity.
 
     >>> format_probability(math.log(0.25)), format_probability(-1000), format_probability(0)
     (b'0.25', b'3.720076e-44', b'1')
@@ -136,7 +127,7 @@ def format_probability(log_value: float) -> bytes:
 def format_scores(columns: Sequence[NDArray[np.float64]]) -> bytes:
     """Return new scores as text: one line per line of the table, a space before each score.
 
-    :param columns: natural logarithms: one array per column, one value per line of the table.
+    :param columns: natural logarithms, one array per column.
 
     >>> format_scores([np.log([0.25, 1.0]), np.log([0.5, 0.125])])
     b' 0.25 0.5\\n 1 0.125\\n'
@@ -217,7 +208,6 @@ def _is_separator(text, position, end):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _phrase_end(text, begin, end):  # type: ignore[no-untyped-def]
-    """Return the end of a phrase before a separator, or -1 if it is not plain."""
     for position in range(begin, end):
         byte = text[position]
         if byte == _SPACE:

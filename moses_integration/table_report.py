@@ -19,8 +19,7 @@ from moses_integration.phrase_table import PhraseTableLine
 from moses_integration.table_line import LOWEST_LOG, joint_count
 from phrasescore.records import PhrasePair
 
-# Lines whose values are converted to an array at a time.
-_BLOCK = 20_000
+_BLOCK = 20_000  # lines whose scores are converted to an array at a time
 
 
 @dataclass(frozen=True)
@@ -41,34 +40,27 @@ class ScoreColumn:
 
     min: float
     max: float
-    # Mean of max(ln p, -100), the values that Moses loads.
-    mean_log: float
+    mean_log: float  # mean of max(ln p, -100), the values that Moses loads
 
 
 @dataclass(frozen=True)
 class Counts:
     """Totals over field 5, the counts of extracted phrases."""
 
-    # Lines that have the field.
-    lines: int
-    # Sum of the joint counts; a line without one counts 1.
-    joint: float
-    # Lines whose joint count is 1 or less.
-    once: int
+    lines: int  # lines that have the field
+    joint: float  # sum of the joint counts; a line without one counts 1
+    once: int  # lines whose joint count is 1 or less
 
 
 @dataclass(frozen=True)
 class Coverage:
     """Shares, from 0 to 1, of a table's words and lines that two shortlists cover."""
 
-    # Shares of the running words, each line counted once.
-    source_words: float
+    source_words: float  # of the running words, each line counted once
     target_words: float
-    # The same, each line counted as often as it was extracted (joint count).
-    source_words_by_count: float
+    source_words_by_count: float  # the same, each line counted as often as it was extracted
     target_words_by_count: float
-    # Share of the lines without an unknown word on either side.
-    pairs: float
+    pairs: float  # of the lines without an unknown word on either side
 
 
 @dataclass(frozen=True)
@@ -79,13 +71,11 @@ class TableReport:
     distinct_sources: int
     distinct_targets: int
     targets_per_source: TargetsPerSource
-    # Number of words -> number of lines, by rising number of words.
-    source_lengths: Mapping[int, int]
+    source_lengths: Mapping[int, int]  # number of words -> number of lines, by number of words
     target_lengths: Mapping[int, int]
     scores: tuple[ScoreColumn, ...]
     counts: Counts
-    # None without a shortlist.
-    coverage: Coverage | None
+    coverage: Coverage | None  # None without a shortlist
 
 
 def report_table(
@@ -132,38 +122,26 @@ def report_table(
     num_lines = source_lengths.total()
     if not num_lines:
         raise ValueError("expected at least one line")
-    distinct_sources, per_source = _targets_per_source(hashes, sizes, largest, read_again)
+    per_source = np.frombuffer(sizes, dtype=np.uint32)
+    known, group_of = np.unique(np.frombuffer(hashes, dtype=np.int64), return_inverse=True)
+    max_source: str | None = " ".join(largest)
+    if len(known) < len(per_source):
+        per_source = np.bincount(group_of, weights=per_source).astype(np.int64)
+        wanted = set(known[per_source == per_source.max()].tolist())
+        again = () if read_again is None else read_again()
+        sources = (line.pair.source for line in again if hash(line.pair.source) in wanted)
+        max_source = next(map(" ".join, sources), None)
+    mean, median, most = per_source.mean(), np.median(per_source), per_source.max()
     return TableReport(
         lines=num_lines,
-        distinct_sources=distinct_sources,
+        distinct_sources=len(known),
         distinct_targets=targets.count(),
-        targets_per_source=per_source,
+        targets_per_source=TargetsPerSource(float(mean), float(median), int(most), max_source),
         source_lengths=dict(sorted(source_lengths.items())),
         target_lengths=dict(sorted(target_lengths.items())),
         scores=scores.result(),
         counts=Counts(with_counts, joint_sum, once),
         coverage=None if coverage is None else coverage.result(),
-    )
-
-
-def _targets_per_source(
-    hashes: "array[int]",
-    group_sizes: "array[int]",
-    largest: tuple[str, ...],
-    read_again: Callable[[], Iterable[PhraseTableLine]] | None,
-) -> tuple[int, TargetsPerSource]:
-    """Return the number of distinct sources and the figures of their lines."""
-    sizes = np.frombuffer(group_sizes, dtype=np.uint32)
-    known, group_of = np.unique(np.frombuffer(hashes, dtype=np.int64), return_inverse=True)
-    max_source: str | None = " ".join(largest)
-    if len(known) < len(sizes):
-        sizes = np.bincount(group_of, weights=sizes).astype(np.int64)
-        wanted = set(known[sizes == sizes.max()].tolist())
-        again = () if read_again is None else read_again()
-        sources = (line.pair.source for line in again if hash(line.pair.source) in wanted)
-        max_source = next(map(" ".join, sources), None)
-    return len(sizes), TargetsPerSource(
-        float(sizes.mean()), float(np.median(sizes)), int(sizes.max()), max_source
     )
 
 
@@ -240,12 +218,10 @@ class _CoverageTally:
         self._pairs_inside += all_inside
 
     def result(self) -> Coverage:
-        source, target = (_share(sums[1], sums[0]) for sums in self._words)
-        source_by_count, target_by_count = (_share(sums[3], sums[2]) for sums in self._words)
-        pairs = _share(self._pairs_inside, self._pairs)
+        # Without running words (all counts are 0) every word is covered.
+        counts = [(words[column], words[column + 1]) for column in (0, 2) for words in self._words]
+        source, target, source_by_count, target_by_count = (
+            inside / words if words else 1.0 for words, inside in counts
+        )
+        pairs = self._pairs_inside / self._pairs
         return Coverage(source, target, source_by_count, target_by_count, pairs)
-
-
-def _share(part: float, whole: float) -> float:
-    # Without running words (all counts are 0) every word is covered.
-    return part / whole if whole else 1.0

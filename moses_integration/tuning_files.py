@@ -42,8 +42,7 @@ Integers = NDArray[np.int64]
 # `tuning.metrics.Bleu` has all matches, all n-grams, then the reference length.
 _BLEU_ORDER = (0, 2, 4, 6, 1, 3, 5, 7, 8)
 _NUMBERS = b"0123456789.+-eE \n"
-# Rows that are formatted at a time: Python numbers take much more memory than numpy's.
-_ROWS = 4096
+_ROWS = 4096  # formatted at a time: Python numbers take much more memory than numpy's
 
 
 class ExtractedLists(NamedTuple):
@@ -53,10 +52,8 @@ class ExtractedLists(NamedTuple):
     # (hypotheses, columns): feature values, 0 for a missing sparse feature; or statistics of BLEU
     # in the order of `tuning.metrics.Bleu`.
     values: Values
-    # 1-based line of each sentence's header by sentence number, in the order of the file.
-    lines: dict[int, int]
-    # (sentences + 1,): the hypotheses of a sentence are rows starts[s]:starts[s + 1].
-    starts: Integers
+    lines: dict[int, int]  # by sentence number, in file order: the 1-based line of the header
+    starts: Integers  # (sentences + 1,): the first row of each sentence
     # One per feature value; sparse features come last, in order of appearance.
     labels: tuple[FeatureLabel, ...] = ()
 
@@ -64,13 +61,11 @@ class ExtractedLists(NamedTuple):
 class _Block(NamedTuple):
     """One sentence's part of a file."""
 
-    # 1-based.
-    line: int
+    line: int  # 1-based
     id: int
     size: int
     width: int
-    # The end of the header: the names of the values, or the name of the metric.
-    rest: str
+    rest: str  # the end of the header: the names of the values, or the name of the metric
     body: bytes
 
 
@@ -92,18 +87,16 @@ def read_scores(path: str) -> ExtractedLists:
 
 def check_pair(features: ExtractedLists, scores: ExtractedLists) -> None:
     """Check that two files hold the same numbers of hypotheses for the same sentences."""
-    ours, theirs = (
-        list(zip(lists.lines.items(), np.diff(lists.starts).tolist(), strict=True))
-        for lists in (features, scores)
-    )
-    for ((one, line), size), ((other, other_line), other_size) in zip(ours, theirs, strict=False):
+    sizes, other_sizes = (np.diff(lists.starts).tolist() for lists in (features, scores))
+    both = zip(features.lines.items(), sizes, scores.lines.items(), other_sizes, strict=False)
+    for (one, line), size, (other, other_line), other_size in both:
         if (one, size) != (other, other_size):
             problem = f"expected sentence {one} with {size} hypotheses, as {features.path}:{line}"
             found = f"found sentence {other} with {other_size}"
             raise DataError(scores.path, other_line, f"{problem} has, {found}")
-    if len(ours) != len(theirs):
-        problem = f"expected {len(ours):,} sentences, as {features.path} has"
-        raise DataError(scores.path, None, f"{problem}, found {len(theirs):,}")
+    if len(sizes) != len(other_sizes):
+        problem = f"expected {len(sizes):,} sentences, as {features.path} has"
+        raise DataError(scores.path, None, f"{problem}, found {len(other_sizes):,}")
 
 
 def _read(path: str, kind: str) -> tuple[ExtractedLists, _Block, list[str]]:
@@ -246,10 +239,7 @@ def _any_values(path: str, block: _Block) -> tuple[Values, list[tuple[int, str, 
 
 
 def write_features(
-    path: str,
-    labels: Sequence[FeatureLabel],
-    values: Values,
-    starts: Sequence[int] | Integers,
+    path: str, labels: Sequence[FeatureLabel], values: Values, starts: Sequence[int] | Integers
 ) -> None:
     """Write feature values as Moses' tuners read them (``--ffile``), whole or not at all.
 
@@ -257,8 +247,8 @@ def write_features(
     are not 0. Nine digits are enough for Moses' float32.
     """
     _check_finite(path, values)
-    for name, place in labels:
-        if BAD_NAME.search(name) or ("_" in name and place):
+    for name, index in labels:
+        if BAD_NAME.search(name) or ("_" in name and index):
             problem = f"expected the name of a feature without blanks, found {name!r}"
             raise PhrasescoreError(f"{path}: {problem}")
     dense = [at for at, (name, _) in enumerate(labels) if "_" not in name]

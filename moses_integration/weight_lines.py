@@ -35,13 +35,11 @@ _WORD = re.compile(r"[^ \t\n\v\f\r]+")
 # A line of weights, even if it begins like a section head ("[") or a comment (" #").
 _WEIGHTS = re.compile(rf"[ \t]*[^ \t\r]+(?:[ \t]+{NUMBER})+[ \t\r]*(?:#.*)?")
 
-# The heads of the two parts, in the order of a WeightPair.
-_PARTS = (b"[search]", b"[lists]")
+_PARTS = (b"[search]", b"[lists]")  # the heads of the parts, in the order of a WeightPair
 
 # Limits of the largest absolute weight. Moses computes with float32, in which sums beyond them are
 # 0 or infinite, and so equal.
-LARGEST_WEIGHT = 1e30
-_LEAST = 1e-30
+LARGEST_WEIGHT, _LEAST = 1e30, 1e-30
 
 # A line of weights.txt of Moses' mert, which has the feature's index for a name.
 _NUMBERED = re.compile(r"F[0-9]+ [^=]*")
@@ -57,10 +55,6 @@ class WeightLine(NamedTuple):
 def is_sparse(name: str) -> bool:
     """Return whether Moses treats a feature as sparse: 0 if a hypothesis lacks it."""
     return "_" in name
-
-
-def _is_head(line: str) -> bool:
-    return line.lstrip(" \t").startswith("[") and _WEIGHTS.fullmatch(line) is None
 
 
 def split_weight_line(line: str) -> WeightLine | None:
@@ -85,7 +79,6 @@ def split_weight_line(line: str) -> WeightLine | None:
 
 
 def _parse_weight(path: str, line_number: int, name: str, value: str) -> float:
-    """Return a weight; a value that is not a finite number is a DataError."""
     weight = float(value) if _NUMBER.fullmatch(value) else math.nan
     if not math.isfinite(weight):
         problem = f"expected a number as weight of {name}, found {shorten(value)}"
@@ -145,7 +138,11 @@ def _split_lines(path: str, lines: Iterable[bytes]) -> Iterator[tuple[int, str, 
 def parse_weight_pair(path: str, lines: list[bytes]) -> WeightPair | None:
     """Return the search's and the lists' weights in a text, or None for a moses.ini."""
     starts = [line.decode(errors="replace") for line in lines if line.lstrip().startswith(b"[")]
-    heads = [line.strip().encode() for line in starts if _is_head(line)]
+    heads = [
+        line.strip().encode()
+        for line in starts
+        if line.lstrip(" \t").startswith("[") and not _WEIGHTS.fullmatch(line)
+    ]
     if sorted(heads) == sorted(_PARTS):
         return WeightPair(*(_parse(path, _lines_of(path, lines, head)) for head in _PARTS))
     if heads:
@@ -173,8 +170,7 @@ def check_weights(weights: Weights, where: str) -> None:
     if WORD_SCORES in weights:
         problem = f"expected no weight of {WORD_SCORES}, which has a value per word; remove it"
         raise DataError(where, None, problem)
-    sizes = [abs(value) for values in weights.values() for value in values]
-    largest = max(sizes, default=0.0)
+    largest = max((abs(value) for values in weights.values() for value in values), default=0.0)
     if largest == 0:
         raise DataError(where, None, "expected weights that are not all zero")
     if not _LEAST <= largest <= LARGEST_WEIGHT:
@@ -195,7 +191,10 @@ def _parse(path: str, lines: list[bytes]) -> Weights:
         is_weight = len(line.values) == 1 and is_sparse(name)
         if not name or not line.values or not (has_sign or is_weight):
             text = text.partition("#")[0].strip()
-            problem = f"expected 'Name= value', found {shorten(text)}{_cure(text)}"
+            problem = f"expected 'Name= value', found {shorten(text)}"
+            if _NUMBERED.fullmatch(text):
+                problem += "; this looks like mert's weights.txt, which has no names"
+                problem += ": take the run*.dense beside it"
             raise DataError(path, number, problem)
         if is_sparse(name):
             first.setdefault(has_sign, line.name)
@@ -206,18 +205,12 @@ def _parse(path: str, lines: list[bytes]) -> Weights:
             more = "(a moses.ini with [weight-file] takes the first for any name)"
             raise DataError(path, number, f"{problem}, {cure} {more}")
         if name in weights and (name != latest or not has_sign):
-            problem = f"expected the weights of {name} in one place, found more of them here"
+            problem = f"expected the weights of {name} in consecutive lines, found more here"
             raise DataError(path, number, problem)
         latest = name
         values = (_parse_weight(path, number, name, value) for value in line.values)
         weights[name] = (*weights.get(name, ()), *values)
     return weights
-
-
-def _cure(line: str) -> str:
-    if _NUMBERED.fullmatch(line) is None:
-        return ""
-    return "; this looks like mert's weights.txt, which has no names: take the run*.dense beside it"
 
 
 def write_weights(path: str, weights: Weights | WeightPair) -> None:

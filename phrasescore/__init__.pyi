@@ -34,7 +34,10 @@ from phrasescore.workflows.combine import combine as combine
 from phrasescore.workflows.decode import DecodeSummary as DecodeSummary
 from phrasescore.workflows.decode import decode as decode
 from phrasescore.workflows.doctor import Diagnosis as Diagnosis
+from phrasescore.workflows.doctor import FeatureList as FeatureList
+from phrasescore.workflows.doctor import ListedName as ListedName
 from phrasescore.workflows.doctor import doctor as doctor
+from phrasescore.workflows.doctor import list_features as list_features
 from phrasescore.workflows.evaluate import Evaluation as Evaluation
 from phrasescore.workflows.evaluate import evaluate as evaluate
 from phrasescore.workflows.experiment.run import run_experiment as run_experiment
@@ -42,14 +45,10 @@ from phrasescore.workflows.experiment.snakemake import export_experiment as expo
 from phrasescore.workflows.experiment.table import ExperimentTable as ExperimentTable
 from phrasescore.workflows.export import ExportSummary as ExportSummary
 from phrasescore.workflows.export import export as export
-from phrasescore.workflows.fine_tune import fine_tune as fine_tune
 from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
 from phrasescore.workflows.generate import generate as generate
 from phrasescore.workflows.generate_foreign import ForeignGenerateSummary as ForeignGenerateSummary
 from phrasescore.workflows.generate_foreign import generate_foreign as generate_foreign
-from phrasescore.workflows.list_features import FeatureList as FeatureList
-from phrasescore.workflows.list_features import ListedName as ListedName
-from phrasescore.workflows.list_features import list_features as list_features
 from phrasescore.workflows.load_model import ScoringModel as ScoringModel
 from phrasescore.workflows.load_model import load_model as load_model
 from phrasescore.workflows.perplexity import PerplexitySummary as PerplexitySummary
@@ -71,6 +70,7 @@ from phrasescore.workflows.select import select as select
 from phrasescore.workflows.show import TableFigures as TableFigures
 from phrasescore.workflows.show import show as show
 from phrasescore.workflows.train import TrainSummary as TrainSummary
+from phrasescore.workflows.train import fine_tune as fine_tune
 from phrasescore.workflows.train import train as train
 from phrasescore.workflows.tune.lists import TuneOutcome as TuneOutcome
 from phrasescore.workflows.tune.lists import tune as tune

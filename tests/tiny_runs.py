@@ -7,8 +7,8 @@ import torch
 
 from phrasescore.records import PhrasePair
 from phrasescore.settings.config import Config
-from phrasescore.training.likelihood import PairRun
 from phrasescore.training.loop import TrainingProgress
+from phrasescore.training.objectives import PairRun
 from phrasescore.training.pair_store_writer import CountedPair
 
 TINY = Config().override(

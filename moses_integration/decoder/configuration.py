@@ -8,13 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
+from moses_integration.decoder import ALGORITHMS, LIMITS, SearchLimits, limit_values
 from moses_integration.decoder.language_model import read_arpa_order
-from moses_integration.decoder.search_limits import (
-    ALGORITHMS,
-    LIMITS,
-    SearchLimits,
-    limit_values,
-)
 from moses_integration.ini_text import TRUE_VALUES, IniFeature, IniLine
 from moses_integration.moses_ini import CONVERTERS, MosesIni, is_phrase_table
 from moses_integration.weight_lines import LARGEST_WEIGHT, format_weight
@@ -31,7 +26,6 @@ WORDS, PHRASES = "WordPenalty", "PhrasePenalty"
 # (ScoreComponentCollection::OutputAllFeatureScores); each group is in file order.
 STATEFUL = (REORDERING, DISTORTION, LANGUAGE_MODEL)
 STATELESS = (PHRASE_TABLE, WORDS, PHRASES, UNKNOWN_WORDS)
-_NEEDED = (PHRASE_TABLE, LANGUAGE_MODEL, UNKNOWN_WORDS)
 NUM_REORDERING_SCORES = 6
 
 # Arguments that every feature may have, without effect on this search.
@@ -42,7 +36,6 @@ _ARGUMENTS = {
     LANGUAGE_MODEL: {"path", "factor", "order", "lazyken", "load"},
     PHRASES: {"per-phrase-table"},
 }
-_FACTORS = ("factor", "input-factor", "output-factor")
 # Unsupported features of Moses, and the tool that made the file from a supported one.
 _BINARY = {**CONVERTERS, "PhraseDictionaryBinary": "processPhraseTable"}
 _OTHER_MODELS = ("SRILM", "IRSTLM", "RANDLM", "DALM", "ReloadingLM")
@@ -50,17 +43,14 @@ _BINARY_STARTS = (b"mmap lm http://kheafield.com/code", b"blmt", b"Qblmt")
 # Words of type= in any order; "wbe" and "phrase" are the same to a decoder (LRModel.cpp).
 _REORDERING_TYPE = {"msd", "bidirectional", "fe"}
 _REORDERING_NOISE = {"wbe", "phrase", "allff"}
-
-
 # The text file to name instead of a binary file.
 _TEXT_FILES = {
     LANGUAGE_MODEL: "name the .arpa or .arpa.gz that build_binary made it from",
     REORDERING: "name the reordering-table.*.gz that processLexicalTable(Min) made it from",
     PHRASE_TABLE: "name the phrase-table.gz that processPhraseTable(Min) made it from",
 }
-
+_COUNT = re.compile("[0-9]{1,9}")
 _FALSE = ("no", "n", "false", "0")
-
 # Unsupported sections that change what Moses translates (names as in moses/Parameter.cpp). A value
 # that switches one off is accepted.
 _UNSUPPORTED = {
@@ -73,9 +63,7 @@ _UNSUPPORTED = {
 }  # fmt: skip
 _OFF = (*_FALSE, "-1", "0.0")
 _FACTOR_SECTIONS = ("input-factors", "output-factors")
-# Sections that other modules read.
-_ELSEWHERE = ("factor-delimiter", "feature", "mapping", "weight")
-_KNOWN = {*LIMITS, *_FACTOR_SECTIONS, *_ELSEWHERE, *_UNSUPPORTED}
+_ELSEWHERE = ("factor-delimiter", "feature", "mapping", "weight")  # read by other functions
 
 
 class _LineError(Exception):
@@ -85,10 +73,8 @@ class _LineError(Exception):
 class FeatureSlot(NamedTuple):
     """A feature of the model."""
 
-    # The name in n-best lists, without "=".
-    name: str
-    # The class, at the beginning of the line.
-    kind: str
+    name: str  # in n-best lists, without "="
+    kind: str  # the class
     weights: tuple[float, ...]
     arguments: Mapping[str, str]
 
@@ -99,8 +85,7 @@ class DecoderConfiguration:
 
     path: str
     search: SearchLimits
-    # In the order in which Moses prints values. UnknownWordPenalty has its place among them, though
-    # Moses does not print it.
+    # In the order in which Moses prints values, with UnknownWordPenalty, which it does not print.
     slots: tuple[FeatureSlot, ...]
     _ini: MosesIni = field(repr=False, compare=False)
     _ignored: tuple[str, ...] = ()
@@ -109,9 +94,8 @@ class DecoderConfiguration:
     def read(cls, path: str, ignore: Collection[str] = ()) -> Self:
         """Read a moses.ini, and check the files it names; an unsupported feature is an error.
 
-        Relative paths in the file begin at the working folder, as with Moses.
-
-        :param ignore: names of features that are left out, whatever their weights.
+        Relative paths in the file begin at the working folder, as with Moses. Features named in
+        ``ignore`` are left out, whatever their weights.
         """
         ini = MosesIni.read(path)
         names = [feature.name for feature in ini.features]
@@ -120,18 +104,14 @@ class DecoderConfiguration:
                 problem = f"there is no {shorten(name)} to ignore; there are {', '.join(names)}"
                 raise ConfigError(shown_path(path), "[feature]", problem)
         weight_lines = ini.latest_weight_lines()
-        read = [
-            _read_slot(ini, feature, weight_lines.get(feature.name))
-            for feature in ini.features
-            if feature.name not in ignore
-        ]
+        used = [feature for feature in ini.features if feature.name not in ignore]
+        read = (_read_slot(ini, feature, weight_lines.get(feature.name)) for feature in used)
         slots = [slot for slot in read if slot is not None]
         _check_kinds(ini, slots)
         slots.sort(key=lambda slot: slot.kind not in STATEFUL)
         table = next(slot for slot in slots if slot.kind == PHRASE_TABLE)
         limit = int(table.arguments.get("table-limit", SearchLimits.table_limit))
-        search = read_limits(ini, limit)
-        return cls(path, search, tuple(slots), ini, tuple(ignore))
+        return cls(path, _read_limits(ini, limit), tuple(slots), ini, tuple(ignore))
 
     def with_weights(self, weights: Weights) -> Self:
         """Return a copy with new weights for some features, rounded as in a moses.ini."""
@@ -144,11 +124,10 @@ class DecoderConfiguration:
             if slot.name in weights:
                 values = tuple(float(format_weight(weight)) for weight in values)
             slots.append(slot._replace(weights=values))
-        known = {slot.name for slot in slots}.union(self._ignored)
-        for name in sorted(weights.keys() - known):
+        names = [slot.name for slot in slots]
+        for name in sorted(weights.keys() - {*names, *self._ignored}):
             if name not in features:
-                names = ", ".join(slot.name for slot in slots)
-                problem = f"expected weights of {names}; found some of {name}"
+                problem = f"expected weights of {', '.join(names)}; found some of {name}"
                 raise ConfigError(shown_path(self.path), "[weight]", problem)
             if any(weights[name]):
                 problem = _describe_unknown(features[name])
@@ -185,35 +164,34 @@ def _read_slot(ini: MosesIni, feature: IniFeature, weights: IniLine | None) -> F
     """Return a feature, or None for an unsupported one whose weights are 0."""
     where = weights or feature.line
     try:
-        values = _parse_weights(feature, weights)
+        # Moses does not tune UnknownWordPenalty; its default weight is 1.
+        values: tuple[float, ...] = (1.0,) if feature.kind == UNKNOWN_WORDS else ()
+        if weights is not None:
+            words = [word.group() for word in weights.words[1:]]
+            try:
+                values = tuple(map(float, words))
+            except ValueError:
+                text = shorten(" ".join(words))
+                raise _LineError(f"expected numbers as weights, found {text}") from None
         where = feature.line
         if feature.kind not in STATEFUL + STATELESS:
             if values and not any(values):
                 return None
             raise _LineError(_describe_unknown(feature))
         arguments = _read_arguments(feature)
-        count = _num_values(feature, arguments)
+        default = str(NUM_REORDERING_SCORES if feature.kind == REORDERING else 1)
+        count = arguments.get("num-features", default)
+        if not _COUNT.fullmatch(count) or (feature.kind != PHRASE_TABLE and count != default):
+            raise _LineError(f"expected num-features={default}, found {shorten(count)}")
         if weights is None and not values:
-            problem = f"expected a line '{feature.name}= ...' in [weight] with {count} weights"
+            problem = f"expected a line '{feature.name}= ...' in [weight] with {int(count)} weights"
             raise _LineError(f"{problem}, found none")
         where = weights or feature.line
-        if fault := _weights_problem(values, count):
+        if fault := _weights_problem(values, int(count)):
             raise _LineError(fault)
     except (_LineError, DataError) as error:
         raise ini.error(where, feature.name, str(error)) from error
     return FeatureSlot(feature.name, feature.kind, values, arguments)
-
-
-def _parse_weights(feature: IniFeature, line: IniLine | None) -> tuple[float, ...]:
-    # UnknownWordPenalty has the weight 1 by default, as in Moses, which does not tune it.
-    if line is None:
-        return (1.0,) if feature.kind == UNKNOWN_WORDS else ()
-    words = [word.group() for word in line.words[1:]]
-    try:
-        return tuple(map(float, words))
-    except ValueError:
-        text = shorten(" ".join(words))
-        raise _LineError(f"expected numbers as weights, found {text}") from None
 
 
 def _weights_problem(values: tuple[float, ...], count: int) -> str | None:
@@ -221,18 +199,6 @@ def _weights_problem(values: tuple[float, ...], count: int) -> str | None:
         return f"expected {count} weights, found {len(values)}"
     is_valid = all(abs(weight) <= LARGEST_WEIGHT for weight in values)
     return None if is_valid else f"expected weights of at most {LARGEST_WEIGHT:g}"
-
-
-def _num_values(feature: IniFeature, arguments: dict[str, str]) -> int:
-    default = str(NUM_REORDERING_SCORES if feature.kind == REORDERING else 1)
-    text = arguments.get("num-features", default)
-    if not _is_number(text) or (feature.kind != PHRASE_TABLE and text != default):
-        raise _LineError(f"expected num-features={default}, found {shorten(text)}")
-    return int(text)
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch("[0-9]{1,9}", text) is not None
 
 
 def _read_arguments(feature: IniFeature) -> dict[str, str]:
@@ -243,11 +209,11 @@ def _read_arguments(feature: IniFeature) -> dict[str, str]:
         problem = None
         if value is None or key in arguments:
             problem = f"expected key=value, each key once, found {shorten(key)}"
-        elif key in _FACTORS and value != "0":
+        elif key.endswith("factor") and key in known and value != "0":
             problem = f"expected {key}=0, found {shorten(value)}"
         elif key == "per-phrase-table" and value.lower() not in _FALSE:
             problem = "this search counts phrases of one table"
-        elif key in ("table-limit", "order") and not _is_number(value):
+        elif key in ("table-limit", "order") and not _COUNT.fullmatch(value):
             problem = f"expected a number in {key}=, found {shorten(value)}"
         elif key not in _ANY | known:
             problem = f"this search does not know {shorten(f'{key}={value}')}"
@@ -271,15 +237,13 @@ def _check_reordering(arguments: dict[str, str]) -> None:
     if set(kind.split("-")) - _REORDERING_NOISE != _REORDERING_TYPE:
         problem = "expected type=wbe-msd-bidirectional-fe-allff, the one that this search has"
         raise _LineError(f"{problem}, found {shorten(kind)}")
-    defaults = arguments.get("default-scores", "1,1,1,1,1,1")
-    try:
+    defaults = arguments.setdefault("default-scores", "1,1,1,1,1,1")
+    is_valid = False
+    with contextlib.suppress(ValueError):
         is_valid = all(float(value) > 0 for value in defaults.split(","))
-    except ValueError:
-        is_valid = False
     if not is_valid or len(defaults.split(",")) != NUM_REORDERING_SCORES:
         problem = f"expected {NUM_REORDERING_SCORES} probabilities in default-scores="
         raise _LineError(f"{problem}, found {shorten(defaults)}")
-    arguments["default-scores"] = defaults
 
 
 def _check_file(feature: IniFeature, path: str) -> str:
@@ -294,8 +258,8 @@ def _check_file(feature: IniFeature, path: str) -> str:
             if os.path.exists(path + end):
                 problem = f"expected {wanted}, {path}[.gz], found a binary one, {path}{end}"
                 raise _LineError(f"{problem}; {_TEXT_FILES[feature.kind]}")
-        problem = f"cannot open {path}: there is no such file (paths begin at the working folder)"
-        raise _LineError(problem)
+        problem = f"cannot open {path}: there is no such file"
+        raise _LineError(f"{problem} (paths begin at the working folder)")
     with open_input(path) as stream:
         start = stream.read(64)
     if start.startswith(_BINARY_STARTS) or b"\0" in start:
@@ -324,40 +288,35 @@ def _check_kinds(ini: MosesIni, slots: list[FeatureSlot]) -> None:
             problem = f"expected one {slot.kind}, which is what this search can follow"
             raise ini.error(line, slot.name, f"{problem}, found another")
         seen.add(slot.kind)
-    for kind in _NEEDED:
+    for kind in (PHRASE_TABLE, LANGUAGE_MODEL, UNKNOWN_WORDS):
         if kind not in seen:
             problem = f"expected a feature {kind}, found none"
             raise ConfigError(shown_path(ini.path), "[feature]", problem)
 
 
-def read_limits(ini: MosesIni, table_limit: int) -> SearchLimits:
+def _read_limits(ini: MosesIni, table_limit: int) -> SearchLimits:
     """Read the sections that set limits of the search; refuse unsupported ones."""
-    lines: dict[str, IniLine] = {}
-    for line in ini.content_lines():
-        lines.setdefault(line.section, line)  # Moses takes the first of several values
+    lines = ini.first_lines()
     _check_supported(ini, lines)
     limits: dict[str, Any] = {"table_limit": table_limit}
     for section, name in LIMITS.items():
-        if section in lines:
-            limits[name] = _parse(ini, lines[section], name)
+        if section not in lines:
+            continue
+        text = lines[section].words[0].group()
+        value: object = None
+        wanted = limit_values(name, None)
+        if name == "algorithm":
+            wanted = "0 (stacks) or 1 (cube pruning), which this search has"
+            value = dict(zip("01", ALGORITHMS, strict=True)).get(text)
+        elif name == "drop_unknown":
+            value = text.lower() in TRUE_VALUES if text.lower() in TRUE_VALUES + _FALSE else None
+        else:
+            with contextlib.suppress(ValueError):
+                value = type(getattr(SearchLimits, name))(text)
+        if limit_values(name, value) is not None:
+            raise ini.error(lines[section], "", f"expected {wanted}, found {shorten(text)}")
+        limits[name] = value
     return SearchLimits(**limits)
-
-
-def _parse(ini: MosesIni, line: IniLine, field: str) -> object:
-    text = line.words[0].group()
-    value: object = None
-    wanted = limit_values(field, value)
-    if field == "algorithm":
-        wanted = "0 (stacks) or 1 (cube pruning), which this search has"
-        value = dict(zip("01", ALGORITHMS, strict=True)).get(text)
-    elif field == "drop_unknown":
-        value = text.lower() in TRUE_VALUES if text.lower() in TRUE_VALUES + _FALSE else None
-    else:
-        with contextlib.suppress(ValueError):
-            value = type(getattr(SearchLimits, field))(text)
-    if limit_values(field, value) is not None:
-        raise ini.error(line, "", f"expected {wanted}, found {shorten(text)}")
-    return value
 
 
 def _check_supported(ini: MosesIni, lines: dict[str, IniLine]) -> None:
@@ -370,7 +329,8 @@ def _check_supported(ini: MosesIni, lines: dict[str, IniLine]) -> None:
             raise ini.error(line, "", f"expected factor 0, found {shorten(value)}")
         if section == "factor-delimiter" and value != "|":
             raise ini.error(line, "", f"expected the delimiter '|', found {shorten(value)}")
-    if others := sorted(lines.keys() - _KNOWN):
+    known = {*LIMITS, *_FACTOR_SECTIONS, *_ELSEWHERE, *_UNSUPPORTED}
+    if others := sorted(lines.keys() - known):
         shown = ", ".join(f"[{section}]" for section in others)
         _logger.warning("%s: this search ignores %s", shown_path(ini.path), shown)
     _check_mapping(ini)
@@ -379,8 +339,8 @@ def _check_supported(ini: MosesIni, lines: dict[str, IniLine]) -> None:
 def _check_mapping(ini: MosesIni) -> None:
     """Refuse a mapping other than one translation step with the one phrase table.
 
-    A step is "T 0", "0 T 0" or "0 TranslationModel0" (StaticData::LoadDecodeGraphs): the decoding
-    graph, the kind of step, and the number or name of the table.
+    A step is "T 0", "0 T 0" or "0 TranslationModel0": the decoding graph, the kind of step, and the
+    number or name of the table (StaticData::LoadDecodeGraphs).
     """
     lines = [line for line in ini.content_lines() if line.section == "mapping"]
     steps = [" ".join(word.group() for word in line.words) for line in lines]

@@ -46,7 +46,7 @@ _MISSING_UNKNOWN = -100.0
 # KenLM reads both numbers with C functions, which skip blanks before a number, and it ignores text
 # after the count.
 _COUNT = re.compile(rb"ngram \s*\+?([0-9]{1,9})=\s*\+?([0-9]{1,18})(?![0-9]).*")
-_NUMBER = re.compile(NUMBER)
+_NUMBER = re.compile(NUMBER.encode())
 _BLANKS = re.compile(rb"[ \t\r]+")
 _BINARY = b"mmap lm http://kheafield.com/code"
 
@@ -85,7 +85,6 @@ class _Text:
         return bool(self.block)
 
     def peek(self) -> bytes:
-        """Return the next line without consuming it; the end of the file is an error."""
         if not self.fill():
             problem = r"expected more of an ARPA file, up to \end\, found the end of the file"
             raise DataError(self.path, self.number, problem)
@@ -144,12 +143,10 @@ def _read_counts(text: _Text) -> list[int]:
         text.next()
     if not text.fill() or text.peek().rstrip() != b"\\data\\":
         line = text.peek() if text.fill() else b""
-        cure = ""
+        problem = rf"expected \data\, found {shorten(line)}"
         if line.startswith(_BINARY):
-            cure = "; this is a binary model of KenLM: give the ARPA file that it was built from"
-        raise DataError(
-            text.path, text.number + 1, rf"expected \data\, found {shorten(line)}{cure}"
-        )
+            problem += "; this is KenLM's binary model: give the ARPA file that it was built from"
+        raise DataError(text.path, text.number + 1, problem)
     text.next()
     counts: list[int] = []
     while (line := text.next()).strip():
@@ -175,16 +172,15 @@ def _read_unigrams(text: _Text, count: int) -> tuple[list[str], list[float], lis
         word = decode(text.path, text.number, fields[1])
         if word == _UNKNOWN_ALIAS:
             word = _UNKNOWN
-        if word == _BEGIN and fields[0] == b"-inf":
-            fields[0] = b"-99"  # never used
         numbers = [fields[0], *fields[2:]]
-        if any(_NUMBER.fullmatch(number.decode("latin-1")) is None for number in numbers):
+        if word == _BEGIN and numbers[0] == b"-inf":
+            numbers[0] = b"-99"  # never used
+        if not all(map(_NUMBER.fullmatch, numbers)):
             text.fail(f"{_PROBLEMS[NO_NUMBER]}, found {shorten(line)}")
-        log_prob, backoff = float(fields[0]), float(fields[2]) if len(fields) > 2 else 0.0
+        log_prob, backoff = map(float, (*numbers, 0)[:2])
         if log_prob > 0:
             text.fail(f"{_PROBLEMS[POSITIVE]}, found {log_prob}")
-        if backoff == 0.0:
-            backoff = -0.0  # until a longer n-gram begins with this one
+        backoff = backoff or -0.0  # -0.0 until a longer n-gram begins with this one
         if word == _UNKNOWN or values.get(word, missing) is missing:
             values[word] = (log_prob, backoff)
     for word in (_BEGIN, _END):
@@ -233,6 +229,7 @@ def _is_blank(byte: int) -> bool:
 
 @KERNEL
 def _parse_number(text: Any, start: int, end: int) -> tuple[float, bool]:
+    """Return a number, and whether the text is one."""
     position = start
     negative = position < end and text[position] == 45
     if position < end and (text[position] == 45 or text[position] == 43):
@@ -271,9 +268,7 @@ def _parse_number(text: Any, start: int, end: int) -> tuple[float, bool]:
 
 
 @KERNEL
-def _parse_block(
-    tables: Any, vocabulary: Any, text: Any, position: int, order: int, left: int, used: int
-) -> tuple[int, int, int, int, int]:
+def _parse_block(tables, vocabulary, text, position, order, left, used):  # type: ignore[no-untyped-def]
     """Insert the n-grams of a block's lines into the tables, up to the section's end.
 
     :return: the first unread byte, the numbers of lines and of n-grams read, the number of n-grams

@@ -33,11 +33,9 @@ from phrasescore.records import Weights
 
 NBEST, WEIGHTS, SIZE = "{nbest}", "{weights}", "{size}"
 
-# Linux accepts no argument longer than 128 KiB (MAX_ARG_STRLEN).
-_MAX_ARGUMENT = 131_000
+_MAX_ARGUMENT = 131_000  # Linux accepts no argument longer than 128 KiB (MAX_ARG_STRLEN)
 # The end of the decoder's stderr that a message shows: lines, and bytes that are read for them.
-_TAIL_LINES = 5
-_TAIL_BYTES = 4096
+_TAIL_LINES, _TAIL_BYTES = 5, 4096
 _INI_OPTIONS = ("-f", "-config", "--config", "--f")
 
 
@@ -45,8 +43,7 @@ _INI_OPTIONS = ("-f", "-config", "--config", "--f")
 class DecoderCommand:
     """A decoder's command, given as text for a shell."""
 
-    # As the user gave it.
-    command: str
+    command: str  # as the user gave it
     # Moses' configuration, if known; it tells which weights n-best lists omit.
     ini: MosesIni | None = None
 
@@ -98,8 +95,6 @@ class DecoderCommand:
         Beside ``run1.nbest`` there will be ``run1.weights``, and the decoder's output in
         ``run1.out`` and ``run1.log``.
 
-        :param source: the decoder's stdin, one sentence per line.
-        :param size: the largest number of hypotheses per list.
         :param nbest: the file for the lists; an existing one is replaced.
         """
         with contextlib.suppress(FileNotFoundError):
@@ -111,9 +106,11 @@ class DecoderCommand:
         _run(command, source, f"{work}.out", log)
         if not os.path.exists(nbest) or not os.path.getsize(nbest):
             raise PhrasescoreError(f"the decoder wrote no n-best list to {nbest}{log_tail(log)}")
-        if not _ends_with_newline(nbest):
-            problem = f"{nbest}: the last line is cut off; is the disk full?"
-            raise PhrasescoreError(f"{problem}{log_tail(log)}")
+        with open(nbest, "rb") as stream:
+            stream.seek(-1, os.SEEK_END)
+            if stream.read() != b"\n":
+                problem = f"{nbest}: the last line is cut off; is the disk full?"
+                raise PhrasescoreError(f"{problem}{log_tail(log)}")
 
 
 class NbestRequest(NamedTuple):
@@ -121,12 +118,9 @@ class NbestRequest(NamedTuple):
 
     path: str
     size: int
-    # Whether each text appears only once per list.
-    distinct: bool = False
-    # Whether to add word alignments.
-    alignment: bool = False
-    # Whether to add the phrase segmentation.
-    segmentation: bool = False
+    distinct: bool = False  # whether each text appears only once per list
+    alignment: bool = False  # whether to add word alignments
+    segmentation: bool = False  # whether to add the phrase segmentation
 
 
 def translate_with_moses(
@@ -147,8 +141,7 @@ def translate_with_moses(
     :param limits: more settings, by the names of moses.ini's sections.
     """
     command = [binary, "-f", ini.path, "-threads", str(threads)]
-    for name, value in limits.items():
-        command += [f"-{name}", value]
+    command += [word for name, value in limits.items() for word in (f"-{name}", value)]
     if weights:
         command += ["-weight-overwrite", ini.weight_overwrite(weights)]
     with tempfile.TemporaryDirectory(prefix="phrasescore-") as folder:
@@ -193,12 +186,6 @@ def _run(command: list[str], source: str, output: str, log: str, *, keeps_log: b
         raise PhrasescoreError(f"the decoder {how}{log_tail(log, is_named=keeps_log)}")
 
 
-def _ends_with_newline(path: str) -> bool:
-    with open(path, "rb") as stream:
-        stream.seek(-1, os.SEEK_END)
-        return stream.read() == b"\n"
-
-
 def log_tail(log: str, *, is_named: bool = True) -> str:
     """Return the end of a decoder's stderr for a message, perhaps with the log's name."""
     with open(log, "rb") as stream:
@@ -207,5 +194,5 @@ def log_tail(log: str, *, is_named: bool = True) -> str:
     lines = [line.strip() for line in text.replace("\r", "\n").split("\n") if line.strip()]
     name = f" (log: {log})" if is_named else ""
     if not lines:
-        return f"; it said nothing{name}"
+        return f"; it wrote nothing to stderr{name}"
     return f"{name}: {' | '.join(lines[-_TAIL_LINES:])}"

@@ -37,13 +37,10 @@ class NgramTables(NamedTuple):
     """
 
     order: int
-    # Ids from here on are unknown words, which are scored like id 0.
-    num_words: int
-    # float32 (num_words,): values of single words.
-    unigram_log_probs: Any
+    num_words: int  # ids from here on are unknown words, which are scored like id 0
+    unigram_log_probs: Any  # float32 (num_words,)
     unigram_backoffs: Any
-    # uint64 (slots, 2): a table of n-grams of 2 or more words, see `phrasescore.io.hashing`.
-    keys: Any
+    keys: Any  # uint64 (slots, 2): a table of the longer n-grams, see `phrasescore.io.hashing`
     # float32 (slots, 4), in the same memory: column 2 is the log probability, column 3 the backoff.
     values: Any
 
@@ -84,7 +81,6 @@ def score_word(tables: Any, context: Any, length: int, word: int) -> tuple[float
     :param context: int32; the state before the word, the latest word first. At the beginning of a
         sentence it is ``<s>``, with length 1.
     :param length: the length of the context, less than the order.
-    :return: the probability is a sum of float32 numbers in float64.
     """
     if word >= tables.num_words:
         word = 0

@@ -29,32 +29,25 @@ from moses_integration.decoder.configuration import (
 from moses_integration.decoder.language_model import NgramModel, read_arpa
 from moses_integration.decoder.ngram_table import BEGIN, KERNEL, LN_10, NgramTables, score_next
 from moses_integration.decoder.phrase_tables import PhraseTables
-from moses_integration.decoder.search_kernels import NUM_ORIENTATIONS
+from moses_integration.decoder.search_tables import NUM_ORIENTATIONS
 from moses_integration.table_line import LOWEST_LOG
 
 
 class SentenceOptions(NamedTuple):
     """The options of a sentence, sorted by start, end, and falling score with the LM estimate."""
 
-    # int32 (options,): source words, end exclusive.
-    start: Any
-    end: Any
-    # int32 (options + 1,), and word ids int32 (offsets[-1],): the target words of each option.
-    offsets: Any
-    target: Any
-    # float64 (options, columns): values of the stateless features, in the order of the slots.
-    values: Any
-    # float64 (options,): the weighted sum of these.
-    score: Any
-    # float64 (options,): the estimate for other features that are language models.
-    other_estimate: Any
-    # float64 (options, 6): scores of the reordering table, natural logarithms.
-    reordering: Any
+    start: Any  # int32 (options,): source words
+    end: Any  # int32 (options,): exclusive
+    offsets: Any  # int32 (options + 1,): where the words of each option begin in ``target``
+    target: Any  # int32: word ids
+    values: Any  # float64 (options, columns): the stateless features, in the order of the slots
+    score: Any  # float64 (options,): the weighted sum of these
+    other_estimate: Any  # float64 (options,): for other features that are language models
+    reordering: Any  # float64 (options, 6): scores of the reordering table, natural logarithms
     # float64 (length, length + 1): [i, j] is the best sum of scores and estimates that covers the
     # words i .. j - 1; -inf if no options do, or j <= i.
     future: Any
-    # int32 (options,): rows of the table.
-    rows: Any
+    rows: Any  # int32 (options,): rows of the table
 
 
 class OptionTable:
@@ -179,7 +172,7 @@ def read_language_model(configuration: DecoderConfiguration) -> NgramModel:
 
 
 def _values(slots: Sequence[FeatureSlot], tables: PhraseTables, lengths: Any) -> Any:
-    """Return the values of all pairs' stateless features; ``lengths`` are the targets' lengths."""
+    """Return the values of all pairs' stateless features from the targets' lengths."""
     unknown = np.zeros(len(lengths))
     unknown[tables.pairs.starts[tables.num_known] :] = LOWEST_LOG
     values = {
@@ -209,7 +202,7 @@ def _prune(configuration: DecoderConfiguration, starts: Any, rank: Any) -> tuple
 
 
 def ranges(starts: Any, sizes: Any) -> Any:
-    """Return the concatenated ranges start, start + 1, .. of the given sizes."""
+    """Return the concatenated ranges start, start + 1, .. of these sizes."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + sizes, sizes)
 
@@ -250,42 +243,28 @@ def _future(length: int, start: Any, end: Any, score: Any) -> Any:
 class Sentence(NamedTuple):
     """A sentence to translate. All scores are weighted."""
 
-    # The language model.
-    ngrams: NgramTables
-    # Source words.
-    length: int
-    # Words; -1 for no limit.
-    distortion_limit: int
+    ngrams: NgramTables  # the language model
+    length: int  # source words
+    distortion_limit: int  # words; -1 for no limit
     distortion_weight: float
-    # For logarithms to base 10.
-    language_weight: float
-    # Whether states are filled up with target words, which other features need.
-    keep_words: bool
-    # int32 (length, longest + 2): options of a span are [start, size] .. [start, size + 1].
-    spans: Any
-    # int32 (options,), end exclusive.
-    start: Any
+    language_weight: float  # for logarithms to base 10
+    keep_words: bool  # whether states are filled up with target words, which other features need
+    spans: Any  # int32 (length, longest + 2): options of a span: [start, size] .. [start, size + 1]
+    start: Any  # this and the next three as in `SentenceOptions`
     end: Any
-    # int32 (options + 1,) and (words,): the target words of each option.
     offsets: Any
     target: Any
-    # float64 (options,): scores with the estimate of other features; and only this estimate.
-    score: Any
-    expected: Any
-    # float64 (options, orientations): scores of an option after another, and of what follows it.
-    backward: Any
-    forward: Any
-    # int32 (options,): equal for options that nothing later can distinguish.
-    group: Any
-    # float64 (length, length + 1): the best score that covers the words i .. j - 1.
-    future: Any
-    # float64 (words + 1,): the language model's score of a phrase's words from this one on, given
-    # only the words before it in the phrase.
+    score: Any  # float64 (options,): with the estimate of other features
+    expected: Any  # float64 (options,): only this estimate
+    backward: Any  # float64 (options, orientations): scores of an option after another
+    forward: Any  # float64 (options, orientations): scores of what follows an option
+    group: Any  # int32 (options,): equal for options that nothing later can distinguish
+    future: Any  # float64 (length, length + 1): the best score that covers the words i .. j - 1
+    # float64 (words + 1,): the language model's score of a phrase's words from this one on, with
+    # only the words before it in the phrase as context.
     tail: Any
-    # int32 (options,): words in the language model's state after only the phrase.
-    last_length: Any
-    # float64 (options,): an upper bound of the language model's score.
-    bound: Any
+    last_length: Any  # int32 (options,): words in the language model's state after only the phrase
+    bound: Any  # float64 (options,): an upper bound of the language model's score
 
 
 def make_sentence(
@@ -295,10 +274,13 @@ def make_sentence(
     *,
     keep_words: bool,
 ) -> Sentence:
-    """Return a sentence for the search; ``keep_words`` is for features that need the context."""
+    """Return a sentence for the search."""
     length, count = len(options.future), len(options.start)
+    # The index of each span's first option; options are sorted by start and size.
     sizes = options.end - options.start
-    longest = int(sizes.max()) if count else 0
+    width = int(sizes.max(initial=0)) + 2
+    keys = options.start.astype(np.int64) * width + sizes
+    spans = np.searchsorted(keys, np.arange(length * width)).astype(np.int32)
     reordering = configuration.weights(REORDERING, NUM_REORDERING_SCORES)
     weighted = options.reordering * np.array(reordering)
     language_weight = configuration.weights(LANGUAGE_MODEL)[0] * LN_10
@@ -312,7 +294,7 @@ def make_sentence(
         distortion_weight=configuration.weights(DISTORTION)[0],
         language_weight=language_weight,
         keep_words=keep_words,
-        spans=_spans(options.start, sizes, length, longest),
+        spans=spans.reshape(length, width),
         start=options.start,
         end=options.end,
         offsets=options.offsets,
@@ -329,13 +311,6 @@ def make_sentence(
     )
 
 
-def _spans(start: Any, sizes: Any, length: int, longest: int) -> Any:
-    """Return the index of each span's first option; options are sorted by start and size."""
-    keys = start.astype(np.int64) * (longest + 2) + sizes
-    wanted = np.arange(length * (longest + 2))
-    return np.searchsorted(keys, wanted).astype(np.int32).reshape(length, longest + 2)
-
-
 def _groups(options: Any) -> Any:
     """Return numbers that are equal for options that nothing later can distinguish.
 
@@ -348,9 +323,7 @@ def _groups(options: Any) -> Any:
 
 
 @KERNEL
-def _score_phrases(
-    tables: Any, weight: float, offsets: Any, target: Any, tail: Any, lengths: Any, bound: Any
-) -> None:
+def _score_phrases(tables, weight, offsets, target, tail, lengths, bound):  # type: ignore[no-untyped-def]
     """Compute the scores of phrases that no word before them can change.
 
     The last state is valid after any context if the phrase has at least as many words as a state.

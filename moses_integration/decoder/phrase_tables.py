@@ -31,16 +31,11 @@ _WORD = re.compile(rb"[^ \t]+")
 class PhrasePairs(NamedTuple):
     """Phrase pairs grouped by source phrase; each group is in the order of the file."""
 
-    # Each source phrase once, UTF-8, with single spaces between words.
-    sources: list[bytes]
-    # int64 (sources + 1,): where the pairs of each source begin.
-    starts: Any
-    # The target of each pair, in the same form.
-    targets: list[bytes]
-    # float64 (pairs, scores): natural logarithms, at least -100.
-    log_probs: Any
-    # Word alignments as in the file, "0-0 1-2"; empty for none.
-    alignments: list[bytes]
+    sources: list[bytes]  # each source phrase once, UTF-8, with single spaces between words
+    starts: Any  # int64 (sources + 1,): where the pairs of each source begin
+    targets: list[bytes]  # of each pair, in the same form
+    log_probs: Any  # float64 (pairs, scores): natural logarithms, at least -100
+    alignments: list[bytes]  # word alignments as in the file, "0-0 1-2"; empty for none
     # The source word that each target word is affiliated with; None if not requested.
     affiliations: list[Affiliations] | None = None
 
@@ -48,12 +43,9 @@ class PhrasePairs(NamedTuple):
 class PhraseTables(NamedTuple):
     """The unweighted scores of the tables for the phrases of some sentences."""
 
-    # The last groups are the unknown words, each with one pair.
-    pairs: PhrasePairs
-    # The groups before this one come from the phrase table.
-    num_known: int
-    # float64 (pairs, 6): natural logarithms.
-    reordering: Any
+    pairs: PhrasePairs  # the last groups are the unknown words, each with one pair
+    num_known: int  # the groups before this one come from the phrase table
+    reordering: Any  # float64 (pairs, 6): natural logarithms
 
 
 def read_tables(
@@ -68,8 +60,7 @@ def read_tables(
     with ``[drop-unknown]`` (TranslationOptionCollection::ProcessOneUnknownWord).
     """
     sentences = list(sentences)
-    slot = configuration.slot(PHRASE_TABLE)
-    longest = configuration.search.max_phrase_length
+    slot, longest = configuration.slot(PHRASE_TABLE), configuration.search.max_phrase_length
     path, num_scores = slot.arguments["path"], len(slot.weights)
     pairs = read_phrase_pairs(path, sentences, longest, num_scores, aligned=aligned)
     num_known = len(pairs.sources)
@@ -83,21 +74,15 @@ def read_tables(
         if pairs.affiliations is not None:
             pairs.affiliations.append(() if dropped else (0,))
     starts = np.append(pairs.starts, pairs.starts[-1] + 1 + np.arange(len(unknown)))
-    zeros = np.zeros((len(unknown), len(slot.weights)))
+    zeros = np.zeros((len(unknown), num_scores))
     pairs = pairs._replace(starts=starts, log_probs=np.concatenate([pairs.log_probs, zeros]))
-    return PhraseTables(pairs, num_known, _read_reordering(configuration, pairs))
-
-
-def _read_reordering(configuration: DecoderConfiguration, pairs: PhrasePairs) -> Any:
-    slot = configuration.find(REORDERING)
-    if slot is None:
-        return np.zeros((len(pairs.targets), NUM_REORDERING_SCORES))
-    sources = np.repeat(np.arange(len(pairs.sources)), np.diff(pairs.starts))
-    keys = [
-        (pairs.sources[row], target) for row, target in zip(sources, pairs.targets, strict=True)
-    ]
-    default = [math.log(float(score)) for score in slot.arguments["default-scores"].split(",")]
-    return read_reordering(slot.arguments["path"], keys, default)
+    order = configuration.find(REORDERING)
+    if order is None:
+        return PhraseTables(pairs, num_known, np.zeros((len(pairs.targets), NUM_REORDERING_SCORES)))
+    rows = np.repeat(np.arange(len(pairs.sources)), np.diff(pairs.starts))
+    keys = list(zip((pairs.sources[row] for row in rows), pairs.targets, strict=True))
+    default = [math.log(float(score)) for score in order.arguments["default-scores"].split(",")]
+    return PhraseTables(pairs, num_known, read_reordering(order.arguments["path"], keys, default))
 
 
 def read_phrase_pairs(
@@ -118,8 +103,8 @@ def read_phrase_pairs(
     alignments: list[bytes] = []
     scores: list[float] = []
     affiliations: list[Affiliations] = []
-    affiliated: dict[tuple[bytes, int, int], Affiliations] = {}
     # Repeated texts share one object.
+    affiliated: dict[tuple[bytes, int, int], Affiliations] = {}
     known: dict[bytes, bytes] = {}
     known_alignments: dict[bytes, bytes] = {}
     for number, line in lines_of_phrases(path, sentences, max_phrase_length):
@@ -149,13 +134,11 @@ def read_phrase_pairs(
         groups.append(group_of.setdefault(source, len(group_of)))
     order = np.argsort(np.array(groups, np.int64), kind="stable")
     sizes = np.bincount(np.array(groups, np.int64), minlength=len(group_of))
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    log_probs = log_of(np.array(scores).reshape(-1, num_scores))
     return PhrasePairs(
         list(group_of),
-        starts,
+        np.concatenate([[0], np.cumsum(sizes)]),
         [targets[row] for row in order],
-        log_probs[order],
+        log_of(np.array(scores).reshape(-1, num_scores))[order],
         [alignments[row] for row in order],
         [affiliations[row] for row in order] if aligned else None,
     )

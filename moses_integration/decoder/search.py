@@ -1,7 +1,14 @@
-"""Translate sentences with the embedded stack search, as Moses does."""
+"""Translate sentences with the embedded stack search, as Moses does, and list the best paths.
+
+Every hypothesis knows its best arc, and has a list of alternative arcs. A path is described by
+another path and one arc at which it leaves the best continuation of that path. A heap of such pairs
+yields the paths exactly in score order (Eppstein, 1998; the order of Moses' deviations,
+Manager::CalcNBest).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,23 +22,17 @@ from moses_integration.decoder.configuration import (
     DecoderConfiguration,
 )
 from moses_integration.decoder.language_model import NgramModel
-from moses_integration.decoder.ngram_table import (
-    BEGIN,
-    END,
-    KERNEL,
-    LN_10,
-    score_next,
-    score_word,
-)
+from moses_integration.decoder.ngram_table import BEGIN, END, KERNEL, LN_10, score_next, score_word
 from moses_integration.decoder.options import OptionTable, SentenceOptions, make_sentence
-from moses_integration.decoder.search_kernels import NUM_ORIENTATIONS, find_orientation
-from moses_integration.decoder.stack_search import StackSearch, best_paths
-from moses_integration.decoder.stateful import (
+from moses_integration.decoder.search_tables import NUM_ORIENTATIONS, find_orientation
+from moses_integration.decoder.stack_search import (
     DEFAULT_BUFFER_SIZE,
     AlignedWords,
     RequestBuffer,
+    StackSearch,
     StatefulFeature,
 )
+from phrasescore.io.hashing import mix
 
 # Moses' limit on paths for n-best-factor 0 (Manager.cpp).
 _MOST_PATHS = 1000
@@ -40,12 +41,10 @@ _MOST_PATHS = 1000
 class PhraseSegment(NamedTuple):
     """A source phrase and its translation."""
 
-    # Source words, 0-based, end exclusive.
-    start: int
-    end: int
+    start: int  # source words, 0-based
+    end: int  # exclusive
     words: tuple[str, ...]
-    # Row of the OptionTable.
-    option: int
+    option: int  # row of the OptionTable
 
 
 @dataclass(frozen=True)
@@ -57,10 +56,8 @@ class Translation:
     """
 
     words: tuple[str, ...]
-    # The weighted sum of the values.
-    score: float
-    # In target order.
-    segments: tuple[PhraseSegment, ...]
+    score: float  # the weighted sum of the values
+    segments: tuple[PhraseSegment, ...]  # in target order
     # The values of each feature, in the order of ``StackDecoder.names``.
     values: tuple[tuple[float, ...], ...]
     nbest: tuple["Translation", ...] = ()
@@ -74,7 +71,6 @@ class StackDecoder:
     :param features: additional features and their weights.
     :param buffer_size: number of requests per call of such a feature; affects only the speed.
     :ivar names: the names of the features, in the order of ``Translation.values``.
-    :ivar buffers: the buffered requests to the additional features, and their weights.
     """
 
     def __init__(
@@ -110,8 +106,8 @@ class StackDecoder:
             return replace(empty, nbest=(empty,) if nbest else ())
         options = self._table.sentence(tokens)
         tables, search = self._lm.tables, self._configuration.search
-        keep_words = bool(self.buffers)
-        sentence = make_sentence(options, self._configuration, tables, keep_words=keep_words)
+        has_buffers = bool(self.buffers)
+        sentence = make_sentence(options, self._configuration, tables, keep_words=has_buffers)
         affiliations = self._table.affiliations(options) if self.buffers else None
         aligned = None if affiliations is None else AlignedWords(tokens, affiliations)
         stacks = StackSearch(sentence, search, self.buffers, keep_arcs=nbest > 1, aligned=aligned)
@@ -156,16 +152,19 @@ class StackDecoder:
         # Sum row by row: the last bits of a matrix product depend on the number of rows.
         totals = (rows * np.concatenate(weights)).sum(axis=1)
         ends = np.cumsum(sizes)
-        segments = self._segments(options, chosen)
+        segments = {}
+        for option in np.unique(chosen).tolist():
+            target = options.target[options.offsets[option] : options.offsets[option + 1]]
+            text = tuple(self._table.words[word] for word in target)
+            start, end = int(options.start[option]), int(options.end[option])
+            segments[option] = PhraseSegment(start, end, text, int(options.rows[option]))
         translations = []
         for number, row in enumerate(rows.tolist()):
-            own = tuple(
-                segments[option] for option in chosen[offsets[number] : offsets[number + 1]]
-            )
+            path = chosen[offsets[number] : offsets[number + 1]]
+            own = tuple(segments[option] for option in path)
             words = tuple(word for segment in own for word in segment.words)
-            values = tuple(
-                tuple(row[end - size : end]) for end, size in zip(ends, sizes, strict=True)
-            )
+            parts = zip(ends, sizes, strict=True)
+            values = tuple(tuple(row[end - size : end]) for end, size in parts)
             translations.append(Translation(words, float(totals[number]), own, values))
         return tuple(translations)
 
@@ -179,28 +178,9 @@ class StackDecoder:
         kinds = [slot.kind for slot in self._configuration.slots if slot.kind in STATEFUL]
         return np.concatenate([*map(columns.__getitem__, kinds), stateless, added], axis=1)
 
-    def _segments(self, options: SentenceOptions, chosen: Any) -> dict[int, PhraseSegment]:
-        words = self._table.words
-        segments = {}
-        for option in np.unique(chosen).tolist():
-            target = options.target[options.offsets[option] : options.offsets[option + 1]]
-            text = tuple(words[word] for word in target)
-            start, end = int(options.start[option]), int(options.end[option])
-            segments[option] = PhraseSegment(start, end, text, int(options.rows[option]))
-        return segments
-
 
 @KERNEL
-def _score_paths(
-    options: Any,
-    tables: Any,
-    offsets: Any,
-    path_options: Any,
-    stateless: Any,
-    reordering: Any,
-    distortion: Any,
-    language_model: Any,
-) -> None:
+def _score_paths(options, tables, offsets, path_options, stateless, reordering, distortion, lm):  # type: ignore[no-untyped-def]
     """Add up the values of derivations, one row each; as in Moses an empty one has no ``</s>``."""
     context = np.zeros(tables.order, np.int32)
     for row in range(len(offsets) - 1):
@@ -225,4 +205,102 @@ def _score_paths(
         if last >= 0:
             log_prob, _ = score_word(tables, context, length, END)
             total += log_prob
-        language_model[row, 0] = total * LN_10
+        lm[row, 0] = total * LN_10
+
+
+class Paths(NamedTuple):
+    """Derivations, best first."""
+
+    offsets: Any  # int64 (paths + 1,): where the options of each path begin
+    options: Any  # int32: in target order
+    parents: Any  # int32: the hypotheses that the options extend
+
+
+@KERNEL
+def _walk(lattice: Any, before: Any, arcs: Any, path: int, options: Any, parents: Any) -> int:
+    """Write a path from its end to its beginning; return its length."""
+    num_arcs, current = 0, path
+    while current > 0:  # path 0 takes no arc
+        num_arcs += 1
+        current = before[current]
+    turns, current = np.empty(num_arcs, np.int64), path
+    for index in range(num_arcs - 1, -1, -1):
+        turns[index] = arcs[current]
+        current = before[current]
+    node, turn, length = lattice.goal, 0, 0
+    while lattice.parent[node] >= 0 or (
+        turn < num_arcs and lattice.arc_target[turns[turn]] == node
+    ):
+        if turn < num_arcs and lattice.arc_target[turns[turn]] == node:
+            options[length] = lattice.arc_option[turns[turn]]
+            node = lattice.arc_parent[turns[turn]]
+            turn += 1
+        else:
+            options[length] = lattice.option[node]
+            node = lattice.parent[node]
+        parents[length] = node
+        length += 1
+    return length
+
+
+@KERNEL
+def _hash_words(offsets: Any, target: Any, options: Any, length: int) -> Any:
+    key = np.uint64(0)
+    for index in range(length - 1, -1, -1):
+        for word in range(offsets[options[index]], offsets[options[index] + 1]):
+            key = mix(key ^ np.uint64(target[word] + 1))
+    return key
+
+
+@KERNEL
+def best_paths(
+    lattice: Any, offsets: Any, target: Any, count: int, most: int, distinct: bool
+) -> Paths:
+    """Return the best paths through a lattice with a goal.
+
+    :param offsets: the index in ``target`` of each option's first word.
+    :param most: maximum number of paths to examine.
+    :param distinct: leave out paths with the words of a better one. Words are compared by a 64-bit
+        hash, which confuses two of 10,000 paths with a chance of 1 in 10^11.
+    """
+    # Loss, insertion order, the path that is left, and the arc at which it is left.
+    heap = [(0.0, 0, -1, -1)]
+    pushed = 1
+    # For each path taken from the heap: the path that it leaves, and the arc.
+    before, arcs = np.empty(most, np.int64), np.empty(most, np.int64)
+    options, parents = np.empty((2, len(lattice.parent) + 1), np.int32)
+    begins = [0]
+    out_options, out_parents = [np.int32(0)], [np.int32(0)]
+    out_options.clear()
+    out_parents.clear()
+    texts = {np.uint64(0)}
+    texts.clear()
+    for path in range(most):
+        if len(heap) == 0 or len(begins) > count:
+            break
+        loss, _, before[path], arcs[path] = heappop(heap)
+        arc, node = arcs[path], lattice.goal
+        if arc >= 0:
+            node = lattice.arc_parent[arc]
+            if arc + 1 < lattice.first_arc[lattice.arc_target[arc] + 1]:
+                # The next best arc to the same hypothesis replaces this one.
+                next_loss = loss - lattice.arc_loss[arc] + lattice.arc_loss[arc + 1]
+                heappush(heap, (next_loss, pushed, before[path], arc + 1))
+                pushed += 1
+        while node >= 0:
+            arc = lattice.first_arc[node]
+            if arc < lattice.first_arc[node + 1]:
+                heappush(heap, (loss + lattice.arc_loss[arc], pushed, path, arc))
+                pushed += 1
+            node = lattice.parent[node]
+        length = _walk(lattice, before, arcs, path, options, parents)
+        if distinct:
+            key = _hash_words(offsets, target, options, length)
+            if key in texts:
+                continue
+            texts.add(key)
+        for index in range(length - 1, -1, -1):
+            out_options.append(options[index])
+            out_parents.append(parents[index])
+        begins.append(len(out_options))
+    return Paths(np.array(begins), np.array(out_options), np.array(out_parents))

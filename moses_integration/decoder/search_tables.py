@@ -1,18 +1,30 @@
-"""Arrays and hash tables that a stack search fills for one sentence.
+"""Arrays and hash tables for the search of one sentence, and the kernels that fill them.
 
 Coverages and states are numbered in order of appearance, so that hypotheses are compared by
 numbers. Kernels never grow an array. They stop if one is too small; the caller then enlarges it
 (:func:`grow`) and calls them again.
+
+The hypotheses of a stack are grouped by coverage, so that everything that depends only on the
+coverage (which spans may follow, and their future estimates) is computed once per group. A *block*
+combines hypotheses of one coverage with the options of one span. Within a block an extension costs
+an addition and a look-up, because language model scores of an option after a state are memoised.
 """
 
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from moses_integration.decoder.ngram_table import KERNEL
-from phrasescore.io.hashing import copy_rows, make_table, mix
+from moses_integration.decoder.ngram_table import END, KERNEL, score_word
+from phrasescore.io.hashing import copy_rows, find, make_table, mix
 
 EMPTY = -1
+# Columns of a block: range of hypotheses, span, range of options (ends exclusive), new coverage.
+BLOCK_COLUMNS = 7
+# Orientations, as lexicalised reordering counts them.
+MONOTONE, SWAP, DISCONTINUOUS = 0, 1, 2
+NUM_ORIENTATIONS = 3
+
+_ONE = np.uint64(1)
 # Arrays whose length does not depend on the number of rows.
 _FIXED = ("count", "limits", "stacks")
 
@@ -20,16 +32,11 @@ _FIXED = ("count", "limits", "stacks")
 class Coverages(NamedTuple):
     """The distinct sets of source words that hypotheses cover."""
 
-    # int64 (1,): rows in use.
-    count: Any
-    # uint64 (rows, words of 64 bits).
-    keys: Any
-    # int32 (rows,): the first uncovered source word.
-    first_gap: Any
-    # float64 (rows,): the estimate of the untranslated words; -inf if they have no translation.
-    future: Any
-    # int32 (2 * rows,), a power of two: row numbers by hash.
-    slots: Any
+    count: Any  # int64 (1,): rows in use
+    keys: Any  # uint64 (rows, words of 64 bits)
+    first_gap: Any  # int32 (rows,): the first uncovered source word
+    future: Any  # float64 (rows,): the estimate of the uncovered words; -inf if there is none
+    slots: Any  # int32 (2 * rows,), a power of two: row numbers by hash
 
 
 class States(NamedTuple):
@@ -39,8 +46,7 @@ class States(NamedTuple):
     # int32 (rows, width + 1): target words, the latest first, padded with -1; then the number of
     # words in the language model's state.
     keys: Any
-    # float64 (rows,): the weighted score of </s>; NaN if not yet computed.
-    end_score: Any
+    end_score: Any  # float64 (rows,): the weighted score of </s>; NaN if not yet computed
     slots: Any
 
 
@@ -51,22 +57,17 @@ class Memo(NamedTuple):
     # uint64 (slots, 3): a table (see `phrasescore.io.hashing`) by the mixed number of a state and
     # an option. Column 2 is the state after both.
     keys: Any
-    # float64 (slots, 3), in the same memory: column 1 is the weighted score of the language model.
-    values: Any
+    values: Any  # float64 (slots, 3), in the same memory: column 1 is the weighted score
 
 
 class HypothesisPool(NamedTuple):
     """The hypotheses of the current stack, recombined."""
 
     count: Any
-    # int32 (rows, 3): the coverage, and two numbers that are equal for recombinable hypotheses.
-    keys: Any
-    # float64 (2,): the lowest accepted score, and the best so far.
-    limits: Any
-    # float64 (rows,): scores with the estimate of the future.
-    score: Any
-    # int32 (rows,): the extended hypothesis, the option, and the new state.
-    parent: Any
+    keys: Any  # int32 (rows, 3): the coverage, and two numbers that recombinable hypotheses share
+    limits: Any  # float64 (2,): the lowest accepted score, and the best so far
+    score: Any  # float64 (rows,): scores with the estimate of the future
+    parent: Any  # int32 (rows,): the extended hypothesis, the option, and the new state
     option: Any
     state: Any
     slots: Any
@@ -79,20 +80,16 @@ class Arcs(NamedTuple):
     score: Any
     parent: Any
     option: Any
-    # int32: row of the pool, later the number of the hypothesis.
-    target: Any
+    target: Any  # int32: row of the pool, later the number of the hypothesis
 
 
 class Hypotheses(NamedTuple):
     """All kept hypotheses, stack after stack; row 0 is the empty hypothesis."""
 
-    # int64 (length + 2,): where the stacks begin.
-    stacks: Any
-    # float64 (rows,): scores without an estimate of the future.
-    score: Any
+    stacks: Any  # int64 (length + 2,): where the stacks begin
+    score: Any  # float64 (rows,): scores without an estimate of the future
     parent: Any
-    # int32 (rows,): -1 for the empty hypothesis.
-    option: Any
+    option: Any  # int32 (rows,): -1 for the empty hypothesis
     coverage: Any
     state: Any
 
@@ -118,19 +115,17 @@ def make_tables(length: int, width: int, few: int, many: int, pool: int, arcs: i
     :param few: rows for hypotheses and coverages; ``many``: for states and the memo. These and the
         rows of the last two are powers of two.
     """
-    zeros = np.zeros(length + 2, np.int64)
     bits = np.zeros((few, max(1, (length + 63) // 64)), np.uint64)
     state_keys = np.full((many, width + 1), EMPTY, np.int32)
     pool_keys, limits = np.empty((pool, 3), np.int32), np.full(2, -np.inf)
     parent, option, state = np.empty((3, pool), np.int32)
+    scores = np.empty(pool)
     return SearchTables(
-        Hypotheses(zeros, np.empty(few), *np.empty((4, few), np.int32)),
+        Hypotheses(np.zeros(length + 2, np.int64), np.empty(few), *np.empty((4, few), np.int32)),
         Coverages(_zero(), bits, np.zeros(few, np.int32), np.zeros(few), _slots(few)),
         States(_zero(), state_keys, np.full(many, np.nan), _slots(many)),
         _make_memo(many),
-        HypothesisPool(
-            _zero(), pool_keys, limits, np.empty(pool), parent, option, state, _slots(pool)
-        ),
+        HypothesisPool(_zero(), pool_keys, limits, scores, parent, option, state, _slots(pool)),
         Arcs(_zero(), np.empty(arcs), *np.empty((3, arcs), np.int32)),
     )
 
@@ -222,3 +217,172 @@ def hash_rows(table: Any) -> None:
         table.slots[slot] = EMPTY
     for row in range(table.count[0]):
         table.slots[-1 - find_row(table, table.keys[row])] = row
+
+
+# Extensions of hypotheses
+
+
+@KERNEL
+def _is_covered(bits: Any, word: int) -> Any:
+    return (bits[word // 64] >> np.uint64(word % 64)) & _ONE != 0
+
+
+@KERNEL
+def cover(sentence: Any, coverages: Any, old: int, start: int, end: int) -> Any:
+    """Return the number of a coverage with one more span; there must be room for a row."""
+    bits = coverages.keys[coverages.count[0]]
+    for part in range(len(bits)):
+        bits[part] = coverages.keys[old, part]
+    for word in range(start, end):
+        bits[word // 64] |= _ONE << np.uint64(word % 64)
+    row, is_new = add_row(coverages, bits)
+    if is_new:
+        describe_coverage(sentence, coverages, row)
+    return row
+
+
+@KERNEL
+def describe_coverage(sentence: Any, coverages: Any, row: int) -> None:
+    """Compute the first gap of a coverage, and the estimate of all its gaps."""
+    bits, future, gap, word = coverages.keys[row], 0.0, -1, 0
+    while word < sentence.length:
+        if _is_covered(bits, word):
+            word += 1
+            continue
+        begin = word
+        while word < sentence.length and not _is_covered(bits, word):
+            word += 1
+        gap = begin if gap < 0 else gap
+        future += sentence.future[begin, word]
+    coverages.first_gap[row] = gap if gap >= 0 else sentence.length
+    coverages.future[row] = future
+
+
+@KERNEL
+def list_blocks(sentence: Any, tables: Any, stack: int, blocks: Any, fill: bool) -> int:
+    """Return the number of blocks that lead to a stack; with ``fill``, write them.
+
+    Any phrase may fill the first gap. A phrase elsewhere must not end farther from the first gap
+    than the distortion limit, because the search has to come back from there
+    (SearchNormal::ProcessOneHypothesis).
+    """
+    count, limit = 0, sentence.distortion_limit
+    hypotheses, coverages = tables.hypotheses, tables.coverages
+    for size in range(min(sentence.spans.shape[1] - 2, stack), 0, -1):
+        first, stop = hypotheses.stacks[stack - size], hypotheses.stacks[stack - size + 1]
+        while first < stop:
+            coverage = hypotheses.coverage[first]
+            last = first + 1
+            while last < stop and hypotheses.coverage[last] == coverage:
+                last += 1
+            gap = coverages.first_gap[coverage]
+            farthest = sentence.length - size
+            if limit >= 0:
+                farthest = min(farthest, max(gap, gap + limit - size))
+            for start in range(gap, farthest + 1):
+                if _is_free(sentence, coverages.keys[coverage], start, size):
+                    if fill:
+                        row = blocks[count]
+                        row[0], row[1], row[2], row[3] = first, last, start, start + size
+                        row[4] = sentence.spans[start, size]
+                        row[5] = sentence.spans[start, size + 1]
+                        row[6] = cover(sentence, coverages, coverage, start, start + size)
+                    count += 1
+            first = last
+    return count
+
+
+@KERNEL
+def _is_free(sentence: Any, bits: Any, start: int, size: int) -> Any:
+    """Return whether a span has options and no covered word."""
+    if sentence.spans[start, size] == sentence.spans[start, size + 1]:
+        return False
+    free = True
+    for word in range(start, start + size):
+        free = free and not _is_covered(bits, word)
+    return free
+
+
+@KERNEL
+def _score_phrase(sentence, states, state, option, scratch):  # type: ignore[no-untyped-def]
+    """Return the language model's weighted score of an option, and the state after it.
+
+    Once the model's state has no word from before the phrase, the precomputed rest is added. There
+    must be room for a state; ``scratch`` (int32) has room for the longest phrase and a state.
+    """
+    begin, end = sentence.offsets[option], sentence.offsets[option + 1]
+    width, size = states.keys.shape[1] - 1, end - begin
+    for position in range(width):
+        scratch[size + position] = states.keys[state, position]
+    for position in range(size):
+        scratch[size - 1 - position] = sentence.target[begin + position]
+    length: Any = np.int64(states.keys[state, width])
+    score = 0.0
+    for position in range(size):
+        word, context = sentence.target[begin + position], scratch[size - position :]
+        log_prob, new_length = score_word(sentence.ngrams, context, length, word)
+        length = np.int64(new_length)
+        score += log_prob * sentence.language_weight
+        if length <= position + 1 and position + 1 < size:
+            score += sentence.tail[begin + position + 1]
+            length = np.int64(sentence.last_length[option])
+            break
+    if not sentence.keep_words:
+        for position in range(length, width):
+            scratch[position] = -1
+    scratch[width] = length
+    return score, add_row(states, scratch[: width + 1])[0]
+
+
+@KERNEL
+def end_score(sentence: Any, states: Any, state: int) -> Any:
+    """Return the weighted score of ``</s>`` after a state."""
+    if np.isnan(states.end_score[state]):
+        key = states.keys[state]
+        log_prob, _ = score_word(sentence.ngrams, key, key[-1], END)
+        states.end_score[state] = log_prob * sentence.language_weight
+    return states.end_score[state]
+
+
+@KERNEL
+def memo_key(sentence: Any, state: int, option: int) -> Any:
+    """Return the key of an option after a state in the memo."""
+    return mix(np.uint64(np.int64(state) * len(sentence.score) + option + 1))  # mix(0) is no key
+
+
+@KERNEL
+def score_option(sentence, states, memo, state, option, scratch):  # type: ignore[no-untyped-def]
+    """Return the memo's slot for an option after a state; the memo must have room for one more."""
+    key = memo_key(sentence, state, option)
+    slot = find(memo.keys, key)
+    if slot < 0:
+        slot = -1 - slot
+        score, new = _score_phrase(sentence, states, state, option, scratch)
+        memo.keys[slot, 0], memo.values[slot, 1], memo.keys[slot, 2] = key, score, np.uint64(new)
+        memo.count[0] += 1
+    return slot
+
+
+@KERNEL
+def find_orientation(before: int, after: int, start: int, end: int) -> int:
+    """Return the orientation of a span after the span ``before .. after``."""
+    if start == after:
+        return MONOTONE
+    return SWAP if before == end else DISCONTINUOUS
+
+
+@KERNEL
+def start_score(sentence: Any, hypotheses: Any, hypothesis: int, start: int, end: int) -> Any:
+    """Return the score that a span adds (-inf beyond the limit), and the orientation."""
+    before, after = -1, 0
+    last = hypotheses.option[hypothesis]
+    if last >= 0:
+        before, after = sentence.start[last], sentence.end[last]
+    distance = abs(after - start)
+    orientation = find_orientation(before, after, start, end)
+    if sentence.distortion_limit >= 0 and distance > sentence.distortion_limit:
+        return -np.inf, orientation
+    score = hypotheses.score[hypothesis] - distance * sentence.distortion_weight
+    if last >= 0:
+        score += sentence.forward[last, orientation]
+    return score, orientation

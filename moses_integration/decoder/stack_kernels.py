@@ -13,29 +13,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from moses_integration.decoder.ngram_table import KERNEL
-from moses_integration.decoder.search_kernels import (
+from moses_integration.decoder.search_tables import (
+    add_row,
     end_score,
+    hash_rows,
     memo_key,
-    offer,
+    memo_room,
     score_option,
     start_score,
 )
-from moses_integration.decoder.search_tables import hash_rows, memo_room
 from phrasescore.io.hashing import first_slot
 
 
 class Limits(NamedTuple):
     """The limits of a stack."""
 
-    # Hypotheses per stack; 0 for no limit.
-    stack_size: int
+    stack_size: int  # hypotheses per stack; 0 for no limit
     # At most 0. Once a stack exceeds its size, a hypothesis is dropped if its score is below the
     # best one's plus this. (Moses also refuses those that come after a much better one at once.)
     beam_width: float
-    # Whether to keep recombined hypotheses, for n-best lists.
-    keep_arcs: bool
-    # Whether to recombine only hypotheses for which other features get the same request.
-    by_request: bool
+    keep_arcs: bool  # whether to keep recombined hypotheses, for n-best lists
+    by_request: bool  # recombine only hypotheses for which other features get the same request
 
 
 @KERNEL
@@ -69,12 +67,12 @@ def expand(sentence: Any, tables: Any, limits: Any, blocks: Any, begin: int, scr
         if future == -np.inf:
             continue
         complete = coverages.first_gap[coverage] == sentence.length
-        for hypothesis in range(block[0], block[1]):
-            base, orientation = start_score(sentence, hypotheses, hypothesis, block[2], block[3])
+        for parent in range(block[0], block[1]):
+            base, orientation = start_score(sentence, hypotheses, parent, block[2], block[3])
             base += future
             if base < limit[0] or base == -np.inf:
                 continue
-            state = hypotheses.state[hypothesis]
+            state = hypotheses.state[parent]
             for option in range(block[4], block[5]):
                 score = base + option_score[option] + backward[option, orientation]
                 if score + bound[option] < limit[0]:
@@ -90,24 +88,15 @@ def expand(sentence: Any, tables: Any, limits: Any, blocks: Any, begin: int, scr
                     score += end_score(sentence, states, new_state)
                 if score < limit[0]:
                     continue
-                _offer_extension(sentence, pool, arcs, limits, score, hypothesis, option,
-                                 (state, new_state), coverage, complete)  # fmt: skip
+                pair = state, new_state
+                _offer(
+                    sentence, pool, arcs, limits, score, parent, option, pair, coverage, complete
+                )
     return len(blocks)
 
 
 @KERNEL
-def _offer_extension(
-    sentence: Any,
-    pool: Any,
-    arcs: Any,
-    limits: Any,
-    score: float,
-    parent: int,
-    option: int,
-    states: tuple[int, int],
-    coverage: int,
-    complete: bool,
-) -> bool:
+def _offer(sentence, pool, arcs, limits, score, parent, option, states, coverage, complete):  # type: ignore[no-untyped-def]
     """Offer a hypothesis to the pool; prune a full pool; return whether the key is new.
 
     :param states: before and after the option.
@@ -121,13 +110,39 @@ def _offer_extension(
         pool.limits[0] = max(pool.limits[0], pool.limits[1] + limits.beam_width)
     if limits.stack_size > 0 and pool.count[0] >= 2 * limits.stack_size:
         prune(pool, arcs, limits)
-    return is_new  # type: ignore[no-any-return]
+    return is_new
 
 
 @KERNEL
-def _recombination_key(
-    sentence: Any, coverage: int, option: int, state: int, complete: bool
-) -> Any:
+def _add_arc(arcs: Any, score: float, parent: int, option: int, target: int) -> None:
+    row = arcs.count[0]
+    arcs.count[0] = row + 1
+    arcs.score[row], arcs.target[row] = score, target
+    arcs.parent[row], arcs.option[row] = parent, option
+
+
+@KERNEL
+def offer(pool, arcs, keep_arcs, score, parent, option, key, state):  # type: ignore[no-untyped-def]
+    """Add a hypothesis to the pool, or recombine it with one that has the same key.
+
+    Return its row, and whether its key is new. The earlier of two equal scores stays. There must be
+    room.
+    """
+    row, is_new = add_row(pool, key)
+    if not is_new and score <= pool.score[row]:
+        if keep_arcs:
+            _add_arc(arcs, score, parent, option, row)
+        return row, False
+    if keep_arcs and not is_new:
+        _add_arc(arcs, pool.score[row], pool.parent[row], pool.option[row], row)
+    pool.score[row], pool.parent[row], pool.option[row] = score, parent, option
+    pool.state[row] = state
+    pool.limits[1] = max(pool.limits[1], score)
+    return row, is_new
+
+
+@KERNEL
+def _recombination_key(sentence, coverage, option, state, complete):  # type: ignore[no-untyped-def]
     """Return three numbers that are equal for hypotheses with the same future."""
     if complete:
         return np.int64(coverage), np.int64(0), np.int64(0)
@@ -182,31 +197,21 @@ def prune(pool: Any, arcs: Any, limits: Any) -> None:
         score = pool.score[row]
         if score > cut or (score == cut and ties > 0):
             ties -= 1 if score == cut else 0
-            _move(pool, row, kept)
+            pool.score[kept], pool.parent[kept] = score, pool.parent[row]
+            pool.option[kept], pool.state[kept] = pool.option[row], pool.state[row]
+            pool.keys[kept] = pool.keys[row]
             moved[row] = kept
             kept += 1
     if kept == count:
         return
     pool.count[0] = kept
     hash_rows(pool)
-    if limits.keep_arcs:
-        _redirect(arcs, moved)
-
-
-@KERNEL
-def _move(pool: Any, row: int, to: int) -> None:
-    pool.score[to], pool.parent[to] = pool.score[row], pool.parent[row]
-    pool.option[to], pool.state[to] = pool.option[row], pool.state[row]
-    pool.keys[to] = pool.keys[row]
-
-
-@KERNEL
-def _redirect(arcs: Any, moved: Any) -> None:
-    """Point arcs to the new rows of the pool; drop those whose row is gone."""
+    if not limits.keep_arcs:
+        return
     kept = 0
     for row in range(arcs.count[0]):
         target = moved[arcs.target[row]]
-        if target >= 0:
+        if target >= 0:  # else the row is gone
             arcs.score[kept], arcs.target[kept] = arcs.score[row], target
             arcs.parent[kept], arcs.option[kept] = arcs.parent[row], arcs.option[row]
             kept += 1
@@ -244,24 +249,18 @@ def recombine(sentence: Any, tables: Any, keep_arcs: bool) -> None:
 class Cubes(NamedTuple):
     """The extensions of blocks as sorted rectangles: rows are hypotheses, columns are options."""
 
-    # int64 (blocks + 1,): where the rows of each block begin.
-    rows: Any
-    # int32, by row: hypotheses within the distortion limit, the best first.
-    hypotheses: Any
-    # int64 (blocks + 1,): where the cells of each block begin; and uint8: whether a cell was seen.
-    cells: Any
-    seen: Any
+    rows: Any  # int64 (blocks + 1,): where the rows of each block begin
+    hypotheses: Any  # int32, by row: hypotheses within the distortion limit, the best first
+    cells: Any  # int64 (blocks + 1,): where the cells of each block begin
+    seen: Any  # uint8: whether a cell was seen
 
 
 @KERNEL
 def make_cubes(sentence: Any, tables: Any, blocks: Any) -> Cubes:
     """Sort the hypotheses of each block by their scores with the span."""
     hypotheses, coverages = tables.hypotheses, tables.coverages
-    most = 0
-    for block in blocks:
-        most += block[1] - block[0]
     rows, cells = np.zeros(len(blocks) + 1, np.int64), np.zeros(len(blocks) + 1, np.int64)
-    numbers = np.empty(most, np.int32)
+    numbers = np.empty((blocks[:, 1] - blocks[:, 0]).sum(), np.int32)
     for number in range(len(blocks)):
         block = blocks[number]
         scores = np.empty(block[1] - block[0])
@@ -280,25 +279,16 @@ def make_cubes(sentence: Any, tables: Any, blocks: Any) -> Cubes:
 
 
 @KERNEL
-def _push(
-    sentence: Any,
-    hypotheses: Any,
-    coverages: Any,
-    states: Any,
-    memo: Any,
-    blocks: Any,
-    cubes: Any,
-    frontier: Any,
-    candidate: Any,
-    scratch: Any,
-) -> int:
+def _push(sentence, tables, blocks, cubes, frontier, candidate, scratch):  # type: ignore[no-untyped-def]
     """Push a cell of a block to the frontier if it is new; return the number of pushed cells.
 
+    :param tables: hypotheses, coverages, states, and the memo.
     :param candidate: the number of pushed cells so far, the block and the cell.
     """
+    hypotheses, coverages, states, memo = tables
     pushed, block, cell = candidate
     if cubes.seen[cubes.cells[block] + cell]:
-        return pushed  # type: ignore[no-any-return]
+        return pushed
     cubes.seen[cubes.cells[block] + cell] = 1
     start, end, first, last, coverage = blocks[block][2:]
     row, column = divmod(cell, last - first)
@@ -310,28 +300,19 @@ def _push(
     if coverages.first_gap[coverage] == sentence.length:
         score += end_score(sentence, states, np.int32(memo.keys[slot, 2]))
     heappush(frontier, (-score, pushed, block, cell))
-    return pushed + 1  # type: ignore[no-any-return]
+    return pushed + 1
 
 
 @KERNEL
-def expand_cubes(
-    sentence: Any,
-    tables: Any,
-    limits: Any,
-    blocks: Any,
-    cubes: Any,
-    pop_limit: int,
-    diversity: int,
-    scratch: Any,
-) -> None:
-    """Add the most promising extensions to the pool. All tables must have room.
+def expand_cubes(sentence, tables, limits, blocks, cubes, pop_limit, diversity, scratch):  # type: ignore[no-untyped-def]
+    """Add the ``pop_limit`` most promising extensions to the pool. All tables must have room.
 
-    :param pop_limit: the number of extensions.
     :param diversity: continue for coverages that got fewer new hypotheses than this.
     """
     # Bind arrays to names: numba counts references to a tuple's fields at every use.
     hypotheses, coverages, pool = tables.hypotheses, tables.coverages, tables.pool
     states, memo, arcs = tables.states, tables.memo, tables.arcs
+    parts = hypotheses, coverages, states, memo
     # Candidate extensions: loss, insertion order, block and cell.
     frontier = [(0.0, 0, 0, 0)]
     frontier.clear()
@@ -339,8 +320,7 @@ def expand_cubes(
     for block in range(len(blocks)):
         if cubes.rows[block] < cubes.rows[block + 1]:
             candidate = (pushed, block, 0)
-            pushed = _push(sentence, hypotheses, coverages, states, memo, blocks, cubes, frontier,
-                           candidate, scratch)  # fmt: skip
+            pushed = _push(sentence, parts, blocks, cubes, frontier, candidate, scratch)
     num_new = np.zeros(coverages.count[0], np.int64)
     pops = 0
     while len(frontier) > 0 and (pops < pop_limit or diversity > 0):
@@ -357,13 +337,14 @@ def expand_cubes(
             slot = score_option(sentence, states, memo, state, option, scratch)
             new_state = np.int32(memo.keys[slot, 2])
             complete = coverages.first_gap[coverage] == sentence.length
-            num_new[coverage] += _offer_extension(sentence, pool, arcs, limits, -loss, hypothesis,
-                option, (state, new_state), coverage, complete)  # fmt: skip
+            pair = state, new_state
+            num_new[coverage] += _offer(
+                sentence, pool, arcs, limits, -loss, hypothesis, option, pair, coverage, complete
+            )
         for neighbour, exists in (
             (cell + 1, column + 1 < width),
             (cell + width, cubes.rows[block] + row + 1 < cubes.rows[block + 1]),
         ):
             if exists:
                 candidate = (pushed, block, neighbour)
-                pushed = _push(sentence, hypotheses, coverages, states, memo, blocks, cubes,
-                               frontier, candidate, scratch)  # fmt: skip
+                pushed = _push(sentence, parts, blocks, cubes, frontier, candidate, scratch)

@@ -1,30 +1,31 @@
-"""Search one sentence stack by stack, each stack from all smaller ones, and list the best paths.
+"""Search one sentence stack by stack, each stack from all smaller ones.
 
 Moses pushes extensions of a hypothesis into later stacks (SearchNormal). Here a stack *pulls* them
 from the smaller stacks once these are final. The hypotheses are the same, but other features can
 score them in batches.
 
-Every hypothesis knows its best arc, and has a list of alternative arcs. A path is described by
-another path and one arc at which it leaves the best continuation of that path. A heap of such pairs
-yields the paths exactly in score order (Eppstein, 1998; the order of Moses' deviations,
-Manager::CalcNBest).
+Other features, such as networks, score target words that follow others. A network is fast on large
+batches of n-grams, while a search requests few at a time, often the same ones. So the search asks a
+:class:`RequestBuffer`. It passes new requests on when it is full, or when the scores are needed:
+before a stack is pruned.
 """
 
-from collections.abc import Sequence
-from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from moses_integration.decoder.ngram_table import BEGIN, KERNEL
+from moses_integration.decoder import SearchLimits
+from moses_integration.decoder.ngram_table import BEGIN
 from moses_integration.decoder.options import Sentence, ranges
-from moses_integration.decoder.search_kernels import (
+from moses_integration.decoder.search_tables import (
     BLOCK_COLUMNS,
+    add_row,
     describe_coverage,
+    grow,
     list_blocks,
+    make_tables,
 )
-from moses_integration.decoder.search_limits import SearchLimits
-from moses_integration.decoder.search_tables import add_row, grow, make_tables
 from moses_integration.decoder.stack_kernels import (
     Limits,
     expand,
@@ -33,13 +34,125 @@ from moses_integration.decoder.stack_kernels import (
     prune,
     recombine,
 )
-from moses_integration.decoder.stateful import AlignedWords, RequestBuffer, Requests
-from phrasescore.io.hashing import mix
 
+DEFAULT_BUFFER_SIZE = 4096
 # Initial numbers of rows, enough for a sentence of about ten words.
 _FEW, _MANY = 1 << 10, 1 << 15
 # For each hypothesis that a stack keeps, this many of the best are scored by other features.
 _CANDIDATES = 10
+
+
+class AlignedWords(NamedTuple):
+    """A source sentence, and the affiliations of some target words."""
+
+    source: Sequence[str]
+    affiliations: Any  # int32: the index of the source word that a target word is affiliated with
+
+
+class Requests(NamedTuple):
+    """Phrases after their histories, for :meth:`StatefulFeature.scores`."""
+
+    # int32 (rows, context), the latest word last; 1 for the beginning of the sentence, -1 before.
+    histories: Any
+    phrases: Any  # int32, the words of all phrases
+    offsets: Any  # int64 (rows + 1,), where each phrase begins
+    ends: Any  # bool (rows,), whether </s> follows and is scored, too
+    # The affiliations of the phrases; None if tables were read without alignments.
+    aligned: AlignedWords | None = None
+
+
+class StatefulFeature(Protocol):
+    """A feature of target words and the words before them."""
+
+    @property
+    def name(self) -> str:
+        """The feature's name in n-best lists, such as ``CSLM0``."""
+
+    @property
+    def context(self) -> int:
+        """The number of preceding words that a score depends on: 6 for 7-grams."""
+
+    def begin(self, words: Sequence[str]) -> None:
+        """Set the words by id: <unk>, <s>, </s>, ...; called again whenever words are added."""
+
+    def scores(
+        self,
+        histories: Any,
+        phrases: Any,
+        offsets: Any,
+        ends: Any,
+        aligned: AlignedWords | None = None,
+        /,
+    ) -> Any:
+        """Return log p of each phrase after its history: float64 (rows,), natural logarithms.
+
+        The parameters are as in `Requests`. Rows may repeat. A score must depend only on its
+        row, to the last bit.
+        """
+
+
+class RequestBuffer:
+    """The requests of one sentence to a feature, deduplicated, ``size`` per call of the feature.
+
+    Counted are all requests, the ``distinct`` ones that the feature got, and its calls.
+    """
+
+    def __init__(self, feature: StatefulFeature, size: int = DEFAULT_BUFFER_SIZE) -> None:
+        self.feature = feature
+        self.requests = self.distinct = self.calls = 0
+        self._size = size
+
+    def start(self, rows: Callable[[Any, int], Requests]) -> None:
+        """Begin a sentence and discard all scores.
+
+        :param rows: maps keys (int64) and a number of preceding words to their requests.
+        """
+        self._rows = rows
+        self._known, self._scores = np.empty(0, np.int64), np.empty(0)  # sorted by key
+        self._waiting = np.empty(0, np.int64)
+
+    def request(self, keys: Any) -> None:
+        """Request scores; the feature is called whenever the buffer is full."""
+        self.requests += len(keys)
+        fresh = np.unique(keys)
+        fresh = fresh[~_among(fresh, self._known) & ~_among(fresh, self._waiting)]
+        # As if requests were added one by one, with a flush whenever the buffer is full.
+        while len(self._waiting) + len(fresh) >= self._size:
+            room = self._size - len(self._waiting)
+            self._waiting = np.concatenate([self._waiting, fresh[:room]])
+            fresh = fresh[room:]
+            self.flush()
+        self._waiting = np.sort(np.concatenate([self._waiting, fresh]))
+
+    def flush(self) -> None:
+        """Score the pending requests."""
+        waiting = self._waiting
+        if len(waiting) == 0:
+            return
+        requests = self._rows(waiting, self.feature.context)
+        scores = np.asarray(self.feature.scores(*requests), np.float64)
+        if scores.shape != (len(waiting),) or np.isnan(scores).any():
+            problem = f"expected {len(waiting)} numbers, found shape {scores.shape}, or NaN"
+            raise ValueError(f"{self.feature.name}: {problem}")
+        self.calls += 1
+        self.distinct += len(waiting)
+        known = np.concatenate([self._known, waiting])
+        order = np.argsort(known)
+        self._known = known[order]
+        self._scores = np.concatenate([self._scores, scores])[order]
+        self._waiting = np.empty(0, np.int64)
+
+    def scores(self, keys: Any) -> Any:
+        """Return the scores of keys that were requested and flushed."""
+        return self._scores[np.searchsorted(self._known, keys)]
+
+
+def _among(keys: Any, ordered: Any) -> Any:
+    """Return which keys are in a sorted array."""
+    if len(ordered) == 0:
+        return np.zeros(len(keys), bool)
+    positions = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
+    return ordered[positions] == keys
 
 
 class Lattice(NamedTuple):
@@ -56,17 +169,11 @@ class Lattice(NamedTuple):
     arc_parent: Any
     arc_option: Any
     arc_target: Any
-    # The complete hypothesis, -1 if the sentence cannot be covered.
-    goal: int
+    goal: int  # the complete hypothesis, -1 if the sentence cannot be covered
 
 
 class StackSearch:
-    """The search of one sentence.
-
-    :param buffers: other features and their weights.
-    :param keep_arcs: whether to keep recombined hypotheses, for n-best lists.
-    :param aligned: the affiliations of the options' words.
-    """
+    """The search of one sentence; n-best lists need the arcs of recombined hypotheses."""
 
     def __init__(
         self,
@@ -82,9 +189,8 @@ class StackSearch:
         self._last = Limits(limits.stack_size, limits.beam_width, keep_arcs, by_request=False)
         self._first = self._last
         if buffers:
-            self._first = self._last._replace(
-                stack_size=_CANDIDATES * limits.stack_size, by_request=True
-            )
+            size = _CANDIDATES * limits.stack_size
+            self._first = self._last._replace(stack_size=size, by_request=True)
         order = sentence.ngrams.order
         self._width = max([order - 1, 1, *(buffer.feature.context for buffer, _ in buffers)])
         pool = 1 << max(2 * self._first.stack_size, 512).bit_length()
@@ -104,7 +210,10 @@ class StackSearch:
         self._add_empty_hypothesis()
         for stack in range(1, self._sentence.length + 1):
             blocks = self._blocks(stack)
-            self._clear_pool()
+            pool = self._tables.pool
+            pool.count[0] = self._tables.arcs.count[0] = 0
+            pool.limits.fill(-np.inf)
+            pool.slots.fill(-1)
             if self._limits.algorithm == "cube":
                 self._expand_cubes(blocks)
             else:
@@ -143,7 +252,6 @@ class StackSearch:
         return blocks[np.argsort(-promise, kind="stable")]
 
     def _expand(self, blocks: Any) -> None:
-        """Fill the pool; enlarge tables that are too small."""
         done = 0
         while done < len(blocks):
             done = expand(self._sentence, self._tables, self._first, blocks, done, self._scratch)
@@ -161,23 +269,13 @@ class StackSearch:
         expand_cubes(self._sentence, tables, self._first, blocks, cubes, pops, diversity, scratch)
 
     def _make_room(self, extensions: int) -> None:
-        _, _, states, memo, pool, arcs = self._tables
-        if self._first.keep_arcs:
-            arcs = grow(arcs, int(arcs.count[0]) + extensions)
-        if self._first.stack_size == 0:
-            pool = grow(pool, int(pool.count[0]) + extensions)
-        self._tables = self._tables._replace(
-            states=grow(states, int(states.count[0]) + extensions),
-            memo=grow(memo, int(memo.count[0]) + extensions),
-            pool=pool,
-            arcs=arcs,
-        )
-
-    def _clear_pool(self) -> None:
-        pool = self._tables.pool
-        pool.count[0] = self._tables.arcs.count[0] = 0
-        pool.limits.fill(-np.inf)
-        pool.slots.fill(-1)
+        names = ["states", "memo"]
+        names += ["arcs"] if self._first.keep_arcs else []
+        names += ["pool"] if self._first.stack_size == 0 else []
+        for name in names:
+            table = getattr(self._tables, name)
+            table = grow(table, int(table.count[0]) + extensions)
+            self._tables = self._tables._replace(**{name: table})
 
     def _score_requests(self) -> None:
         """Add the scores of other features to the best candidates, and recombine them."""
@@ -201,8 +299,7 @@ class StackSearch:
         recombine(self._sentence, self._tables, self._last.keep_arcs)
 
     def _keys(self, states: Any, options: Any, complete: Any) -> Any:
-        numbers = states.astype(np.int64) * len(self._sentence.score) + options
-        return 2 * numbers + complete
+        return 2 * (states.astype(np.int64) * len(self._sentence.score) + options) + complete
 
     def _requests(self, keys: Any, context: int) -> Requests:
         ends = keys % 2 == 1
@@ -229,9 +326,8 @@ class StackSearch:
         coverage = pool.keys[order, 0]
         hypotheses.score[begin:end] = pool.score[order] - coverages.future[coverage]
         hypotheses.coverage[begin:end] = coverage
-        hypotheses.parent[begin:end] = pool.parent[order]
-        hypotheses.option[begin:end] = pool.option[order]
-        hypotheses.state[begin:end] = pool.state[order]
+        for name in ("parent", "option", "state"):
+            getattr(hypotheses, name)[begin:end] = getattr(pool, name)[order]
         numbers = np.empty(count, np.int32)
         numbers[order] = np.arange(begin, end)
         num_arcs = int(arcs.count[0])
@@ -266,105 +362,3 @@ class StackSearch:
         keys = self._keys(lattice.state[parents], options, last)
         columns = [buffer.scores(keys) for buffer, _ in self._buffers]
         return np.stack(columns, axis=1) if columns else np.empty((len(options), 0))
-
-
-class Paths(NamedTuple):
-    """Derivations, best first."""
-
-    # int64 (paths + 1,): where the options of each path begin.
-    offsets: Any
-    # int32: options in target order, and the hypotheses that they extend.
-    options: Any
-    parents: Any
-
-
-@KERNEL
-def _walk(lattice: Any, before: Any, arcs: Any, path: int, options: Any, parents: Any) -> int:
-    """Write a path from its end to its beginning; return its length."""
-    num_arcs = 0
-    current = path
-    while current > 0:  # path 0 takes no arc
-        num_arcs += 1
-        current = before[current]
-    turns = np.empty(num_arcs, np.int64)
-    current = path
-    for index in range(num_arcs - 1, -1, -1):
-        turns[index] = arcs[current]
-        current = before[current]
-    node, turn, length = lattice.goal, 0, 0
-    while lattice.parent[node] >= 0 or (
-        turn < num_arcs and lattice.arc_target[turns[turn]] == node
-    ):
-        if turn < num_arcs and lattice.arc_target[turns[turn]] == node:
-            options[length] = lattice.arc_option[turns[turn]]
-            node = lattice.arc_parent[turns[turn]]
-            turn += 1
-        else:
-            options[length] = lattice.option[node]
-            node = lattice.parent[node]
-        parents[length] = node
-        length += 1
-    return length
-
-
-@KERNEL
-def _hash_words(offsets: Any, target: Any, options: Any, length: int) -> Any:
-    key = np.uint64(0)
-    for index in range(length - 1, -1, -1):
-        for word in range(offsets[options[index]], offsets[options[index] + 1]):
-            key = mix(key ^ np.uint64(target[word] + 1))
-    return key
-
-
-@KERNEL
-def best_paths(
-    lattice: Any, offsets: Any, target: Any, count: int, most: int, distinct: bool
-) -> Paths:
-    """Return the best paths through a lattice with a goal.
-
-    :param offsets: the index in ``target`` of each option's first word.
-    :param most: maximum number of paths to examine.
-    :param distinct: leave out paths with the words of a better one. Words are compared by a 64-bit
-        hash, which confuses two of 10,000 paths with a chance of 1 in 10^11.
-    """
-    # Loss, insertion order, the path that is left, and the arc at which it is left.
-    heap = [(0.0, 0, -1, -1)]
-    pushed = 1
-    # For each path taken from the heap: the path that it leaves, and the arc.
-    before, arcs = np.empty(most, np.int64), np.empty(most, np.int64)
-    options, parents = np.empty((2, len(lattice.parent) + 1), np.int32)
-    begins = [0]
-    out_options, out_parents = [np.int32(0)], [np.int32(0)]
-    out_options.clear()
-    out_parents.clear()
-    texts = {np.uint64(0)}
-    texts.clear()
-    for path in range(most):
-        if len(heap) == 0 or len(begins) > count:
-            break
-        loss, _, before[path], arcs[path] = heappop(heap)
-        arc, node = arcs[path], lattice.goal
-        if arc >= 0:
-            node = lattice.arc_parent[arc]
-            if arc + 1 < lattice.first_arc[lattice.arc_target[arc] + 1]:
-                # The next best arc to the same hypothesis replaces this one.
-                next_loss = loss - lattice.arc_loss[arc] + lattice.arc_loss[arc + 1]
-                heappush(heap, (next_loss, pushed, before[path], arc + 1))
-                pushed += 1
-        while node >= 0:
-            arc = lattice.first_arc[node]
-            if arc < lattice.first_arc[node + 1]:
-                heappush(heap, (loss + lattice.arc_loss[arc], pushed, path, arc))
-                pushed += 1
-            node = lattice.parent[node]
-        length = _walk(lattice, before, arcs, path, options, parents)
-        if distinct:
-            key = _hash_words(offsets, target, options, length)
-            if key in texts:
-                continue
-            texts.add(key)
-        for index in range(length - 1, -1, -1):
-            out_options.append(options[index])
-            out_parents.append(parents[index])
-        begins.append(len(out_options))
-    return Paths(np.array(begins), np.array(out_options), np.array(out_parents))

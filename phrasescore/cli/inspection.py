@@ -37,7 +37,7 @@ def features(report_format: str) -> None:
     Packages offer them by the entry points phrasescore.features and phrasescore.metrics. The list
     includes unusable ones, with the reason.
     """
-    from phrasescore.workflows.list_features import list_features
+    from phrasescore.workflows.doctor import list_features
 
     _print(list_features(), report_format)
 

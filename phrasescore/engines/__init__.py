@@ -8,9 +8,10 @@ lists and networks.
 import contextlib
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from phrasescore.devices import choose_device, usable_threads
@@ -18,6 +19,7 @@ from phrasescore.settings.compute import Compute
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Context = TypeVar("Context")
 _Item = TypeVar("_Item", contravariant=True)
 _Result = TypeVar("_Result", covariant=True)
 
@@ -83,13 +85,33 @@ class WorkerPool(ABC, Generic[Item, Result]):
         :raises PhrasescoreError: from the work, or if workers die repeatedly.
         """
         size = window or 2 * self.workers + 1
-        waiting: deque[Pending[Result]] = deque()
-        for item in items:
-            waiting.append(self.submit(item))
-            if len(waiting) >= size:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        submitted = ((None, [self.submit(item)]) for item in items)
+        for _, (pending,) in read_ahead(submitted, lambda: size - 1):
+            yield pending.result()
+
+
+def read_ahead(
+    parts: Iterable[tuple[Context, Sequence[Pending[Result]]]], limit: Callable[[], int]
+) -> Iterator[tuple[Context, Sequence[Pending[Result]]]]:
+    """Yield parts in order, each as soon as enough later work is submitted; see `WorkerPool.map`.
+
+    A part without pending results waits only for the parts before it.
+
+    :param parts: anything, with results that are being computed for it.
+    :param limit: returns the number of results of later parts that keep all workers busy; called
+        after the first result is submitted.
+    """
+    waiting: deque[tuple[Context, Sequence[Pending[Result]]]] = deque()
+    for part in parts:
+        waiting.append(part)
+        while waiting and (not waiting[0][1] or _num_later(waiting) >= limit()):
+            yield waiting.popleft()
+    while waiting:
+        yield waiting.popleft()
+
+
+def _num_later(parts: Iterable[tuple[object, Sequence[object]]]) -> int:
+    return sum(max(1, len(pending)) for _, pending in islice(parts, 1, None))
 
 
 class ThreadPool(WorkerPool[Item, Result]):
@@ -115,20 +137,34 @@ class ThreadPool(WorkerPool[Item, Result]):
         return self._threads.submit(self._compute, item)
 
 
-def open_pool(engine: Compute, work: Work[Item, Result]) -> WorkerPool[Item, Result]:
+def open_pool(
+    engine: Compute,
+    work: Work[Item, Result],
+    *,
+    gpu_threads: int = 1,
+    closed: Sequence[int] = (),
+) -> WorkerPool[Item, Result]:
     """Return the workers of an engine, as a context manager.
 
+    :param gpu_threads: number of threads of this process if the work runs on its GPU.
+    :param closed: file descriptors that forked processes close, such as a lock's.
     :raises PhrasescoreError: on entering, if the work cannot be loaded or no worker starts.
     """
     if engine.engine == "here":
-        return ThreadPool(work, engine)
+        on_cpu = device_of(work) == "cpu"
+        return ThreadPool(work, engine if on_cpu else replace(engine, workers=gpu_threads))
     if engine.engine == "processes":
         from phrasescore.engines.processes import ProcessPool
 
-        return ProcessPool(work, engine)
+        return ProcessPool(work, engine, closed)
     from phrasescore.engines.actors import ActorPool
 
     return ActorPool(work, engine)
+
+
+def is_local(engine: Compute) -> bool:
+    """Return whether all workers of an engine run on this machine."""
+    return engine.engine != "ray"
 
 
 def local_device(engine: Compute) -> str:
@@ -138,7 +174,7 @@ def local_device(engine: Compute) -> str:
 
     :raises ArgumentError: if the engine cannot use the device, or this machine has no such device.
     """
-    return engine.device if engine.engine == "ray" else str(choose_device(engine.device))
+    return str(choose_device(engine.device)) if is_local(engine) else engine.device
 
 
 def callers(engine: Compute) -> int:

@@ -38,7 +38,7 @@ class ForeignScore(Feature):
     """log p(target ``</s>`` | source) under a model that CTranslate2 has converted.
 
     Natural logarithms, summed over the model's pieces and its end symbol, not divided by length;
-    the tokens before the target are not scored. :class:`phrasescore.foreign.text.PieceText` makes
+    the tokens before the target are not scored. :class:`phrasescore.foreign.PieceText` makes
     pieces of words. A piece that the model does not know is scored as its ``<unk>``.
     :class:`phrasescore.foreign.model.ForeignNetwork` says what a value depends on.
 

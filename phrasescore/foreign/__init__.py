@@ -3,9 +3,21 @@
 Moses' words become text, the text is split into pieces, and CTranslate2 computes with these.
 """
 
+import os
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
 
+from phrasescore.errors import DataError, ModelError
+from phrasescore.io.plain_file import read_plain
 from phrasescore.settings.declaration import Settings, option
+
+# Size limit of a sentencepiece model: the largest known one, of 256,000 pieces, has 5 MB.
+_MAX_SPM = 1 << 28
+# These separate words in a line of text. U+00A0 and other Unicode spaces do not.
+_BLANKS = re.compile("[ \t\n\r]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,3 +61,116 @@ class ForeignText(Settings, heading="CTranslate2"):
     detruecase: bool = option(
         False, "Moses' words are truecased; those that begin a sentence get a capital."
     )
+
+
+class PieceText:
+    """One side of a foreign model's texts.
+
+    From words to pieces:
+
+    1. The first word of a sentence is capitalized, as by Moses' detruecase.perl, if requested.
+    2. Moses' escapes are undone and the words joined, as by detokenizer.perl; not for a model that
+       was trained on Moses' tokens.
+    3. sentencepiece splits the text. Without a sentencepiece model, the words are the pieces.
+
+    From pieces to words: the pieces are joined, the text is split and escaped as by tokenizer.perl,
+    and a truecaser restores the case that words have within sentences.
+
+    :param spm: path of a sentencepiece model; None if words are the pieces.
+    :param language: a code such as ``fr``, for the rules of Moses' tokenizer.
+    """
+
+    def __init__(
+        self,
+        spm: str | None,
+        language: str,
+        *,
+        moses_tokens: bool = False,
+        detruecase: bool = False,
+        truecase_model: str | None = None,
+    ) -> None:
+        import sacremoses
+
+        self._spm: Any = None
+        self._digest = "words"
+        if spm is not None:
+            self._spm, self._digest = _load_spm(spm)
+        self._joins = not (moses_tokens or spm is None)
+        self._detokenizer = sacremoses.MosesDetokenizer(lang=language)
+        self._tokenizer = sacremoses.MosesTokenizer(lang=language)
+        self._detruecaser = sacremoses.MosesDetruecaser() if detruecase else None
+        self._truecaser = None if truecase_model is None else _load_truecaser(truecase_model)
+        rules = f"{language} sacremoses {version('sacremoses')}" if self._joins else "Moses' tokens"
+        self._rules = f"{rules} detruecase" if detruecase else rules
+
+    @property
+    def is_subwords(self) -> bool:
+        """Whether a word may consist of several pieces."""
+        return self._spm is not None
+
+    @property
+    def fingerprint(self) -> str:
+        """Everything that the pieces of words depend on."""
+        return f"{self._digest} {self._rules}"
+
+    def text(self, words: Sequence[str]) -> str:
+        """Return the plain text of words."""
+        joined = " ".join(words)
+        if self._detruecaser is not None:
+            joined = self._detruecaser.detruecase(joined, return_str=True)
+        if not self._joins:
+            return joined
+        text: str = self._detokenizer.detokenize(joined.split(" "))
+        return text
+
+    def pieces(self, words: Sequence[str]) -> list[str]:
+        """Return the pieces of words."""
+        text = self.text(words)
+        if self._spm is None:
+            return text.split(" ") if text else []
+        pieces: list[str] = self._spm.encode(text, out_type=str)
+        return pieces
+
+    def words(self, pieces: list[str]) -> tuple[str, ...]:
+        """Return the words that pieces form."""
+        text = " ".join(pieces) if self._spm is None else self._spm.decode(pieces)
+        if self._joins:
+            text = self._tokenizer.tokenize(text, return_str=True)
+        if self._truecaser is not None:
+            text = self._truecaser.truecase(text, return_str=True)
+        return tuple(filter(None, _BLANKS.split(text)))
+
+
+def _load_spm(path: str) -> tuple[Any, str]:
+    from phrasescore.io.journal import new_digest  # imports xopen, which is slow
+
+    try:
+        import sentencepiece
+    except ImportError:
+        raise ModelError(
+            f"{path}: needs sentencepiece: pip install 'phrasescore[ctranslate2]'"
+        ) from None
+    try:
+        data = read_plain(path, _MAX_SPM)
+    except OSError as error:
+        raise DataError(path, None, f"cannot open: {error.strerror}") from error
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=data)
+        if not processor.get_piece_size():
+            raise RuntimeError
+    except RuntimeError as error:
+        raise DataError(path, None, "expected a model of sentencepiece") from error
+    digest = new_digest(data).hexdigest()
+    return processor, f"{digest} sentencepiece {version('sentencepiece')}"
+
+
+def _load_truecaser(path: str) -> Any:
+    import sacremoses
+
+    try:
+        read_plain(path, _MAX_SPM).decode()
+        return sacremoses.MosesTruecaser(os.fspath(path))
+    except OSError as error:
+        raise DataError(path, None, f"cannot open: {error.strerror}") from error
+    except (ValueError, IndexError, AttributeError) as error:
+        raise DataError(path, None, "expected a model of Moses' train-truecaser.perl") from error

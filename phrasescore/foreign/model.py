@@ -5,8 +5,8 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,19 +15,12 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from phrasescore.errors import ModelError
-from phrasescore.foreign import ForeignText
-from phrasescore.foreign.text import PieceText
+from phrasescore.foreign import ForeignText, PieceText
 from phrasescore.io.journal import digest_file, digest_text
 from phrasescore.io.plain_file import MAX_JSON, check_plain, read_plain
 from phrasescore.io.text import shorten
 from phrasescore.records import PhrasePair
 
-# Names under which converters copy sentencepiece models (--copy_files): for each side
-# in OPUS-MT; for both sides in M2M-100 and NLLB.
-_SPM_NAMES = {
-    "source": ("source.spm", "sentencepiece.bpe.model"),
-    "target": ("target.spm", "sentencepiece.bpe.model"),
-}
 # Limit for a batch, in probabilities (one per known piece and position): 128 MiB per thread.
 MAX_BATCH = 1 << 25
 # A translation has at most twice the source's pieces plus this many.
@@ -51,7 +44,7 @@ class PieceScore(NamedTuple):
     unknown: int
 
 
-class _WordsOfPieces:
+class _PieceVocabulary:
     """The words of one side whose pieces a foreign model knows."""
 
     def __init__(self, text: PieceText, pieces: frozenset[str]) -> None:
@@ -75,33 +68,21 @@ class ForeignModel:
             for name in self._files:
                 check_plain(os.path.join(folder, name))
             if "config.json" not in self._files:
-                raise ModelError(
-                    f"{folder}: not a model that CTranslate2 has converted: config.json is missing"
-                )
+                problem = "not a model that CTranslate2 has converted: config.json is missing"
+                raise ModelError(f"{folder}: {problem}")
             self._config = msgspec.json.decode(self._read("config.json"), type=_ConvertedConfig)
             sides = {side: self._vocabulary(side) for side in ("source", "target")}
         except OSError as error:
-            raise ModelError(
-                f"{error.filename or folder}: cannot open: {error.strerror}"
-            ) from error
+            path = error.filename or folder
+            raise ModelError(f"{path}: cannot open: {error.strerror}") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ModelError(
-                f"{folder}: expected the JSON of a model that CTranslate2 has converted: {error}"
-            ) from error
+            problem = "expected the JSON of a model that CTranslate2 has converted"
+            raise ModelError(f"{folder}: {problem}: {error}") from error
         self._known_source, self._known_target = sides["source"], sides["target"]
-        self.source = PieceText(
-            self._spm("source", text.source_spm),
-            text.source_language,
-            moses_tokens=text.moses_tokens,
-            detruecase=text.detruecase,
-        )
-        self.target = PieceText(
-            self._spm("target", text.target_spm),
-            text.target_language,
-            moses_tokens=text.moses_tokens,
-            detruecase=text.detruecase,
-            truecase_model=truecase_model,
-        )
+        piece_text = partial(PieceText, moses_tokens=text.moses_tokens, detruecase=text.detruecase)
+        source, target = self._spm("source", text.source_spm), self._spm("target", text.target_spm)
+        self.source = piece_text(source, text.source_language)
+        self.target = piece_text(target, text.target_language, truecase_model=truecase_model)
         suffix = text.source_suffix
         if suffix is None:
             # The converter for transformers leaves adding </s> to their tokenizers; other
@@ -110,7 +91,7 @@ class ForeignModel:
             adds = not config.add_source_eos and config.decoder_start_token == config.eos_token
             suffix = config.eos_token if adds else ""
         self.before, self.after = tuple(text.source_prefix.split()), tuple(suffix.split())
-        self.given = tuple(text.target_prefix.split())
+        self.prefix = tuple(text.target_prefix.split())
 
     @cached_property
     def fingerprint(self) -> str:
@@ -121,7 +102,7 @@ class ForeignModel:
             digests = [f"{name} {digest_file(Path(self.folder, name))}" for name in read]
         except OSError as error:
             raise ModelError(f"{error.filename}: cannot open: {error.strerror}") from error
-        tokens = " ".join((*self.before, "...", *self.after, ">", *self.given))
+        tokens = " ".join((*self.before, "...", *self.after, ">", *self.prefix))
         texts = (self.source.fingerprint, self.target.fingerprint)
         if self.ends_sources:
             tokens += ", ended"  # up to version 0.2 its empty sources were not scored
@@ -130,8 +111,7 @@ class ForeignModel:
 
     def frame(self) -> str:
         """Return the frame in which the model gets a source and a target, for display."""
-        shown = (*self.before, "source", *self.after, ">", *self.given, "target")
-        return " ".join(shown)
+        return " ".join((*self.before, "source", *self.after, ">", *self.prefix, "target"))
 
     @property
     def ends_sources(self) -> bool:
@@ -141,10 +121,8 @@ class ForeignModel:
     @property
     def known_words(self) -> tuple[Container[str], Container[str]]:
         """The words of the source, and of the target, whose pieces the model knows."""
-        return (
-            _WordsOfPieces(self.source, self._known_source),
-            _WordsOfPieces(self.target, self._known_target),
-        )
+        target = _PieceVocabulary(self.target, self._known_target)
+        return _PieceVocabulary(self.source, self._known_source), target
 
     @property
     def num_known(self) -> int:
@@ -157,7 +135,9 @@ class ForeignModel:
         return unknown + sum(piece not in self._known_target for piece in target)
 
     def _spm(self, side: str, path: str | None) -> str | None:
-        candidates = (os.path.join(self.folder, name) for name in _SPM_NAMES[side])
+        # Converters copy the model of a side (OPUS-MT) or of both sides (M2M-100 and NLLB).
+        names = (f"{side}.spm", "sentencepiece.bpe.model")
+        candidates = (os.path.join(self.folder, name) for name in names)
         return path or next(filter(os.path.isfile, candidates), None)
 
     def _vocabulary(self, side: str) -> frozenset[str]:
@@ -166,10 +146,8 @@ class ForeignModel:
                 return frozenset(msgspec.json.decode(self._read(f"{name}.json"), type=list[str]))
             if f"{name}.txt" in self._files:
                 return frozenset(self._read(f"{name}.txt").decode().split("\n"))
-        raise ModelError(
-            f"{self.folder}: expected a model that CTranslate2 has converted, with a vocabulary of "
-            f"the {side}"
-        )
+        problem = f"expected a model that CTranslate2 has converted, with a {side} vocabulary"
+        raise ModelError(f"{self.folder}: {problem}")
 
     def _read(self, name: str) -> bytes:
         return read_plain(os.path.join(self.folder, name), MAX_JSON)
@@ -225,7 +203,7 @@ class ForeignNetwork:
         """Yield the scores of at least two pairs with equal lengths."""
         model = self._model
         sources = [[*model.before, *source, *model.after] for source, _ in batch]
-        targets = [[*model.given, *target] for _, target in batch]
+        targets = [[*model.prefix, *target] for _, target in batch]
         if not sources[0] and not model.ends_sources:
             yield from (PieceScore(0.0, len(target), 0) for _, target in batch)
             return
@@ -234,7 +212,7 @@ class ForeignNetwork:
         except (RuntimeError, ValueError) as error:
             raise self._refused(error, "".join(batch[0][1])) from error
         for (source, target), result in zip(batch, results, strict=True):
-            value = math.fsum(result.log_probs[len(model.given) :])
+            value = math.fsum(result.log_probs[len(model.prefix) :])
             if not math.isfinite(value):
                 text = shorten("".join(target))
                 raise ModelError(f"{model.folder}: the log-probability of {text} is {value}")
@@ -256,9 +234,8 @@ class ForeignNetwork:
         translations: dict[Pieces, list[tuple[str, ...]]] = {(): [()]}
         for length, group in groups.items():
             for batch in _batches(group, self._model.num_known * beam) if length else ():
-                translations.update(
-                    zip(batch, self._translate(batch, beam, num_best), strict=False)
-                )
+                texts = self._translate(batch, beam, num_best)
+                translations.update(zip(batch, texts, strict=False))
         return [translations[pieces[words]] for words in sources]
 
     def _translate(
@@ -269,17 +246,17 @@ class ForeignNetwork:
         try:
             results = self._translator.translate_batch(
                 [[*model.before, *source, *model.after] for source in batch],
-                target_prefix=[list(model.given)] * len(batch) if model.given else None,
+                target_prefix=[list(model.prefix)] * len(batch) if model.prefix else None,
                 beam_size=beam,
                 num_hypotheses=num_best,
                 length_penalty=0,
                 max_input_length=0,
-                max_decoding_length=longest + len(model.given),
+                max_decoding_length=longest + len(model.prefix),
             )
         except (RuntimeError, ValueError) as error:
             raise self._refused(error, "".join(batch[0])) from error
         for result in results:
-            texts = (model.target.words(item[len(model.given) :]) for item in result.hypotheses)
+            texts = (model.target.words(item[len(model.prefix) :]) for item in result.hypotheses)
             yield list(dict.fromkeys(texts))
 
     def _refused(self, error: Exception, text: str = "") -> ModelError:
@@ -303,11 +280,15 @@ class ForeignFolder:
     path: str
     text: ForeignText
     device: str = "cpu"
-    # Number of callers in the worker's process.
-    threads: int = 1
+    threads: int = 1  # number of callers in the worker's process
     # Expected if the folder may be on another machine.
     fingerprint: str | None = None
     truecase_model: str | None = None
+
+    def in_folder(self) -> "ForeignFolder":
+        """Return the same for other machines, which have the same folder."""
+        fingerprint = ForeignModel(self.path, self.text, self.truecase_model).fingerprint
+        return replace(self, path=os.path.abspath(self.path), fingerprint=fingerprint)
 
     def load(self) -> ForeignNetwork:
         """Check the model and load it."""

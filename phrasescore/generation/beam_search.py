@@ -19,7 +19,7 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.generation.generator import (
     Generated,
     Generator,
-    NetworkFolders,
+    GeneratorLoader,
     SearchWalk,
     Source,
     TargetWork,
@@ -37,14 +37,11 @@ BATCH_ROWS = {"cpu": 768, "cuda": 16384}
 class BeamSettings:
     """Width and limits of a beam search."""
 
-    # Hypotheses kept per source.
-    width: int = 10
-    # Number of complete targets per source; at most the width.
-    num_best: int = 1
+    width: int = 10  # number of hypotheses kept per source
+    num_best: int = 1  # number of complete targets per source; at most the width
     # Whether complete targets are sorted by log p / (words + 1) instead of log p.
     normalize: bool = False
-    # Whether a target may contain <unk>.
-    unknown: bool = True
+    unknown: bool = True  # whether a target may contain <unk>
     # Maximum number of words; None for twice the source's number of words plus 10.
     max_length: int | None = None
     # Whether <unk> is replaced by the source word that the network attends to most.
@@ -59,7 +56,7 @@ class BeamSettings:
                 f"{self.width}"
             )
         if self.max_length is not None and self.max_length < 0:
-            raise PhrasescoreError(f"expected a length of at least 0, got {self.max_length}")
+            raise PhrasescoreError(f"expected a maximum length of 0 or more, got {self.max_length}")
 
 
 class Candidates(NamedTuple):
@@ -72,13 +69,11 @@ class Candidates(NamedTuple):
 
     def select(self, chosen: Ids) -> "Candidates":
         """Return the candidates with these indices."""
-        return Candidates(
-            self.nodes[chosen], self.words[chosen], self.log_probs[chosen], self.roots[chosen]
-        )
+        return Candidates._make(values[chosen] for values in self)
 
 
 def best_targets(
-    generator: Generator | NetworkFolders,
+    generator: Generator | GeneratorLoader,
     sources: Iterable[str | Sequence[str]],
     settings: BeamSettings,
     engine: Compute,
@@ -87,18 +82,18 @@ def best_targets(
 
     An empty source has one empty target with the score 0.
 
-    :param generator: the generator that workers use; the engine ``ray`` needs the folders.
+    :param generator: the generator that workers use, or its loader, which the engine ``ray`` needs.
     """
     return beam_work(generator, settings).targets(map(to_words, sources), engine)
 
 
-def beam_work(generator: Generator | NetworkFolders, settings: BeamSettings) -> TargetWork:
+def beam_work(generator: Generator | GeneratorLoader, settings: BeamSettings) -> TargetWork:
     """Return the work of `best_targets`."""
     find = partial(_search_window, settings)
     return TargetWork(generator, find, _batch_size(generator, settings))
 
 
-def _batch_size(generator: Generator | NetworkFolders, settings: BeamSettings) -> int:
+def _batch_size(generator: Generator | GeneratorLoader, settings: BeamSettings) -> int:
     return max(BATCH_ROWS[torch.device(generator.device).type] // settings.width, 1)
 
 
@@ -117,8 +112,6 @@ def beam_search(
     Ties are in the order of completion. With subwords, targets whose words are split into unusual
     pieces are omitted, unless there is no other. If no target ends within the maximum length, the
     best prefix of that length is returned, with ``finished`` False.
-
-    :raises PhrasescoreError: if ``<unk>`` is to be replaced and no network aligns words.
     """
     check_copying(generator, settings)
     size = _batch_size(generator, settings)
@@ -139,8 +132,7 @@ def check_copying(generator: Generator, settings: BeamSettings) -> None:
     """Raise a PhrasescoreError if ``<unk>`` is to be replaced and no network aligns words."""
     if settings.copy_unknown and not generator.can_align:
         raise PhrasescoreError(
-            "<unk> cannot be replaced by a source word: this needs an attention model of whole "
-            "words, which aligns them"
+            "replacing <unk> by the aligned source word needs an attention model of whole words"
         )
 
 
@@ -156,7 +148,7 @@ class _Complete(NamedTuple):
 class _BeamLevel(NamedTuple):
     parents: Ids
     words: Ids
-    # Index of the source word that each word is aligned with; empty if no words are copied.
+    # Index of each word's aligned source word; empty if no words are copied.
     attended: Ids
 
 
@@ -171,14 +163,13 @@ class _SentenceBeam:
         self._settings = settings
         self._limits = length_limits(generator.lengths(sources), settings.max_length)
         self._widths = np.full(len(sources), settings.width)
-        # For each source, the complete targets in the order of completion, and the score of number
-        # `num_best` of them, -inf if there are fewer.
+        # For each source, the complete targets in the order of completion, and the lowest score of
+        # the `num_best` best ones, or -inf if there are fewer.
         self._complete: list[list[_Complete]] = [[] for _ in sources]
         self._to_beat = np.full(len(sources), -np.inf)
         self._levels: list[_BeamLevel] = []
 
     def run(self) -> list[list[Generated]]:
-        """Return the best targets of each source."""
         walk = self._generator.walk(self._sources)
         roots = np.arange(len(self._sources))
         log_probs = np.zeros(len(roots))
@@ -230,7 +221,7 @@ class _SentenceBeam:
         return candidates.select(kept)
 
     def _complete_ended(self, candidates: Candidates, depth: int) -> None:
-        """Move the extensions that end out of the beams, and narrow these."""
+        """Move the extensions that end out of the beams, and narrow the beams."""
         ended = np.flatnonzero(candidates.words == Vocabulary.END)
         for index in ended.tolist():
             root = int(candidates.roots[index])
@@ -244,8 +235,8 @@ class _SentenceBeam:
                 self._to_beat[root] = scores[self._settings.num_best - 1]
 
     def _open(self, candidates: Candidates) -> Candidates:
-        """Return the extensions that the search continues with, sorted by node."""
-        # A target's final log-probability is at most its present one.
+        """Return the extensions that remain in the beams, sorted by node."""
+        # A target's log-probability never rises.
         bounds = candidates.log_probs
         if self._settings.normalize:
             bounds = bounds / (self._limits[candidates.roots] + 1)
@@ -260,7 +251,7 @@ class _SentenceBeam:
     ) -> Candidates:
         """Drop the extensions that are too long.
 
-        For a source without a complete target, the best of its longest hypotheses is kept as it is.
+        If a source has no complete target, its best hypothesis of the maximum length becomes one.
         """
         too_long = self._limits[candidates.roots] <= depth
         for root in np.unique(candidates.roots[too_long]).tolist():

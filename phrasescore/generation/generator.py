@@ -1,6 +1,6 @@
-"""Networks that give, step by step, the distribution of the next word of some targets.
+"""Generators: networks that compute the distribution of the next word of targets, step by step.
 
-A search or a sampler makes prefixes of targets, level by level. As in scoring, a prefix that
+A search or a sampler extends prefixes of targets, level by level. As in scoring, a prefix that
 several targets share is computed once, and its values depend only on its source and its words, to
 the last bit. An engine's workers generate the targets of a window of sources at a time.
 """
@@ -35,7 +35,7 @@ _logger = logging.getLogger(__name__)
 
 Source = tuple[str, ...]
 
-# A window has this many batches; its sources are sorted by length, so that a batch's are similar.
+# Number of batches in a window, whose sources are sorted by length before they are batched.
 WINDOW_BATCHES = 4
 
 # The number of the first source of a window, and its sources.
@@ -47,12 +47,10 @@ class Generated(NamedTuple):
 
     # An unknown word is ``<unk>``, unless it was replaced by a word of the source.
     words: tuple[str, ...]
-    # Natural logarithm, of the words and the end symbol, if any; not divided by length.
+    # Natural logarithm for the words and the end symbol, if any; not divided by length.
     log_prob: float
-    # Whether the end symbol came within the maximum length.
-    finished: bool = True
-    # Number of predicted ``<unk>``.
-    unknown_words: int = 0
+    finished: bool = True  # whether the end symbol came within the maximum length
+    unknown_words: int = 0  # number of predicted ``<unk>``
     # Number of predicted pieces of words; None if each word is one piece.
     num_pieces: int | None = None
 
@@ -66,13 +64,10 @@ class Generator:
     """Trained networks that read a source and predict a target; several are an ensemble.
 
     An ensemble averages the networks' probabilities at each word, as ``rescore --ensemble`` does.
-    It has the words of all shortlists, and a word that a network does not know is ``<unk>`` to it.
-    (With different shortlists the probabilities of all words add up to more than 1.) With subwords,
-    "words" are pieces here, there is no ``<unk>``, and an ensemble has one vocabulary. Several
-    threads may use one instance at once.
-
-    :raises ModelError: if the models predict no target, cannot be an ensemble, or have a weight
-        that is not finite.
+    It has the words of all shortlists, and a network reads a word that it does not know as
+    ``<unk>``. (With different shortlists, the probabilities of all words add up to more than 1.)
+    With subwords, "words" are pieces here, there is no ``<unk>``, and an ensemble has one
+    vocabulary. Several threads may use one instance at once.
     """
 
     def __init__(
@@ -97,12 +92,12 @@ class Generator:
         if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
             if any(vocabulary.is_subwords for vocabulary in vocabularies):
                 raise ModelError(
-                    "an ensemble that writes piece by piece is of models with the same subwords; "
-                    "rescore takes any"
+                    "an ensemble that generates subwords needs models with the same subwords; "
+                    "rescore accepts any models"
                 )
             for network in self._networks:
                 network.set_columns(self.words)
-        # Compile the kernels before several threads would do so at once.
+        # Compile the kernels now, before several threads do so at once.
         with torch.inference_mode():
             list(self.walk([("a",)]).log_distributions())
 
@@ -113,7 +108,7 @@ class Generator:
 
     @property
     def has_unknown(self) -> bool:
-        """Whether a target may have ``<unk>``, which subwords do not have in training."""
+        """Whether a target may contain ``<unk>``; in training, subwords have none."""
         return not self._vocabulary.is_subwords
 
     def lengths(self, sources: Sequence[Source]) -> Ids:
@@ -123,38 +118,36 @@ class Generator:
     def in_order(self, words: Sequence[str]) -> tuple[tuple[str, ...], bool]:
         """Return the target of predicted pieces, and whether they are the target's usual pieces.
 
-        A network may build a word from other pieces than those that `rescore` scores.
+        A network may build a word from other pieces than the ones that `rescore` scores.
         """
         pieces = words[::-1] if self.right_to_left else words
         target = self._vocabulary.join(pieces)
         return target, list(chain.from_iterable(self._vocabulary.split(target))) == list(pieces)
 
     def walk(self, sources: Sequence[Source]) -> "SearchWalk":
-        """Return a walk at the empty targets of some sources, for torch's inference mode."""
+        """Return a walk that starts at the empty targets; call it in torch's inference mode."""
         return SearchWalk(self, self._networks, sources)
 
 
 def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
-    """Raise a ModelError if models cannot generate a target, together."""
+    """Raise a ModelError if models cannot generate a target together."""
     for checkpoint in checkpoints:
         if checkpoint.config.network.decoder is None:
             kinds = ", ".join(kind_names(is_feed_forward=False))
             raise ModelError(
-                f"a model of the kind {checkpoint.config.kind} reads no source, and has nothing to "
-                f"generate a target from: expected one of the kinds {kinds}"
+                f"a model of the kind {checkpoint.config.kind} reads no source, so it cannot "
+                f"generate a target: expected one of the kinds {kinds}"
             )
     if len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
-        raise ModelError("an ensemble is of models of one direction, not with some reverse")
+        raise ModelError("an ensemble needs models of one direction, found some trained in reverse")
     if len({checkpoint.right_to_left for checkpoint in checkpoints}) > 1:
         raise ModelError(
-            "an ensemble that writes word by word is of models of one order, not with some trained "
-            "with --right-to-left; rescore takes both"
+            "an ensemble that generates word by word needs models of one order, found some trained "
+            "with --right-to-left; rescore accepts both"
         )
 
 
 class _Network:
-    """One network of a generator, laid out for scoring."""
-
     def __init__(self, checkpoint: Checkpoint, device: torch.device, precision: Precision) -> None:
         with torch.inference_mode():
             self.products = Products(precision, device)
@@ -171,13 +164,12 @@ class _Network:
         )
 
     def set_columns(self, words: Sequence[str]) -> None:
-        """Set the network's ids of the words of an ensemble."""
         ids = self._target_vocabulary.ids(words)
         ids[Vocabulary.END] = Vocabulary.END
         self.columns = np.array(ids, np.int64)
 
     def read(self, sources: Sequence[Source]) -> RaggedArray:
-        """Return the ids that the network reads of some sources."""
+        """Return the ids that the network reads for some sources."""
         words = list(chain.from_iterable(sources))
         lengths = np.fromiter(map(len, sources), np.int64, len(sources))
         running = RaggedArray.from_lengths(np.arange(len(words)), lengths)
@@ -190,7 +182,6 @@ class _Network:
         return self.decoder.start(encoded, numbers)
 
     def own_ids(self, words: Ids) -> Ids:
-        """Return the network's ids of some words of the ensemble."""
         return words if self.columns is None else self.columns[words]
 
 
@@ -216,9 +207,9 @@ class SearchWalk:
         return list(states), list(rows)
 
     def log_distributions(self) -> Iterator[tuple[int, Tensor]]:
-        """Yield the first of some nodes, and log p of every word after them, ``(nodes, words)``.
+        """Yield the first node of a group, and log p of every word after its nodes.
 
-        The float32 tensor is valid, and may be changed, until the next one is computed.
+        The tensor, ``(nodes, words)`` float32, may be changed until the next one is computed.
         """
         parts: list[list[Tensor]] = [[] for _ in self._networks]
         size = FIXED_ROWS[self._device.type]
@@ -234,7 +225,6 @@ class SearchWalk:
         self._normalizers = [torch.cat(normalizers) for normalizers in parts]
 
     def _mean(self, found: list[Tensor]) -> Tensor:
-        """Return the log of the networks' mean, rounded to float32."""
         total = torch.zeros(len(found[0]), self._num_words, device=self._device)
         for network, log_probs in zip(self._networks, found, strict=True):
             probabilities = log_probs.exp_()
@@ -245,10 +235,7 @@ class SearchWalk:
         return total.div_(len(found)).log_()
 
     def log_probs(self, places: Ids, words: Ids) -> Floats:
-        """Return the exact log p of ``words[i]`` after the node ``places[i]``.
-
-        :raises ModelError: if a value is not a finite log-probability.
-        """
+        """Return the exact log p of ``words[i]`` after the node ``places[i]``."""
         found = []
         for network, rows, normalizers in zip(
             self._networks, self._rows, self._normalizers, strict=True
@@ -276,9 +263,9 @@ class SearchWalk:
         self._roots = roots
 
     def attended(self) -> Ids:
-        """Return the index of the source word that each node's next word is aligned with most.
+        """Return the index of the source word that each node's next word attends to most.
 
-        It is 0 if the source has no words; the weights of all networks that align are added.
+        The weights of all networks that align are added. Without source words, it is 0.
         """
         weights: Tensor | None = None
         for network, state in zip(self._networks, self._states, strict=True):
@@ -302,15 +289,22 @@ def _words(vocabulary: Vocabulary) -> Iterator[str]:
 TargetPool = WorkerPool[SourceWindow, list[list[Generated]]]
 
 
-class NetworkFolders(NamedTuple):
-    """The networks of a generator, for workers on other machines."""
+class GeneratorLoader(NamedTuple):
+    """Loads a generator, here or on another machine."""
 
-    models: tuple[ModelFolder, ...]
+    models: tuple[Checkpoint | ModelFolder, ...]
     device: str
     precision: PrecisionName
 
+    def in_folders(self) -> "GeneratorLoader":
+        """Return an equal loader for other machines, which have the same folders."""
+        models = (model.load() for model in self.models)
+        return self._replace(
+            models=tuple(ModelFolder(each.folder, each.fingerprint) for each in models)
+        )
+
     def load(self) -> Generator:
-        """Read the networks."""
+        """Read the models that are not in this process."""
         checkpoints = [model.load() for model in self.models]
         with torch_threads(1):
             return Generator(checkpoints, choose_device(self.device), precision=self.precision)
@@ -320,21 +314,25 @@ class NetworkFolders(NamedTuple):
 class TargetWork:
     """Generates the targets of windows of sources in an engine's workers."""
 
-    networks: Generator | NetworkFolders
-    # Called with the generator, the number of the window's first source, and the window.
+    networks: Generator | GeneratorLoader
+    # The arguments are the generator, the number of the window's first source, and the window.
     find: Callable[[Generator, int, Sequence[Source]], list[list[Generated]]]
-    # Number of sources that the networks compute together.
-    batch_size: int
+    batch_size: int  # number of sources that the networks compute together
 
     @property
     def device(self) -> str:
         """The device that the networks run on."""
         return str(self.networks.device)
 
+    def in_folders(self) -> "TargetWork":
+        """Return an equal work for other machines; its networks must have a loader."""
+        assert isinstance(self.networks, GeneratorLoader)
+        return replace(self, networks=self.networks.in_folders())
+
     def load(self) -> Callable[[SourceWindow], list[list[Generated]]]:
         """Return a function from a window to its targets."""
         networks = self.networks
-        generator = networks.load() if isinstance(networks, NetworkFolders) else networks
+        generator = networks.load() if isinstance(networks, GeneratorLoader) else networks
 
         def find(window: SourceWindow) -> list[list[Generated]]:
             # Windows run in parallel, so each uses one thread.
@@ -343,14 +341,8 @@ class TargetWork:
 
         return find
 
-    def open_pool(self, engine: Compute) -> TargetPool:
-        """Return the workers of an engine, as a context manager; a local GPU gets one worker."""
-        if engine.engine == "here" and self.device != "cpu":
-            engine = replace(engine, workers=1)
-        return open_pool(engine, self)
-
     def windows(self, sources: Iterable[Source]) -> Iterator[SourceWindow]:
-        """Yield the sources in windows of several batches."""
+        """Yield the sources in windows."""
         size = self.batch_size * WINDOW_BATCHES
         iterator = iter(sources)
         parts = iter(lambda: list(islice(iterator, size)), [])
@@ -358,7 +350,7 @@ class TargetWork:
 
     def targets(self, sources: Iterable[Source], engine: Compute) -> Iterator[list[Generated]]:
         """Yield the targets of each source, in order; some windows are read ahead."""
-        with self.open_pool(engine) as pool:
+        with open_pool(engine, self) as pool:
             for targets in pool.map(self.windows(sources)):
                 yield from targets
         for note in pool.notes:

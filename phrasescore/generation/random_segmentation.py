@@ -2,7 +2,7 @@
 
 Pouget-Abadie et al. (2014), section 5.1, cut sentences at random so that "the distribution of the
 lengths of random segments has its mean and variance identical to those of the segments produced by
-our algorithm". Here it is the distribution of maximum entropy with these two moments:
+our algorithm". This is the distribution of maximum entropy with these two moments:
 
     p(segmentation) ~ exp(a * number of segments + b * sum of squared lengths)
 """
@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 
 Floats = NDArray[np.float64]
 
-# Bounds of a and b; extreme moments (all sentences whole) need infinite ones.
+# Bounds of a and b, which extreme moments (all sentences whole) would make infinite.
 _BOUND = 1000.0
 
 

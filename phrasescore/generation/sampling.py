@@ -1,8 +1,8 @@
 """Random targets, drawn word by word from networks' distributions (Cho et al., 2014, table 3).
 
-The random numbers of a sample depend on the seed, the number of the source and the number of the
-sample only: numpy's Philox generator with the key (seed, source) and the counter (0, 0, 0, sample)
-yields one per word (Salmon et al., 2011, "Parallel random numbers: as easy as 1, 2, 3").
+The random numbers of a sample depend only on the seed, the number of the source and the number of
+the sample: numpy's Philox generator with the key (seed, source) and the counter (0, 0, 0, sample)
+yields one number per word (Salmon et al., 2011, "Parallel random numbers: as easy as 1, 2, 3").
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.generation.generator import (
     Generated,
     Generator,
-    NetworkFolders,
+    GeneratorLoader,
     SearchWalk,
     Source,
     TargetWork,
@@ -38,12 +38,10 @@ class SampleSettings:
     count: int
     # A word is drawn in proportion to p^(1 / temperature); lower values favour the best word.
     temperature: float = 1.0
-    # From 0 to 2^64 - 1.
-    seed: int = 1
+    seed: int = 1  # from 0 to 2^64 - 1
     # Maximum number of words; None for twice the source's number of words plus 10.
     max_length: int | None = None
-    # Whether ``<unk>`` may be drawn.
-    unknown: bool = True
+    unknown: bool = True  # whether ``<unk>`` may be drawn
 
     def __post_init__(self) -> None:
         if not 0 < self.temperature < np.inf:
@@ -51,11 +49,11 @@ class SampleSettings:
                 f"temperature: expected a number above 0, got {self.temperature}"
             )
         if not 0 <= self.seed < 2**64:
-            raise PhrasescoreError("seed: expected a number from 0 to 2^64 - 1")
+            raise PhrasescoreError(f"seed: expected a number from 0 to 2^64 - 1, got {self.seed}")
 
 
 def samples(
-    generator: Generator | NetworkFolders,
+    generator: Generator | GeneratorLoader,
     sources: Iterable[str | Sequence[str]],
     settings: SampleSettings,
     engine: Compute,
@@ -64,14 +62,14 @@ def samples(
 
     An empty source has no target.
 
-    :param generator: the generator that workers use; the engine ``ray`` needs the folders.
+    :param generator: the generator that workers use, or its loader, which the engine ``ray`` needs.
     """
     find = partial(_draw_window, settings)
     work = TargetWork(generator, find, _batch_size(generator, settings))
     return work.targets(map(to_words, sources), engine)
 
 
-def _batch_size(generator: Generator | NetworkFolders, settings: SampleSettings) -> int:
+def _batch_size(generator: Generator | GeneratorLoader, settings: SampleSettings) -> int:
     return max(BATCH_SAMPLES[torch.device(generator.device).type] // max(settings.count, 1), 1)
 
 
@@ -142,7 +140,6 @@ class _Sampler:
         self._draws = draws.reshape(-1, length)
 
     def run(self) -> list[list[Generated]]:
-        """Return the samples of each source."""
         count = self._settings.count
         walk = self._generator.walk(self._sources)
         num_words = len(self._generator.words)
@@ -204,7 +201,7 @@ class _Sampler:
 
 
 class CountedSample(NamedTuple):
-    """A target, and the number of times that it was drawn."""
+    """A target, and the number of times it was drawn."""
 
     target: Generated
     times: int

@@ -26,12 +26,11 @@ from phrasescore.vocabulary import Vocabulary
 Words = tuple[str, ...]
 Floats = NDArray[np.float64]
 
-# Spans that are translated together, and spans that are kept between blocks of sentences.
+# Number of spans that are translated together, and that are kept between blocks of sentences.
 BLOCK_SPANS = 4096
 KEPT_SPANS = 100_000
 
 _UNKNOWN = Vocabulary.SYMBOLS[Vocabulary.UNKNOWN]
-
 
 # Returns the candidates of each span, at least one, most probable first.
 Translate = Callable[[Sequence[Words]], Sequence[Sequence[Generated]]]
@@ -46,7 +45,7 @@ class Confidence(NamedTuple):
 
     # Whether the reverse model's log-probability is added to the forward model's.
     both: bool
-    # Computed from the span's number of words. If it is 0, the confidence is minus infinity.
+    # A function of the span's number of words. If it is 0, the confidence is minus infinity.
     divisor: Callable[[int], float]
 
     def value(self, total: float, num_words: int) -> float:
@@ -132,7 +131,7 @@ def best_cuts(confidences: Floats) -> list[int]:
 def cut_by_random_confidence(seed: int, max_segment: int) -> Cut:
     """Return the control that maximizes the sum of random confidences (section 5.1).
 
-    They are uniform between -1 and 0, and depend only on the seed and the sentence's number.
+    Confidences are uniform between -1 and 0, and depend only on the seed and the sentence's number.
     """
 
     def cut(number: int, length: int) -> list[int]:
@@ -160,7 +159,7 @@ class SegmentationWork:
     """Counts of the work so far."""
 
     sentences: int = 0
-    whole: int = 0  # sentences that stayed in one piece
+    whole: int = 0  # sentences of at most one segment
     segments: int = 0
     words: int = 0
     squares: int = 0  # sum of the squares of the segments' lengths
@@ -170,7 +169,7 @@ class SegmentationWork:
     spans: int = 0  # spans translated
 
     def summary(self) -> str:
-        """Return the counts as one line, with mean and variance of the segments' lengths."""
+        """Return the counts as a line, with mean and variance of the segments' lengths."""
         parts = [
             f"{self.sentences:,} sentences, {self.whole:,} of them whole",
             f"{self.spans:,} spans translated, {self.wanted:,} wanted",
@@ -190,8 +189,7 @@ class SegmentationWork:
 class Segmenter:
     """Cuts sentences into segments, and translates the segments.
 
-    :param score_back: scores spans given their candidates with the reverse model; None if the
-        confidence does not need it.
+    :param score_back: is None if the confidence does not need the reverse model.
     :param cut: a control's function; None for the segmentation with the highest confidence.
     """
 
@@ -228,7 +226,6 @@ class Segmenter:
         yield from self._finish(block)
 
     def _plan(self, number: int, words: Words) -> "_Planned":
-        """Return the spans of a sentence that have to be translated."""
         length, longest = len(words), self._max_segment
         cut = cut_nothing if length < self._min_length else self._cut
         if cut is not None:
@@ -258,7 +255,7 @@ class Segmenter:
             del self._kept[span]
 
     def _translated(self, block: "list[_Planned]") -> dict[Words, _Translated]:
-        """Return the best translation of every span of a block, each computed once."""
+        """Return the best translation of every span of a block."""
         wanted = {planned.words[start:end] for planned in block for start, end in planned.spans}
         self.work.wanted += sum(len(planned.spans) for planned in block)
         # Reinsert the spans that are used again at the end, where they are kept longest.
@@ -289,7 +286,7 @@ class Segmenter:
             ]
         best = []
         for span, of_span, sums in zip(spans, candidates, totals, strict=True):
-            # The divisor is the same for all candidates of a span. Ties go to the more probable.
+            # All candidates of a span have the same divisor. Ties go to the more probable one.
             index = max(range(len(sums)), key=sums.__getitem__)
             chosen = of_span[index]
             confidence = -math.inf
@@ -310,12 +307,9 @@ class Segmenter:
 
 
 class _Planned(NamedTuple):
-    """A sentence, and the bounds of its spans that are needed."""
-
     words: Words
-    # Whether the spans are the final segments; otherwise the confidences decide.
-    is_cut: bool
-    spans: list[tuple[int, int]]
+    is_cut: bool  # whether the spans are the final segments; otherwise the confidences decide
+    spans: list[tuple[int, int]]  # the bounds of the spans to translate
 
 
 def _bounds(sizes: Sequence[int]) -> list[tuple[int, int]]:
@@ -357,8 +351,7 @@ def format_segments(number: int, sentence: SegmentedSentence) -> bytes:
 def read_sizes(path: str, *, min_length: int, max_segment: int) -> Iterator[list[int]]:
     """Yield the sizes of the segments of each sentence of at least ``min_length`` words.
 
-    :raises DataError: on reading, if a line is malformed, a segment is longer, or there is no such
-        sentence.
+    :raises DataError: if a line is malformed, a segment is too long, or there is no such sentence.
     """
     is_empty = True
     for number, raw in enumerate(read_lines(path), start=1):
@@ -366,14 +359,13 @@ def read_sizes(path: str, *, min_length: int, max_segment: int) -> Iterator[list
         if sum(sizes) < max(min_length, 1):
             continue
         if max(sizes) > max_segment:
-            problem = f"expected segments of at most --max-segment {max_segment} words, found one"
-            raise DataError(path, number, f"{problem} of {max(sizes)}")
+            limit = f"expected segments of at most --max-segment {max_segment} words"
+            raise DataError(path, number, f"{limit}, found one of {max(sizes)}")
         is_empty = False
         yield sizes
     if is_empty:
-        least = max(min_length, 1)
-        problem = f"expected segments of sentences of at least {least} words, found none"
-        raise DataError(path, None, problem)
+        minimum = f"sentences of at least {max(min_length, 1)} words"
+        raise DataError(path, None, f"expected segments of {minimum}, found none")
 
 
 def _sizes(path: str, number: int, text: str) -> list[int]:

@@ -52,7 +52,7 @@ def _draw_words(log_probs, sharpness, starts, numbers, sums, out):  # type: igno
                 last = word
             sums[word] = total
         for draw in range(starts[row], starts[row + 1]):
-            # The first word with a larger running sum; after the last word there is only rounding.
+            # The first word with a larger running sum. Rounding may lead beyond the last word.
             index = np.searchsorted(sums, numbers[draw] * total, side="right")
             out[draw] = min(index, last)
 
@@ -61,9 +61,7 @@ def best_words(log_probs: Tensor, count: int) -> Ids:
     """Return the most probable words of each row, best first, ``(rows, count)``.
 
     Ties go to the lower id (on a GPU, to any). Words with -inf are never chosen; rows with fewer
-    words are padded with -1.
-
-    :param log_probs: ``(rows, words)`` float32.
+    words are padded with -1. ``log_probs`` is ``(rows, words)`` float32.
     """
     if is_fused(log_probs):
         out = np.empty((len(log_probs), count), np.int64)
@@ -83,7 +81,7 @@ def draw_words(log_probs: Tensor, temperature: float, starts: Ids, numbers: Floa
     :param starts: ``(rows + 1,)``: indices at which each row's numbers begin, and their end.
     :param numbers: the numbers of all rows, concatenated, in [0, 1).
     """
-    # Keep it finite, since the best word's 0 times infinity would be NaN.
+    # A finite number, because 0 times infinity would be NaN for the best word.
     sharpness = np.float32(min(1 / temperature, float(np.finfo(np.float32).max)))
     out = np.empty(len(numbers), np.int64)
     if is_fused(log_probs):

@@ -32,7 +32,7 @@ class Places:
 
     @staticmethod
     def of(lengths: Tensor) -> "Places":
-        """Return the positions of concatenated sources, on the CPU."""
+        """Return the positions of concatenated sources with these lengths, on the CPU."""
         ends = torch.cumsum(lengths, 0)
         count = int(ends[-1]) if len(ends) else 0
         return Places(ends - lengths, lengths, int(lengths.max()) if len(lengths) else 0, count)
@@ -51,7 +51,7 @@ class Places:
         )
 
     def padded(self, pairs: int, longest: int) -> tuple[Tensor, Tensor]:
-        """Return positions of the first pairs, and whether each is real: ``(pairs, longest)``."""
+        """Return positions of the first pairs, ``(pairs, longest)``, and whether each is real."""
         lengths = self.lengths[:pairs].unsqueeze(1)
         time = torch.arange(longest, device=lengths.device).unsqueeze(0)
         return self.starts[:pairs].unsqueeze(1) + torch.minimum(time, lengths - 1), time < lengths
@@ -159,7 +159,7 @@ def attend(
 ) -> None:
     """Write the weights alpha of some rows, and the weighted sums of the values.
 
-    The compiled loop gives a row the same bits whatever the other rows are.
+    In the compiled loop, the bits of a row do not depend on the other rows.
 
     :param queries: ``(rows, units)``; ``keys``: ``(positions, units)``.
     :param energy: v_a, ``(units,)``.

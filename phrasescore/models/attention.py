@@ -181,8 +181,7 @@ class AttentionNetwork(PairNetwork):
     def initialize(self, generator: torch.Generator) -> None:
         """Initialize the weights as in appendix B.1.
 
-        Recurrent matrices are orthogonal; v_a and biases are 0. W_a and U_a come from a Gaussian
-        with the standard deviation ``alignment_init_std``, and the rest with ``init_std``.
+        Recurrent matrices are orthogonal; v_a and biases are 0; other weights are Gaussian.
         """
         for name, parameter in self.named_parameters():
             if name.endswith("bias") or name == "alignment.energy":
@@ -246,7 +245,6 @@ class AttentionNetwork(PairNetwork):
     def _decode(
         self, source: BatchSide, steps: Steps, previous: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """See :class:`AttentiveRecurrence`."""
         annotations, places = self.encode(source)
         annotations = self.drop(annotations)
         places = places.of_pairs(steps.order)

@@ -21,12 +21,12 @@ class BatchSide(NamedTuple):
 
     ids: Tensor  # (words + batch,) int64
     lengths: Tensor  # (batch,) int64: words of each sequence, ``</s>`` not counted; on the CPU
-    # Only for word-aligned targets: (words + batch,) int64, the index, among the source ids, of
-    # the word that each target word is affiliated with.
+    # Only for word-aligned targets: (words + batch,) int64, the index among the source ids of each
+    # target word's affiliated word.
     affiliations: Tensor | None = None
 
     def placed(self, move_ids: Callable[[Tensor], Tensor]) -> "BatchSide":
-        """Return the side with its ids moved to another device or memory."""
+        """Return a copy whose ids are moved to another device or memory."""
         affiliations = None if self.affiliations is None else move_ids(self.affiliations)
         return self._replace(ids=move_ids(self.ids), affiliations=affiliations)
 
@@ -55,11 +55,11 @@ class PairBatch(NamedTuple):
     target: BatchSide
 
     def pin_memory(self) -> "PairBatch":
-        """Return the batch with its ids in pinned memory, for asynchronous copies to CUDA."""
+        """Return a copy in pinned memory, for asynchronous copies to CUDA."""
         return PairBatch(*(side.placed(Tensor.pin_memory) for side in self))
 
     def to(self, device: torch.device) -> "PairBatch":
-        """Return the batch with its ids on ``device``."""
+        """Return a copy with its ids on ``device``."""
         return PairBatch(
             *(side.placed(lambda ids: ids.to(device, non_blocking=True)) for side in self)
         )
@@ -77,15 +77,14 @@ class Pairs:
         self.sources, self.targets, self.affiliations = sources, targets, affiliations
 
     def __len__(self) -> int:
-        """Return the number of pairs."""
         return len(self.targets)
 
     def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
-        """Return the numbers of source words and of target words."""
+        """Return the numbers of source words and of target words of some pairs."""
         return self.sources.lengths_of(rows), self.targets.lengths_of(rows)
 
     def batch(self, rows: Indices) -> PairBatch:
-        """Return the pairs of these indices, in their order."""
+        """Return the pairs with these indices, in this order."""
         sources, targets = self.sources.take(rows), self.targets.take(rows)
         source, target = batch_rows(sources), batch_rows(targets)
         if self.affiliations is None:
@@ -98,13 +97,13 @@ class Pairs:
 
 
 def batch_rows(rows: RaggedArray) -> BatchSide:
-    """Return one side of a batch of sequences, which have no ``</s>``."""
+    """Return one side of a batch of sequences without ``</s>``, which is added."""
     ids = np.insert(rows.values.astype(np.int64), rows.starts[1:], Vocabulary.END)
     return BatchSide(torch.from_numpy(ids), torch.from_numpy(rows.lengths))
 
 
 def batch_sequences(sequences: Sequence[Sequence[int]]) -> BatchSide:
-    """Return one side of a batch, in the order of the sequences, which have no ``</s>``."""
+    """Return one side of a batch of sequences; see `batch_rows`."""
     return batch_rows(RaggedArray.from_rows(sequences))
 
 
@@ -136,7 +135,7 @@ class Steps:
         return Steps(order, self.sizes, *parts)
 
     def backward_positions(self) -> Tensor:
-        """Return the `positions` of an encoder that reads each sequence backwards."""
+        """Return `positions` for an encoder that reads each sequence backwards."""
         return self.positions - self.times + self.left
 
 

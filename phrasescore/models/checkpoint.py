@@ -60,23 +60,21 @@ class CurvePoint:
     """The progress of training at one validation."""
 
     update: int
-    # Training time so far, without reading the data.
-    minutes: float
-    # -log p per predicted word, ``</s>`` included, averaged over the updates since the last point.
+    minutes: float  # training time so far, without reading the data
+    # Average over the updates since the last point: -log p per predicted word, ``</s>`` included,
+    # or the loss per n-best list.
     training_loss: float
-    # exp(-log p per predicted word) on the held-out pairs; None without held-out pairs.
+    # On the held-out pairs, if there are any: exp(-log p per predicted word).
     validation_perplexity: float | None
-    # On the held-out lists, if the network learns from lists; 100 if every hypothesis equals its
-    # reference. The training loss is then the objective's, per list.
+    # On the held-out lists, if the network learns from lists: 0 to 100.
     expected_bleu: float | None = None
 
     def quality(self) -> str:
         """Return the measure on the held-out data with its name, or ""."""
         if self.expected_bleu is not None:
             return f"expected BLEU {self.expected_bleu:.2f}"
-        if self.validation_perplexity is not None:
-            return f"validation perplexity {self.validation_perplexity:.3f}"
-        return ""
+        perplexity = self.validation_perplexity
+        return "" if perplexity is None else f"validation perplexity {perplexity:.3f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,31 +82,25 @@ class FineTuning:
     """A record of a network's fine-tuning on n-best lists."""
 
     objective: str
-    # Fingerprint of the network that fine-tuning started from.
-    start_fingerprint: str
-    # Number of lists for training, and of held-out lists.
-    lists: int
+    start_fingerprint: str  # of the network before fine-tuning
+    lists: int  # number of lists for training
     held_out_lists: int
     # The network's feature in the log-linear model, and its weight.
     feature: str
     weight: float
-    # Factor of the log-linear model's scores in the softmax over a list.
-    scale: float
-    # Factor of -log p per predicted word in the loss.
-    likelihood: float
+    scale: float  # factor of the log-linear model's scores in the softmax over a list
+    likelihood: float  # factor of -log p per predicted word in the loss
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingRecord:
     """The training data of a model, and the course of training. A new field needs a default."""
 
-    # Which side of the table is predicted, and from which end (`direction_of`).
-    direction: str = FORWARD
+    direction: str = FORWARD  # see `direction_of`
     seed: int = 0
     # blake2b of the uncompressed lines of the phrase table, or of both texts.
     data_fingerprint: str = ""
-    # Number of distinct pairs for training, and of held-out pairs.
-    training_pairs: int = 0
+    training_pairs: int = 0  # number of distinct pairs, without the held-out ones
     validation_pairs: int = 0
     duplicates: int = 0
     too_long: int = 0
@@ -125,8 +117,8 @@ class TrainingRecord:
     stopped_by: str = ""
     device: str = ""
     curve: tuple[CurvePoint, ...] = ()
-    # If the network was fine-tuned, the numbers of pairs and the coverages are from its first
-    # training, and all else is from the last one.
+    # In the record of a fine-tuned network, the numbers of pairs and the coverages are from its
+    # first training, and all other fields are from the last one.
     fine_tuning: FineTuning | None = None
 
     @property
@@ -164,12 +156,10 @@ class Checkpoint:
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
     record: TrainingRecord
-    # blake2b of all that scores depend on: weights, vocabularies and direction.
+    # blake2b of everything that scores depend on: weights, vocabularies and direction.
     fingerprint: str = ""
-    # The release that wrote the folder.
-    library_version: str = __version__
-    # Absolute path of its folder; empty for a model made in memory.
-    folder: str = ""
+    library_version: str = __version__  # the release that wrote the folder
+    folder: str = ""  # absolute path; empty for a model that was built in memory
 
     @property
     def reverse(self) -> bool:
@@ -196,6 +186,10 @@ class Checkpoint:
         """Number of weights."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
+    def load(self) -> "Checkpoint":
+        """Return the model itself."""
+        return self
+
 
 class ModelFolder(NamedTuple):
     """The folder of a model for a worker, and the model's expected fingerprint."""
@@ -204,22 +198,18 @@ class ModelFolder(NamedTuple):
     fingerprint: str
 
     def load(self) -> Checkpoint:
-        """Read the model, and check that it is the expected one."""
+        """Read the model, and check its fingerprint."""
         checkpoint = load_checkpoint(self.path)
         if checkpoint.fingerprint != self.fingerprint:
             raise ModelError(
-                f"{self.path}: expected the model with the fingerprint {self.fingerprint}, found "
-                f"{checkpoint.fingerprint} where a worker runs"
+                f"{self.path}: expected the model with the fingerprint {self.fingerprint}, but a "
+                f"worker found {checkpoint.fingerprint} in its folder of this name"
             )
         return checkpoint
 
 
 def direction_of(*, reverse: bool, right_to_left: bool) -> str:
-    """Return the name of a direction as a model's record has it.
-
-    >>> direction_of(reverse=True, right_to_left=True)
-    'source-given-target-right-to-left'
-    """
+    """Return the `TrainingRecord.direction` of a network, such as ``target-given-source``."""
     return (REVERSE if reverse else FORWARD) + (RIGHT_TO_LEFT if right_to_left else "")
 
 
@@ -257,11 +247,7 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
 
 
 def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkpoint:
-    """Read a model folder, and return its network in evaluation mode.
-
-    :raises PhrasescoreError: if a file is missing, malformed, changed, of a newer format, or too
-        large.
-    """
+    """Read a model folder, and return its network in evaluation mode."""
     folder = Path(path)
     record, values = read_record(folder)
     fingerprint = _check_fingerprints(folder, record, values)
@@ -295,7 +281,7 @@ def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
     if not folder.is_dir():
         found = "a file" if folder.exists() else "nothing of this name"
     elif not any((folder / name).exists() for name in (_RECORD, *_FINGERPRINTED)):
-        found = "another folder: it has none of a model's files"
+        found = "a folder without any file of a model"
     if found:
         raise ModelError(f"{folder}: expected the folder of a trained model, found {found}")
     path = folder / _RECORD
@@ -306,7 +292,7 @@ def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelError(f"{path}: expected JSON: {error}") from error
     if not isinstance(values, dict) or not isinstance(values.get("fingerprints"), dict):
-        raise ModelError(f"{path}: expected the record of a model, got something else")
+        raise ModelError(f"{path}: expected the record of a model, found other JSON")
     if values.get("format") != FORMAT:
         raise ModelError(
             f"{folder}: the model has format {values.get('format')!r}, written by phrasescore "
@@ -371,10 +357,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def load_weights(network: nn.Module, path: Path, device: str) -> None:
-    """Read the weights of a network made by :func:`empty_network`.
-
-    :raises ModelError: if their names, types or shapes differ, or not all are finite.
-    """
+    """Read the weights of a network from :func:`empty_network`, and check them."""
     try:
         weights = safetensors.torch.load_file(path, device=device)
     except safetensors.SafetensorError as error:

@@ -45,7 +45,7 @@ class GatedUnit(nn.Module):
 
     def input_weight(self) -> Tensor:
         """Return W_z, W_r and W stacked, ``(3 * hidden, embedding)``."""
-        return _stack(self.input_update, self.input_reset, self.input_candidate)
+        return stack_weights(self.input_update, self.input_reset, self.input_candidate)
 
     def input_bias(self) -> Tensor:
         """Return the biases of :meth:`input_weight`."""
@@ -57,15 +57,20 @@ class GatedUnit(nn.Module):
 
     def gates_weight(self) -> Tensor:
         """Return U_z and U_r stacked, ``(2 * hidden, hidden)``."""
-        return _stack(self.recurrent_update, self.recurrent_reset)
+        return stack_weights(self.recurrent_update, self.recurrent_reset)
 
     def recurrent_weight(self) -> Tensor:
         """Return U_z, U_r and U stacked, ``(3 * hidden, hidden)``."""
-        return _stack(self.recurrent_update, self.recurrent_reset, self.recurrent_candidate)
+        return stack_weights(self.recurrent_update, self.recurrent_reset, self.recurrent_candidate)
 
     def context_weight(self) -> Tensor:
         """Return C_z, C_r and C stacked, ``(3 * hidden, context)``."""
-        return _stack(self.context_update, self.context_reset, self.context_candidate)
+        return stack_weights(self.context_update, self.context_reset, self.context_candidate)
+
+
+def stack_weights(*maps: nn.Linear) -> Tensor:
+    """Return the weights of linear maps, the rows of the first one above."""
+    return torch.cat([part.weight for part in maps])
 
 
 class Readout(nn.Module):
@@ -109,7 +114,7 @@ class GatedDecoderNetwork(PairNetwork):
     def initialize(self, generator: torch.Generator) -> None:
         """Initialize the weights as in section 4.1.1.
 
-        Recurrent matrices are orthogonal, biases are 0, and all else is drawn from a Gaussian.
+        Recurrent matrices are orthogonal, biases are 0, and other weights are Gaussian.
         """
         for name, parameter in self.named_parameters():
             radius = self.spectral_radius(name)
@@ -129,7 +134,7 @@ class GatedDecoderNetwork(PairNetwork):
         raise NotImplementedError
 
     def source_vectors(self, source: BatchSide) -> Tensor:
-        """Return c of the sources, for reports."""
+        """Return c of the sources, ``(batch, context)``, for reports."""
         return self.encode(source)
 
     def forward(self, batch: PairBatch) -> Tensor:
@@ -182,7 +187,3 @@ class EncoderDecoder(GatedDecoderNetwork):
         if empty:
             state = torch.cat([state, state.new_zeros(empty, state.shape[1])])  # (batch, hidden)
         return torch.tanh(self.summary(state))[torch.argsort(steps.order)]
-
-
-def _stack(*maps: nn.Linear) -> Tensor:
-    return torch.cat([part.weight for part in maps])

@@ -78,11 +78,9 @@ class FeedForwardNetwork(PairNetwork):
         raise NotImplementedError
 
     def forward(self, batch: PairBatch) -> Tensor:
-        """See :class:`PairNetwork`.
-
-        In training with ``self_normalization``, return log p - alpha (log Z)^2 (Devlin et al.,
-        2014, equation 2).
-        """
+        """See :class:`PairNetwork`."""
+        # With self-normalization, the objective is log p - alpha (log Z)^2 (Devlin et al., 2014,
+        # equation 2).
         ngrams = all_ngrams(batch.target, self.config.order)
         contexts, words, indices = self.contexts(batch, ngrams), ngrams.words, None
         if not self.training:
@@ -176,13 +174,11 @@ class JointNetwork(FeedForwardNetwork):
         return torch.cat([self.source_windows(batch.source)[affiliations], ngrams.contexts], dim=1)
 
     def source_windows(self, side: BatchSide) -> Tensor:
-        """Return the window around each word and each ``</s>`` of sentences.
-
-        :return: ``(words + batch, 2 * source_window + 1)``, in the order of ``side.ids``.
-        """
+        """Return the windows around words and ends, ``(words + batch, 2 * source_window + 1)``."""
         width = self.config.source_window
         first, count = len(self.output.bias), len(side.ids)
-        # Indices into `table`, computed on the CPU; its last two entries are for the outside.
+        # Indices into `table`, computed on the CPU. Its last two entries fill the window outside of
+        # the sentence.
         starts = torch.repeat_interleave(side.starts, side.lengths + 1).unsqueeze(1)
         ends = starts + torch.repeat_interleave(side.lengths, side.lengths + 1).unsqueeze(1)
         indices = torch.arange(count).unsqueeze(1) + torch.arange(-width, width + 1)
@@ -209,7 +205,7 @@ def _distinct(contexts: Tensor, words: Tensor) -> tuple[Tensor, Tensor, Tensor |
     """Return the distinct n-grams, and the index of each n-gram among them.
 
     The hypotheses of a list share most of their n-grams. If more than half are distinct, as in a
-    text, all n-grams are returned, and None for the indices.
+    text, return all n-grams, and None for the indices.
     """
     ngrams = torch.cat([contexts, words.unsqueeze(1)], dim=1)
     distinct, indices = torch.unique(ngrams, dim=0, return_inverse=True)

@@ -24,7 +24,7 @@ from torch.nn.functional import embedding
 
 from phrasescore.devices import move
 from phrasescore.models.batches import BatchSide, Steps, batch_sequences
-from phrasescore.models.encoder_decoder import GatedDecoderNetwork
+from phrasescore.models.encoder_decoder import GatedDecoderNetwork, stack_weights
 from phrasescore.settings.kinds import GrconvConfig
 
 # omega_c, omega_l and omega_r: the shares of the new activation, the left and the right child.
@@ -50,7 +50,7 @@ class CellPyramid:
     def endings(self) -> list[slice]:
         """Return the rows of each level's cells that cover a whole sentence.
 
-        They are also the rows of these sentences in the batch sorted by length.
+        The same rows in the batch sorted by length belong to these sentences.
         """
         return [slice(after, size) for size, after in itertools.pairwise([*self.sizes, 0])]
 
@@ -162,18 +162,6 @@ def _to_both(gradient: Tensor, children: Tensor, first: int, rows: int) -> Tenso
     return both
 
 
-@dataclass(frozen=True, slots=True)
-class SoftParse:
-    """The gates of a sentence of N words.
-
-    ``levels[t - 1]`` is ``(N - t, 3)``, for t from 1 to N - 1. Row i belongs to the cell over the
-    words i to i + t, counted from 0: the shares of the new activation, of the left child (words i
-    to i + t - 1) and of the right child, which sum to 1.
-    """
-
-    levels: tuple[Tensor, ...]
-
-
 class GrconvNetwork(GatedDecoderNetwork):
     """A network for p(target | source) with a gated recursive convolutional encoder."""
 
@@ -190,7 +178,8 @@ class GrconvNetwork(GatedDecoderNetwork):
         self.build_decoder(size, target_size)
 
     def spectral_radius(self, name: str) -> float | None:
-        """See :class:`GatedDecoderNetwork`; section 3.2 uses 0.4 for the transition matrices."""
+        """See :class:`GatedDecoderNetwork`."""
+        # Section 3.2 uses 0.4 for the transition matrices.
         if name in ("left.weight", "right.weight"):
             return self.config.spectral_radius
         return super().spectral_radius(name)
@@ -204,24 +193,30 @@ class GrconvNetwork(GatedDecoderNetwork):
         return tops[torch.argsort(order)]
 
     @torch.no_grad()
-    def soft_parse(self, ids: Sequence[int]) -> SoftParse:
-        """Return the gates of one source, given as word ids without ``</s>``."""
+    def soft_parse(self, ids: Sequence[int]) -> tuple[Tensor, ...]:
+        """Return the gates of a source of N words, given as word ids without ``</s>``.
+
+        Entry t - 1 is ``(N - t, 3)``, for t from 1 to N - 1. Row i belongs to the cell over the
+        words i to i + t, counted from 0: the shares of the new activation, of the left child (words
+        i to i + t - 1) and of the right child, which sum to 1.
+        """
         source = batch_sequences([ids])
         _, gates, _ = self._join(source._replace(ids=source.ids.to(self.source_embedding.device)))
-        return SoftParse(gates.cpu().split([len(ids) - t for t in range(1, len(ids))]))
+        levels: tuple[Tensor, ...] = gates.cpu().split([len(ids) - t for t in range(1, len(ids))])
+        return levels
 
     def join_weight(self) -> Tensor:
         """Return W_l above W_r, ``(2 * encoder, encoder)``."""
-        return torch.cat([self.left.weight, self.right.weight])
+        return stack_weights(self.left, self.right)
 
     def gate_weight(self) -> Tensor:
         """Return G_l above G_r, ``(6, encoder)``."""
-        return torch.cat([self.gate_left.weight, self.gate_right.weight])
+        return stack_weights(self.gate_left, self.gate_right)
 
     def _join(self, source: BatchSide) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the last cells of the non-empty sentences, all gates, and the sentences' order.
+        """Return the last cells, all gates, and the order of the batch by falling length.
 
-        The cells are ``(sentences, encoder)``, by falling length, as is the order ``(batch,)``.
+        The cells, ``(sentences, encoder)``, are in this order; empty sentences have none.
         """
         steps, device = source.words(), source.ids.device
         pyramid, steps = build_pyramid(steps).to(device), steps.to(device)

@@ -211,7 +211,7 @@ class WordLogProb(Function):
 
         :param factors: ``(rows, rank)``: G_r s.
         :param weight: ``(words, rank)``: G_l.
-        :param words: the id of each row's word.
+        :param words: ``(rows,)`` ids.
         """
         parts = factors.split(_block_sizes(factors.device)[0])
         log_normalizers = torch.cat([_log_sum_exp(rows, weight, bias) for rows in parts])
@@ -246,7 +246,7 @@ class WordLogProb(Function):
 
 
 def _block_sizes(device: torch.device) -> tuple[int, int]:
-    """Return the rows and words of a block: 2 MB on a CPU, more on a GPU to save calls."""
+    """Return the numbers of rows and words of a block: 2 MB on a CPU, more on a GPU."""
     return (1024, 512) if device.type == "cpu" else (4096, 16384)
 
 
@@ -276,7 +276,7 @@ def _log_sum_exp(factors: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class PairNetwork(nn.Module):
-    """p(target | source) of phrase or sentence pairs; of a language model, p(target).
+    """p(target | source) of phrase or sentence pairs, or p(target) of a language model.
 
     A network is built from its sizes (``config``) and from the sizes of the source and the target
     vocabulary, including ``</s>`` and ``<unk>``. Its weights are undefined until `initialize` draws
@@ -306,7 +306,7 @@ class PairNetwork(nn.Module):
     def sum_log_probs(self, rows: Tensor, target: BatchSide, steps: Steps) -> Tensor:
         """Return the log-probability of each target and its ``</s>``, ``(batch,)``.
 
-        :param rows: inputs of the softmax at each step, ``(rows, width)``.
+        :param rows: ``(rows, width)``, the input of the softmax at each step.
         :param steps: the target's `words_and_ends`.
         """
         log_probs: Tensor = WordLogProb.apply(

@@ -31,8 +31,8 @@ class LstmRecurrence(Function):
         """Return h after each step, ``(rows, hidden)``, and each pair's last h and c.
 
         :param inputs: ``(rows, 4 * hidden)``: input of i, f, o and g from below, bias included.
-        :param hidden: ``(batch, hidden)``: h before the first step, which a pair without a step
-            keeps; ``cell`` likewise.
+        :param hidden: ``(batch, hidden)``: h before the first step, which is the result for a pair
+            without a step; ``cell`` likewise.
         :param weight: ``(4 * hidden, hidden)``: from the last h to i, f, o and g.
         """
         size = hidden.shape[1]

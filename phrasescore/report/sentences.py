@@ -161,7 +161,7 @@ def soft_parse(
     """
     network: Any = checkpoint.model
     levels = []
-    for level in network.soft_parse(checkpoint.source_vocabulary.ids(words)).levels:
+    for level in network.soft_parse(checkpoint.source_vocabulary.ids(words)):
         rows = [[round(share, 5) for share in row] for row in level.double().tolist()]
         levels.append(tuple((new, left, right) for new, left, right in rows))
     return tuple(levels)

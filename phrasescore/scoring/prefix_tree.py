@@ -1,4 +1,4 @@
-"""The plan of a scoring run: which prefixes there are, so that each is computed once.
+"""The plan of a scoring run: the distinct prefixes of its sequences, each computed once.
 
 A :class:`PrefixTree` has a node for each distinct prefix of some sequences, level by level: level t
 holds the prefixes of t + 1 words. The targets of different sources have different roots.
@@ -22,7 +22,7 @@ from phrasescore.records import PhraseBlock
 
 Ids = NDArray[np.int64]
 
-# Bits of the number that sequences are sorted by, without its sign.
+# Bits, without the sign, of the number that sequences are sorted by.
 _KEY_BITS = 63
 
 
@@ -32,7 +32,7 @@ class Level(NamedTuple):
     parents: Ids  # (nodes,) position of the parent in the level above, or the root's number
     words: Ids  # (nodes,) the last word of each prefix
     ends: Ids  # (ending,) sequences that end at this depth
-    end_nodes: Ids  # (ending,) the node at which each of them ends
+    end_nodes: Ids  # (ending,) the node at which each one ends
 
 
 class PrefixTree(NamedTuple):
@@ -40,7 +40,7 @@ class PrefixTree(NamedTuple):
 
     num_roots: int
     empty: Ids  # sequences without words
-    empty_roots: Ids  # the root of each of them
+    empty_roots: Ids  # the root of each one
     levels: list[Level]
 
     @property
@@ -79,9 +79,9 @@ class PrefixTree(NamedTuple):
         return paths, roots
 
     def find_distinct(self) -> tuple[Ids, Ids]:
-        """Return the first of each group of equal sequences of a root, and each one's group.
+        """Return the first of each group of equal sequences, and the group of each sequence.
 
-        Groups are in the order of length and node.
+        Sequences of different roots are not equal. Groups are in the order of length and node.
         """
         ends = [(self.empty, self.empty_roots)]
         ends += [(level.ends, level.end_nodes) for level in self.levels]
@@ -125,10 +125,7 @@ def on_device(positions: Ids, device: torch.device) -> Tensor:
 
 
 def build_prefix_tree(sequences: RaggedArray, roots: Ids, num_roots: int) -> PrefixTree:
-    """Return the tree of the sequences' prefixes.
-
-    :param roots: ``(sequences,)``: the root of each sequence, below ``num_roots``.
-    """
+    """Return the tree of the prefixes of sequences with these roots, ``(sequences,)``."""
     empty = np.flatnonzero(sequences.lengths == 0)
     # Sorted by a number that holds the root and the first words, and then by all words.
     word_bits = (int(sequences.values.max(initial=-1)) + 1).bit_length()
@@ -163,10 +160,7 @@ class TargetPiece(NamedTuple):
 
 
 def plan_pairs(sources: RaggedArray, targets: RaggedArray, piece_size: int) -> PairPlan:
-    """Return the work of scoring pairs.
-
-    :param piece_size: pairs per piece, which bounds the memory of every step.
-    """
+    """Return the plan for scoring pairs; a piece has ``piece_size`` pairs, which bounds memory."""
     roots = np.zeros(len(sources), np.int64)
     source_tree = build_prefix_tree(sources, roots, num_roots=1)
     firsts, source_of_pair = source_tree.find_distinct()
@@ -186,22 +180,18 @@ def plan_pairs(sources: RaggedArray, targets: RaggedArray, piece_size: int) -> P
 
 
 class HypothesisTexts:
-    """The sentences and translations of a block as numbers of their distinct words.
-
-    :ivar sources: the sentences, each once for all of its adjacent translations.
-    :ivar words: the distinct words by their numbers.
-    """
+    """The sentences and translations of a block as numbers of their distinct words."""
 
     def __init__(self, block: PhraseBlock) -> None:
+        # Each sentence once for all of its adjacent translations.
         self.sources: list[tuple[str, ...]] = []
-        hypotheses = []
-        source_of = []
+        hypotheses, source_of = [], []
         for source, hypothesis in block.pairs():
             if not self.sources or source is not self.sources[-1]:
                 self.sources.append(source)
             source_of.append(len(self.sources) - 1)
             hypotheses.append(hypothesis)
-        # A word's number is made where it is first looked up: how many there are before it.
+        # The number of a new word is the number of words before it.
         numbers: defaultdict[str, int] = defaultdict()
         numbers.default_factory = numbers.__len__
         self._sources = _sequences(self.sources, numbers)
@@ -217,19 +207,15 @@ class HypothesisTexts:
     def plan(self, *, reverse: bool, right_to_left: bool = False) -> tuple[PrefixTree, RaggedArray]:
         """Return the tree of the predicted sides, a sequence per hypothesis, and the read sides.
 
-        A reverse model reads each distinct hypothesis and predicts the source.
-
-        :param right_to_left: whether prefixes begin with the last word.
+        A reverse model reads each distinct hypothesis and predicts the source. A right-to-left
+        model predicts the last word first.
         """
         if not reverse:
             return self._hypothesis_tree(right_to_left=right_to_left), self._sources
         firsts, inverse = self._hypothesis_tree(right_to_left=False).find_distinct()
         sources = self._sources.reversed() if right_to_left else self._sources
-        predicted = sources.take(self._source_of)
-        return (
-            build_prefix_tree(predicted, inverse, len(firsts)),
-            self._hypotheses.take(firsts),
-        )
+        predicted = build_prefix_tree(sources.take(self._source_of), inverse, len(firsts))
+        return predicted, self._hypotheses.take(firsts)
 
     def _hypothesis_tree(self, *, right_to_left: bool) -> PrefixTree:
         if right_to_left not in self._trees:
@@ -240,19 +226,17 @@ class HypothesisTexts:
         return self._trees[right_to_left]
 
     def plan_aligned(self) -> tuple[PrefixTree, int]:
-        """Return the tree of the hypotheses as aligned words, and the numbers n per word.
+        """Return the tree of the hypotheses as aligned words, and the factor n of their numbers.
 
-        Word w with the affiliation a is the number w * n + a.
-
-        :raises ModelError: if there are no affiliations.
+        Word w with the affiliation a has the number w * n + a.
         """
         if self._affiliations is None:
-            raise ModelError("a joint model scores aligned hypotheses, and these have none")
-        found = list(chain.from_iterable(self._affiliations))
-        places = int(self._sources.lengths.max(initial=0)) + 1
-        ids = self._hypotheses.values * places + np.array(found, np.int64)
+            raise ModelError("a joint model needs word alignments, and these hypotheses have none")
+        affiliations = np.array(list(chain.from_iterable(self._affiliations)), np.int64)
+        factor = int(self._sources.lengths.max(initial=0)) + 1
+        ids = self._hypotheses.values * factor + affiliations
         sequences = RaggedArray(ids, self._hypotheses.starts)
-        return build_prefix_tree(sequences, self._source_of, len(self.sources)), places
+        return build_prefix_tree(sequences, self._source_of, len(self.sources)), factor
 
 
 def _sequences(sentences: Sequence[tuple[str, ...]], numbers: defaultdict[str, int]) -> RaggedArray:

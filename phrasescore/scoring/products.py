@@ -22,22 +22,21 @@ from phrasescore.kernels.precision import Factor, Precision, Product, Workspace
 
 # Maximum number of rows of a level that are computed together, which bounds memory.
 LEVEL_ROWS = {"cpu": 2048, "cuda": 16384}
-# Rows whose logits are computed together; a GPU has larger caches and more expensive calls.
+# Number of rows whose logits are computed together; a GPU has larger caches and slower calls.
 SOFTMAX_ROWS = {"cpu": 1024, "cuda": 8192}
-# Rows of a product whose bits depend on their number: the fewest that run at a CPU's full speed.
+# Number of rows of a product whose bits depend on it: the lowest for a CPU's full speed.
 FIXED_ROWS = {"cpu": 64, "cuda": 1024}
 # Numbers of rows that are tried; a product never has more rows than the last one.
 _TRIED_ROWS = {"cpu": (16, 17, 31, 64, 65, 127, 300, 1024), "cuda": (16, 17, 128, 300, 1024, 8192)}
 # Minimum number of columns of a fixed product, the size of a vector register. In MKL's kernels for
-# narrower ones, the bits depend on the position of a row.
+# narrower products, the bits depend on the position of a row.
 _COLUMNS = 16
-# Operands begin at a multiple of this, a cache line, because kernels depend on it; torch's own
-# memory does.
+# Operands begin at a cache line, like torch's own memory, because the bits depend on it.
 _ALIGNMENT = 64
 
 
 class Rows(NamedTuple):
-    """The first factor of a product, made by :meth:`Products.round`."""
+    """The first factor of a product, from :meth:`Products.round`."""
 
     factor: Factor  # may have padding after the rows
     size: int  # number of rows without padding
@@ -47,8 +46,6 @@ class Products:
     """Products of rows with prepared matrices. Several threads may use one instance at once.
 
     A result is in a buffer, valid until the same thread asks for a result of the same name.
-
-    :param level_rows: by default `LEVEL_ROWS`.
     """
 
     def __init__(
@@ -83,7 +80,7 @@ class Products:
         return Rows(padded, len(rows))
 
     def select(self, name: str, rows: Rows, chosen: Tensor) -> Rows:
-        """Return the rows of these indices, which are distinct and ascending."""
+        """Return the rows with these indices, which are distinct and ascending."""
         count = len(chosen)
         if count == rows.size:
             return rows
@@ -92,10 +89,7 @@ class Products:
         return Rows(rows.factor.select(padded, out), count)
 
     def product(self, name: str, rows: Rows | Tensor, matrix: Factor) -> Product:
-        """Return ``rows @ matrix``, maybe unscaled and with padding after the rows.
-
-        :param matrix: a matrix from :meth:`prepare`.
-        """
+        """Return ``rows @ matrix`` of a prepared matrix, maybe unscaled and with padding rows."""
         if isinstance(rows, Tensor):
             rows = self.round("rounded for one product", rows)
         values, scales = rows.factor.values, rows.factor.scales
@@ -124,10 +118,7 @@ class Products:
         return torch.add(product, bias, out=self.workspace.take(name, *product.shape))
 
     def tanh_with_bias(self, product: Tensor, bias: Tensor) -> Tensor:
-        """Return tanh(product + bias), ``(rows, columns)`` float32.
-
-        The last bits of torch's tanh depend on the position of a row.
-        """
+        """Return tanh(product + bias). The bits of torch's tanh depend on the position of a row."""
         return gates.tanh_of_sums(product, bias)
 
     def _has_free_rows(self, matrix: Factor) -> bool:
@@ -154,7 +145,7 @@ class Products:
 
 @functools.cache
 def _has_free_rows(size: int, columns: int, name: PrecisionName, device: torch.device) -> bool:
-    """Return whether a row's product has the same bits whatever the number of rows is.
+    """Return whether a row's product has the same bits for any number of rows.
 
     Sums of integers are exact. Other products are tried with several numbers of rows, at the
     beginning and at the end of the rows.

@@ -38,10 +38,10 @@ Floats = NDArray[np.float64]
 class TreeDecoder(Protocol):
     """A network that predicts a target word by word, with its weights laid out for scoring.
 
-    A kind of network names its decoder (:mod:`phrasescore.settings.kinds`), which is made from the
-    network and `Products`. All matrix products have to be made by these: then a node's result
-    depends only on its source and its prefix, to the last bit. Results may be in buffers, valid
-    until this thread calls the same method again.
+    A kind of network names its decoder (:mod:`phrasescore.settings.kinds`), a class whose arguments
+    are the network and `Products`. It computes all matrix products with these, so that a node's
+    result depends only on its source and its prefix, to the last bit. Results may be in buffers,
+    valid until this thread calls the same method again.
     """
 
     # Weight (words, width) and bias (words,) of the softmax over the shortlist.
@@ -65,10 +65,7 @@ class TreeDecoder(Protocol):
 
 
 def build_decoder(kind: str, network: nn.Module, products: Products) -> TreeDecoder:
-    """Return the decoder of a network of this kind, on the device of ``products``.
-
-    :raises ModelError: if a weight is not finite.
-    """
+    """Return the decoder of a network of this kind, on the device of ``products``."""
     check_weights(network)
     name = get_kind(kind).decoder
     assert name is not None
@@ -77,7 +74,7 @@ def build_decoder(kind: str, network: nn.Module, products: Products) -> TreeDeco
 
 
 def check_weights(network: nn.Module) -> None:
-    """Raise a ModelError if a weight is not finite: the fast element-wise code carries no NaN."""
+    """Raise a ModelError if a weight is not finite: the fast element-wise code ignores NaN."""
     for name, parameter in network.named_parameters():
         if not bool(parameter.isfinite().all()):
             raise ModelError(f"weights {name!r} are not all finite")
@@ -87,7 +84,7 @@ class TreeLogProbs(NamedTuple):
     """The log-probability of every word of a tree, natural logarithms."""
 
     tree: PrefixTree
-    # Concatenated: ``</s>`` after each empty sequence, the last words of the first level's nodes,
+    # The concatenated values of ``</s>`` after each empty sequence, the first level's words,
     # ``</s>`` after the sequences that end there, the second level's words, and so on.
     values: Floats
 
@@ -160,8 +157,7 @@ class PairWork(Tally):
 class TreeScorer:
     """Scores targets with one network. Several threads may use one instance at once.
 
-    :param kind: the kind of the network.
-    :param network: copied to the device of the products.
+    :param network: is copied to the device of the products.
     :param folder: the model's folder, for messages.
     """
 
@@ -175,7 +171,6 @@ class TreeScorer:
         """Return the log-probability of every word of a tree of targets.
 
         :param sources: the word ids, without ``</s>``, of the source of each root.
-        :raises ModelError: if a value is not a finite log-probability.
         """
         with torch.inference_mode():
             encoded = self._decoder.encode(sources)
@@ -186,8 +181,7 @@ class TreeScorer:
 
         Natural logarithms, not divided by length.
 
-        :param sources: word ids without ``</s>``, a source per pair; ``targets`` alike.
-        :raises ModelError: if a value is not a finite log-probability.
+        :param sources: word ids without ``</s>``, a source per pair; ``targets`` likewise.
         """
         plan = plan_pairs(sources, targets, self._products.level_rows)
         values = np.zeros(len(sources))
@@ -209,8 +203,8 @@ class TreeScorer:
         )
 
     def _score_tree(self, encoded: Any, sources: Ids, tree: PrefixTree) -> TreeLogProbs:
-        # On a GPU all levels are submitted before the first is done; the sums are checked
-        # afterwards, and few networks have some that must be computed again.
+        # On a GPU, all levels are submitted before the first one is done. The sums are checked
+        # afterwards; few networks have sums that must be computed again.
         is_cpu = self._products.device.type == "cpu"
         values = self._walk(encoded, sources, tree, check_range=is_cpu)
         if not is_cpu and np.isnan(values).any():
@@ -248,24 +242,20 @@ def split_words(vocabulary: Vocabulary, words: Sequence[str]) -> RaggedArray:
 
 
 def join_pieces(ids: Sequence[int], split: Sequence[Sequence[str]]) -> RaggedArray:
-    """Return the ids of the pieces of each word, given the ids of all pieces."""
+    """Return the ids of each word's pieces, which ``ids`` has one after another."""
     lengths = np.fromiter(map(len, split), np.int64, len(split))
     return RaggedArray.from_lengths(np.array(ids, np.int64), lengths)
 
 
 def count_words_with(number: int, pieces: RaggedArray, words: Iterable[Ids]) -> int:
-    """Return the number of words that have a piece with this number.
-
-    :param pieces: the pieces of each distinct word.
-    :param words: indices of distinct words.
-    """
+    """Return the number of words, given as indices into ``pieces``, with a piece of this number."""
     has = np.zeros(len(pieces), bool)
     has[pieces.owners()[pieces.values == number]] = True
     return sum(int(has[some].sum()) for some in words)
 
 
 def sum_parts(values: NDArray[Any], lengths: Ids) -> Floats:
-    """Return the sums of consecutive parts of an array, which have these lengths."""
+    """Return the sums of consecutive parts of an array, given the length of each part."""
     owners = np.repeat(np.arange(len(lengths)), lengths)
     # Values are added one by one: a sum has the same bits whatever the other parts are.
     return np.asarray(np.bincount(owners, values, len(lengths)), np.float64)
@@ -281,7 +271,7 @@ class PieceTree(NamedTuple):
 
     @classmethod
     def of(cls, words: PrefixTree, pieces: RaggedArray) -> "PieceTree":
-        """Return the tree for the pieces of each word's number, in the order of prediction."""
+        """Return the tree, given the pieces of each word's number in the order of prediction."""
         paths, roots = words.paths()
         numbers = np.concatenate([np.empty(0, np.int64), *(level.words for level in words.levels)])
         running = RaggedArray(numbers[paths.values], paths.starts)
@@ -295,10 +285,7 @@ class PieceTree(NamedTuple):
         return cls(words, tree, nodes)
 
     def sum_words(self, values: Floats) -> TreeLogProbs:
-        """Return log p of each word: the sum over its pieces.
-
-        :param values: the values of the pieces' tree, as in :class:`TreeLogProbs`.
-        """
+        """Return log p of each word, the sum over its pieces, from the values of their tree."""
         of_nodes, of_ends = TreeLogProbs(self.pieces, values).split()
         values = np.concatenate([np.empty(0), *of_nodes])
         sums = sum_parts(values[self.nodes.values], self.nodes.lengths)

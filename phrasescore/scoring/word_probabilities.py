@@ -1,8 +1,7 @@
 """Log-probabilities of words under a softmax over a shortlist, without storing all logits.
 
-A row has the same bits whatever the other rows are; sums are float64. Logits that are rounded to
-bfloat16, or made of integers, are summed as powers of 2, for which weights are scaled before they
-are rounded to bfloat16.
+The bits of a row do not depend on other rows; sums are float64. Logits in bfloat16 or from integers
+are summed as powers of 2, for which weights are scaled before they are rounded to bfloat16.
 """
 
 import math
@@ -23,12 +22,11 @@ from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
 from phrasescore.scoring.prefix_tree import Ids, on_device
 from phrasescore.scoring.products import SOFTMAX_ROWS, Products
 
-# Words whose logits are computed together: with `SOFTMAX_ROWS` 1 MB in bfloat16, which stays in a
-# core's cache between the product and the sum. Integer products are so fast that the cost of a call
-# matters more.
+# Number of words whose logits are computed together: with `SOFTMAX_ROWS` 1 MB in bfloat16, which
+# stays in a core's cache between product and sum. For fast integer products, calls matter more.
 SOFTMAX_WORDS = {"float32": 512, "tf32": 512, "bfloat16": 512, "int8": 1024}
 _GPU_WORDS = 32768
-# Rows whose logits are computed together where sums of exp() are out of range.
+# Number of rows whose logits are computed together if sums of exp() are out of range.
 UNSAFE_ROWS = 64
 # Rounding may raise a log-probability above 0 by this much.
 _ROUNDING = 1e-3
@@ -41,7 +39,6 @@ class WordProbabilities:
     """log softmax(rows W^T + b), for some words of each row. Several threads may use it at once.
 
     :param weight: W, ``(words, rank)``.
-    :param bias: b, ``(words,)``.
     :param folder: the model's folder, for messages.
     """
 
@@ -58,7 +55,7 @@ class WordProbabilities:
         # Rounded as in products: a word's own logit has the same rounding as in the sum over all
         # words, so that errors cancel out where a word is probable.
         self._rounded_words = precision.rounded_values(self._words)
-        # Made at the first use: unnormalised logits do not need them.
+        # Created at the first use: unnormalised logits do not need them.
         self._lock = threading.Lock()
         self._made_summands: PackedWords | _Blocks | None = None
 
@@ -71,7 +68,7 @@ class WordProbabilities:
         if len(wrong):
             where = f"{self._folder}: " if self._folder else ""
             value = values[wrong[0]]
-            raise ModelError(f"{where}a word scores {value}, which is no log-probability")
+            raise ModelError(f"{where}a word's score is {value}, expected a log-probability")
         return np.minimum(values, highest)
 
     @property
@@ -102,8 +99,8 @@ class WordProbabilities:
         """Return the log-sum-exp of all logits of each row, ``(rows,)`` float64.
 
         :param rows: ``(rows, rank)`` float32.
-        :param check_range: whether to compute sums that are out of range in another way, for which
-            the CPU waits for a GPU; otherwise, they are NaN.
+        :param check_range: whether to compute sums that are out of range in another way, which
+            waits for a GPU; otherwise, they are NaN.
         """
         total = rows.new_zeros(len(rows), dtype=torch.float64)
         summands = self._summands
@@ -115,7 +112,7 @@ class WordProbabilities:
 
     def _add_sums_of_blocks(self, rows: Tensor, blocks: _Blocks, total: Tensor) -> None:
         products = self._products
-        # A few rows at a time, whose logits stay in the cache.
+        # The logits of a few rows at a time stay in the cache.
         step = SOFTMAX_ROWS[products.device.type]
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
@@ -178,7 +175,7 @@ class WordProbabilities:
     def logits(self, rows: Tensor, places: Ids, words: Ids) -> Tensor:
         """Return the logit of ``words[i]`` after row ``places[i]``, float64, on the device."""
         at, wanted = on_device(places, rows.device), on_device(words, rows.device)
-        # No rounding: there is no sum over all words whose rounding they would share.
+        # There is no sum over all words whose rounding they would have to share.
         products = softmax_sums.chosen_products(rows, at, self._weight, wanted)
         return (products + self._bias.index_select(0, wanted)).double()
 
@@ -191,7 +188,7 @@ class WordProbabilities:
         return self._products.precision.at_most_certain(log_probs, rows, weights)
 
     def _log(self, total: Tensor, rows: Tensor, *, check_range: bool = True) -> Tensor:
-        """Return the log of the sums of exp over all words, computed again where out of range."""
+        """Return the log of the sums of exp over all words; compute sums out of range again."""
         result = total.log()
         # Subtracting the maximum is needless: if the sum is far from overflow and underflow, its
         # largest terms have full precision.
@@ -206,7 +203,7 @@ class WordProbabilities:
         """Return the log-sum-exp of rows whose logits are too large or too small for :func:`exp`.
 
         The logits are rounded as elsewhere. A fixed number of rows is computed at a time, so that
-        a row has the same bits whatever the other rows are.
+        the bits of a row do not depend on the other rows.
         """
         count = len(rows)
         rounded = self._products.precision.rounded_values(rows)

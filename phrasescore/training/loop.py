@@ -13,7 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,37 +44,21 @@ class TrainingProgress:
     """The progress of training after an update."""
 
     update: int
-    # Number of epochs done, including the fraction of the current one.
-    epochs: float
-    # -log p per predicted word, including </s>, since the last validation.
-    loss: float
+    epochs: float  # including the fraction of the current epoch
+    loss: float  # -log p per predicted word, including </s>, since the last validation
     # Source and target words per second, without </s>, since this process began to train.
     words_per_second: float
     seconds: float
-    # None if the run has no limit.
-    seconds_left: float | None
-    # The latest point of the curve, if any.
-    latest: CurvePoint | None
-
-
-class _PendingUpdate(NamedTuple):
-    """An update whose loss is not checked yet."""
-
-    update: int
-    loss_sum: Tensor
-    # Norm of the gradient before it was clipped.
-    norm: float | Tensor
-    # Number of losses in the sum.
-    losses: int
+    seconds_left: float | None  # None if the run has no limit
+    latest: CurvePoint | None  # the latest point of the curve, if any
 
 
 class TrainingLoop:
-    """Train a network from the state in its work folder; a subclass has the loss.
+    """Train a network from the state in its work folder; a subclass provides the loss.
 
     :param network: on its device, with its start weights.
     :param report: called after each update.
     :param ranks: the processes of the run; each has a loop, and the first one writes the states.
-    :raises PhrasescoreError: if the state is of another network or another number of ranks.
     """
 
     def __init__(
@@ -103,8 +87,8 @@ class TrainingLoop:
         self.state = folder.load_state(network, self._optimizer)
         if self.state.update and self.state.world_size != ranks.size:
             raise PhrasescoreError(
-                f"{folder.path}: the run was begun by {self.state.world_size} processes, not "
-                f"{ranks.size}: resume it with as many"
+                f"{folder.path}: the run was started with {self.state.world_size} processes, not "
+                f"{ranks.size}: resume it with the same number"
             )
         if self.state.batch >= self._draw.batches_per_epoch:
             raise ModelError(
@@ -113,7 +97,9 @@ class TrainingLoop:
             )
         self.state.world_size = ranks.size
         self._saved_update = self.state.update
-        self._pending: list[_PendingUpdate] = []
+        # The updates whose losses are not checked yet: their number, the sum of the losses, the
+        # norm of the gradient before it was clipped, and the number of losses.
+        self._pending: list[tuple[int, Tensor, float | Tensor, int]] = []
         self._words = 0
         self._start = self._saved_at = time.monotonic()
         self._seconds_before = self.state.seconds
@@ -130,8 +116,6 @@ class TrainingLoop:
 
         Ctrl-C ends the run after the update, with the state saved and the result ``interrupted``; a
         second Ctrl-C ends it at once.
-
-        :raises ModelError: if a loss or gradient is not finite; the last saved state is good.
         """
         self._start = self._saved_at = time.monotonic()
         with (
@@ -148,7 +132,8 @@ class TrainingLoop:
                 stopped_by = INTERRUPTED if self.caught else self._stop_reason()
                 if not stopped_by and self._checkpoint_is_due():
                     self._save()
-            if stopped_by != INTERRUPTED and self._lacks_validation():
+            is_validated = self.state.curve and self.state.curve[-1].update == self.state.update
+            if stopped_by != INTERRUPTED and not is_validated:
                 self._validate()
             self._save()
         return stopped_by
@@ -163,10 +148,7 @@ class TrainingLoop:
         raise NotImplementedError
 
     def _make_gradient(self, batch: Any, count: int) -> Tensor:
-        """Compute the gradients of a batch's loss, and return the sum of its losses.
-
-        :param batch: this rank's share of a batch of ``count`` items.
-        """
+        """Add the gradients of this rank's share of ``count`` items; return the sum of losses."""
         raise NotImplementedError
 
     def _measure(self) -> float:
@@ -179,6 +161,10 @@ class TrainingLoop:
 
     def _reject(self) -> None:
         """Handle a validation whose weights are not better than the best ones."""
+
+    def _add_gradients(self, loss_sum: Tensor, count: int) -> Tensor:
+        (loss_sum / count if self._config.loss == "mean" else loss_sum).backward()
+        return loss_sum.detach()
 
     # The updates
 
@@ -196,7 +182,8 @@ class TrainingLoop:
 
     def _read(self, position: tuple[int, int]) -> tuple[Any, int]:
         rows = self._draw.batch(*position)
-        batch = self._store.batch(self._ranks.share(rows))
+        # Every size-th item, because neighbours have similar lengths.
+        batch = self._store.batch(rows[self._ranks.rank :: self._ranks.size])
         return batch.pin_memory() if self._device.type == "cuda" else batch, len(rows)
 
     def _next(self, epoch: int, number: int) -> tuple[int, int]:
@@ -204,7 +191,6 @@ class TrainingLoop:
         return (epoch + 1, 0) if last else (epoch, number + 1)
 
     def _update(self, batch: Any, count: int) -> None:
-        """Compute the gradients of a batch, and make a step of the optimizer."""
         state, config = self.state, self._config
         loss_sum = self._make_gradient(batch, count)
         words, losses = self._count(batch)
@@ -223,7 +209,7 @@ class TrainingLoop:
         state.update += 1
         state.epoch, state.batch = self._next(state.epoch, state.batch)
         self._words += words
-        self._pending.append(_PendingUpdate(state.update, loss_sum, norm, losses))
+        self._pending.append((state.update, loss_sum, norm, losses))
         if self._device.type == "cpu" or len(self._pending) >= _GPU_UPDATES:
             self._check_losses()
         self._read_clock()
@@ -235,7 +221,7 @@ class TrainingLoop:
         torch.manual_seed(int(mix(key)[0] >> np.uint64(1)) + self._ranks.rank)
 
     def _seconds(self) -> float:
-        """Return the seconds of training, including earlier processes, by this rank's clock."""
+        """Return the seconds of training by this rank's clock, including earlier processes."""
         return self._seconds_before + time.monotonic() - self._start
 
     def _read_clock(self) -> None:
@@ -244,12 +230,11 @@ class TrainingLoop:
 
     def _check_losses(self) -> None:
         """Check the losses since the last call, and add them to the state."""
-        for step in self._pending:
-            loss_sum = step.loss_sum.item()
-            self._check_finite(loss_sum, step.update, "loss")
-            self._check_finite(float(step.norm), step.update, "norm of the gradient")
-            self.state.loss_sum += loss_sum
-            self.state.loss_words += step.losses
+        for update, loss_sum, norm, losses in self._pending:
+            self._check_finite(loss_sum.item(), update, "loss")
+            self._check_finite(float(norm), update, "norm of the gradient")
+            self.state.loss_sum += loss_sum.item()
+            self.state.loss_words += losses
         self._pending.clear()
 
     def _check_finite(self, value: float, update: int, quantity: str) -> None:
@@ -298,14 +283,10 @@ class TrainingLoop:
         # The first batch of an epoch is next when the last one is done.
         return self.state.update % updates == 0 if updates else self.state.batch == 0
 
-    def _lacks_validation(self) -> bool:
-        curve = self.state.curve
-        return not curve or curve[-1].update != self.state.update
-
     # Limits
 
     def _used_limits(self) -> dict[str, float]:
-        """Return the used share of each limit, 1 or more if it is reached."""
+        """Return the used share of each limit."""
         state, config = self.state, self._config
         used = {
             "updates": (state.update, config.updates),
@@ -313,6 +294,9 @@ class TrainingLoop:
             "minutes": (state.seconds / 60, config.minutes),
         }
         return {name: value / limit for name, (value, limit) in used.items() if limit}
+
+    def _used_share(self) -> float:
+        return max(self._used_limits().values(), default=0.0)
 
     def _stop_reason(self) -> str:
         for name, share in self._used_limits().items():
@@ -323,8 +307,7 @@ class TrainingLoop:
     def _learning_rate(self) -> float:
         config = self._config
         if config.schedule == "linear":
-            share = max(self._used_limits().values(), default=0.0)
-            return config.learning_rate * max(1.0 - share, 0.0)
+            return config.learning_rate * max(1.0 - self._used_share(), 0.0)
         if config.schedule == "halving" and self.epochs >= config.halving_start:
             halvings = 1 + math.floor((self.epochs - config.halving_start) / config.halving_epochs)
             return math.ldexp(config.learning_rate, -halvings)
@@ -350,7 +333,7 @@ class TrainingLoop:
     def _progress(self) -> TrainingProgress:
         state = self.state
         here = max(state.seconds - self._seconds_before, 1e-9)
-        share = max(self._used_limits().values(), default=0.0)
+        share = self._used_share()
         return TrainingProgress(
             update=state.update,
             epochs=self.epochs,

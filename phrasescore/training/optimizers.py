@@ -8,7 +8,7 @@ once and writes weight and averages once.
 import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,51 +19,30 @@ from phrasescore.errors import ModelError
 from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.settings.config import TrainingConfig
 
-# Weights that are changed together; for any number of threads, the norm is summed by these pieces.
+# Number of weights that are changed together. The norm is summed by these pieces, so that it does
+# not depend on the number of threads.
 _PIECE = 1 << 17
 
 _Floats = npt.NDArray[np.float32]
 
 
-class Optimizer(Protocol):
-    """Changes the parameters by their gradients."""
-
-    def step(self, learning_rate: float, clip_norm: float) -> float | Tensor:
-        """Make one step, clear the gradients and return their norm before clipping.
-
-        :param clip_norm: gradients of a larger Euclidean norm are scaled down to it; 0 for none.
-        :return: on a CPU a number, and no step is made if it is not finite; elsewhere a tensor on
-            the device.
-        """
-
-    def state(self) -> dict[str, Tensor]:
-        """Return everything that a step depends on besides weights and gradients."""
-
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from a state that :meth:`state` returned.
-
-        :raises ModelError: if it is of another optimizer or of other parameters.
-        """
-
-
-def build_optimizer(network: nn.Module, config: TrainingConfig) -> Optimizer:
+def build_optimizer(network: nn.Module, config: TrainingConfig) -> "TorchOptimizer":
     """Return the configured optimizer for the parameters of a network, on their device."""
     parameters = dict(network.named_parameters())
-    on_cpu = all(parameter.device.type == "cpu" for parameter in parameters.values())
-    if config.optimizer == "adam":
+    weights, optimizer = parameters.values(), config.optimizer
+    if optimizer == "adadelta" and all(weight.device.type == "cpu" for weight in weights):
+        return FusedAdadelta(parameters, rho=config.rho, epsilon=config.epsilon)
+    steps: torch.optim.Optimizer
+    if optimizer == "adam":
         betas = (config.beta1, config.beta2)
         # Fused: in one pass over memory.
-        adam = torch.optim.Adam(parameters.values(), betas=betas, eps=config.epsilon, fused=True)
-        return TorchOptimizer(parameters, adam)
-    if config.optimizer == "sgd":
+        steps = torch.optim.Adam(weights, betas=betas, eps=config.epsilon, fused=True)
+    elif optimizer == "sgd":
         # Without momentum; each step has its own learning rate.
-        return TorchOptimizer(parameters, torch.optim.SGD(parameters.values(), fused=True))
-    if on_cpu:
-        return FusedAdadelta(parameters, rho=config.rho, epsilon=config.epsilon)
-    return TorchOptimizer(
-        parameters,
-        torch.optim.Adadelta(parameters.values(), rho=config.rho, eps=config.epsilon, foreach=True),
-    )
+        steps = torch.optim.SGD(weights, fused=True)
+    else:
+        steps = torch.optim.Adadelta(weights, rho=config.rho, eps=config.epsilon, foreach=True)
+    return TorchOptimizer(parameters, steps)
 
 
 # Torch's names of the state of a parameter.
@@ -74,12 +53,8 @@ _STATES: dict[type[torch.optim.Optimizer], set[str]] = {
 }
 
 
-def _wrong_network_error(name: str) -> ModelError:
-    return ModelError(f"the state of the optimizer is not of this network: {name!r}")
-
-
 class TorchOptimizer:
-    """One of torch's optimizers."""
+    """Changes the parameters by their gradients, with one of torch's optimizers."""
 
     def __init__(
         self, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer
@@ -89,8 +64,13 @@ class TorchOptimizer:
         self._keys = _STATES[type(optimizer)]
 
     def step(self, learning_rate: float, clip_norm: float) -> float | Tensor:
-        """See :class:`Optimizer`."""
-        # Without a limit only the norm is computed.
+        """Make one step, clear the gradients and return their norm before clipping.
+
+        :param clip_norm: gradients of a larger Euclidean norm are scaled down to it; 0 for none.
+        :return: on a CPU a number, and no step is made if it is not finite; elsewhere a tensor on
+            the device.
+        """
+        # Without a limit, only the norm is computed.
         norm = nn.utils.clip_grad_norm_(self._parameters.values(), clip_norm or math.inf)
         on_cpu = norm.device.type == "cpu"
         if not on_cpu or math.isfinite(norm.item()):
@@ -101,7 +81,7 @@ class TorchOptimizer:
         return norm.item() if on_cpu else norm
 
     def state(self) -> dict[str, Tensor]:
-        """See :class:`Optimizer`."""
+        """Return everything that a step depends on besides weights and gradients."""
         saved = self._optimizer.state_dict()["state"]
         return {
             f"{name}/{key}": value
@@ -110,19 +90,25 @@ class TorchOptimizer:
         }
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """See :class:`Optimizer`."""
+        """Continue from a state that :meth:`state` returned for the same kind and parameters."""
         indices = {name: index for index, name in enumerate(self._parameters)}
         saved: dict[int, dict[str, Tensor]] = {}
+        wrong = []
         for full_name, value in state.items():
             name, _, key = full_name.rpartition("/")
             shapes = ((), self._parameters[name].shape) if name in indices else ()
             if value.shape not in shapes or key not in self._keys:
-                raise _wrong_network_error(full_name)
-            saved.setdefault(indices[name], {})[key] = value.clone()
-        for name, index in indices.items():
-            # A parameter that never had a gradient has no state.
-            if index in saved and saved[index].keys() != self._keys:
-                raise _wrong_network_error(name)
+                wrong.append(full_name)
+            else:
+                saved.setdefault(indices[name], {})[key] = value.clone()
+        # A parameter that never had a gradient has no state.
+        wrong += [
+            name
+            for name, index in indices.items()
+            if index in saved and saved[index].keys() != self._keys
+        ]
+        if wrong:
+            raise ModelError(f"the optimizer's state does not match this network: {wrong[0]!r}")
         groups = self._optimizer.state_dict()["param_groups"]
         self._optimizer.load_state_dict({"state": saved, "param_groups": groups})
 
@@ -149,7 +135,7 @@ class FusedAdadelta(TorchOptimizer):
         self._pool = ThreadPoolExecutor(self._threads)
 
     def step(self, learning_rate: float, clip_norm: float) -> float:
-        """See :class:`Optimizer`."""
+        """See :class:`TorchOptimizer`."""
         pieces = self._pieces()
         norm = math.sqrt(sum(self._each(lambda piece: float(_square_sum(piece[1])), pieces)))
         if math.isfinite(norm):
@@ -167,7 +153,7 @@ class FusedAdadelta(TorchOptimizer):
         return norm
 
     def _pieces(self) -> list[tuple[_Floats, ...]]:
-        """Return pieces of the weights with their gradients and both averages."""
+        """Return pieces of the weights, with their gradients and both averages."""
         pieces = []
         for parameter in self._parameters.values():
             if parameter.grad is None:
@@ -188,7 +174,6 @@ class FusedAdadelta(TorchOptimizer):
     def _each(
         self, work: Callable[[tuple[_Floats, ...]], Any], pieces: list[tuple[_Floats, ...]]
     ) -> list[Any]:
-        """Return the result of ``work`` for each piece, in order, using all threads."""
         size = -(-len(pieces) // self._threads) or 1
         shares = [pieces[start : start + size] for start in range(0, len(pieces), size)]
         done = self._pool.map(lambda share: [work(piece) for piece in share], shares)

@@ -44,7 +44,7 @@ _HASHES = 1 << 23
 
 
 class CountedPair(NamedTuple):
-    """A line of a table or of parallel text: its bytes, its pair, and its count."""
+    """A line of a table or of parallel text: its bytes, its pair, and the pair's count."""
 
     raw: bytes
     pair: PhrasePair
@@ -55,11 +55,9 @@ class CountedPair(NamedTuple):
 
 @dataclass(frozen=True)
 class Shortlist:
-    """The origin of a side's vocabulary: a model, a corpus, or (neither) the table itself.
+    """The origin of a side's vocabulary: a model, a corpus, or (neither) the table itself."""
 
-    :param origin: its name in the record.
-    """
-
+    # Name in the record.
     origin: str = "table"
     vocabulary: Vocabulary | None = None
     counts: Mapping[str, float] | None = None
@@ -70,10 +68,11 @@ class Shortlist:
         return self.vocabulary is None and self.counts is None
 
     def build(
-        self, table: Mapping[str, float], size: int, subwords: int = 0
+        self, table: Mapping[str, float], size: int, subwords: int
     ) -> tuple[Vocabulary, float]:
         """Return the vocabulary, and its coverage of the corpus or the table.
 
+        :param table: counts of the table's words.
         :param size: number of words in a shortlist.
         :param subwords: number of subwords to learn instead; 0 for a shortlist.
         """
@@ -103,16 +102,13 @@ def write_pair_store(
     """Make a pair store in ``folder``, which appears whole or not at all, and open it.
 
     Equal pairs are found by a hash of 64 bits: in a table of 100 million distinct pairs, the
-    probability that one is lost is below 0.0003.
+    probability of losing one is below 0.0003.
 
-    :param lines: the input lines, which are read once.
-    :param max_length: pairs with more words, or pieces of words, on either side are counted and not
-        stored.
+    :param max_length: pairs with more words, or pieces of words, on either side are left out.
     :param reverse: read the table's target side and predict its source side.
     :param right_to_left: store the words of the predicted side with the last one first.
     :param shortlists: the shortlists of the side that the network reads and of the predicted side.
     :param distinct: leave out repeated pairs.
-    :raises PhrasescoreError: if no pair is left, or the folder cannot be written.
     """
     with writing_folder(folder) as new:
         table = TableSpool(new, reverse=reverse, right_to_left=right_to_left)
@@ -131,7 +127,7 @@ def write_pair_store(
         vocabularies = [vocabulary for vocabulary, _ in built]
         words = _write_arrays(new, table, is_kept, vocabularies, max_length)
         pairs = _check_pairs(is_kept, max_length)
-        table.remove()
+        table.remove_files()
         record = PairStoreRecord(
             lines=table.lines,
             pairs=pairs,
@@ -162,7 +158,7 @@ def _check_pairs(is_kept: Array, max_length: int) -> int:
 
 
 def fingerprint_input(paths: Sequence[str]) -> str:
-    """Return the fingerprint in the record of a pair store of these files, without parsing them.
+    """Return the fingerprint that a pair store of these files would have.
 
     :param paths: a phrase table, or the files of a parallel text and of its alignments.
     """
@@ -175,8 +171,8 @@ def fingerprint_input(paths: Sequence[str]) -> str:
         if last != b"\n":
             digest.update(b"\n")
     else:
-        # As phrasescore.io.corpora joins the lines of a pair. Additional lines of one file change
-        # the digest, too.
+        # phrasescore.io.corpora joins the lines of a pair like this. Additional lines of one file
+        # change the digest, too.
         for lines in zip_longest(*map(read_lines, paths), fillvalue=b""):
             digest.update(b"%b\n" % b"\n".join(lines))
     return digest.hexdigest()
@@ -189,7 +185,7 @@ def _write_arrays(
     vocabularies: Sequence[Vocabulary],
     max_length: int,
 ) -> int:
-    """Write the arrays of the pairs to keep, and the vocabularies; return their running words.
+    """Write the pairs to keep and the vocabularies; return the number of running words.
 
     :param is_kept: ``(lines,)``; set to False for pairs that are too long.
     """
@@ -237,7 +233,7 @@ class SideSpool:
         _append(self.paths[1], np.zeros(1, np.int64))
 
     def add(self, phrases: Sequence[Sequence[str]], weights: Array) -> None:
-        """Append phrases, whose words count ``weights``."""
+        """Append phrases; each word of a phrase counts as the phrase's weight."""
         lengths = np.fromiter(map(len, phrases), np.int64, len(phrases))
         words = [word for phrase in phrases for word in phrase[:: self._step]]
         ids = np.fromiter(map(self._ids.__getitem__, words), np.int32, len(words))
@@ -249,7 +245,7 @@ class SideSpool:
         self._end += len(ids)
 
     def words(self) -> RaggedArray:
-        """Return the provisional ids of all phrases."""
+        """Return the provisional ids of all phrases' words."""
         return RaggedArray(map_array(self.paths[0], np.int32), map_array(self.paths[1], np.int64))
 
     def counts(self) -> dict[str, float]:
@@ -301,12 +297,18 @@ class TableSpool:
         is_first = np.zeros(self.lines, bool)
         hashes = map_array(self._hashes, np.uint64) if self.lines else np.zeros(0, np.uint64)
         parts = -(-self.lines // _HASHES)
+        starts = range(0, self.lines, _HASHES)
         for part in range(parts):
-            chosen = np.arange(self.lines) if parts == 1 else _members(hashes, parts, part)
+            # Equal hashes are in the same part.
+            members = [
+                start + np.flatnonzero(hashes[start : start + _HASHES] % np.uint64(parts) == part)
+                for start in starts
+            ]
+            chosen = np.concatenate(members)
             is_first[chosen[np.unique(hashes[chosen], return_index=True)[1]]] = True
         return is_first
 
-    def remove(self) -> None:
+    def remove_files(self) -> None:
         """Remove the part files."""
         for path in (*self.sides[0].paths, *self.sides[1].paths, self._hashes, self._affiliations):
             path.unlink(missing_ok=True)
@@ -315,12 +317,3 @@ class TableSpool:
 def _append(path: Path, numbers: Array) -> None:
     with path.open("ab") as file:
         file.write(numbers.tobytes())
-
-
-def _members(hashes: Array, parts: int, part: int) -> Array:
-    """Return the positions of the hashes that are ``part`` modulo ``parts``, in order."""
-    found = [
-        start + np.flatnonzero(hashes[start : start + _HASHES] % np.uint64(parts) == part)
-        for start in range(0, len(hashes), _HASHES)
-    ]
-    return np.concatenate(found)

@@ -13,8 +13,6 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
-import numpy as np
-import numpy.typing as npt
 import torch
 import torch.distributed
 from torch import nn
@@ -25,9 +23,9 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import PhrasescoreError
 
-# The longest wait while the first rank reads the input, and between two sums of gradients, where it
-# may save the state to a slow disk.
+# The longest wait while the first rank reads the input.
 _PREPARATION = timedelta(days=30)
+# The longest wait between two sums of gradients: the first rank may save to a slow disk.
 _PATIENCE = timedelta(minutes=10)
 
 _logger = logging.getLogger(__name__)
@@ -38,11 +36,7 @@ class RankLostError(PhrasescoreError):
 
 
 class Ranks:
-    """The ranks of a run, as one of them sees it; by default this process is the only one.
-
-    :param rank: the number of this process, from 0.
-    :param device: the device of the network.
-    """
+    """The ranks of a run, as one of them sees it; by default this process is the only one."""
 
     def __init__(self, rank: int = 0, size: int = 1, device: torch.device | None = None) -> None:
         self.rank, self.size = rank, size
@@ -56,44 +50,31 @@ class Ranks:
         """Whether this rank reads the input, decides by the clock, and writes all files."""
         return self.rank == 0
 
-    def share(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return this rank's part of a batch: every ``size``-th item, as neighbours are alike."""
-        return indices[self.rank :: self.size]
-
     def sum_gradients(
         self, parameters: Iterable[nn.Parameter], numbers: Sequence[float]
     ) -> list[float]:
-        """Replace each gradient by its sum over the ranks, and return the sums of the numbers.
-
-        The numbers are rounded to float32.
-        """
-        if self.size == 1:
-            return list(numbers)
+        """Replace each gradient by its sum over the ranks; return the numbers' sums in float32."""
         parameters = list(parameters)
-        flat = torch.cat(
-            [
-                *(
-                    torch.zeros_like(each).flatten() if each.grad is None else each.grad.flatten()
-                    for each in parameters
-                ),
-                torch.tensor(numbers, device=self._device),
-            ]
-        )  # (gradients + numbers,)
+        gradients = [
+            torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            for parameter in parameters
+        ]
+        parts = [gradient.flatten() for gradient in gradients]
+        parts.append(torch.tensor(numbers, device=self._device))
+        flat = torch.cat(parts)  # (gradients + numbers,)
         with _translated_errors():
             torch.distributed.all_reduce(flat)
-        sizes = [each.numel() for each in parameters]
-        *gradients, sums = flat.split([*sizes, len(numbers)])
-        for each, gradient in zip(parameters, gradients, strict=True):
-            each.grad = gradient.view_as(each)
+        *flat_sums, sums = flat.split(list(map(len, parts)))
+        for parameter, gradient in zip(parameters, flat_sums, strict=True):
+            parameter.grad = gradient.view_as(parameter)
         return [float(number) for number in sums.tolist()]
 
     def sum(self, numbers: Sequence[float]) -> list[float]:
         """Return the sum of each number over the ranks, in float64."""
-        if self.size == 1:
-            return list(numbers)
         sums = torch.tensor(numbers, dtype=torch.float64, device=self._device)
-        with _translated_errors():
-            torch.distributed.all_reduce(sums)
+        if self.size > 1:
+            with _translated_errors():
+                torch.distributed.all_reduce(sums)
         return [float(number) for number in sums.tolist()]
 
     def wait(self) -> None:
@@ -119,8 +100,8 @@ def device_of_rank(name: str) -> torch.device:
 def start_ranks(count: int, command: Sequence[str]) -> int:
     """Start a command once per rank on this machine by torchrun's launcher; return the exit code.
 
-    If one of them fails, the others get SIGTERM. The death of the first rank by a signal is logged
-    here, because no other rank reports it.
+    If a rank fails, the others get SIGTERM. The death of the first rank by a signal is logged here,
+    because no other rank reports it.
     """
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_threads(None) // count)))
     for module in ("agent.server.api", "multiprocessing.api"):  # each has its own level
@@ -172,11 +153,10 @@ def joined_ranks(device: torch.device) -> Iterator[Ranks]:
 
 @contextlib.contextmanager
 def _translated_errors() -> Iterator[None]:
-    """Turn torch's errors about a lost rank into a message for the user."""
     try:
         yield
     except (RuntimeError, ValueError) as error:
         raise RankLostError(
             "another process of this run has ended, or cannot be reached; --resume continues from "
-            "the last state"
+            "the last saved state"
         ) from error

@@ -40,14 +40,13 @@ class Task(NamedTuple):
 
     # The network with its start weights, on the run's device, and the record of its inputs.
     start: Checkpoint
-    # Phrases about the items, for the log.
-    description: list[str]
+    description: list[str]  # phrases about the items, for the log
     make_loop: Callable[[Report], TrainingLoop]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRun:
-    """A run: its inputs, its settings and its folders. A subclass has its items and its loss.
+    """A run: its inputs, settings and folders. A subclass provides its items and its loss.
 
     :param inputs: the paths of all files that are read; ``-`` for stdin.
     :param model: the folder that will be written.
@@ -65,10 +64,7 @@ class TrainingRun:
     keep_work: bool = False
 
     def prepare(self, folder: RunFolder, ranks: Ranks, *, is_resumed: bool) -> Task:
-        """Read the inputs, or open what was stored when the run began.
-
-        :raises PhrasescoreError: if the run to resume was begun with other inputs.
-        """
+        """Read the inputs, or open the stored ones after checking that a resumed run has them."""
         raise NotImplementedError
 
     def has_made(self, model: Checkpoint, folder: RunFolder) -> bool:
@@ -92,8 +88,6 @@ def train_model(
     :param begin: called after the inputs are read, before the first update.
     :param report: called after each update.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
-    :raises PhrasescoreError: if a folder, the settings, the inputs or the memory do not allow the
-        run.
     """
     check_settings(run.config, run.device)
     folder = RunFolder(run.work)
@@ -103,18 +97,14 @@ def train_model(
             stack.enter_context(_held(run, folder, resume=resume))
         task, loop = _prepare(run, folder, report, ranks, resume=resume)
         start, training = task.start, run.config.training
-        _logger.info(
-            "%s",
-            "; ".join(
-                [
-                    *task.description,
-                    f"{start.num_parameters:,} parameters",
-                    f"device {run.device}, {torch.get_num_threads()} threads",
-                    f"precision {training.precision}, seed {training.seed}",
-                    f"from update {loop.state.update:,}",
-                ]
-            ),
-        )
+        facts = [
+            *task.description,
+            f"{start.num_parameters:,} parameters",
+            f"device {run.device}, {torch.get_num_threads()} threads",
+            f"precision {training.precision}, seed {training.seed}",
+            f"from update {loop.state.update:,}",
+        ]
+        _logger.info("%s", "; ".join(facts))
         begin()
         problem = f"a batch does not fit; choose a training.batch_size below {training.batch_size}"
         with enough_memory(run.device, problem):
@@ -149,7 +139,7 @@ def train_model(
 
 
 def check_settings(config: Config, device: torch.device) -> None:
-    """Raise a ConfigError if the device lacks the precision of a run, or the run would not end."""
+    """Raise a ConfigError if the device lacks the run's precision, or the run would never end."""
     training = config.training
     limits = any((training.updates, training.epochs, training.minutes))
     can_stop = training.patience and training.validation_pairs and training.validation_share
@@ -158,10 +148,8 @@ def check_settings(config: Config, device: torch.device) -> None:
     elif training.schedule == "linear" and not limits:
         setting, problem = "schedule", "linear needs a limit: --updates, --epochs or --minutes"
     elif not limits and not can_stop:
-        setting = "updates"
-        problem = (
-            "the run would never end: set a limit (--updates, --epochs, --minutes) or patience"
-        )
+        limits_or_patience = "a limit (--updates, --epochs, --minutes) or patience"
+        setting, problem = "updates", f"the run would never end: set {limits_or_patience}"
     else:
         return
     raise ConfigError("--set", f"[training] {setting}", problem)
@@ -170,7 +158,7 @@ def check_settings(config: Config, device: torch.device) -> None:
 def _prepare(
     run: TrainingRun, folder: RunFolder, report: Report, ranks: Ranks, *, resume: bool
 ) -> tuple[Task, TrainingLoop]:
-    """Read the inputs and build the network and its loop; remove a new run if that fails."""
+    """Read the inputs and build the network and its loop. If that fails, remove a new run."""
     is_resumed = resume and folder.is_begun
     try:
         if ranks.is_first and not is_resumed:
@@ -197,10 +185,11 @@ def _held(run: TrainingRun, folder: RunFolder, *, resume: bool) -> Iterator[None
     for name in run.inputs:
         if name != "-" and _real(name).is_relative_to(_real(run.work)):
             raise PhrasescoreError(
-                f"{name}: in {run.work}, which is removed at the end; choose another --work-dir"
+                f"{name}: this input is in the work folder {run.work}, which is removed at the "
+                "end; choose another --work-dir"
             )
     with locked(run.work):
-        # Again, because another process may have ended its run here before we had the lock.
+        # Check again, because another process may have finished its run before we had the lock.
         _check_folders(run, folder, resume=resume)
         yield
 
@@ -212,12 +201,12 @@ def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None
     """
     work, model = run.work, run.model
     inside = _real(work)
+    # `writing_folder` replaces or removes these.
     for taken in (_real(model), *names_beside(_real(model))):
-        # Both are removed or replaced.
         if inside.is_relative_to(taken) or taken.is_relative_to(inside):
             raise PhrasescoreError(
-                f"{work}: the work folder is removed at the end, and must neither be nor hold nor "
-                f"be in the model's folder {model}; choose another --work-dir"
+                f"{work}: the work folder is removed at the end, so it must not be, contain or be "
+                f"inside the model's folder {model}; choose another --work-dir"
             )
     check_folder_above(model)
     is_taken = os.path.lexists(_real(model))
@@ -225,43 +214,42 @@ def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None
     if stored is not None and folder.state is not None:
         if not resume:
             raise PhrasescoreError(
-                f"{work}: an unfinished run; continue it with --resume, or remove the folder"
+                f"{work}: holds an unfinished run; continue it with --resume, or remove the folder"
             )
         check_resumable(stored, run.config)
         if is_taken and not _may_replace(run, folder):
             raise PhrasescoreError(
-                f"{model}: there is something already that the run in {work} has not made; move it "
-                "away or choose another --output"
+                f"{model}: already exists, and the run in {work} has not written it; move it away "
+                "or choose another --output"
             )
-        return
-    if is_taken:
+    elif is_taken:
         no_run = (
             f", and {work} holds no run to continue (a finished run can be trained further only "
             "if it was started with --keep-work)"
         )
         raise PhrasescoreError(
-            f"{model}: there is something already{no_run if resume and stored is None else ''}; "
+            f"{model}: already exists{no_run if resume and stored is None else ''}; "
             "remove it or choose another --output"
         )
-    if stored is None:
-        if folder.is_foreign:  # the folder is removed at the end
-            raise PhrasescoreError(
-                f"{work}: expected a folder for this run only; remove what is in it"
-            )
-    elif resume:
-        check_resumable(stored, run.config)
+    elif stored is not None:
+        if resume:
+            check_resumable(stored, run.config)
+    elif folder.is_foreign:  # the folder is removed at the end
+        raise PhrasescoreError(
+            f"{work}: expected a folder for this run only; remove the other files in it"
+        )
 
 
 def _may_replace(run: TrainingRun, folder: RunFolder) -> bool:
     """Return whether the model folder is an earlier result of the unfinished run."""
     try:
-        made = load_checkpoint(run.model)
-        check_resumable(made.config, run.config)
+        model = load_checkpoint(run.model)
+        check_resumable(model.config, run.config)
     except PhrasescoreError:
         return False
     state = folder.state
     assert state is not None
-    return made.record.updates <= state.update and run.has_made(made, folder)
+    return model.record.updates <= state.update and run.has_made(model, folder)
 
 
 def _real(path: str | os.PathLike[str]) -> Path:

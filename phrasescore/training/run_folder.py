@@ -30,7 +30,7 @@ from phrasescore.io.output import writing
 from phrasescore.io.plain_file import MAX_ARRAYS, check_plain
 from phrasescore.models.checkpoint import CurvePoint, save_tensors
 from phrasescore.settings.config import Config
-from phrasescore.training.optimizers import Optimizer
+from phrasescore.training.optimizers import TorchOptimizer
 
 _JOURNAL, _PAIRS = "run.json", "pairs"
 # Files that a run leaves if it is killed before its journal is written.
@@ -43,21 +43,22 @@ _NETWORK, _OPTIMIZER = "network/", "optimizer/"
 class RunState(msgspec.Struct, forbid_unknown_fields=True):
     """The state of a run: everything except the weights that the next update depends on."""
 
-    # Updates made, and the next batch to draw.
+    # The number of updates so far, and the next batch to draw.
     update: Number = 0
     epoch: Number = 0
     batch: Number = 0
-    # Processes among which each batch is divided.
+    # Number of processes that share each batch.
     world_size: Number = 1
     # Seconds of training over all resumptions, validations included.
     seconds: Seconds = 0.0
-    # Sum and number of losses since the last validation: of predicted words, or of n-best lists.
+    # Sum and number of losses (per predicted word, or per n-best list) since the last validation.
     loss_sum: float = 0.0
     loss_words: Number = 0
-    # Minus the perplexity, or the expected BLEU (0 to 1), of the best weights.
+    # The update with the best weights, and their quality: minus the perplexity, or the expected
+    # BLEU (0 to 1).
     best_update: Number = 0
     best_quality: float | None = None
-    # Validations since the best one.
+    # Number of validations since the best one.
     stale: Number = 0
     # For n-best lists: how often the learning rate was halved, and the scale of the softmax, which
     # is chosen at the start.
@@ -69,31 +70,25 @@ class RunState(msgspec.Struct, forbid_unknown_fields=True):
 class RunJournal(msgspec.Struct):
     """The content of ``run.json``."""
 
-    # The tables of a `Config`.
-    settings: dict[str, Any]
-    # The inputs of a run that stores none, by name; files have digests.
+    settings: dict[str, Any]  # the tables of a `Config`
+    # The inputs of a run that stores no pairs, by name; files have digests.
     inputs: dict[str, str] | None = None
-    # The state that is saved; None at first.
-    state: RunState | None = None
+    state: RunState | None = None  # the saved state; None at first
 
 
 class RunFolder:
-    """The work folder of one run; see the head of this module.
-
-    :param path: made by `held` if it does not exist.
-    """
+    """The work folder of one run; see the head of this module."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.pairs = path / _PAIRS
 
-    def _read(self) -> RunJournal | None:
-        return read_journal(self.path / _JOURNAL, RunJournal, _START_OVER)
+    def _read(self) -> RunJournal:
+        """Return the journal, which has no settings if the run is not begun."""
+        return read_journal(self.path / _JOURNAL, RunJournal, _START_OVER) or RunJournal({})
 
     def _change(self, **fields: Any) -> None:
-        journal = self._read()
-        assert journal is not None
-        write_journal(self.path / _JOURNAL, msgspec.structs.replace(journal, **fields))
+        write_journal(self.path / _JOURNAL, msgspec.structs.replace(self._read(), **fields))
 
     @property
     def is_begun(self) -> bool:
@@ -103,24 +98,18 @@ class RunFolder:
     @property
     def state(self) -> RunState | None:
         """The state to continue from, or None if the run has no state yet."""
-        journal = self._read()
-        return None if journal is None else journal.state
+        return self._read().state
 
     @property
     def inputs(self) -> dict[str, str] | None:
         """The recorded inputs, or None if the run stores its pairs."""
-        journal = self._read()
-        return None if journal is None else journal.inputs
+        return self._read().inputs
 
     def settings(self) -> Config | None:
-        """Return the settings of the unfinished run, or None without such a run.
-
-        :raises PhrasescoreError: if the journal is damaged, or a setting is wrong.
-        """
-        journal = self._read()
-        if journal is None:
+        """Return the settings of the unfinished run, or None without such a run."""
+        if not self.is_begun:
             return None
-        return Config.from_dict(journal.settings, str(self.path / _JOURNAL))
+        return Config.from_dict(self._read().settings, str(self.path / _JOURNAL))
 
     def begin(self, config: Config) -> None:
         """Begin a new run: remove all old files except the lock, and write the settings."""
@@ -137,10 +126,7 @@ class RunFolder:
         self._change(settings=config.to_dict())
 
     def set_inputs(self, inputs: Mapping[str, str]) -> None:
-        """Record the inputs of a run, or compare them with the inputs of the run to resume.
-
-        :raises PhrasescoreError: if the run was started with other inputs.
-        """
+        """Record the inputs of a run, after checking that a run to resume was started with them."""
         if self.inputs is not None or self.state is not None:
             other = "choose another --work-dir"
             check_settings(self.inputs or {}, inputs, f"{self.path}: the run", other)
@@ -156,25 +142,22 @@ class RunFolder:
         """Whether the folder holds files that no run has written."""
         return self.path.is_dir() and not {path.name for path in self.path.iterdir()} <= _BEGINNINGS
 
-    def save_state(self, state: RunState, network: nn.Module, optimizer: Optimizer) -> None:
-        """Write a state, and remove older files.
-
-        :raises PhrasescoreError: if it cannot be written; the state before it is kept.
-        """
-        weights = {f"{_NETWORK}{name}": each for name, each in network.state_dict().items()}
-        averages = {f"{_OPTIMIZER}{name}": each for name, each in optimizer.state().items()}
+    def save_state(self, state: RunState, network: nn.Module, optimizer: TorchOptimizer) -> None:
+        """Write a state, and then remove older files."""
+        tensors = {f"{_NETWORK}{name}": value for name, value in network.state_dict().items()}
+        tensors |= {f"{_OPTIMIZER}{name}": value for name, value in optimizer.state().items()}
         path = self._path("state", state.update)
-        _save(path, weights | averages)
+        _save(path, tensors)
         self._change(state=state)
         kept = {path, self._path("best", state.best_update)}
         for old in (*self.path.glob("state-*"), *self.path.glob("best-*")):
             if old not in kept:
                 old.unlink()
 
-    def load_state(self, network: nn.Module, optimizer: Optimizer) -> RunState:
+    def load_state(self, network: nn.Module, optimizer: TorchOptimizer) -> RunState:
         """Set network and optimizer to the saved state, and return it, or the state of a new run.
 
-        :raises PhrasescoreError: if the state is not of this network, or damaged.
+        :raises PhrasescoreError: if the state belongs to another network, or is damaged.
         """
         state = self.state
         if state is None:
@@ -189,17 +172,11 @@ class RunFolder:
         return state
 
     def save_best(self, update: int, network: nn.Module) -> None:
-        """Write the best weights, whole or not at all.
-
-        :raises PhrasescoreError: if they cannot be written.
-        """
+        """Write the best weights so far, which ``update`` has made."""
         _save(self._path("best", update), network.state_dict())
 
     def load_best(self, update: int, network: nn.Module) -> None:
-        """Set the network to the best weights, which are those after ``update``.
-
-        :raises ModelError: if they are not there.
-        """
+        """Set the network to the best weights, which ``update`` has made."""
         path = self._path("best", update)
         try:
             network.load_state_dict(_load(path))
@@ -210,11 +187,11 @@ class RunFolder:
         return self.path / f"{kind}-{update:09d}.safetensors"
 
 
-def _named(tensors: Mapping[str, Tensor], start: str) -> dict[str, Tensor]:
+def _named(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {
-        name.removeprefix(start): tensor
+        name.removeprefix(prefix): tensor
         for name, tensor in tensors.items()
-        if name.startswith(start)
+        if name.startswith(prefix)
     }
 
 

@@ -65,10 +65,7 @@ class PairStoreRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PairStore(Pairs):
-    """The pairs in a folder, in the order of the table.
-
-    :raises PhrasescoreError: if ``folder`` holds no whole pair store of this format.
-    """
+    """The pairs in a folder, in the order of the table."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
@@ -91,7 +88,7 @@ class PairStore(Pairs):
         for rows in arrays:
             if len(rows.starts) != record.pairs + 1 or rows.starts[-1] != len(rows.values):
                 raise ModelError(
-                    f"{self.folder}: expected {record.pairs} pairs, got other sizes of files"
+                    f"{self.folder}: the sizes of the files do not fit {record.pairs} pairs"
                 )
 
     def check(self) -> None:
@@ -99,8 +96,8 @@ class PairStore(Pairs):
         for first in range(0, len(self), _CHECKED_ROWS):
             if not self._is_sound(slice(first, first + _CHECKED_ROWS)):
                 raise ModelError(
-                    f"{self.folder}: expected pairs of words of the vocabularies, found others: an "
-                    "array is damaged"
+                    f"{self.folder}: expected pairs of words in the vocabularies, found other "
+                    "numbers: an array is damaged"
                 )
 
     def _is_sound(self, rows: slice) -> bool:
@@ -153,28 +150,26 @@ class KnownScores(NamedTuple):
 
     model_scores: Tensor  # (hypotheses,) float64: without the network's feature
     gains: Tensor  # (hypotheses,) float64: sentence BLEU, about 0 to 1
-    lists: Tensor  # (hypotheses,) int64: the list of each, counted from 0
+    lists: Tensor  # (hypotheses,) int64: the list of each hypothesis, counted from 0
     num_lists: int
 
 
 class ListBatch(NamedTuple):
     """A batch of n-best lists."""
 
-    # Distinct pairs of the hypotheses.
-    pairs: PairBatch
-    # (parts,) both: a hypothesis' value is the sum over its parts, each of which is a pair.
+    pairs: PairBatch  # distinct pairs of the hypotheses
+    # A hypothesis' value is the sum over its parts, each of which is a pair: (parts,) indices.
     part_pairs: Tensor
     part_hypotheses: Tensor
     scores: KnownScores
-    # Pairs whose likelihood is part of the loss.
-    taught: PairBatch
+    taught: PairBatch  # pairs whose likelihood is part of the loss
 
     def pin_memory(self) -> "ListBatch":
-        """See :class:`PairBatch`."""
+        """Return a copy in pinned memory."""
         return self._replace(pairs=self.pairs.pin_memory(), taught=self.taught.pin_memory())
 
     def to(self, device: torch.device) -> "ListBatch":
-        """Return the batch on ``device``."""
+        """Return a copy on ``device``."""
         model_scores, gains, lists, size = self.scores
         pairs, hypotheses, lists = move(device, self.part_pairs, self.part_hypotheses, lists)
         model_scores, gains = move(device, model_scores, gains)
@@ -193,30 +188,24 @@ class ListStore:
     """Pairs grouped into hypotheses, and hypotheses into lists, in the order of the sentences."""
 
     pairs: Pairs
-    # The pairs of each hypothesis, at least one.
-    parts: RaggedArray
-    # The hypotheses of each list, at least one.
-    hypotheses: RaggedArray
-    # The pairs of each list whose likelihood is part of the loss, at least one.
-    taught: RaggedArray
-    # (hypotheses,) float64 both: scores by the log-linear model without the network, and sentence
-    # BLEU, which is 1 for a reference.
+    parts: RaggedArray  # the pairs of each hypothesis, at least one
+    hypotheses: RaggedArray  # the hypotheses of each list, at least one
+    taught: RaggedArray  # pairs of each list whose likelihood is part of the loss, at least one
+    # (hypotheses,) float64: scores of the log-linear model without the network.
     model_scores: Array
-    gains: Array
-    # Everything that scores and gains depend on, by name.
-    inputs: dict[str, str]
+    gains: Array  # (hypotheses,) float64: sentence BLEU, which is 1 for a reference
+    inputs: dict[str, str]  # everything that scores and gains depend on, by name
 
     def __len__(self) -> int:
-        """Return the number of lists."""
         return len(self.hypotheses)
 
     def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
-        """Return the number of hypotheses in some lists, twice: the draw sorts by it."""
+        """Return the number of hypotheses in each list, twice, because `Draw` sorts by a pair."""
         sizes = self.hypotheses.lengths_of(rows)
         return sizes, sizes
 
     def batch(self, rows: Indices) -> ListBatch:
-        """Return the lists with these indices, in their order."""
+        """Return the lists with these indices, in this order."""
         hypotheses = self.hypotheses.take(rows)
         parts = self.parts.take(hypotheses.values)
         pairs, part_pairs = np.unique(parts.values, return_inverse=True)
@@ -235,7 +224,7 @@ class ListStore:
 
 
 class ListStoreBuilder:
-    """Collects pairs and lists of them, without a Python object for each."""
+    """Collects pairs and n-best lists without a Python object for each."""
 
     def __init__(self) -> None:
         self._sources, self._targets, self._affiliations = (RaggedBuilder() for _ in range(3))
@@ -243,7 +232,6 @@ class ListStoreBuilder:
         self._sizes, self._scores = array("i"), array("d")
 
     def __len__(self) -> int:
-        """Return the number of lists."""
         return len(self._sizes)
 
     def add_pair(
@@ -257,7 +245,7 @@ class ListStoreBuilder:
     def add_list(
         self, model_scores: Sequence[float], pairs: Sequence[Sequence[int]], taught: Sequence[int]
     ) -> None:
-        """Add a list of at least one hypothesis; see `ListStore`."""
+        """Add a list of at least one hypothesis; the pairs are indices from `add_pair`."""
         self._sizes.append(len(model_scores))
         self._scores.extend(model_scores)
         for row in pairs:
@@ -265,7 +253,7 @@ class ListStoreBuilder:
         self._taught.add(taught)
 
     def build(self, gains: Sequence[float], inputs: dict[str, str]) -> ListStore:
-        """Return the store, given the gains of all hypotheses."""
+        """Return the store; ``gains`` has the gain of each hypothesis."""
         affiliations = self._affiliations.build()
         return ListStore(
             Pairs(
@@ -287,12 +275,12 @@ class ListStoreBuilder:
 # Items that a network learns from.
 Store = Pairs | ListStore
 
-# Rounds of a permutation's Feistel network.
+# Number of rounds of a permutation's Feistel network.
 _ROUNDS = 6
 
 
 def mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return 64-bit numbers that look random, one to one (splitmix64; Steele et al., 2014)."""
+    """Map 64-bit numbers one to one to random-looking ones (splitmix64; Steele et al., 2014)."""
     mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -322,7 +310,6 @@ class Permutation:
         self._keys = mix(stream_key(seed, stream) + np.arange(_ROUNDS).astype(np.uint64))
 
     def __call__(self, positions: Indices) -> Indices:
-        """Return the numbers at these positions."""
         values = self._apply_network(positions.astype(np.uint64))
         outside = values >= self.size
         while outside.any():
@@ -338,23 +325,21 @@ class Permutation:
 
 
 def held_out_size(config: TrainingConfig, size: int) -> int:
-    """Return the number of held-out items, for validation, among ``size`` items."""
+    """Return the number of items to hold out for validation, among ``size`` items."""
     return min(config.validation_pairs, int(config.validation_share * size))
 
 
 class Draw:
     """Chooses the held-out items, and the items of each batch of each epoch.
 
-    Every epoch takes each item that is not held out once, uniformly. If ``window_batches`` is above
-    1, that many batches are drawn together, sorted by length, cut, and taken in random order, as
-    in the released code of Cho et al. and Bahdanau et al. Pairs are sorted by their longer side
-    and then by the difference of the sides, alternately ascending and descending, so that
-    neighbours are alike on both sides.
+    Every epoch uses each item that is not held out once, in uniformly random order. If
+    ``window_batches`` is above 1, that many batches are drawn together, sorted by length, cut, and
+    used in random order, as in the released code of Cho et al. and Bahdanau et al. Pairs are sorted
+    by their longer side and then by the difference of the sides, alternately ascending and
+    descending, so that neighbours have similar lengths on both sides.
     """
 
     def __init__(self, store: Store, config: TrainingConfig, num_held_out: int) -> None:
-        if not 0 <= num_held_out < len(store):
-            raise ValueError(f"cannot hold out {num_held_out} of {len(store)} pairs")
         self._store = store
         self._config = config
         self.num_held_out = num_held_out
@@ -362,7 +347,7 @@ class Draw:
         self._split = Permutation(len(store), seed=config.seed, stream=0)
         self.num_drawn = len(store) - num_held_out
         self.batches_per_epoch = -(-self.num_drawn // config.batch_size)
-        # A draw has a fixed cost, so unsorted batches are drawn many at a time, too.
+        # A draw has a fixed cost, so many unsorted batches are drawn at a time, too.
         self._window_size = config.window_batches if config.window_batches > 1 else 64
         self._window: tuple[tuple[int, int], list[Indices]] | None = None
 

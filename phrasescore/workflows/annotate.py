@@ -1,50 +1,49 @@
 """Add columns of scores to a phrase table."""
 
 import logging
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
 from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni
-from moses_integration.phrase_table import read_table_blocks
-from moses_integration.table_line import HIGHEST_LOG
+from moses_integration.phrase_table import TableBlock, read_table_blocks
+from moses_integration.source_text import TextPhrases
+from moses_integration.table_line import HIGHEST_LOG, LOWEST_LOG
 from phrasescore.arguments import StrPath, check_sequences
-from phrasescore.engines import callers, local_device
 from phrasescore.errors import ArgumentError, shown_path
 from phrasescore.features import ColumnSpec, check_columns, column_specs
 from phrasescore.features.lexicon import LexicalTally
+from phrasescore.io.journal import new_digest
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.version import __version__
-from phrasescore.workflows.scoring.columns import FeatureLoader
-from phrasescore.workflows.scoring.given_scores import GivenScores, check_counts
+from phrasescore.workflows.scoring.columns import FeatureLoader, GivenScores, check_counts
 from phrasescore.workflows.scoring.scorer import Scorer
-from phrasescore.workflows.scoring.text_filter import TextFilter, check_keep_others
-from phrasescore.workflows.text_checks import known_words, unknown_words_of, warn_of_lexicon
+from phrasescore.workflows.text_checks import unknown_words_of
 
 _logger = logging.getLogger(__name__)
 
 _Column = TypeVar("_Column")
 
-# Lines of a chunk: lost at most when a run is killed, and a member of a .gz file.
+# Number of lines in a chunk: the most that a killed run loses, and one member of a .gz file.
 CHUNK_LINES = 65536
 
 
 @dataclass(frozen=True, slots=True)
 class AnnotateSummary:
-    """Counts from one run of `annotate`."""
+    """Counts from one run of `annotate`; a resumed run excludes earlier runs."""
 
-    # Number of lines done in this run; a resumed run does not count the lines done before.
     lines: int
     # Number of these lines that got scores; with texts, only lines whose source occurs in them.
     scored: int
-    # A short text about each column's values in this run.
+    # A short text about each column's values.
     columns: tuple[str, ...]
 
 
@@ -84,8 +83,10 @@ def annotate(
     wanted = column_specs(columns)
     check_columns(wanted, of_phrases=True)
     if any(column.kind == "lm" for column in wanted):
-        problem = "Moses scores with it as it searches, when moses.ini has a line 'KENLM ...'"
-        raise ArgumentError(f"a language model is for rescore alone: {problem}")
+        raise ArgumentError(
+            "a language model is for rescore only: Moses scores with it during the search if "
+            "moses.ini has a line 'KENLM ...'"
+        )
     check_resume(output, resume)
     check_moses_ini(ini_path, new_ini_path)
     check_sequences(texts=texts)
@@ -93,8 +94,7 @@ def annotate(
     inputs = [column.value for column in wanted if column.kind not in ("model", "feature")]
     text_paths = [os.fspath(text) for text in texts]
     check_files(
-        [table, ini_path, *inputs, *text_paths],
-        [output, *work_files(output), new_ini_path],
+        [table, ini_path, *inputs, *text_paths], [output, *work_files(output), new_ini_path]
     )
     chosen = TextFilter(text_paths, keep_others) if text_paths else None
     given = {
@@ -102,29 +102,14 @@ def annotate(
         for place, column in enumerate(wanted)
         if column.kind == "scores"
     }
-    blocks = check_counts(read_table_blocks(table), table, [*given.values()])
+    blocks = check_counts(read_table_blocks(table), table, list(given.values()))
     first = next(blocks)
     num_scores = first.num_scores
     ini = declare_scores(ini_path, new_ini_path, table, output, len(wanted), num_scores)
-    computed = tuple(column for column in wanted if column.kind != "scores")
-    paths = [column.value for column in computed if column.kind == "model"]
-    checkpoints, models, device = [], [], "cpu"
-    if paths:
-        from phrasescore.models.checkpoint import load_checkpoint
-
-        device = local_device(compute)
-        checkpoints = [load_checkpoint(path) for path in paths]
-        models = [known_words(*each) for each in zip(paths, checkpoints, strict=True)]
-    loader = FeatureLoader(
-        computed,
-        tuple(checkpoints),
-        device,
-        compute.precision,
-        callers(compute),
-        of_phrases=True,
-    )
+    loader = FeatureLoader.of(wanted, compute, of_phrases=True)
+    computed = loader.columns
     names = (f"{shown_path(table)} (source side)", f"{shown_path(table)} (target side)")
-    unknown_words = unknown_words_of(*names, models)
+    unknown_words = unknown_words_of(*names, loader.known_words())
     rows = loader.rows()
     with Scorer(loader, compute) as scorer:
         settings = _settings(loader, scorer) | {"chunk": str(CHUNK_LINES)}
@@ -150,7 +135,7 @@ def annotate(
                 meter.update(block.num_lines)
             for words in unknown_words:
                 words.warn()
-            # Before the table appears: if this fails, a resumed run has nothing else left to do.
+            # Write moses.ini before the table appears: if that fails, the run can be resumed.
             target.flush()
             if ini is not None and new_ini_path is not None:
                 ini.write(new_ini_path)
@@ -159,8 +144,13 @@ def annotate(
         _logger.warning("%s: no source phrase occurs in the texts", shown_path(table))
     tallies = [scorer.tallies[row] for row in rows]
     for column, tally in zip(computed, tallies, strict=True):
-        if isinstance(tally, LexicalTally):
-            warn_of_lexicon(table, column.value, tally)
+        if isinstance(tally, LexicalTally) and 2 * tally.floored > tally.words:
+            _logger.warning(
+                "%s: %s has no translation for %s of %s %s words: is it the lexicon of this "
+                "direction?",
+                *(shown_path(table), shown_path(column.value)),
+                *(f"{tally.floored:,}", f"{tally.words:,}", tally.side),
+            )
     notes = _with_given(list(map(str, tallies)), {n: str(each) for n, each in given.items()})
     return AnnotateSummary(meter.done, kept, tuple(notes))
 
@@ -185,6 +175,46 @@ def _with_given(computed: Sequence[_Column], given: Mapping[int, _Column]) -> li
     return columns
 
 
+def check_keep_others(keep_others: float | None, texts: Sequence[object]) -> None:
+    """Raise an ArgumentError if ``keep_others`` is given without texts, or is out of range."""
+    if keep_others is None:
+        return
+    if not texts:
+        raise ArgumentError("--keep-others is for lines whose source is in no text of --for")
+    if not math.exp(LOWEST_LOG) <= keep_others <= math.exp(HIGHEST_LOG):
+        problem = "a probability (or exp of a count) from 3.8e-44 to 1.6e38, as a table has it"
+        raise ArgumentError(f"--keep-others: expected {problem}, got {keep_others!r}")
+
+
+class TextFilter:
+    """Marks the lines of a table whose source occurs in some texts.
+
+    :ivar kept: number of lines so far whose source occurs.
+
+    :param texts: tokenised, a sentence a line.
+    :param keep_others: the score that other lines get, a probability; None if they are left out.
+    :raises DataError: if a text cannot be read, or has no word.
+    """
+
+    def __init__(self, texts: Sequence[str], keep_others: float | None) -> None:
+        self._phrases = TextPhrases.read(texts)
+        self._default = None if keep_others is None else math.log(keep_others)
+        self.kept = 0
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The texts' digest and the default score, which determine the result's bytes."""
+        default = {} if self._default is None else {"others": repr(math.exp(self._default))}
+        return {"texts": new_digest(self._phrases.text).hexdigest(), **default}
+
+    def mark(self, blocks: Iterable[TableBlock]) -> Iterator[TableBlock]:
+        """Yield the same blocks, with the lines to score marked."""
+        for block in blocks:
+            wanted = self._phrases.contain(block.data, block.phrases[:, :2])
+            self.kept += int(wanted.sum())
+            yield block._replace(wanted=wanted, default=self._default)
+
+
 def check_moses_ini(moses_ini: str | None, moses_ini_out: str | None) -> None:
     """Raise an ArgumentError if only one of the two is given."""
     if (moses_ini is None) != (moses_ini_out is None):
@@ -201,33 +231,25 @@ def declare_scores(
 ) -> MosesIni | None:
     """Return a moses.ini that uses the new table, or None without a moses.ini.
 
-    Call it before scoring, so that an error in the file is found at once.
-
     :param moses_ini_out: the path that the caller will write it to.
     :param added: the number of scores that are added to the old table; their weights are 0.
     :param num_scores: the number of scores of the old table.
-    :raises DataError: if the file is not a moses.ini, or has no such table.
     """
     if moses_ini is None:
         return None
     ini = MosesIni.read(moses_ini)
     path = _path_in_ini(ini, table, output)
-    ini.add_scores(None, added, path, old_table_path=table, num_scores=num_scores)
-    if moses_ini_out is not None:
-        _warn_of_relative_paths(ini, moses_ini_out)
-    return ini
-
-
-def _warn_of_relative_paths(ini: MosesIni, new_path: str) -> None:
-    """Warn if the new moses.ini has relative paths and is not in the old one's folder."""
-    folders = {os.path.dirname(os.path.abspath(path)) for path in (ini.path, new_path)}
-    relative = [str(path) for path in named_files(ini) if not path.is_absolute()]
-    if relative and len(folders) > 1 and "-" not in (ini.path, new_path):
+    ini.add_scores(added, path, old_table_path=table, num_scores=num_scores)
+    paths = (ini.path, moses_ini_out or ini.path)
+    relative = [str(file) for file in named_files(ini) if not file.is_absolute()]
+    in_one_folder = len({os.path.dirname(os.path.abspath(each)) for each in paths}) == 1
+    if relative and not in_one_folder and "-" not in paths:
         _logger.warning(
             "%s lies in another folder than %s, and has relative paths, which begin where Moses is "
             "started (make them absolute): %s",
-            *(new_path, ini.path, ", ".join(relative)),
+            *(moses_ini_out, ini.path, ", ".join(relative)),
         )
+    return ini
 
 
 def _path_in_ini(ini: MosesIni, table: str, output: str) -> str | None:
@@ -236,18 +258,18 @@ def _path_in_ini(ini: MosesIni, table: str, output: str) -> str | None:
     mert-moses.pl runs Moses in its own folder, where a relative path does not resolve. If the old
     path is relative and does not lead to the table from here, Moses runs in another folder, too.
     """
-    feature = ini.find_phrase_table(None, table)
+    feature = ini.find_phrase_table(table)
     old = feature.path
     if old and table != "-" and not feature.reads(table):
         _logger.warning(
-            "%s: %s reads %s, and not the %s that gets new columns: is it the same table? In the "
-            "new moses.ini it will read the new one",
+            "%s: %s reads %s, not %s, which gets new columns: is it the same table? In the new "
+            "moses.ini, it reads the new table",
             *(shown_path(ini.path), feature.name, old, table),
         )
     if output == "-":
         _logger.warning(
             "the table goes to stdout: in the new moses.ini, path= of %s is still %s; set it to "
-            "where the table ends up",
+            "the file that holds the new table",
             *(feature.name, old or "nothing"),
         )
         return None

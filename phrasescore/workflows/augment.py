@@ -3,27 +3,27 @@
 import logging
 import math
 import os
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
 
-from moses_integration.augment import (
+from moses_integration.phrase_table import (
     NewPair,
     SourceBlock,
+    TableBlock,
     end_lines,
     is_writable,
     read_sources,
+    read_table_blocks,
     with_missing,
     write_block,
 )
-from moses_integration.phrase_table import TableBlock, read_table_blocks
 from phrasescore.arguments import StrPath
-from phrasescore.devices import torch_threads, usable_threads
-from phrasescore.engines import Pending
+from phrasescore.devices import torch_threads
+from phrasescore.engines import Pending, open_pool, read_ahead
 from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.generation.beam_search import BeamSettings, beam_work
 from phrasescore.generation.generator import Generated, Source, TargetPool, TargetWork
@@ -38,7 +38,7 @@ from phrasescore.settings.generation import Augmenting
 from phrasescore.version import __version__
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.annotate import check_moses_ini, declare_scores
-from phrasescore.workflows.generate import USUAL_WIDTH, load_generator
+from phrasescore.workflows.generate import beam_width, load_generator
 from phrasescore.workflows.scoring.new_pair_scores import NewTargets, PairScores, plan_columns
 from phrasescore.workflows.text_checks import UnknownWordCheck, known_words, unknown_words_of
 
@@ -50,9 +50,9 @@ GROUP_LINES = 4096
 
 @dataclass(frozen=True, slots=True)
 class AugmentSummary:
-    """Counts from one run of `augment`; a resumed run excludes the work of earlier runs."""
+    """Counts from one run of `augment`; a resumed run excludes earlier runs."""
 
-    # Number of sources that were read, and of sources that targets were generated for.
+    # Number of sources that were read, and of sources for which targets were generated.
     sources: int
     asked: int
     # Number of sources left out because a network does not know one of their words.
@@ -64,9 +64,9 @@ class AugmentSummary:
     def summary(self) -> str:
         """Return the counts as one line for the log."""
         return (
-            f"{self.asked:,} of {self.sources:,} sources asked, {self.unknown:,} not for their "
-            f"unknown words; {self.new:,} new pairs; {self.known:,} of the generated ones are in "
-            "the table"
+            f"targets generated for {self.asked:,} of {self.sources:,} sources; {self.unknown:,} "
+            f"left out for their unknown words; {self.new:,} new pairs; {self.known:,} generated "
+            "pairs are in the table already"
         )
 
 
@@ -90,8 +90,8 @@ def augment(
     nothing: the target would translate the rest of them.
 
     :param table: sorted as ``LC_ALL=C sort`` does.
-    :param moses_ini: the moses.ini that uses the table; with the new score, at weight 0, it goes to
-        ``moses_ini_out``.
+    :param moses_ini: the moses.ini that uses the table.
+    :param moses_ini_out: the file for the moses.ini with the new score, whose weight is 0.
     :param resume: continue a run of the same arguments that was killed, if it left anything.
     :param compute: the engine that generates targets; a run may be resumed on another engine.
     """
@@ -107,11 +107,9 @@ def augment(
     compute = compute.on_workers()
     check_moses_ini(ini_path, new_ini_path)
     if not settings.indicator and ini_path is not None:
-        raise ArgumentError("--no-indicator: without it moses.ini stays as it is, except the path")
+        raise ArgumentError("--no-indicator: moses.ini needs no change, except the table's path")
     num_targets = settings.num_targets
-    width = max(USUAL_WIDTH, num_targets) if settings.beam is None else settings.beam
-    if width < num_targets:
-        raise ArgumentError("--beam: at least as many as --targets")
+    width = beam_width(settings.beam, num_targets, "--targets")
     check_resume(output, resume)
     read = (table, only_path, ini_path, given["lexicon"], given["reverse-lexicon"])
     check_files(read, (output, *work_files(output), new_ini_path))
@@ -126,10 +124,7 @@ def augment(
             f"{models[0]}: expected a model that predicts the target, found one trained with "
             "--reverse; it may be the --reverse-model"
         )
-    num_threads = usable_threads(compute.workers) if compute.engine == "here" else 1
-    scores = PairScores(
-        columns, given, device=compute.device, precision=compute.precision, threads=num_threads
-    )
+    scores = PairScores(columns, given, compute)
     search = BeamSettings(width, num_targets, unknown=False, max_length=settings.max_phrase_length)
     augmenter = Augmenter(
         beam_work(generator, search),
@@ -162,30 +157,30 @@ def augment(
     }
     # Fork the workers before the output's lock and its threads exist.
     with (
-        augmenter.work.open_pool(compute) as pool,
+        open_pool(compute, augmenter.work) as pool,
         open_resumable(output, depends_on, resume=resume) as target,
     ):
         blocks = target.remaining(chain([first], blocks), table)
         after = None
-        after = None
         if isinstance(target.last_skipped, TableBlock):
             *_, (after, _) = target.last_skipped.pairs()
         following = next(blocks, None)
-        # If no line is left, the last group, with the sources that sort behind the table, is done.
+        # If no line is left, the last group is done, with the sources that sort after the table.
         if following is not None:
             skipped = following.before
             lines = (line for block in chain([following], blocks) for line in block.table_lines())
             sources = read_sources(table, lines, after=after)
             groups = group_sources(with_missing(sources, only or (), after=after))
             with Meter("generate", "lines", progress, lines_of=table) as meter:
-                for group in augmenter.submit(groups, pool):
-                    data = b"".join(end_lines(augmenter.lines(group)))
+                for group, pending in augmenter.submit(groups, pool):
+                    data = b"".join(end_lines(augmenter.lines(group, pending)))
                     old = [line.raw + line.end for block in group.blocks for line in block.lines]
                     target.write(data, b"".join(old), len(old))
                     meter.skipped = skipped
                     meter.update(len(old))
-            augmenter.warn()
-        # If this fails, the table has not appeared yet, and a resumed run has nothing else to do.
+            for unknown_words in augmenter.unknown_words:
+                unknown_words.warn()
+        # Write moses.ini before the table appears: if that fails, the run can be resumed.
         target.flush()
         if ini is not None and new_ini_path is not None:
             ini.write(new_ini_path)
@@ -206,11 +201,13 @@ def _read_sources(path: str) -> frozenset[Source]:
 
 
 class SourceGroup(NamedTuple):
-    """Sources with their lines, and the targets that are generated for some of them."""
+    """Sources with their lines, and those sources that get new targets."""
 
     blocks: list[SourceBlock]
     asked: list[SourceBlock]
-    targets: list[Pending[list[list[Generated]]]]
+
+
+_PendingTargets = Sequence[Pending[list[list[Generated]]]]
 
 
 @dataclass(slots=True)
@@ -232,43 +229,37 @@ class Augmenter:
 
     def submit(
         self, groups: Iterable[list[SourceBlock]], pool: TargetPool
-    ) -> Iterator[SourceGroup]:
+    ) -> Iterator[tuple[SourceGroup, _PendingTargets]]:
         """Yield the groups in order, while workers compute the groups that follow."""
-        waiting: deque[SourceGroup] = deque()
-        for blocks in groups:
-            asked = [block for block in blocks if self._is_asked(block)]
-            self.counts["sources"] += len(blocks)
-            self.counts["asked"] += len(asked)
-            windows = self.work.windows(block.source for block in asked)
-            waiting.append(SourceGroup(blocks, asked, list(map(pool.submit, windows))))
-            while waiting and (not waiting[0].targets or _ahead(waiting) >= 2 * pool.workers):
-                yield waiting.popleft()
-        yield from waiting
+        return read_ahead((self._begin(group, pool) for group in groups), lambda: 2 * pool.workers)
 
-    def lines(self, group: SourceGroup) -> Iterator[bytes]:
+    def _begin(
+        self, blocks: list[SourceBlock], pool: TargetPool
+    ) -> tuple[SourceGroup, _PendingTargets]:
+        asked = [block for block in blocks if self._is_asked(block)]
+        self.counts["sources"] += len(blocks)
+        self.counts["asked"] += len(asked)
+        windows = self.work.windows(block.source for block in asked)
+        return SourceGroup(blocks, asked), list(map(pool.submit, windows))
+
+    def lines(self, group: SourceGroup, pending: _PendingTargets) -> Iterator[bytes]:
         """Yield the lines of a group with its new pairs."""
-        blocks, asked, targets = group
-        generated = chain.from_iterable(pending.result() for pending in targets)
+        generated = chain.from_iterable(each.result() for each in pending)
         found = [
             self._new_targets(
                 block, ((target.words, target.log_prob) for target in targets if target.finished)
             )
-            for block, targets in zip(asked, generated, strict=True)
+            for block, targets in zip(group.asked, generated, strict=True)
         ]
         new = {
             item.source: list(map(NewPair, item.targets, rows))
             for item, rows in zip(found, self.scores.rows(found), strict=True)
         }
         self.counts["new"] += sum(map(len, new.values()))
-        for block in blocks:
+        for block in group.blocks:
             yield from write_block(
                 block, new.get(block.source, ()), indicator=self.settings.indicator
             )
-
-    def warn(self) -> None:
-        """Warn if the networks lack many of the table's words; call it at the end of the table."""
-        for unknown_words in self.unknown_words:
-            unknown_words.warn()
 
     def _is_asked(self, block: SourceBlock) -> bool:
         if self.only is not None and block.source not in self.only:
@@ -301,16 +292,11 @@ class Augmenter:
         return new
 
 
-def _ahead(groups: Iterable[SourceGroup]) -> int:
-    """Return the number of submitted windows that belong to later groups than the first."""
-    return sum(max(1, len(group.targets)) for group in islice(groups, 1, None))
-
-
 def group_sources(blocks: Iterable[SourceBlock]) -> Iterator[list[SourceBlock]]:
-    """Yield the sources in groups; each but the last ends with the last line of a source.
+    """Yield the sources in groups of at least `GROUP_LINES` lines, or all that remain.
 
-    Sources that sort behind the table's last one belong to the last group: a resumed run knows by
-    the lines of the table which groups are done.
+    Sources without lines that sort after the table's last source belong to the last group, because
+    a resumed run knows by the lines of the table which groups are done.
     """
     group: list[SourceBlock] = []
     between: list[SourceBlock] = []

@@ -15,15 +15,15 @@ from phrasescore.progress import Meter, ProgressCallback
 
 @dataclass(frozen=True, slots=True)
 class CombineSummary:
-    """The numbers and features of the joined n-best lists."""
+    """Counts and features of the joined n-best lists."""
 
     sentences: int
     # Number of lines from each file.
     hypotheses: tuple[int, ...]
-    # Names of the features that say which file has a hypothesis, one per file.
+    # For each file, the name of the feature that tells which hypotheses it has.
     features: tuple[str, ...]
-    # Names, in alphabetical order, of features that some hypotheses lacked and got, and of features
-    # that the first file lacks.
+    # Names, in alphabetical order, of features that some hypotheses lacked and received, and of
+    # features that only other files than the first have.
     filled: tuple[str, ...]
     left_out: tuple[str, ...]
 
@@ -31,11 +31,11 @@ class CombineSummary:
 def combine(
     lists: Sequence[StrPath], output: StrPath, *, progress: ProgressCallback | None = None
 ) -> CombineSummary:
-    """Join the n-best lists of several systems: for each sentence one list of all hypotheses.
+    """Join the n-best lists of several systems into one list of all hypotheses per sentence.
 
     The first file is the decoder's, and its lines come first. Hypotheses with the same words are
     kept only from the earliest file that has them. Each line gets a feature per file, ``Made0``,
-    ``Made1`` and so on: 1 if that file has its words, else 0.
+    ``Made1`` and so on, which is 1 if the file has its words, and else 0.
 
     All hypotheses get the features of the first file. A hypothesis that lacks some gets their
     values and its total from the first file's hypothesis with the lowest total. Features that the
@@ -63,8 +63,8 @@ def combine(
 def _aligned(paths: Sequence[str], names: Sequence[str]) -> Iterator[list[NbestList]]:
     """Yield the lists of each sentence, one per file; refuse files that already have features."""
     for lists in zip_longest(*map(read_nbest, paths)):
-        there: list[NbestList] = [found for found in lists if found is not None]
-        first = min(there, key=lambda found: found.id)
+        present: list[NbestList] = [found for found in lists if found is not None]
+        first = min(present, key=lambda found: found.id)
         for path, found in zip(paths, lists, strict=True):
             if found is None:
                 raise DataError(path, None, f"ends before id {first.id}, which {first.path} has")
@@ -74,4 +74,4 @@ def _aligned(paths: Sequence[str], names: Sequence[str]) -> Iterator[list[NbestL
             if known := [name for name in names if name in found.sizes]:
                 problem = f"has the feature {known[0]} already: combine all lists in one run"
                 raise DataError(path, found.first_line, problem)
-        yield there
+        yield present

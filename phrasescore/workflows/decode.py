@@ -30,9 +30,9 @@ class DecodeSummary:
     """Counts from translating a text."""
 
     sentences: int
-    # Sentences without any translation within the limits; 0 of Moses, which does not say.
+    # Number of sentences without any translation within the limits; unknown for Moses, and 0.
     untranslated: int
-    # Requests of the embedded search to networks, and the distinct ones among them.
+    # Numbers of requests of the embedded search to networks, and of distinct ones.
     requests: int
     distinct_requests: int
 
@@ -53,12 +53,10 @@ def decode(
 ) -> DecodeSummary:
     """Translate a tokenised text by the model of a moses.ini.
 
-    The translations come in the order of the text, one per line; an empty line stays one. Files
-    appear whole, and only if all went well.
+    The translations are in the order of the text, one per line; an empty line stays empty.
 
-    :param source: a sentence per line, without markup and factors; ``-`` is stdin.
-    :param config: the moses.ini; its paths begin at the working folder, as in Moses.
-    :param output: ``-`` is stdout; compressed where the name ends in ``.gz``.
+    :param source: one sentence per line, without markup and factors.
+    :param config: the moses.ini; its relative paths begin at the working folder, as in Moses.
     :param weights: replace the weights of the moses.ini: a file with weights, or values.
     :param feature_weights: weights of features with one value; they override ``weights``.
     :param nbest: the file for n-best lists in Moses' format, the number of hypotheses per sentence,
@@ -67,15 +65,13 @@ def decode(
     :param search: the search's features, limits and processes; for Moses, its limits and threads.
     :param engine: where the embedded search runs; None for the engine ``processes``, whose workers
         are the processes of ``search``. The engine ``here`` uses only this process.
-    :raises ArgumentError: if arguments do not go together.
-    :raises DataError: if a file is malformed.
     :raises ConfigError: if the moses.ini has something that the embedded search lacks.
     """
     source, config, output = os.fspath(source), os.fspath(config), os.fspath(output)
     settings = SearchSettings() if search is None else search
     request = None if nbest is None else NbestRequest(os.fspath(nbest[0]), *nbest[1:])
     if config == "-":
-        raise ArgumentError("--config cannot be stdin: it is read more than once")
+        raise ArgumentError("--config cannot be stdin, because it is read more than once")
     if (decoder == "moses") != (moses_bin is not None):
         raise ArgumentError("--decoder moses and --moses-bin go together")
     if decoder == "moses" and (settings.features or settings.ignore):
@@ -104,26 +100,27 @@ def decode(
             limits=moses_limits(settings),
         )
     else:
-        made = EmbeddedSearch(config, settings, engine)
+        embedded = EmbeddedSearch(config, settings, engine)
         for name in settings.feature_names:
             if name not in given:
-                text = "%s has no weight, and so 0: it only stands in n-best lists"
-                _logger.warning(text, name)
+                _logger.warning(
+                    "%s has no weight: it is 0, so the feature only appears in n-best lists", name
+                )
             if len(own := given.get(name, (0.0,))) != 1:
                 problem = f"expected one weight of {name}, found {len(own)}"
                 raise PhrasescoreError(f"{path or 'the weights'}: {problem}")
-        given = _known(given, made.feature_names, config)
-        with made.open(sentences, given, weights_path=path):
-            counts = made.translate(sentences, given, output, request, progress)
+        given = _known(given, embedded.feature_names, config)
+        with embedded.open(sentences, given, weights_path=path):
+            counts = embedded.translate(sentences, given, output, request, progress)
     return DecodeSummary(
         len(sentences), counts["untranslated"], counts["requests"], counts["distinct"]
     )
 
 
 def _known(weights: Weights, names: Collection[str], path: str) -> Weights:
-    """Return the weights of features that the model has, and warn of the others.
+    """Return the weights of features that the model has, and warn about the others.
 
-    The same file also has the weights of features that rescoring adds to n-best lists.
+    A file of weights may also have weights of features that `rescore` adds to n-best lists.
     """
     unknown = [name for name in weights if name.partition("_")[0] not in names]
     if unknown:

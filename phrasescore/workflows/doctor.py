@@ -1,35 +1,43 @@
-"""Check what this machine offers to phrasescore, and how to get what it lacks."""
+"""List what this installation offers: the machine's equipment, the features and the metrics."""
 
 import importlib.metadata
+import inspect
 import json
 import os
 import platform
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from phrasescore.arguments import PRECISIONS
 from phrasescore.devices import usable_threads
-from phrasescore.errors import PhrasescoreError
+from phrasescore.errors import PhrasescoreError, PluginError
+from phrasescore.evaluation.plugin_metric import OURS
+from phrasescore.features import FEATURE_NAMES, FEATURES, NOT_OF_PHRASES, load_feature
 from phrasescore.io.text_table import text_table
+from phrasescore.plugins import PluginKind, find_plugins
 from phrasescore.version import __version__
+from tuning.settings import METRICS
 
 # A container's limit of CPU time: "200000 100000" (microseconds per period) or "max 100000".
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _GPU_FILE = Path("/dev/nvidia0")
 
 _MIB = 1 << 20
+_OUR_PACKAGE = f"phrasescore {__version__}"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that a machine has or lacks, what was found, and how to use it or to get it."""
+    """Something that a machine has or lacks."""
 
     name: str
     is_there: bool
+    # A description, or why it is missing.
     found: str
+    # How to use it, or how to get it.
     advice: str
 
 
@@ -54,61 +62,49 @@ class Diagnosis:
 
 def doctor() -> Diagnosis:
     """Return what phrasescore can use on this machine; nothing is computed or changed."""
-    return Diagnosis(
-        (_versions(), _processor(), _threads(), _gpu(), _moses(), _kenlm(), *_packages())
-    )
-
-
-def _versions() -> Finding:
     import torch
 
-    versions = f"phrasescore {__version__}, Python {platform.python_version()}"
-    advice = "name these where you report a problem"
-    return Finding("versions", True, f"{versions}, torch {torch.__version__}", advice)
+    versions = f"{_OUR_PACKAGE}, Python {platform.python_version()}, torch {torch.__version__}"
+    advice = "mention these when you report a problem"
+    return Diagnosis(
+        (
+            Finding("versions", True, versions, advice),
+            *(_processor(), _threads(), _gpu(), _moses(), _kenlm(), *_packages()),
+        )
+    )
 
 
 def _processor() -> Finding:
     from phrasescore.engines.ray_connection import describe
     from phrasescore.kernels.precision import lacks_units
 
-    found = f"{_model_name()}: {describe()['processor']}"
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:  # other operating systems
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    found = f"{next(names, 'unknown')}: {describe()['processor']}"
     faster = [name for name in PRECISIONS if name in ("bfloat16", "int8") and not lacks_units(name)]
-    advice = "keep --precision float32: it has no instructions for bfloat16 or int8"
+    advice = "use --precision float32: the processor has no instructions for bfloat16 or int8"
     if faster:
-        names = " and ".join(faster)
-        advice = f"it has instructions for --precision {names}, faster than float32"
+        advice = f"--precision {' and '.join(faster)}: faster than float32 on this processor"
     return Finding("processor", True, found, advice)
 
 
-def _model_name() -> str:
-    """Return the processor's name, which Linux knows."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, "unknown")
-
-
 def _threads() -> Finding:
-    """Return the number of usable cores, and whether the container limits their time."""
     usable, cores = usable_threads(None), os.cpu_count() or 1
     found = f"{usable} of {cores} cores"
-    quota = _quota()
-    if quota is None or quota >= usable:
-        advice = "verbs use all of them; --threads N or --workers N use fewer"
-        return Finding("threads", True, found, advice)
-    found += f", but this container has the time of {quota:g}"
-    advice = f"give --threads {max(1, int(quota))}, else threads wait for one another"
-    return Finding("threads", True, found, advice)
-
-
-def _quota() -> float | None:
     try:
         allowed, period = _QUOTA.read_text(encoding="utf-8").split()
-        return int(allowed) / int(period)
-    except (OSError, ValueError):  # "max", or none
-        return None
+        quota = int(allowed) / int(period)
+    except (OSError, ValueError):  # no limit
+        quota = float(usable)
+    if quota >= usable:
+        advice = "verbs use all of them; --threads N or --workers N use fewer"
+        return Finding("threads", True, found, advice)
+    found += f", but this container may use the time of {quota:g}"
+    advice = f"use --threads {max(1, int(quota))}; more threads wait for one another"
+    return Finding("threads", True, found, advice)
 
 
 def _gpu() -> Finding:
@@ -165,3 +161,89 @@ def _packages() -> Iterator[Finding]:
         except importlib.metadata.PackageNotFoundError:
             advice = f"for {use}: pip install 'phrasescore[{extra}]'"
             yield Finding(name, False, "not installed", advice)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedName:
+    """A feature or a metric, with the name that options accept."""
+
+    kind: PluginKind
+    name: str
+    # Its package, with the version.
+    package: str
+    # For a feature: lists, tables or both; for a metric: its verbs.
+    used_for: tuple[str, ...] = ()
+    # The first line of the docstring of its class.
+    about: str = ""
+    # The reason why it is refused; None if it can be used.
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureList:
+    """All features, then all metrics; phrasescore's own come first."""
+
+    names: tuple[ListedName, ...]
+
+    def to_json(self) -> str:
+        """Return a JSON list of objects."""
+        return json.dumps([asdict(each) for each in self.names], indent=2, ensure_ascii=False)
+
+    def to_text(self) -> str:
+        """Return a table of features, a table of metrics, and a line for each refused name."""
+        parts = [self._table(kind) for kind in ("feature", "metric")]
+        parts.append(
+            [
+                f"refused: {each.package}: {each.kind} {each.name}: {each.problem}"
+                for each in self.names
+                if each.problem is not None
+            ]
+        )
+        return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+    def _table(self, kind: PluginKind) -> list[str]:
+        rows = [[kind, "for", "from", ""]]
+        for each in self.names:
+            if each.kind == kind and each.problem is None:
+                rows.append([each.name, ", ".join(each.used_for), each.package, each.about])
+        return text_table(rows, "l", indent="  ")
+
+
+def list_features() -> FeatureList:
+    """Return the features and metrics that options accept by name, and the refused ones.
+
+    Classes of other packages are imported, but not called: whether they keep their contract is
+    checked when they are used.
+    """
+    found = []
+    for name in FEATURE_NAMES:
+        places = ("lists",) if name in NOT_OF_PHRASES else ("lists", "tables")
+        about = _about(load_feature(name))
+        found.append(ListedName("feature", name, _OUR_PACKAGE, places, about))
+    found += _from_packages("feature", FEATURES, _places)
+    for name in OURS:
+        verbs = ("tune", "evaluate") if name in METRICS else ("evaluate",)
+        found.append(ListedName("metric", name, _OUR_PACKAGE, verbs))
+    found += _from_packages("metric", OURS, lambda _: ("tune", "evaluate"))
+    return FeatureList(tuple(found))
+
+
+def _places(made: object) -> tuple[str, ...]:
+    reason = getattr(made, "not_of_phrases", None)
+    return ("lists", "tables") if reason is None else ("lists",)
+
+
+def _from_packages(
+    kind: PluginKind, ours: Collection[str], used_for: Callable[[object], tuple[str, ...]]
+) -> Iterator[ListedName]:
+    for plugin in find_plugins(kind, ours):
+        try:
+            made = plugin.load()
+        except PluginError as error:
+            yield ListedName(kind, plugin.name, plugin.package, problem=error.problem)
+            continue
+        yield ListedName(kind, plugin.name, plugin.package, used_for(made), _about(made))
+
+
+def _about(made: object) -> str:
+    return (inspect.getdoc(made) or "").partition("\n")[0]

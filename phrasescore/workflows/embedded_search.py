@@ -17,26 +17,20 @@ from moses_integration.decoder.moses import NbestRequest
 from moses_integration.decoder.options import OptionTable, read_language_model
 from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.decoder.search import StackDecoder, Translation
-from moses_integration.decoder.stateful import StatefulFeature
+from moses_integration.decoder.stack_search import StatefulFeature
 from moses_integration.ini_text import IniText
 from moses_integration.nbest_lines import format_hypothesis
 from moses_integration.source_text import MAX_WORDS, markup_of, read_source
 from moses_integration.weight_lines import check_weights
 from phrasescore.devices import usable_threads
-from phrasescore.engines import WorkerPool, open_pool
-from phrasescore.engines.processes import ProcessPool
+from phrasescore.engines import WorkerPool, is_local, open_pool
 from phrasescore.errors import DataError
-from phrasescore.io.output import open_output
+from phrasescore.io.output import open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Weights
-from phrasescore.settings.compute import Compute, EngineName
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.kinds import KINDS
-from phrasescore.workflows.search_settings import (
-    LIMITS,
-    SearchSettings,
-    choose_engine,
-    load_networks,
-)
+from phrasescore.workflows.search_settings import LIMITS, SearchSettings, choose_engine
 from phrasescore.workflows.text_checks import KnownWords, UnknownWordCheck, unknown_words_of
 
 _logger = logging.getLogger(__name__)
@@ -50,11 +44,11 @@ _AHEAD = 8
 class EmbeddedSearch:
     """The embedded search with a moses.ini: checked by the constructor, loaded by `open`.
 
-    Between `open` and the end of its block it translates any number of times, with any weights:
-    each worker keeps its tables, language model and networks.
+    Between `open` and the end of its block it translates any number of times, with any weights.
+    Each worker keeps its tables, language model and networks.
 
     :param ini_path: the moses.ini; its relative paths start at the working folder.
-    :param engine: the engine that it runs on; None for the engine ``processes``.
+    :param engine: None for the engine ``processes``.
     """
 
     def __init__(
@@ -66,20 +60,14 @@ class EmbeddedSearch:
         self._configuration = read_configuration(ini_path, settings)
         self._markup = markup_of(IniText.read(ini_path))
         self._pool: WorkerPool[SentenceTask | None, OutputLines] | None = None
-        self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None
-
-    @property
-    def ini_features(self) -> list[str]:
-        """The features of the moses.ini."""
-        return [slot.name for slot in self._configuration.slots]
 
     @property
     def feature_names(self) -> list[str]:
         """The names of all features that have weights."""
-        return [*self.ini_features, *self._settings.feature_names]
+        return [slot.name for slot in self._configuration.slots] + self._settings.feature_names
 
     def read_source(self, path: str) -> list[Sentence]:
-        """Return the words of each line of a text; see `moses_integration.source_text`."""
+        """Return the words of each line of a text."""
         return read_source(path, MAX_WORDS, self._markup)
 
     def open(
@@ -89,37 +77,42 @@ class EmbeddedSearch:
         closed: Sequence[int] = (),
         weights_path: str | None = None,
     ) -> Self:
-        """Start the workers, which read the tables and the language model. Start no threads before.
+        """Start the workers, which read the tables and the language model.
+
+        It must be called before this process starts threads.
 
         :param sentences: everything that will be translated; the tables are read for it.
         :param weights: the weights of the first translation.
-        :param closed: descriptors that forked processes close, such as a lock's.
+        :param closed: file descriptors that forked processes close, such as a lock's.
         :param weights_path: the origin of the weights, for messages.
         """
-        own = {name: weights[name] for name in weights if name in self.ini_features}
+        known = {slot.name for slot in self._configuration.slots}
+        own = {name: weights[name] for name in weights if name in known}
         # Report errors before the search starts.
         slots = self._configuration.with_weights(own).slots
         ranking = {slot.name: slot.weights for slot in slots if slot.kind != UNKNOWN_WORDS}
         check_weights({**weights, **ranking}, weights_path or self._ini_path)
         engine, settings, threads = self._engine, self._settings, 1
-        if engine.engine == "ray":
-            device = replace(engine, device=settings.device).on_workers().device
-            settings = replace(settings, device=device)
-        else:
+        if is_local(engine):
             processes = min(usable_threads(engine.workers), max(1, len(sentences)))
             engine = Compute(engine="here" if processes == 1 else "processes", workers=processes)
             threads = settings.threads or max(1, usable_threads(None) // processes)
-        work = SearchWork(
-            *(self._ini_path, os.getcwd(), settings, sentences, weights, threads), engine.engine
-        )
-        forks = engine.engine == "processes"
-        pool = ProcessPool(work, engine, closed) if forks else open_pool(engine, work)
-        self._pool = pool.__enter__()
+        else:
+            device = replace(engine, device=settings.device).on_workers().device
+            settings = replace(settings, device=device)
+        work = SearchWork(self._ini_path, settings, sentences, weights, threads)
+        self._pool = open_pool(engine, work, closed=closed).__enter__()
         try:
-            _report_unknown(self._pool.submit(None).result().counts["copied"], sentences)
+            copied = self._pool.submit(None).result().counts["copied"]
         except BaseException:  # Ctrl-C, too: this process must leave Ray before it ends
             self._pool.__exit__()
             raise
+        words = sum(map(len, sentences))
+        line = f"{copied:,} of {words:,} source words are not in the table, and are copied"
+        if 2 * copied > words:
+            _logger.warning("%s; is it the table of this language?", line)
+        else:
+            _logger.info("%s", line)
         return self
 
     def __enter__(self) -> Self:
@@ -142,7 +135,7 @@ class EmbeddedSearch:
     ) -> None:
         """Translate a file into n-best lists, as a decoder of the tuning loop.
 
-        The best translations are written beside the lists, to a file ending in ``.out``.
+        The best translations are written to a file beside the lists that ends in ``.out``.
         """
         own = {name: weights[name] for name in weights if name in self.feature_names}
         output = f"{nbest.removesuffix('.part').removesuffix('.nbest')}.out"
@@ -157,9 +150,8 @@ class EmbeddedSearch:
         nbest: NbestRequest | None = None,
         progress: ProgressCallback | None = None,
     ) -> Counter[str]:
-        """Translate sentences; files appear whole, and only if all went well.
+        """Translate some of the sentences that `open` received.
 
-        :param sentences: some of the sentences that `open` was given.
         :param weights: override the weights of the moses.ini.
         :return: the number of ``untranslated`` sentences, and of the networks' ``requests``,
             ``distinct`` requests and ``calls``.
@@ -167,7 +159,7 @@ class EmbeddedSearch:
         assert self._pool is not None
         tasks = (SentenceTask(at, words, weights, nbest) for at, words in enumerate(sentences))
         counts: Counter[str] = Counter()
-        sources, targets = self._open_unknown_words()
+        sources, targets = self._unknown_words
         with ExitStack() as stack:
             target = stack.enter_context(open_output(output))
             lists = None if nbest is None else stack.enter_context(open_output(nbest.path))
@@ -186,57 +178,43 @@ class EmbeddedSearch:
                 meter.update()
         sources.warn()
         targets.warn()
-        _report(counts)
+        if counts["untranslated"]:
+            _logger.warning(
+                "%s sentences are left empty: no order of phrases within the distortion limit "
+                "translates them",
+                f"{counts['untranslated']:,}",
+            )
+        if counts["calls"]:
+            requests, distinct = counts["requests"], counts["distinct"]
+            _logger.info(
+                "networks: %s requests, %.1f%% of them distinct; %.0f at a time",
+                *(f"{requests:,}", 100 * distinct / max(1, requests), distinct / counts["calls"]),
+            )
         return counts
 
-    def _open_unknown_words(self) -> tuple[UnknownWordCheck, UnknownWordCheck]:
-        """Return the checks of words that networks do not know, over all translations."""
-        if self._unknown_words is None:
-            settings = self._settings
-            models = []
-            if settings.models:
-                from phrasescore.models.checkpoint import load_table_vocabularies  # imports torch
-            for kind, path in zip(settings.features, settings.models, strict=True):
-                source, target = load_table_vocabularies(path)
-                models.append(KnownWords(path, source if KINDS[kind].is_aligned else None, target))
-            self._unknown_words = unknown_words_of("the source", "the translations", models)
-        return self._unknown_words
-
-
-def _report_unknown(copied: int, sentences: Sequence[Sentence]) -> None:
-    """Log the number of copied words; warn if more than half of all words are copied."""
-    words = sum(map(len, sentences))
-    line = f"{copied:,} of {words:,} source words are no phrase of the table, and are copied"
-    if 2 * copied > words:
-        _logger.warning("%s; is it the table of this language?", line)
-    else:
-        _logger.info("%s", line)
-
-
-def _report(counts: Counter[str]) -> None:
-    if counts["untranslated"]:
-        problem = "no order of phrases within the distortion limit translates them"
-        _logger.warning("%s sentences are left empty: %s", f"{counts['untranslated']:,}", problem)
-    if counts["calls"]:
-        _logger.info(
-            "networks: %s requests, %.1f%% of them distinct; %.0f at a time",
-            f"{counts['requests']:,}",
-            100 * counts["distinct"] / max(1, counts["requests"]),
-            counts["distinct"] / counts["calls"],
-        )
+    @functools.cached_property
+    def _unknown_words(self) -> tuple[UnknownWordCheck, UnknownWordCheck]:
+        """The checks of words that networks do not know, over all translations."""
+        settings, models = self._settings, []
+        if settings.models:
+            from phrasescore.models.checkpoint import load_table_vocabularies  # imports torch
+        for kind, path in zip(settings.features, settings.models, strict=True):
+            source, target = load_table_vocabularies(path)
+            models.append(KnownWords(path, source if KINDS[kind].is_aligned else None, target))
+        return unknown_words_of("the source", "the translations", models)
 
 
 class OutputLines(NamedTuple):
-    """A worker's result for a sentence: its translation, its n-best list, and counts."""
+    """The lines of a sentence's translation and of its n-best list."""
 
     output: bytes
     nbest: bytes
-    # The counts that `EmbeddedSearch.translate` adds up.
+    # As `EmbeddedSearch.translate` returns.
     counts: Counter[str]
 
 
 class SentenceTask(NamedTuple):
-    """A sentence to translate, with the weights and the n-best request."""
+    """A sentence to translate."""
 
     sent_id: int
     words: Sentence
@@ -246,39 +224,41 @@ class SentenceTask(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchWork:
-    """Translates with a moses.ini; processes share its tables, which are loaded before the fork."""
+    """Translates with a moses.ini: a :class:`phrasescore.engines.Work`."""
 
     ini_path: str
-    # The relative paths in moses.ini start here.
-    folder: str
     settings: SearchSettings
-    # The tables are read for all of them.
+    # All sentences, for which the tables are read.
     sentences: Sequence[Sentence]
     # The weights of the first translation.
     weights: Weights
     # Number of the networks' CPU threads in each worker.
     threads: int
-    engine: EngineName
+    # The folder where the relative paths in moses.ini start, for a worker on another machine.
+    folder: str | None = None
 
     @property
     def device(self) -> str:
         """The device of the networks."""
         return self.settings.device if self.settings.models else "cpu"
 
+    def in_folders(self) -> "SearchWork":
+        """Return an equal work for other machines, which have the same folders."""
+        return replace(self, folder=os.getcwd())
+
     def load(self) -> "SentenceTranslator":
         """Read the tables and the language model."""
-        if self.engine == "ray":
+        if self.folder is not None:
             try:
                 os.chdir(self.folder)  # the process is the worker's own
             except OSError as error:
                 raise DataError(self.folder, None, f"cannot be entered: {error}") from error
         translator = SentenceTranslator(self)
         translator.prepare(self.weights)
-        if self.engine == "ray":
-            # Check early that the workers have the same torch.
-            translator.load_networks()
-        elif self.engine == "processes" and self.sentences:
-            # Compile the search once, before the fork.
+        if self.folder is not None:
+            translator.load_networks()  # so that the engine can compare the workers' torch
+        elif self.sentences:
+            # Compile the search once, before a fork.
             translator.compile(min(self.sentences, key=len))
         return translator
 
@@ -296,7 +276,7 @@ class SentenceTranslator:
         settings, sentences = work.settings, work.sentences
         self._settings, self._threads = settings, work.threads
         self._ini = configuration = read_configuration(work.ini_path, settings)
-        # For each value of each feature, whether n-best lists show it.
+        # For each value of each feature, whether it appears in n-best lists.
         self._shown = {slot.name: configuration.shown(slot) for slot in configuration.slots}
         self._shown |= dict.fromkeys(settings.feature_names, (True,))
         aligned = any(KINDS[kind].is_aligned for kind in settings.features)
@@ -309,7 +289,7 @@ class SentenceTranslator:
         self._decoder: StackDecoder | None = None
 
     def prepare(self, weights: Weights) -> None:
-        """Prepare the option table and the decoder for these weights."""
+        """Prepare the option table and the decoder for some weights."""
         if weights == self._weights:
             return
         extra = self._settings.feature_names
@@ -325,17 +305,17 @@ class SentenceTranslator:
         self._weights, self._decoder = weights, None
 
     def compile(self, words: Sentence) -> None:
-        """Translate a sentence without networks."""
+        """Compile the search by translating a sentence without networks."""
         self._make_decoder().translate(words)
 
     def load_networks(self) -> Sequence[StatefulFeature]:
         """Return the networks, which are loaded once."""
         if self._networks is None:
-            self._networks = load_networks(self._settings, self._threads)
+            self._networks = _load_networks(self._settings, self._threads)
         return self._networks
 
     def __call__(self, task: SentenceTask | None) -> OutputLines:
-        """Return a sentence's lines; for None, the number of the text's ``copied`` words."""
+        """Return a sentence's lines; for None, the number of ``copied`` words of the text."""
         if task is None:
             return OutputLines(b"", b"", Counter(copied=self._num_copied))
         self.prepare(task.weights)
@@ -368,13 +348,21 @@ class SentenceTranslator:
         return format_hypothesis(
             *(task.sent_id, found.words, features, found.score),
             alignment=self._alignment(found) if task.nbest.alignment else None,
-            segmentation=_segmentation(found) if task.nbest.segmentation else None,
+            segmentation=self._segmentation(found) if task.nbest.segmentation else None,
+        )
+
+    @staticmethod
+    def _segmentation(found: Translation) -> str:
+        ends = itertools.accumulate(len(segment.words) for segment in found.segments)
+        return format_segmentation(
+            [
+                PhraseSpan(segment.start, segment.end, end - len(segment.words), end)
+                for segment, end in zip(found.segments, ends, strict=True)
+            ]
         )
 
     def _alignment(self, found: Translation) -> str:
-        """Return the word alignment of the phrase table, phrase by phrase."""
-        points = []
-        position = 0
+        points, position = [], 0
         for segment in found.segments:
             inner = [point.split("-") for point in self._table.alignment(segment.option).split()]
             for source, target in sorted((int(one), int(other)) for one, other in inner):
@@ -383,11 +371,26 @@ class SentenceTranslator:
         return " ".join(points)
 
 
-def _segmentation(found: Translation) -> str:
-    """Return the phrases, in the order of the target."""
-    ends = itertools.accumulate(len(segment.words) for segment in found.segments)
-    spans = [
-        PhraseSpan(segment.start, segment.end, end - len(segment.words), end)
-        for segment, end in zip(found.segments, ends, strict=True)
+def _load_networks(settings: SearchSettings, threads: int) -> list[StatefulFeature]:
+    """Return the networks; torch is imported here, in the process that uses it."""
+    if not settings.models:
+        return []
+    import torch
+
+    from phrasescore.devices import choose_device
+    from phrasescore.features.search_network import SearchCslm, SearchJoint
+    from phrasescore.language_models.word_scorer import CslmOptions
+    from phrasescore.models.checkpoint import load_checkpoint
+
+    torch.set_num_threads(threads)
+    device = choose_device(settings.device)
+    backoff = optional_path(settings.backoff_lm)
+    options = CslmOptions(normalized=not settings.unnormalized, backoff=backoff)
+    return [
+        (SearchJoint if KINDS[kind].is_aligned else SearchCslm)(
+            load_checkpoint(model), device, options=options, name=name
+        )
+        for kind, name, model in zip(
+            settings.features, settings.feature_names, settings.models, strict=True
+        )
     ]
-    return format_segmentation(spans)

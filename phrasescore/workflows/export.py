@@ -35,22 +35,20 @@ _NEVER = -100.0
 
 @dataclass(frozen=True, slots=True)
 class ExportSummary:
-    """The exported network."""
+    """A description of the exported network."""
 
-    # Moses' class of the feature, and its name in moses.ini, if there is one.
+    # Moses' class of the feature, and its name in moses.ini; None without a moses.ini.
     kind: str
     name: str | None
     # NPLM's order: the number of words that the network reads, plus 1.
     order: int
-    # Number of words in the shortlists and of NPLM's own words, such as <unk>.
+    # Number of words in the shortlists and of NPLM's symbols, such as <unk>.
     input_words: int
     # Memory that Moses needs for the network.
     num_bytes_in_moses: int
 
 
 class _MosesFeature(NamedTuple):
-    """A network, with its feature class and arguments in a moses.ini."""
-
     network: NplmNetwork
     kind: str
     # Without name=, path= and the vocabularies.
@@ -69,15 +67,13 @@ def export(
 ) -> ExportSummary:
     """Write a trained network as a file that Moses' own search loads.
 
-    The format is NPLM's text model, which needs Moses built with NPLM. Moses scores without log
-    Z, as ``unnormalized`` does here.
-
-    A joint model has two vocabulary files beside it, ``output.source_vocab`` and
-    ``output.target_vocab``.
+    The format is NPLM's text model, which needs a Moses built with NPLM. Moses scores without log
+    Z, as ``unnormalized`` does here. For a joint model, there are two more files,
+    ``output.source_vocab`` and ``output.target_vocab``.
 
     :param model: a model of the kind cslm or joint, trained with ``self_normalization``.
     :param output: ``-`` is stdout, for a cslm.
-    :param moses_ini: the moses.ini to add a feature to that loads the file.
+    :param moses_ini: the moses.ini that gets a feature that loads the file.
     :param moses_ini_out: the file for the moses.ini with that feature, which has the weight 0.
     :raises ModelError: also if the format cannot hold the network.
     """
@@ -87,13 +83,11 @@ def export(
     check_moses_ini(ini_path, new_ini_path)
     if (form := compression_by_name(path)) is not None:
         raise ArgumentError(
-            f"--output: NPLM reads no {form.name}, so the name must not end in .{form.ending}: "
+            f"--output: NPLM cannot read {form.name}: expected a name without .{form.ending}, got "
             f"{path!r}"
         )
     if path == "-" and ini_path is not None:
-        raise ArgumentError(
-            "--moses-ini needs an --output that Moses can read, which stdout is not"
-        )
+        raise ArgumentError("--moses-ini needs an --output that Moses can read, not stdout")
     ini = None if ini_path is None else IniText.read(ini_path)
     checkpoint = load_checkpoint(model)
     kind = checkpoint.config.kind
@@ -101,15 +95,17 @@ def export(
         known = " or ".join(_FEATURES)
         raise ModelError(f"{model}: {FORMAT} holds networks of the kind {known}, not {kind}")
     if checkpoint.target_vocabulary.is_subwords:
-        problem = "in Moses predicts words, and this network pieces of them"
-        raise ModelError(f"{model}: {FORMAT} {problem}; rescore and decode take it")
+        raise ModelError(
+            f"{model}: {FORMAT} holds networks that predict words, and this one predicts subwords; "
+            "use it with rescore or decode"
+        )
     try:
         feature = _FEATURES[kind](checkpoint)
     except ModelError as error:
         raise ModelError(f"{model}: {error}") from error
     if path == "-" and feature.vocabularies:
         raise ArgumentError(
-            f"--output: a {kind} has vocabulary files beside it, so it must not be stdout"
+            f"--output: expected a file, not stdout: a {kind} has vocabulary files beside it"
         )
     vocabularies = {key: f"{path}.{key}" for key in feature.vocabularies}
     named = () if ini is None else map(str, named_files(ini))
@@ -164,12 +160,11 @@ def _joint(checkpoint: Checkpoint) -> _MosesFeature:
 
 
 def _own_words(vocabulary: Vocabulary, *own: str) -> list[str]:
-    """Return NPLM's own words, followed by the words of a shortlist."""
+    """Return NPLM's symbols, followed by the words of a shortlist."""
     return [*own, *map(vocabulary.word, range(len(Vocabulary.SYMBOLS), len(vocabulary)))]
 
 
 def _target_words(checkpoint: Checkpoint) -> list[str]:
-    """Return the target words in the order of `_nplm`."""
     return _own_words(checkpoint.target_vocabulary, "<unk>", "<s>", "</s>", "<null>")
 
 
@@ -182,15 +177,13 @@ def _nplm(
     """Return a network in NPLM's form, with the target words as its input words.
 
     ``<s>`` and ``</s>``, which are one word in the network's contexts, are two words of NPLM.
-
-    :param embedding: the embedding of the target words.
     """
     if not network.config.self_normalization:
         raise ModelError(
             "Moses leaves log Z out of NPLM's scores, and this network was trained without "
             "self-normalization; train one with --set model.self_normalization=0.1"
         )
-    # One more row for <null>, which replaces words that are not known yet when Moses estimates
+    # One more row for <null>, which replaces words that Moses does not know yet when it estimates
     # single phrases, and for words that are never predicted.
     extra = len(embedding)
     embeddings, output = _floats(embedding), _layer(network.output)

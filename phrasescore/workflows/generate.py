@@ -10,21 +10,16 @@ from typing import Any
 
 from moses_integration.nbest_lines import check_feature_names, format_hypothesis, format_value
 from phrasescore.arguments import StrPath, check_at_least
-from phrasescore.devices import choose_device, torch_threads
+from phrasescore.devices import torch_threads
+from phrasescore.engines import local_device
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.features import ENSEMBLE_NAME, NORMALIZED, network_name
 from phrasescore.generation.beam_search import BeamSettings, best_targets
-from phrasescore.generation.generator import (
-    Generated,
-    Generator,
-    NetworkFolders,
-    Source,
-    check_kinds,
-)
+from phrasescore.generation.generator import Generated, GeneratorLoader, Source, check_kinds
 from phrasescore.generation.sampling import SampleSettings, count_samples, samples
 from phrasescore.io.corpora import TextLine, read_monolingual_text
 from phrasescore.io.output import check_files, open_output
-from phrasescore.models.checkpoint import Checkpoint, ModelFolder, load_checkpoint
+from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import settings_of
@@ -43,9 +38,9 @@ _SHOWN_LINES = 5
 class GenerateSummary:
     """Counts from one run of `generate`."""
 
-    # Counts of the text; unknown words are unknown to at least one network.
     lines: int
     words: int
+    # Number of words of the text that are unknown to at least one network.
     unknown_words: int
     # Number of ``<unk>`` in the translations, also if a word of the source replaces them.
     predicted_unknown_words: int
@@ -66,23 +61,21 @@ def generate(
 ) -> GenerateSummary:
     """Write the best translation of each line of a text, or random ones.
 
-    Best by log p(target ``</s>`` | source), a natural logarithm that is not divided by length. The
-    output for a line depends only on the line and the networks (a sample also on the line's
-    number). An empty line stays one; with ``sample`` it gets nothing.
+    The best translation has the highest log p(target ``</s>`` | source), a natural logarithm that
+    is not divided by length. The output for a line depends only on the line and the networks (a
+    sample also on the line's number). An empty line stays empty; with ``sample`` it gets nothing.
 
     :param source: tokenised sentences, one per line.
-    :param model: one trained in reverse reads the target side.
-    :param nbest: a file for the n best of each line as Moses writes them, and n.
+    :param model: a model trained in reverse reads the target side.
+    :param nbest: a file for the n best translations of each line in Moses' format, and n.
     """
     source, output = os.fspath(source), os.fspath(output)
     models = [os.fspath(path) for path in (model, *settings.ensemble)]
     lists, num_best = (None, 1) if nbest is None else (os.fspath(nbest[0]), nbest[1])
     check_at_least(1, nbest=num_best)
     compute = compute.on_workers()
-    width = max(USUAL_WIDTH, num_best) if settings.beam is None else settings.beam
-    _check_way(settings, lists)
-    if num_best > width:
-        raise ArgumentError("--beam: at least as many as --nbest wants of each sentence")
+    width = beam_width(settings.beam, num_best, "--nbest")
+    _check_exclusive(settings, lists)
     check_files((source,), (output, lists))
     # Refuse an unreadable text before the networks are loaded.
     lines = read_monolingual_text(source)
@@ -109,48 +102,62 @@ def generate(
         max_length=settings.max_length,
         copy_unknown=settings.copy_unknown,
     )
-    names = _feature_names(settings.name, checkpoints, settings.normalize)
-    found = best_targets(generator, text.sources(), searching, compute)
-    _write_translations(found, text, output, lists, names, progress)
-    end = "translations found no end and are cut at their longest"
+    first = checkpoints[0]
+    prefix = ENSEMBLE_NAME
+    if len(checkpoints) == 1:
+        prefix = network_name(
+            first.config.kind, reverse=first.reverse, right_to_left=first.right_to_left
+        )
+    name = settings.name or f"{prefix}0"
+    names = [name, name + NORMALIZED] if settings.normalize else [name]
+    check_feature_names(names)
+    found = text.counted(best_targets(generator, text.sources(), searching, compute))
+    write_translations(found, source, output, lists, names, progress)
+    end = "translations found no end and are cut at the maximum length"
     return text.finish(unfinished=end, copied=settings.copy_unknown)
 
 
-def _check_way(settings: Generating, lists: str | None) -> None:
+def beam_width(beam: int | None, num_best: int, option: str) -> int:
+    """Return the width of a beam, which must hold the ``num_best`` targets of an option."""
+    width = max(USUAL_WIDTH, num_best) if beam is None else beam
+    if width < num_best:
+        raise ArgumentError(f"--beam: expected at least {num_best}, for {option}, got {width}")
+    return width
+
+
+def _check_exclusive(settings: Generating, lists: str | None) -> None:
     """Refuse settings that do not go together, such as samples with n-best lists."""
     others = {"normalize", "copy_unknown", "name", "beam"}
-    reason = "is not of --sample"
+    problem = "has no effect with --sample"
     if settings.sample is None:
-        others, reason = {"temperature", "top", "seed"}, "is only for --sample"
+        others, problem = {"temperature", "top", "seed"}, "has an effect only with --sample"
     elif lists is not None:
-        raise ArgumentError(f"--nbest: {reason}")
+        raise ArgumentError(f"--nbest: {problem}")
     for setting in settings_of(Generating):
         if setting.name in others and getattr(settings, setting.name) != setting.default:
-            raise ArgumentError(f"{setting.flag}: {reason}")
+            raise ArgumentError(f"{setting.flag}: {problem}")
     if settings.copy_unknown and not settings.unknown:
-        raise ArgumentError("--copy-unknown has nothing to copy for: no <unk> is predicted")
-    if settings.name is not None and lists is None:
-        raise ArgumentError("--name is of the feature in --nbest")
+        raise ArgumentError("--copy-unknown has no effect with --no-unknown")
+    check_name(settings.name, lists)
+
+
+def check_name(name: str | None, lists: str | None) -> None:
+    """Refuse a feature's name without n-best lists."""
+    if name is not None and lists is None:
+        raise ArgumentError("--name: has an effect only with --nbest")
 
 
 def load_generator(
     models: Sequence[str], compute: Compute
-) -> tuple[Generator | NetworkFolders, list[Checkpoint]]:
-    """Return models and their generator, or for workers on Ray the folders to load it from."""
+) -> tuple[GeneratorLoader, list[Checkpoint]]:
+    """Return models, and the loader of their generator for an engine's workers."""
+    device = local_device(compute)
     checkpoints = [load_checkpoint(path) for path in models]
     check_kinds(checkpoints)
     if checkpoints[0].reverse:
         _logger.info("trained with --reverse: reads the target side, and writes the source side")
-    generator: Generator | NetworkFolders
-    if compute.engine == "ray":
-        folders = [ModelFolder(model.folder, model.fingerprint) for model in checkpoints]
-        generator = NetworkFolders(tuple(folders), compute.device, compute.precision)
-    else:
-        generator = Generator(
-            checkpoints, choose_device(compute.device), precision=compute.precision
-        )
     warn_of_shortlists(checkpoints)
-    return generator, checkpoints
+    return GeneratorLoader(tuple(checkpoints), device, compute.precision), checkpoints
 
 
 class _CountedText:
@@ -167,7 +174,7 @@ class _CountedText:
         self._vocabularies = {path: each.source_vocabulary for path, each in checkpoints.items()}
         self._longest_trained = min(c.config.training.max_length for c in checkpoints.values())
         self._longest = self._too_long = 0
-        # The counts of the summary.
+        # The fields of the summary.
         self._counts: dict[str, Any] = dict.fromkeys(
             ("lines", "words", "unknown_words", "predicted_unknown_words", "unfinished"), 0
         )
@@ -176,11 +183,11 @@ class _CountedText:
     def sources(self) -> Iterator[Source]:
         """Yield the sentences and count their words."""
         check = UnknownWordCheck(self.path, self._vocabularies)
+        vocabularies = self._vocabularies.values()
         for line in self._sentences:
             source = line.words
             check.count(source)
             self._counts["words"] += len(source)
-            vocabularies = self._vocabularies.values()
             self._counts["unknown_words"] += max(
                 sum(word not in vocabulary for word in source) for vocabulary in vocabularies
             )
@@ -190,8 +197,14 @@ class _CountedText:
             yield source
         check.warn()
 
+    def counted(self, found: Iterable[list[Generated]]) -> Iterator[list[Generated]]:
+        """Yield the translations of each line, and count the best one."""
+        for targets in found:
+            self.count_written(targets[:1])
+            yield targets
+
     def count_written(self, targets: Sequence[Generated], *, left_out: int = 0) -> None:
-        """Count what was written for the next line, and the samples that were left out."""
+        """Count what is written for the next line, and the samples that are left out."""
         self._counts["lines"] += 1
         self._counts["predicted_unknown_words"] += sum(target.unknown_words for target in targets)
         unfinished = left_out + sum(not target.finished for target in targets)
@@ -202,19 +215,17 @@ class _CountedText:
     def finish(self, *, unfinished: str, copied: bool = False) -> GenerateSummary:
         """Return and log the counts; warn about long sentences and unfinished translations.
 
-        :param unfinished: the text for what happened to targets that did not end.
+        :param unfinished: the text that says what happened to targets without an end.
         :param copied: whether a word of the source replaces each ``<unk>``.
         """
         done = GenerateSummary(**self._counts)
         if self._too_long:
+            has_pieces = any(each.is_subwords for each in self._vocabularies.values())
             _logger.warning(
                 "%s lines are longer than the longest in training (%s %s); the longest has %s: "
                 "networks translate such lines badly",
                 *(f"{self._too_long:,}", f"{self._longest_trained:,}"),
-                "pieces"
-                if any(each.is_subwords for each in self._vocabularies.values())
-                else "words",
-                f"{self._longest:,}",
+                *("pieces" if has_pieces else "words", f"{self._longest:,}"),
             )
         if done.unfinished:
             lines = ", ".join(map(str, self._lines_unfinished[:_SHOWN_LINES]))
@@ -225,7 +236,7 @@ class _CountedText:
             )
         if done.predicted_unknown_words:
             level = logging.INFO if copied else logging.WARNING
-            written = "a word of the source stands for each" if copied else "written as such"
+            written = "replaced by words of the source" if copied else "written as such"
             predicted = f"{done.predicted_unknown_words:,}"
             _logger.log(level, "%s <unk> predicted, %s", predicted, written)
         _logger.info(
@@ -235,47 +246,36 @@ class _CountedText:
         return done
 
 
-def _write_translations(
+def write_translations(
     found: Iterable[Sequence[Generated]],
-    text: _CountedText,
+    source: str,
     output: str,
     lists: str | None,
     names: Sequence[str],
     progress: ProgressCallback | None,
-) -> None:
-    """Write the best translation of each line, and the n-best lists if requested."""
+) -> tuple[int, int]:
+    """Write the best translation of each line, and the n-best lists if requested.
+
+    :param names: the names of the feature log p and, optionally, of the normalized log p.
+    :return: the numbers of lines and of translations.
+    """
+    translations = 0
     with ExitStack() as stack:
-        translations = stack.enter_context(open_output(output))
+        best = stack.enter_context(open_output(output))
         nbest = None if lists is None else stack.enter_context(open_output(lists))
-        meter = stack.enter_context(Meter("generate", "sentences", progress, lines_of=text.path))
+        meter = stack.enter_context(Meter("generate", "sentences", progress, lines_of=source))
         for number, targets in enumerate(found):
-            text.count_written(targets[:1])
-            translations.write(f"{' '.join(targets[0].words)}\n".encode())
+            translations += len(targets)
+            best.write(f"{' '.join(targets[0].words)}\n".encode())
             if nbest is not None:
                 for target in targets:
-                    check_fields(target.words, text.path, number + 1)
-                    nbest.write(_nbest_line(number, target, names))
+                    _check_fields(target.words, source, number + 1)
+                    values = [target.log_prob, target.log_prob / (target.length + 1)]
+                    features = [(name, [value]) for name, value in zip(names, values, strict=False)]
+                    total = values[len(names) - 1]
+                    nbest.write(format_hypothesis(number, target.words, features, total))
             meter.update()
-
-
-def _feature_names(
-    name: str | None, checkpoints: Sequence[Checkpoint], normalize: bool
-) -> list[str]:
-    """Return the names of the features in an n-best list: log p, and normalized."""
-    first = checkpoints[0]
-    prefix = network_name(
-        first.config.kind, reverse=first.reverse, right_to_left=first.right_to_left
-    )
-    name = name or f"{ENSEMBLE_NAME if len(checkpoints) > 1 else prefix}0"
-    names = [name, *([name + NORMALIZED] if normalize else [])]
-    check_feature_names(names)
-    return names
-
-
-def _nbest_line(number: int, target: Generated, names: Sequence[str]) -> bytes:
-    values = [target.log_prob, target.log_prob / (target.length + 1)][: len(names)]
-    features = [(name, [value]) for name, value in zip(names, values, strict=True)]
-    return format_hypothesis(number, target.words, features, values[-1])
+    return meter.done, translations
 
 
 def _write_samples(
@@ -291,7 +291,7 @@ def _write_samples(
         Meter("generate", "phrases", progress, lines_of=text.path) as meter,
     ):
         for number, (source, targets) in enumerate(drawn, start=1):
-            check_fields(source, text.path, number)
+            _check_fields(source, text.path, number)
             finished = [target for target in targets if target.finished]
             text.count_written(finished, left_out=len(targets) - len(finished))
             for item in count_samples(finished)[:top]:
@@ -303,8 +303,8 @@ def _write_samples(
             meter.update()
 
 
-def check_fields(words: Iterable[str], path: str, line: int) -> None:
-    """Raise a DataError if a word copied from a source line would end a field."""
+def _check_fields(words: Iterable[str], path: str, line: int) -> None:
+    """Refuse a word, copied from a source line, that would end a field."""
     if "|||" in words:
         problem = "the word '|||' separates fields in the output; escape it: &#124;&#124;&#124;"
         raise DataError(path, line, problem)

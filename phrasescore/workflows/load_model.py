@@ -4,14 +4,15 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-import torch
-
-from phrasescore.arguments import PrecisionName, StrPath
-from phrasescore.devices import choose_device, usable_threads
+from phrasescore.arguments import StrPath
+from phrasescore.devices import choose_device
+from phrasescore.engines import callers
+from phrasescore.features import ColumnSpec
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
-from phrasescore.records import HypothesisList, PhrasePair
+from phrasescore.records import HypothesisList, PhraseBlock, PhrasePair
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.scoring.network_scorer import NetworkScorer
+from phrasescore.workflows.scoring.columns import FeatureLoader
+from phrasescore.workflows.scoring.scorer import PairLines, Scorer, group_pairs
 from phrasescore.workflows.text_checks import known_words, unknown_words_of
 
 # The input types of `PhrasePair` and `HypothesisList`: a text is a string, or words in order.
@@ -25,57 +26,72 @@ _Scored = TypeVar("_Scored", PhrasePair, HypothesisList)
 def load_model(path: StrPath, *, compute: Compute = Compute()) -> "ScoringModel":
     """Return a trained model, ready to score on its device with threads of this process."""
     compute.check_only("precision", "device", "threads")
-    checkpoint = load_checkpoint(os.fspath(path))
-    place = choose_device(compute.device)
-    return ScoringModel(
-        *(checkpoint, place, os.fspath(path)),
-        precision=compute.precision,
-        threads=usable_threads(compute.threads),
-    )
+    return ScoringModel(load_checkpoint(os.fspath(path)), os.fspath(path), compute)
+
+
+class NetworkScorer:
+    """Scores with one network in threads of this process; several iterators may overlap.
+
+    A score is a natural logarithm, as by `ScoringModel`.
+
+    :param of_phrases: whether pairs are phrase pairs, which only some networks score.
+    """
+
+    def __init__(
+        self, checkpoint: Checkpoint, compute: Compute, *, of_phrases: bool = False
+    ) -> None:
+        device, threads = str(choose_device(compute.device)), callers(compute.on_workers())
+        columns = (ColumnSpec("model", checkpoint.folder),)
+        self._loader = FeatureLoader(
+            columns, (checkpoint,), device, compute.precision, threads, of_phrases=of_phrases
+        )
+        self._features, self._engine = self._loader.load(), Compute(workers=threads)
+
+    def score_pairs(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
+        """Yield the score of each pair, in order; some blocks are read ahead."""
+        for values in self._values(group_pairs(pairs)):
+            yield from values
+
+    def score_lists(self, lists: Iterable[HypothesisList]) -> Iterator[list[float]]:
+        """Yield the scores of each list's hypotheses, in order; some lists are read ahead."""
+        blocks = (PhraseBlock.of_source(*each) for each in lists)
+        return self._values(PairLines(place, block) for place, block in enumerate(blocks))
+
+    def _values(self, lines: Iterable[PairLines]) -> Iterator[list[float]]:
+        with Scorer(self._loader, self._engine, features=self._features, unit="pair") as scorer:
+            for _, scores in scorer.score(lines):
+                yield scores.values[0].tolist()
 
 
 class ScoringModel:
-    """A trained model that scores phrase pairs and translations.
+    """A trained model that scores phrase pairs and translations; `load_model` returns it.
 
     A score is log p(target ``</s>`` | source), or log p(source ``</s>`` | target) of a reverse
     model, and log p(target ``</s>``) of a language model: a natural logarithm, summed over
     the words of the predicted side and its ``</s>``, and not divided by length. A word outside the
     shortlist is scored as ``<unk>``; if the model knows less than half of the words, there is a
-    warning, once. `load_model` makes it.
+    warning, once.
 
     :ivar kind: the kind of the network, such as ``encoder-decoder``.
     :ivar reverse: whether the source is predicted.
     :ivar right_to_left: whether the last word is predicted first.
     """
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        device: torch.device,
-        path: str,
-        *,
-        precision: PrecisionName,
-        threads: int,
-    ) -> None:
+    def __init__(self, checkpoint: Checkpoint, path: str, compute: Compute) -> None:
         self.kind: str = checkpoint.config.kind
         self.reverse, self.right_to_left = checkpoint.reverse, checkpoint.right_to_left
-        self._lists = self._pairs = NetworkScorer(
-            checkpoint, str(device), precision=precision, threads=threads
-        )
+        self._lists = self._pairs = NetworkScorer(checkpoint, compute)
         if checkpoint.config.network.scores_phrases:
-            self._pairs = NetworkScorer(
-                checkpoint, str(device), precision=precision, threads=threads, of_phrases=True
-            )
-        # Unknown words are counted over all inputs, so that the model is warned of once.
+            self._pairs = NetworkScorer(checkpoint, compute, of_phrases=True)
+        # Unknown words are counted over all inputs, so that there is one warning.
         self._sources, self._targets = unknown_words_of(
             "the sources", "the targets", [known_words(path, checkpoint)]
         )
 
     def score_pairs(self, pairs: Iterable[PhrasePair | _Pair]) -> Iterator[float]:
-        """Yield the score of each pair, in order, lazily.
+        """Yield the score of each pair, in order; pairs are read lazily, in blocks.
 
-        Pairs are read ahead in blocks; blocks change speed and memory only. A network that scores
-        whole sentences takes each pair as a sentence and its translation.
+        A network that scores whole sentences takes each pair as a sentence and its translation.
 
         :param pairs: each a `PhrasePair`, or the fields of one.
         :raises ModelError: on reaching a pair whose score is not a finite log-probability.
@@ -89,15 +105,15 @@ class ScoringModel:
         self._warn()
 
     def score_lists(self, lists: Iterable[HypothesisList | _List]) -> Iterator[list[float]]:
-        """Yield the scores of each list's hypotheses, in order, lazily.
+        """Yield the scores of each list's hypotheses, in order; lists are read lazily.
 
         The beginnings that hypotheses of a list share are computed once.
 
-        :param lists: each a `phrasescore.records.HypothesisList`, or what one is made of.
+        :param lists: each a `phrasescore.records.HypothesisList`, or the fields of one.
         :raises ModelError: on reaching a hypothesis whose score is not a finite log-probability.
         """
-        made = (HypothesisList(*each) for each in lists)
-        counted = (self._count(each, each.source, each.hypotheses) for each in made)
+        texts = (HypothesisList(*each) for each in lists)
+        counted = (self._count(each, each.source, each.hypotheses) for each in texts)
         yield from self._lists.score_lists(counted)
         self._warn()
 

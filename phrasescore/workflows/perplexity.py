@@ -36,7 +36,7 @@ _Sentences = list[tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ModelPerplexity:
-    """The perplexities of a text under one model; a mixture has the network's ``weight``."""
+    """The perplexities of a text under a model; ``weight`` is the network's in a mixture."""
 
     model: str
     found: Perplexity
@@ -81,7 +81,7 @@ class TextPerplexities:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the values of a JSON object; a perplexity of no known token is None."""
+        """Return the values of a JSON object; a perplexity without known tokens is None."""
         models: list[dict[str, object]] = []
         for each in self.models:
             values = {"model": each.model, "weight": each.weight, **asdict(each.found)}
@@ -94,7 +94,7 @@ class TextPerplexities:
 
 @dataclass(frozen=True, slots=True)
 class PerplexitySummary:
-    """The result of `perplexity`, text by text."""
+    """The result of `perplexity`: the perplexities of each text."""
 
     texts: tuple[TextPerplexities, ...]
 
@@ -111,15 +111,16 @@ def perplexity(
 ) -> PerplexitySummary:
     """Return the perplexities of each text under language models.
 
-    Words and the end of each sentence are predicted. Unknown words are counted with the probability
-    of ``<unk>``, and left out, as by KenLM's query. By itself a network has one ``<unk>`` for words
-    outside its shortlist, which makes its perplexity low; with ``lm`` it shares their probability
-    out by the n-gram model, and both predict the same words. A network of subwords predicts every
-    word, except new characters, as the product of its pieces' probabilities.
+    Words and the end of each sentence are predicted. One perplexity counts unknown words with the
+    probability of ``<unk>``, and one leaves them out, as KenLM's query does. A network by itself
+    has one ``<unk>`` for all words outside its shortlist, which makes its perplexity low; with
+    ``lm``, the n-gram model divides their probability among them, and both models predict the same
+    words. A network of subwords predicts every word, except new characters, as the product of its
+    pieces' probabilities.
 
     :param texts: files with one tokenised sentence per line.
-    :param model: the folder of a trained language model, of the kind cslm.
-    :param lm: an n-gram model, ARPA (.gz, too) or a KenLM binary.
+    :param model: the folder of a language model, of the kind cslm.
+    :param lm: an n-gram model, ARPA (also .gz) or a KenLM binary.
     :param mix_on: a text on which the weight of a mixture of both models is chosen.
     :param log_z: whether to report how far the network's log Z is from 0.
     """
@@ -128,7 +129,7 @@ def perplexity(
     if model is None and lm is None:
         raise ArgumentError("nothing to measure: give --model, --lm, or both")
     if mix_on is not None and (model is None or lm is None):
-        raise ArgumentError("--mix-on needs --model and --lm: it mixes both")
+        raise ArgumentError("--mix-on needs --model and --lm, which it mixes")
     if log_z and model is None:
         raise ArgumentError("--log-z needs --model")
     paths, mixed_text = [os.fspath(path) for path in texts], optional_path(mix_on)
@@ -161,31 +162,32 @@ class _Models:
     def __init__(self, model: str | None, lm: str | None, compute: Compute, meter: Meter) -> None:
         self._lm, self._meter = lm, meter
         self._ngrams = None if lm is None else load_kenlm(lm)
-        # By the model's path.
+        # The words that a model knows, by the model's path.
         self.known_words: dict[str, Container[str]] = {}
         if lm is not None and self._ngrams is not None:
             self.known_words[lm] = self._ngrams
-        self._alone: WordScorer | None = None
-        self._has_subwords = False
-        self._backed_off: WordScorer | None = None
+        # The network alone, with the n-gram model for unknown words, and without log Z.
+        self._network: WordScorer | None = None
+        self._combined: WordScorer | None = None
         self._raw: WordScorer | None = None
         if model is None:
             return
-        checkpoint, place = load_checkpoint(model), choose_device(compute.device)
+        checkpoint, device = load_checkpoint(model), choose_device(compute.device)
         if checkpoint.config.network.reads_source:
             kind = checkpoint.config.kind
             verb = "rescore" if checkpoint.config.network.is_aligned else "score"
             raise ModelError(
-                f"{model}: expected a model of kind cslm, found one of {kind}; `{verb}` takes "
-                "networks that read a source"
+                f"{model}: expected a model of the kind cslm, found one of the kind {kind}; use "
+                f"`{verb}` for networks that read a source"
             )
-        exact = Precision(compute.precision, place)
+        precision = Precision(compute.precision, device)
         self.known_words[model] = checkpoint.target_vocabulary
-        self._alone = WordScorer(checkpoint, place, exact)
-        self._has_subwords = checkpoint.target_vocabulary.is_subwords
-        self._raw = WordScorer(checkpoint, place, exact, normalized=False)
-        if lm is not None and not self._has_subwords:
-            self._backed_off = WordScorer(checkpoint, place, exact, backoff=lm)
+        self._network = WordScorer(checkpoint, device, precision)
+        has_subwords = checkpoint.target_vocabulary.is_subwords
+        self._name = "network, subwords" if has_subwords else "network, <unk>"
+        self._raw = WordScorer(checkpoint, device, precision, normalized=False)
+        if lm is not None and not has_subwords:
+            self._combined = WordScorer(checkpoint, device, precision, backoff=lm)
 
     def _score(self, model: "WordScorer | kenlm.Model | None", sentences: _Sentences) -> TextScores:
         assert model is not None
@@ -199,12 +201,11 @@ class _Models:
         if self._lm is not None:
             of_ngrams = self._score(self._ngrams, sentences)
             yield ModelPerplexity(os.path.basename(self._lm), measure(of_ngrams))
-        if self._alone is not None:
-            scores = self._score(self._alone, sentences)
-            name = "network, subwords" if self._has_subwords else "network, <unk>"
-            yield ModelPerplexity(name, measure(scores))
-        if self._backed_off is not None:
-            scores = self._score(self._backed_off, sentences)
+        if self._network is not None:
+            scores = self._score(self._network, sentences)
+            yield ModelPerplexity(self._name, measure(scores))
+        if self._combined is not None:
+            scores = self._score(self._combined, sentences)
             yield ModelPerplexity("network, backed off", measure(scores))
         if weight is not None:
             mixed = mixture(scores.log_probs, of_ngrams.log_probs, weight)
@@ -213,12 +214,11 @@ class _Models:
 
     def mixture_weight(self, sentences: _Sentences) -> float:
         """Return the weight of the network that makes a text most probable."""
-        models = (self._backed_off or self._alone, self._ngrams)
+        models = (self._combined or self._network, self._ngrams)
         return mixture_weight(*(self._score(model, sentences).log_probs for model in models))
 
     def log_z(self, sentences: _Sentences) -> LogZ:
-        """Return statistics of log Z over a text, which show how far it is from 0."""
-        models = (self._raw, self._alone)
+        models = (self._raw, self._network)
         logits, log_probs = (self._score(model, sentences).log_probs for model in models)
         values = logits - log_probs
         return LogZ(float(values.mean()), float(values.std()), float(abs(values).max()))

@@ -1,4 +1,4 @@
-"""Put n-best lists in a new order, or take the best hypothesis of each."""
+"""Reorder n-best lists, or take the best hypothesis of each."""
 
 import logging
 import os
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from moses_integration.list_features import EvenAverage, Values, WeightedSum, with_total
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
 from moses_integration.nbest import NbestList, read_nbest
-from moses_integration.reranking import EvenAverage, Values, WeightedSum, with_total
 from moses_integration.weight_lines import check_weights
 from phrasescore.arguments import StrPath, flag
 from phrasescore.errors import ArgumentError, DataError
@@ -22,8 +22,8 @@ from tuning.settings import MetricName
 
 _logger = logging.getLogger(__name__)
 
-# A score decides an average alone if its deviation is this many times the other score's.
-_DECIDES_ALONE = 10
+# A score dominates an average if its deviation is more than this many times the other score's.
+_DOMINATES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,7 @@ def rerank(
     average, mbr = settings.average, settings.mbr
     num_sentences, allow_missing = settings.num_sentences, settings.allow_missing
     if (weights is None) == (not average):
-        problem = "one of --weights and --average is needed, and not both"
-        raise ArgumentError(f"{problem} (--mbr goes with each)")
+        raise ArgumentError("expected either --weights or --average (--mbr goes with each)")
     if (settings.ignore_missing or settings.ignore_unweighted) and weights is None:
         raise ArgumentError("--ignore-missing and --ignore-unweighted go with --weights")
     for name in ("mbr_scale", "mbr_metric"):
@@ -94,9 +93,8 @@ def rerank(
                 continue
             scores = score(found)
             if mbr:
-                scores = _expected_gains(
-                    found, scores, settings.mbr_scale or 1.0, settings.mbr_metric or "bleu"
-                )
+                scale, metric = settings.mbr_scale or 1.0, settings.mbr_metric or "bleu"
+                scores = _expected_gains(found, scores, scale, metric)
             # The same text may occur in a list several times.
             moved += found.hypothesis(int(scores.argmax())) != found.hypothesis(0)
             stream.write(
@@ -111,7 +109,7 @@ def rerank(
             unused = [name for name in score.weights if name not in score.used]
             if unused:
                 _logger.warning(
-                    "no hypothesis has these features with weights: %s", ", ".join(unused)
+                    "no hypothesis has these features, which have weights: %s", ", ".join(unused)
                 )
         else:
             _warn_of_scales(score)
@@ -119,31 +117,28 @@ def rerank(
 
 
 def _warn_of_scales(score: EvenAverage) -> None:
-    """Warn if only one part of the average, total or other scores, nearly decides the order."""
+    """Warn if one part of the average, the total or the other scores, dominates the order."""
     names = ("the decoder's total", " + ".join(score.names))
-    (low, other), (high, alone) = sorted(zip(score.deviations(), names, strict=True))
-    if high > _DECIDES_ALONE * low:
+    (low, other), (high, dominant) = sorted(zip(score.deviations(), names, strict=True))
+    if high > _DOMINATES * low:
         _logger.warning(
-            "%s decides the average nearly alone: its deviation within a list is %.2g, that of %s "
-            "%.2g; phrasescore tune gives each its weight",
-            *(alone, high, other, low),
+            "%s dominates the average: its deviation within a list is %.2g, and %.2g for %s; "
+            "`phrasescore tune` finds a weight for each",
+            *(dominant, high, low, other),
         )
 
 
 def _aligned(
     lists: Iterable[NbestList], path: str, num_sentences: int | None, allow_missing: bool
 ) -> Iterator[NbestList | None]:
-    """Yield the list of each sentence, or None if the sentence has no list.
-
-    :raises DataError: if a list is missing and must not be, or there are too many.
-    """
+    """Yield the list of each sentence, or None if the sentence has no list."""
     expected = 0
     for found in lists:
         if num_sentences is not None and found.id >= num_sentences:
-            problem = f"id {found.id} is beyond the last of {num_sentences:,} sentences"
-            raise DataError(path, found.first_line, f"{problem}, {num_sentences - 1}")
+            problem = f"expected ids below {num_sentences:,} (--num-sentences), found {found.id}"
+            raise DataError(path, found.first_line, problem)
         if found.id > expected and not allow_missing:
-            problem = f"expected id {expected}, found {found.id}: no list of that sentence"
+            problem = f"expected id {expected}, found {found.id}: a sentence has no list"
             cure = "--allow-missing writes an empty line for it"
             raise DataError(path, found.first_line, f"{problem} ({cure})")
         yield from [None] * (found.id - expected)
@@ -151,9 +146,9 @@ def _aligned(
         expected = found.id + 1
     if num_sentences is not None:
         if expected < num_sentences and not allow_missing:
-            problem = f"expected lists of {num_sentences:,} sentences, the last has id"
+            problem = f"expected lists of {num_sentences:,} sentences, found {expected:,}"
             cure = "--allow-missing writes empty lines"
-            raise DataError(path, None, f"{problem} {expected - 1} ({cure})")
+            raise DataError(path, None, f"{problem} ({cure})")
         yield from [None] * (num_sentences - expected)
 
 
@@ -173,7 +168,7 @@ def _best_text(found: NbestList, scores: Values) -> bytes:
 
 
 def _sorted_lines(found: NbestList, scores: Values) -> bytes:
-    """Return all lines by falling score, which is their new total."""
+    """Return all lines by falling score; the score is the new total."""
     order = (-scores).argsort(kind="stable")
     lines = (with_total(found.raws[at], found.ends[at], float(scores[at])) for at in order)
     return b"".join(line + b"\n" for line in lines)

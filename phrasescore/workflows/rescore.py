@@ -1,29 +1,32 @@
 """Add features to the hypotheses of n-best lists."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from moses_integration.nbest import Ids
+from moses_integration.alignments import affiliate_hypothesis, has_links
+from moses_integration.nbest import Ids, NbestList, read_nbest
 from moses_integration.nbest_lines import format_rows
 from phrasescore.arguments import StrPath
-from phrasescore.errors import ArgumentError, shown_path
+from phrasescore.errors import ArgumentError, DataError, shown_path
 from phrasescore.features import ColumnSpec, column_files, column_specs
 from phrasescore.io.output import StreamOutput, check_files, open_output, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
+from phrasescore.io.text import MARKUP, decode, read_lines, split_words
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.records import PhraseBlock
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
-from phrasescore.workflows.scoring.columns import AddedColumn
-from phrasescore.workflows.scoring.given_scores import check_counts
+from phrasescore.workflows.scoring.columns import AddedColumn, check_counts
 from phrasescore.workflows.scoring.list_scorer import ListScorer, check_of_networks
 from phrasescore.workflows.scoring.scorer import Floats
-from phrasescore.workflows.scoring.sourced_lists import SourcedList, read_sourced_lists
+from phrasescore.workflows.text_checks import warn_of_alignments
 
 if TYPE_CHECKING:
     from phrasescore.features.networks import SentenceWork
@@ -34,18 +37,17 @@ CHUNK_LISTS = 64
 
 @dataclass(frozen=True, slots=True)
 class RescoreSummary:
-    """Counts from rescoring one file of n-best lists."""
+    """Counts from rescoring one file of n-best lists; a resumed run excludes earlier runs."""
 
     # Names of the new features, in the order of the columns.
     features: tuple[str, ...]
-    # Lines and lists in this run, and the distinct hypotheses of the lists; an earlier run that was
-    # resumed had written the others.
     hypotheses: int
     lists: int
+    # Number of distinct hypotheses of the lists.
     distinct: int
     # The networks' counts; None without networks.
     networks: "SentenceWork | None"
-    # For each feature that is not a network's: its name, and a few words about its values.
+    # The name of each feature that is not a network's, and a short text about its values.
     notes: tuple[tuple[str, str], ...]
 
     def summary(self) -> list[str]:
@@ -71,16 +73,15 @@ def rescore(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> RescoreSummary:
-    """Add features to the hypotheses of an n-best list as Moses writes it.
+    """Add features to the hypotheses of n-best lists as Moses writes them.
 
     A model's value is log p(hypothesis ``</s>`` | source), or of the reverse, a natural logarithm
     that is not divided by length. Features go to the end of field 3, in the order of the columns;
-    every other byte of a line stays, and so does the order of the lines.
+    every other byte of a line stays, and so does the order of the lines. A model of the kind joint
+    needs lists with word alignments.
 
-    A model of the kind joint needs lists with word alignments.
-
-    :param source: the sentences that were translated, tokenised, one per line.
-    :param columns: one feature per column; a string is a model's folder. A column of kind
+    :param source: the tokenised sentences that were translated, one per line.
+    :param columns: one feature per column; a string is a model's folder. A column of the kind
         ``scores`` has a file with a number per line of the lists, and the ``name`` of its feature.
     :param word_scores: a file for the log-probability of each predicted word.
     :param resume: continue a run of the same arguments that was killed, if it left anything. Only
@@ -92,7 +93,7 @@ def rescore(
     specs = column_specs(columns)
     check_of_networks(specs, normalize=settings.normalize, word_scores=words, cache=cache)
     if resume and words is not None:
-        raise ArgumentError("--resume is for one output, and not for --word-scores")
+        raise ArgumentError("--resume does not go with --word-scores, a second output")
     check_resume(output, resume)
     check_files(
         (nbest, source, *column_files(specs), optional_path(settings.backoff_lm)),
@@ -122,9 +123,8 @@ def rescore_file(
 ) -> RescoreSummary:
     """Write the lists of a file with the columns of a scorer at the end of field 3.
 
-    :param resume: whether to resume the unfinished output of another run; None keeps no unfinished
-        output at all.
-    :raises DataError: if the lists are malformed, or have such features already.
+    :param resume: whether to resume the unfinished output of another run; None if no unfinished
+        output is kept.
     """
     replace, allow_missing = scorer.settings.replace, scorer.settings.allow_missing
     known = () if replace else scorer.names
@@ -132,7 +132,7 @@ def rescore_file(
         nbest, source, known, allow_missing=allow_missing, aligned=scorer.aligned
     )
     lists = check_counts(read, nbest, scorer.given)
-    # Mistakes in the files often show here, before the networks are laid out.
+    # Refuse many malformed files before the networks are laid out.
     head = list(islice(lists, 1))
     settings = scorer.depends_on() | {"lists of a chunk": str(CHUNK_LISTS)}
     settings |= {"replace": "yes"} if replace else {}
@@ -168,11 +168,11 @@ def rescore_file(
 
 
 def _feature_texts(
-    columns: Sequence[AddedColumn], found: SourcedList, values: Floats
+    columns: Sequence[AddedColumn], found: "SourcedList", values: Floats
 ) -> tuple[list[bytes], Ids]:
-    """Return the texts that are added to the lines of a list, and the number of each line's text.
+    """Return the texts to add to the lines of a list, and the number of each line's text.
 
-    :param values: the values of all columns except given scores, (columns, pairs).
+    :param values: ``(columns, pairs)``, without given scores.
     """
     pairs = found.numbering[1]
     rows = list(values)
@@ -185,3 +185,128 @@ def _feature_texts(
         pairs = np.arange(found.num_lines)
     names, style = [column.name for column in columns], found.nbest.style
     return format_rows(names, np.stack(rows, axis=1), style), pairs
+
+
+@dataclass
+class SourcedList:
+    """An n-best list with the words of its sentence.
+
+    Its pairs are the sentence with each distinct hypothesis, or each distinct aligned hypothesis.
+    """
+
+    # The number of lists before it.
+    place: int
+    nbest: NbestList
+    source: tuple[str, ...]
+    # Whether the lines' word alignments matter.
+    aligned: bool = False
+
+    @property
+    def before(self) -> int:
+        """Number of lines before these."""
+        return self.nbest.first_line - 1
+
+    @property
+    def num_lines(self) -> int:
+        """Number of these lines."""
+        return self.nbest.num_lines
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes of the lines and the sentence; the new features depend on both."""
+        return self.nbest.raw + " ".join(self.source).encode() + b"\n"
+
+    def lines(self, first: int, after: int) -> "SourcedList":
+        """Return the lines from number ``first`` to before ``after``, counted from 0."""
+        return SourcedList(self.place, self.nbest.lines(first, after), self.source, self.aligned)
+
+    @cached_property
+    def numbering(self) -> tuple[Ids, Ids]:
+        """The first line of each pair, and the pair of each line."""
+        if not self.aligned:
+            return self.nbest.numbering
+        rest = (raw.split(b"|||", 4)[4:] for raw in self.nbest.raws)
+        numbers: dict[tuple[bytes, tuple[bytes, ...]], int] = {}
+        firsts, pairs = [], []
+        for line, key in enumerate(zip(self.nbest.hypotheses, map(tuple, rest), strict=True)):
+            if key not in numbers:
+                firsts.append(line)
+            pairs.append(numbers.setdefault(key, len(numbers)))
+        return np.array(firsts), np.array(pairs)
+
+    @cached_property
+    def block(self) -> PhraseBlock:
+        """The pairs to score."""
+        nbest, firsts = self.nbest, self.numbering[0]
+        hypotheses = nbest.texts(firsts)
+        affiliations = None
+        if self.aligned:
+            affiliations = [
+                affiliate_hypothesis(
+                    nbest.raws[index],
+                    len(self.source),
+                    len(nbest.words(index)),
+                    nbest.path,
+                    nbest.first_line + index,
+                )
+                for index in firsts.tolist()
+            ]
+        return PhraseBlock.of_source(self.source, hypotheses, affiliations)
+
+
+def with_sources(
+    lists: Iterable[NbestList], path: str, *, allow_missing: bool = False
+) -> Iterator[tuple[NbestList, tuple[str, ...]]]:
+    """Yield each list with the words of its source sentence.
+
+    :param path: the source, one tokenised sentence per line; id 0 is the first line.
+    :param allow_missing: whether a sentence may have no list. Moses writes an empty hypothesis for
+        an empty line; it writes nothing only if it finds no translation.
+    """
+    sources = enumerate(read_lines(path))
+    read = 0
+    for found in lists:
+        for identity, raw in sources:
+            read = identity + 1
+            if identity == found.id:
+                text = decode(path, identity + 1, raw).removesuffix("\r")
+                MARKUP.check(path, identity + 1, text)
+                yield found, split_words(text)
+                break
+            if not allow_missing:
+                problem = (
+                    f"expected id {identity}, found {found.id}: sentence {identity + 1} of {path} "
+                    "has no hypotheses (--allow-missing leaves it out)"
+                )
+                raise DataError(found.path, found.first_line, problem)
+        else:
+            problem = f"id {found.id} is beyond the source {path}, which has {read} lines"
+            raise DataError(found.path, found.first_line, problem)
+    missing = next(sources, None)
+    if missing is not None and not allow_missing:
+        problem = (
+            f"the n-best list ends before this sentence, with id {read - 1} "
+            "(--allow-missing leaves it out)"
+        )
+        raise DataError(path, read + 1, problem)
+
+
+def read_sourced_lists(
+    nbest: str,
+    source: str,
+    new_names: Collection[str],
+    *,
+    allow_missing: bool,
+    aligned: bool = False,
+) -> Iterator[SourcedList]:
+    """Yield each list of a file with its source, lazily.
+
+    :param new_names: names of new features, which no line may have.
+    """
+    lists = with_sources(read_nbest(nbest, new_names), source, allow_missing=allow_missing)
+    is_unaligned = aligned
+    for place, (found, words) in enumerate(lists):
+        is_unaligned = is_unaligned and not any(map(has_links, found.raws))
+        yield SourcedList(place, found, words, aligned)
+    if is_unaligned:
+        warn_of_alignments(nbest)

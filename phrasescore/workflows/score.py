@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 class ScoreSummary:
     """Counts from one run of `score`."""
 
-    # The columns' names in n-best lists, in order, the ensemble's last.
+    # The columns' names in n-best lists, the ensemble's last.
     features: tuple[str, ...]
     # Number of sentences with their translations.
     pairs: int
     # The networks' counts; None without networks.
     networks: "SentenceWork | None"
-    # For each feature that is not a network's: its name, and a short text about its values.
+    # The name of each feature that is not a network's, and a short text about its values.
     notes: tuple[tuple[str, str], ...]
 
     def summary(self) -> list[str]:
@@ -53,7 +53,7 @@ def score(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> ScoreSummary:
-    """Write the scores of each sentence with its translation, a line for each.
+    """Write the scores of each sentence with its translation, one line per pair.
 
     Scores are computed as by `phrasescore.rescore`, with 7 digits: a model's is log p(translation
     ``</s>`` | sentence), or of the reverse, a natural logarithm that is not divided by length.
@@ -62,14 +62,14 @@ def score(
     :param source: tokenised sentences, one per line, which may be empty.
     :param target: the translations, one per source sentence.
     :param columns: at least one, but none of the kind ``scores``; a string is a model's folder.
-    :param word_scores: where the log-probability of each predicted word goes, as `rescore` writes
-        it; sentences are counted from 0.
+    :param word_scores: a file for the log-probability of each predicted word, as by `rescore`;
+        sentences are numbered from 0.
     """
     source, target, output = os.fspath(source), os.fspath(target), os.fspath(output)
     words, cache = optional_path(word_scores), optional_path(settings.cache)
     specs = column_specs(columns)
     if any(column.kind == "scores" for column in specs):
-        raise ArgumentError("scores of a file are there already: nothing is to be scored")
+        raise ArgumentError("columns of the kind scores are only for tables and n-best lists")
     check_of_networks(specs, word_scores=words, cache=cache)
     check_files(
         (source, target, *column_files(specs), optional_path(settings.backoff_lm)),

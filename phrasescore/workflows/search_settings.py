@@ -3,10 +3,11 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from moses_integration.decoder.search_limits import ALGORITHMS
-from moses_integration.decoder.search_limits import LIMITS as ALL_LIMITS
+from moses_integration.decoder import ALGORITHMS
+from moses_integration.decoder import LIMITS as ALL_LIMITS
+from phrasescore.engines import is_local
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.features import check_feed_forward
 from phrasescore.settings.compute import Compute
@@ -15,39 +16,33 @@ from phrasescore.settings.declaration import option
 from phrasescore.settings.kinds import KINDS, kind_names
 from phrasescore.settings.scoring import FeedForwardScoring
 
-if TYPE_CHECKING:
-    from moses_integration.decoder.stateful import StatefulFeature
-
-# Features that a search may add to the moses.ini's, and their names in n-best lists.
+# Features that a search may add to the features of moses.ini, and their names in n-best lists.
 SEARCH_FEATURES = {name: KINDS[name].feature for name in kind_names(is_feed_forward=True)}
 
-
 _FROM_INI = "as in moses.ini"
+_NETWORKS = "Networks and features"
 
 
 @dataclass(frozen=True)
 class SearchSettings(FeedForwardScoring, heading="Search"):
-    """Settings of the embedded search. A limit of None means moses.ini's, or Moses' default.
-
-    :raises ArgumentError: if a field may not have its value.
-    """
+    """Settings of the embedded search. A limit of None means moses.ini's, or Moses' default."""
 
     features: Sequence[str] = option(
         (),
-        "One more feature in the search, CSLM0 or Joint0 in lists; needs a --model.",
+        "Add a feature to the search, CSLM0 or Joint0 in n-best lists; needs a --model.",
         flags="--feature",
-        heading="Networks and features",
+        heading=_NETWORKS,
     )
     models: Sequence[str] = option(
         (),
-        "Of the --feature, in its order.",
+        "The model of each --feature, in the same order.",
         flags="--model",
         metavar="MODEL",
-        heading="Networks and features",
+        heading=_NETWORKS,
     )
     ignore: Sequence[str] = option(
         (),
-        "Leave out a feature of moses.ini that the embedded search does not have.",
+        "Leave out a feature of moses.ini that the embedded search lacks.",
         metavar="NAME",
     )
     stack_size: int | None = option(
@@ -59,13 +54,13 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
     )
     beam_threshold: float | None = option(
         None,
-        "A probability, relative to a stack's best; 0 for no limit.",
+        "Minimum probability relative to the best of a stack; 0 for no limit.",
         ge=0,
         le=1,
         shown=_FROM_INI,
     )
     distortion_limit: int | None = option(
-        None, "Words; 0 for monotone, -1 for no limit.", ge=-1, shown=_FROM_INI
+        None, "Maximum jump in words; 0 for monotone, -1 for no limit.", ge=-1, shown=_FROM_INI
     )
     max_phrase_length: int | None = option(None, "Source words.", ge=1, shown=_FROM_INI)
     algorithm: Literal["normal", "cube"] | None = option(
@@ -81,7 +76,7 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
     )
     diversity: int | None = option(
         None,
-        "Hypotheses made of each coverage, at least.",
+        "Minimum number of hypotheses per coverage.",
         ge=0,
         flags="--cube-pruning-diversity",
         heading="Cube pruning",
@@ -146,12 +141,7 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
         return {section: value for section, value in given.items() if value is not None}
 
     def check(self) -> None:
-        """Check the features and their models, before the search starts.
-
-        :raises ArgumentError: if features and models, or their options, do not go together.
-        :raises PhrasescoreError: if there is no such model, or it is of another kind than its
-            feature.
-        """
+        """Check the features and their models, before the search starts."""
         if len(self.features) != len(self.models):
             problem = "expected a --model for each --feature of the search"
             raise ArgumentError(f"{problem}, got {len(self.models)} for {len(self.features)}")
@@ -181,14 +171,14 @@ def moses_limits(settings: SearchSettings) -> dict[str, str]:
 
 
 def choose_engine(engine: Compute | None, settings: SearchSettings) -> Compute:
-    """Return a search's engine, by default ``processes``, after checking the settings' numbers."""
+    """Return a search's engine, by default ``processes``, with its number of workers."""
     engine = engine or Compute(engine="processes")
     if engine.engine == "here":
         if (engine.workers or 1) > 1:
             raise ArgumentError("--workers: the engine here translates one sentence at a time")
         engine = replace(engine, workers=1)
-    if engine.engine == "ray" and settings.threads is not None:
-        raise ArgumentError("--threads: a worker on Ray has one")
+    if settings.threads is not None and not is_local(engine):
+        raise ArgumentError("--threads has no effect with --engine ray: a worker has one thread")
     if settings.processes is None:
         return engine
     if engine.engine != "processes":
@@ -196,31 +186,5 @@ def choose_engine(engine: Compute | None, settings: SearchSettings) -> Compute:
             f"--processes is for the engine processes; {engine.engine} has --workers"
         )
     if engine.workers is not None:
-        raise ArgumentError("--processes and --workers are one number with the engine processes")
+        raise ArgumentError("--processes and --workers are the same setting of --engine processes")
     return replace(engine, workers=settings.processes)
-
-
-def load_networks(settings: SearchSettings, threads: int) -> "list[StatefulFeature]":
-    """Return the networks; torch is imported here, in the process that uses it."""
-    if not settings.models:
-        return []
-    import torch
-
-    from phrasescore.devices import choose_device
-    from phrasescore.features.search_network import SearchCslm, SearchJoint
-    from phrasescore.io.output import optional_path
-    from phrasescore.language_models.word_scorer import CslmOptions
-    from phrasescore.models.checkpoint import load_checkpoint
-
-    torch.set_num_threads(threads)
-    device = choose_device(settings.device)
-    backoff = optional_path(settings.backoff_lm)
-    options = CslmOptions(normalized=not settings.unnormalized, backoff=backoff)
-    return [
-        (SearchJoint if KINDS[kind].is_aligned else SearchCslm)(
-            load_checkpoint(model), device, options=options, name=name
-        )
-        for kind, name, model in zip(
-            settings.features, settings.feature_names, settings.models, strict=True
-        )
-    ]

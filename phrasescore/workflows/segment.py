@@ -31,7 +31,7 @@ from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Segmenting
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.scoring.network_scorer import NetworkScorer
+from phrasescore.workflows.load_model import NetworkScorer
 from phrasescore.workflows.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class SegmentSummary:
     too_long: int
 
 
-@torch_threads(1)  # the search and the scores have their own threads
+@torch_threads(1)  # search and scoring have their own threads
 def segment(
     source: StrPath,
     model: StrPath,
@@ -61,12 +61,12 @@ def segment(
     """Translate sentences, each cut into the segments with the networks' highest confidence.
 
     Every span of a sentence is translated, the segmentation with the highest sum of confidences is
-    taken, and the translations of its segments are joined. The output for a sentence depends only
-    on it (with a random control also on its number). An empty line stays one.
+    chosen, and the translations of its segments are joined. The output for a sentence depends only
+    on the sentence (with a random control also on its number). An empty line stays empty.
 
     :param source: tokenised sentences, one per line.
-    :param model: the trained model that translates segments.
-    :param reverse_model: a model trained in reverse, which tells how well a translation leads back;
+    :param model: the model that translates segments.
+    :param reverse_model: a model trained in reverse, which scores the source given a translation;
         needed for every confidence except ``forward``.
     :param segments: a file for the segments: JSON, one line per sentence.
     """
@@ -75,18 +75,18 @@ def segment(
     details, confidence = optional_path(segments), settings.confidence
     compute.check_only("precision", "device", "threads")
     if (confidence == "forward") != (reverse_path is None):
-        problem = "asks no" if confidence == "forward" else "needs a"
+        problem = "uses no" if confidence == "forward" else "needs a"
         raise ArgumentError(f"--confidence {confidence} {problem} --reverse-model")
     if settings.swapped and reverse_path is None:
-        raise ArgumentError("--swapped is about the --reverse-model, and there is none")
+        raise ArgumentError("--swapped needs a --reverse-model")
     segmentation, max_segment = settings.segmentation, settings.max_segment
     if segmentation == "random" and like_path is None:
         raise ArgumentError("--segmentation random needs --like: the segments of another run")
     if segmentation != "random" and like_path is not None:
-        raise ArgumentError("--like is for --segmentation random")
+        raise ArgumentError("--like has an effect only with --segmentation random")
     beam, candidates = settings.beam, settings.candidates or settings.beam
     if candidates > beam:
-        raise ArgumentError(f"--candidates {candidates} needs a --beam at least as wide")
+        raise ArgumentError(f"--beam: expected at least {candidates}, for --candidates, got {beam}")
     check_files((source, like_path), (output, details))
     cut: Cut | None = None
     if segmentation == "none":
@@ -101,9 +101,7 @@ def segment(
     scores = None
     if reverse_path is not None:
         reverse = _load_reverse(reverse_path, forward, swapped=settings.swapped)
-        scores = NetworkScorer(
-            reverse, str(place), precision=compute.precision, threads=num_threads
-        )
+        scores = NetworkScorer(reverse, compute)
     generator = Generator([forward], place, precision=compute.precision)
     search = BeamSettings(width=beam, num_best=candidates, unknown=settings.unknown)
 
@@ -147,7 +145,6 @@ def segment(
 
 
 def _load_forward(path: str) -> Checkpoint:
-    """Return the model that translates spans, which must predict the target."""
     checkpoint = _load_translator(f"--model {path}", path)
     if checkpoint.reverse:
         problem = "expected a model that predicts the target, found one trained with --reverse"
@@ -156,23 +153,22 @@ def _load_forward(path: str) -> Checkpoint:
 
 
 def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoint:
-    """Return the model that scores spans given their translations, a reverse model."""
     name = f"--reverse-model {path}"
     checkpoint = _load_translator(name, path)
     if swapped and checkpoint.reverse:
-        raise ModelError(f"{name}: trained with --reverse, so that it is not --swapped")
+        raise ModelError(f"{name}: was trained with --reverse, which excludes --swapped")
     if not swapped and not checkpoint.reverse:
         raise ModelError(
             f"{name}: expected a model trained with --reverse, found one that predicts its second "
-            "text; if that was the source, say --swapped"
+            "text; if that text was the source, add --swapped"
         )
     reads = _words(checkpoint.source_vocabulary)
     of_source = len(reads & _words(forward.source_vocabulary))
     of_target = len(reads & _words(forward.target_vocabulary))
     if of_source > of_target:
         raise ModelError(
-            f"{name}: expected a model that reads what --model writes; of its words, --model reads "
-            f"{of_source:,} and writes {of_target:,}"
+            f"{name}: expected a model that reads the language that --model writes; --model reads "
+            f"{of_source:,} of its words and writes {of_target:,}"
         )
     direction = direction_of(reverse=True, right_to_left=checkpoint.right_to_left)
     record = dataclasses.replace(checkpoint.record, direction=direction)
@@ -180,12 +176,11 @@ def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoin
 
 
 def _load_translator(name: str, path: str) -> Checkpoint:
-    """Return a model that reads one text and predicts another; ``name`` is for messages."""
     checkpoint = load_checkpoint(path)
     if not checkpoint.config.network.reads_source:
         raise ModelError(
-            f"{name}: expected a model that reads one text and predicts the other, found a "
-            f"{checkpoint.config.kind}, which knows one language"
+            f"{name}: expected a translation model, found a language model "
+            f"({checkpoint.config.kind})"
         )
     return checkpoint
 

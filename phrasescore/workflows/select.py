@@ -1,4 +1,4 @@
-"""Keep the training text that is most like the text to be translated."""
+"""Select the training text that most resembles the text to be translated."""
 
 import logging
 import os
@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,7 @@ _logger = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-# Number of lines of a block, which is scored by one process.
+# Number of lines that a process scores together.
 _LINES = 5_000
 # Warn if a larger share of the tokens is known to only one model.
 _MANY_DIFFER = 0.01
@@ -44,7 +43,7 @@ class SelectSummary:
 
     kept: int
     lines: int
-    # The largest difference of a kept line, in nats per token; None for lines drawn at random.
+    # The highest difference of a kept line, in nats per token; None for lines drawn at random.
     highest_difference: float | None
 
 
@@ -62,16 +61,16 @@ def select(
     differences: StrPath | None = None,
     progress: ProgressCallback | None = None,
 ) -> SelectSummary:
-    """Keep the lines of a text, tokenised sentences, that are most like an in-domain text.
+    """Keep the lines of a text, tokenised sentences, that most resemble an in-domain text.
 
-    The difference of the cross-entropies under two n-gram models decides (Moore and Lewis, 2010):
-    in nats per token, ``</s>`` included; the lower, the better. With ``target``, the other side of
-    parallel text, pairs stay together, and the differences of both sides add up where models of
-    both are given (Axelrod et al., 2011). Lines keep their bytes and their order.
+    The criterion is the difference of the cross-entropies under two n-gram models (Moore and Lewis,
+    2010), in nats per token, including ``</s>``; the lower, the better. With ``target``, the other
+    side of parallel text, pairs stay together, and the differences of both sides are added if there
+    are models of both (Axelrod et al., 2011). Lines keep their bytes and their order.
 
-    :param text: read twice, and so not a stream, as ``target``.
+    :param text: a file that is read twice, as ``target`` is, and so not a stream.
     :param output: the file for kept lines of ``text``; ``target_output`` gets lines of ``target``.
-    :param in_domain: an n-gram model of the wanted kind of text, ARPA (.gz, too) or a KenLM binary;
+    :param in_domain: an n-gram model of the wanted kind of text, ARPA (also .gz) or a KenLM binary;
         ``general`` is a model of text such as ``text``. Not for lines drawn at random.
     :param differences: the file for the difference of each line, one per line.
     """
@@ -81,8 +80,8 @@ def select(
         (optional_path(in_domain), optional_path(general)),
         (optional_path(in_domain_target), optional_path(general_target)),
     )
-    share, lines, threshold = settings.share, settings.lines, settings.threshold
-    if [share, lines, threshold].count(None) != 2:
+    threshold = settings.threshold
+    if [settings.share, settings.lines, threshold].count(None) != 2:
         raise ArgumentError("expected one of --share, --lines and --threshold")
     for suffix, (one, other) in zip(("", "_target"), sides, strict=True):
         names = f"{flag('in_domain' + suffix)} and {flag('general' + suffix)}"
@@ -98,7 +97,7 @@ def select(
     if (target is None) != (target_output is None):
         raise ArgumentError("a target text and --target-output go together")
     if target is None and given[1]:
-        raise ArgumentError("--in-domain-target is a model of the target text, which is not there")
+        raise ArgumentError("--in-domain-target is a model of the target text, which is missing")
     if any(map(is_stream, texts)):
         raise ArgumentError("a text is read twice and cannot be stdin or another stream")
     check_files((*texts, *sides[0], *sides[1]), outputs)
@@ -110,7 +109,7 @@ def select(
     values = None
     if settings.at_random:
         total = sum(1 for _ in _read(texts))
-        chosen = draw(total, _count(total, share, lines), settings.seed)
+        chosen = draw(total, _num_kept(total, settings), settings.seed)
     else:
         models = [
             None if one is None or other is None else CrossEntropyDifference(one, other)
@@ -118,7 +117,7 @@ def select(
         ]
         values = _score(texts, models, usable_threads(settings.processes), progress)
         if threshold is None:
-            chosen = choose_best(values, _count(len(values), share, lines))
+            chosen = choose_best(values, _num_kept(len(values), settings))
         else:
             chosen = values < threshold
             if not chosen.any():
@@ -133,33 +132,26 @@ def select(
     return SelectSummary(int(chosen.sum()), len(chosen), highest)
 
 
-def _count(total: int, share: float | None, lines: int | None) -> int:
+def _num_kept(total: int, settings: Selecting) -> int:
     """Return the number of lines to keep, from one to all."""
-    if share is not None:
-        return max(1, round(share * total))
-    assert lines is not None
-    return min(lines, total)
+    if settings.share is not None:
+        return max(1, round(settings.share * total))
+    assert settings.lines is not None
+    return min(settings.lines, total)
 
 
-class _TextPair(NamedTuple):
-    """A line: its bytes and its words on each side."""
-
-    raw: tuple[bytes, ...]
-    sides: _Sides
-
-
-def _read(texts: Sequence[str]) -> Iterator[_TextPair]:
-    """Yield the lines of a text, or of parallel text."""
+def _read(texts: Sequence[str]) -> Iterator[tuple[list[bytes], _Sides]]:
+    """Yield each line of a text, or of parallel text: its bytes and its words on each side."""
     if len(texts) == 1:
         for line in read_monolingual_text(texts[0], refuse_marks=True):
-            yield _TextPair((line.raw,), (line.words,))
+            yield [line.raw], (line.words,)
         return
     for both in read_parallel_text(*texts):
-        yield _TextPair(tuple(both.raw.split(b"\n")), (both.pair.source, both.pair.target))
+        yield both.raw.split(b"\n"), both.pair
 
 
 class _SideModels:
-    """The models of each side, which workers share; see `phrasescore.engines`."""
+    """The models of each side, which workers share: a :class:`phrasescore.engines.Work`."""
 
     def __init__(self, models: Sequence[CrossEntropyDifference | None]) -> None:
         self._models = models
@@ -168,7 +160,6 @@ class _SideModels:
         return self._differences
 
     def _differences(self, lines: Sequence[_Sides]) -> list[Differences]:
-        """Return the differences of lines on each side that has models."""
         sides = zip(self._models, zip(*lines, strict=True), strict=False)
         return [model.differences(sentences) for model, sentences in sides if model is not None]
 
@@ -181,7 +172,6 @@ def _score(
 ) -> Floats:
     """Return the difference of each line, the sum over its sides."""
     values, tokens, differing = [], 0, 0
-    # One is this process.
     engine = Compute(engine="here" if processes == 1 else "processes", workers=processes)
     with (
         open_pool(engine, _SideModels(models)) as pool,
@@ -194,8 +184,8 @@ def _score(
             meter.update(len(values[-1]))
     if differing > _MANY_DIFFER * tokens:
         _logger.warning(
-            "%.1f%% of the words are known to one of two models only, whose <unk> then stands "
-            "against a word: make both with one vocabulary (lmplz --limit_vocab_file)",
+            "%.1f%% of the words are known to only one of the two models, and are <unk> to the "
+            "other one: estimate both with one vocabulary (lmplz --limit_vocab_file)",
             100 * differing / tokens,
         )
     return np.concatenate(values)
@@ -209,8 +199,8 @@ def _blocks(
         UnknownWordCheck(text, {} if model is None else model.known_words)
         for text, model in zip(texts, models, strict=False)
     ]
-    lines = _read(texts)
-    while block := [line.sides for line in islice(lines, _LINES)]:
+    lines = (sides for _, sides in _read(texts))
+    while block := list(islice(lines, _LINES)):
         for sides in block:
             for side, words in zip(unknown_words, sides, strict=True):
                 side.count(words)
@@ -225,12 +215,12 @@ def _write(
     """Write the chosen lines unchanged, and check that the text has not changed."""
     streams = [stack.enter_context(open_output(name)) for name in outputs if name is not None]
     number = 0
-    for number, line in enumerate(_read(texts), start=1):
+    for number, (raws, _) in enumerate(_read(texts), start=1):
         if number <= len(chosen) and chosen[number - 1]:
-            for stream, raw in zip(streams, line.raw, strict=True):
+            for stream, raw in zip(streams, raws, strict=True):
                 stream.write(raw + b"\n")
     if number != len(chosen):
-        problem = f"has changed while it was read: {len(chosen):,} lines, then {number:,}"
+        problem = f"has changed during the run: {len(chosen):,} lines, then {number:,}"
         raise PhrasescoreError(f"{texts[0]}: {problem}")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moses_integration.phrase_table import read_phrase_table
-from moses_integration.table_report import Coverage, TableReport, report_table
+from moses_integration.table_report import TableReport, report_table
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.output import optional_path
@@ -45,22 +45,19 @@ class TableFigures:
 
 
 def show(
-    path: StrPath,
-    *,
-    model: StrPath | None = None,
-    progress: ProgressCallback | None = None,
+    path: StrPath, *, model: StrPath | None = None, progress: ProgressCallback | None = None
 ) -> "ModelReport | TableFigures":
     """Return the figures of a model folder or a phrase table; ``to_text()`` prints them.
 
     A table may be a stream.
 
-    :param model: also return how much of the table this model's shortlists cover.
+    :param model: also report how much of the table this model's shortlists cover.
     """
     path = os.fspath(path)
     if not os.path.isdir(path):
         return _count_table(path, optional_path(model), progress)
     if model is not None:
-        raise ArgumentError("--model goes with a phrase table, and this is a folder")
+        raise ArgumentError("--model goes with a phrase table, not with a folder")
     if not _MODEL_FILES.intersection(os.listdir(path)):
         raise PhrasescoreError(f"{path}: expected a model or a phrase table, found a folder")
     from phrasescore.report.model_summary import model_report  # imports torch
@@ -76,17 +73,16 @@ def _count_table(path: str, model: str | None, progress: ProgressCallback | None
         checkpoint = load_checkpoint(model)
         if not checkpoint.config.network.reads_source:
             raise PhrasescoreError(
-                f"{model}: expected a model with a shortlist for each side of a table, found a "
-                f"language model ({checkpoint.config.kind})"
+                f"{model}: expected a translation model, found a language model "
+                f"({checkpoint.config.kind})"
             )
         shortlists = (checkpoint.table_source_vocabulary, checkpoint.table_target_vocabulary)
-    # A pipe can be read only once.
-    again = os.path.isfile(path)
+    can_read_again = os.path.isfile(path)  # and not a pipe
     with Meter("show", "lines", progress, lines_of=path) as meter:
         report = report_table(
             meter.track(read_phrase_table(path)),
             shortlists=shortlists,
-            read_again=(lambda: read_phrase_table(path)) if again else None,
+            read_again=(lambda: read_phrase_table(path)) if can_read_again else None,
         )
     return TableFigures(path, report)
 
@@ -107,20 +103,14 @@ def _rows(report: TableReport) -> list[tuple[str, str]]:
         ("lines extracted once", f"{counts.once:,} ({counts.once / report.lines:.1%})"),
         ("lines without counts", f"{report.lines - counts.lines:,}"),
     ]
-    return rows if report.coverage is None else rows + _coverage_rows(report.coverage)
-
-
-def _coverage_rows(coverage: Coverage) -> list[tuple[str, str]]:
-    return [
-        (
-            f"{side} words in shortlist",
-            f"{plain:.2%} of the running words; {by_count:.2%} weighted by the counts",
-        )
-        for side, plain, by_count in (
-            ("source", coverage.source_words, coverage.source_words_by_count),
-            ("target", coverage.target_words, coverage.target_words_by_count),
-        )
-    ] + [("pairs without <unk>", f"{coverage.pairs:.2%} of the lines")]
+    if (coverage := report.coverage) is not None:
+        for side in ("source", "target"):
+            share = getattr(coverage, f"{side}_words")
+            by_count = getattr(coverage, f"{side}_words_by_count")
+            text = f"{share:.2%} of the running words; {by_count:.2%} weighted by the counts"
+            rows.append((f"{side} words in shortlist", text))
+        rows.append(("pairs without <unk>", f"{coverage.pairs:.2%} of the lines"))
+    return rows
 
 
 def _length_rows(report: TableReport) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""Warnings of texts and models that do not fit: unknown words, lengths, shortlists."""
+"""Warn if texts and models do not match: unknown words, lengths, shortlists."""
 
 import logging
 import re
@@ -14,17 +14,16 @@ from phrasescore.io.text import shorten
 from phrasescore.records import PhraseBlock
 
 if TYPE_CHECKING:
-    from phrasescore.features.lexicon import LexicalTally
     from phrasescore.models.checkpoint import Checkpoint
 
 _logger = logging.getLogger(__name__)
 
-# Models are judged when this many words have been counted, early in a long run; and again after the
-# maximum number of words, or at the end.
+# Models are checked when this many words have been counted, early in a long run; and again after
+# the maximum number of words, or at the end.
 _EARLY_WORDS, _MOST_WORDS = 10_000, 1_000_000
-# Number of pairs of a block that are counted.
+# About the maximum number of pairs of a block whose words are counted.
 _MOST_PAIRS = 256
-# Forms of words that do not occur in Moses' text, and what to do about them.
+# Forms of words that do not occur in Moses' text, and the messages about them.
 _FORMS = {
     re.compile(pattern): f"these are {cause}"
     for pattern, cause in (
@@ -39,7 +38,7 @@ _MANY_OF_FORM = 0.1
 
 
 class KnownWords(NamedTuple):
-    """The words that a model knows on each side, or None for a side that it does not use."""
+    """The words that a model knows on each side; None for a side that it does not use."""
 
     model: str
     source: Container[str] | None
@@ -47,7 +46,7 @@ class KnownWords(NamedTuple):
 
 
 def known_words(path: str, checkpoint: "Checkpoint") -> KnownWords:
-    """Return the words of a text and of its translation that a network knows."""
+    """Return the words that a network knows on each side of a phrase table."""
     reads = checkpoint.config.network.reads_source
     source = checkpoint.table_source_vocabulary if reads else None
     return KnownWords(path, source, checkpoint.table_target_vocabulary)
@@ -56,8 +55,8 @@ def known_words(path: str, checkpoint: "Checkpoint") -> KnownWords:
 class UnknownWordCheck:
     """Counts up to a million words of a text, and warns once about each model that lacks many.
 
-    Such a model knows less than half of the words; or a tenth of the words is unknown and of a form
-    that does not occur in Moses' text, such as ``word|POS``.
+    Such a model knows less than half of the words; or more than a tenth of the words is unknown and
+    has a form that does not occur in Moses' text, such as ``word|POS``.
 
     :param text: the name of the text, for the message.
     :param models: the words that each model knows, by the model's name.
@@ -71,7 +70,7 @@ class UnknownWordCheck:
         self._limit = _EARLY_WORDS
 
     def count(self, words: Sequence[str]) -> None:
-        """Count the words of a sentence, and warn if there are enough words to judge the models."""
+        """Count the words of a sentence; check the models if there are enough words."""
         if not self._models:
             return
         self._counts.update(words)
@@ -83,16 +82,14 @@ class UnknownWordCheck:
             self._limit = _MOST_WORDS
 
     def count_side(self, block: PhraseBlock, side: int) -> None:
-        """Count the words of one side of some pairs, of at most `_MOST_PAIRS` or a few more.
+        """Count the words of one side (0 or 1) of pairs spread over a block.
 
-        A sorted table begins with numbers and punctuation, so that its first lines say little.
-
-        :param side: 0 for the source, 1 for the target.
+        The first pairs are not typical: a sorted table begins with numbers and punctuation.
         """
         if self._models:
             step = max(1, len(block.places) // _MOST_PAIRS)
             places = block.places[::step]
-            if side == 0:  # the pairs of a list have the source at one place
+            if side == 0:  # the pairs of an n-best list share their source
                 places = places[np.diff(places[:, 0], prepend=-1) != 0]
             for pair in block._replace(places=places).pairs():
                 self.count(pair[side])
@@ -105,9 +102,9 @@ class UnknownWordCheck:
         self.warn()
 
     def warn(self) -> None:
-        """Warn about models that lack many of the words so far; call it at the end of a text."""
+        """Warn about models that lack many of the words so far; called at the end of a text."""
         for model, known in list(self._models.items()):
-            # A model of pieces may know all pieces of such a form.
+            # A model of subwords may know all pieces of such a form.
             forms = _FORMS if getattr(known, "is_subwords", False) else ()
             unknown = Counter(
                 {
@@ -140,7 +137,6 @@ class UnknownWordCheck:
 
 
 def _likely_cause(unknown: Counter[str], known: Container[str]) -> str:
-    """Return why a model may not know most words of a text."""
     cased = sum(
         times
         for word, times in unknown.items()
@@ -154,7 +150,7 @@ def _likely_cause(unknown: Counter[str], known: Container[str]) -> str:
 def unknown_words_of(
     source: str, target: str, models: Iterable[KnownWords]
 ) -> tuple[UnknownWordCheck, UnknownWordCheck]:
-    """Return the checks of a source and of its translations, which have these names in messages."""
+    """Return the checks of a source and of its translations, by their names in messages."""
     models = list(models)
     return (
         UnknownWordCheck(source, {name: known for name, known, _ in models if known is not None}),
@@ -162,21 +158,12 @@ def unknown_words_of(
     )
 
 
-def warn_of_lexicon(table: str, path: str, tally: "LexicalTally") -> None:
-    """Warn about a lexicon that has no translation for most words of a phrase table."""
-    if 2 * tally.floored > tally.words:
-        _logger.warning(
-            "%s: %s has no translation for %s of %s %s words: is it the lexicon of this direction?",
-            *(shown_path(table), shown_path(path), f"{tally.floored:,}", f"{tally.words:,}"),
-            tally.side,
-        )
-
-
 def warn_of_alignments(path: str) -> None:
     """Warn about n-best lists in which no word of any hypothesis is aligned."""
-    problem = "no hypothesis has a link in its word alignment, and so all words are unaligned"
     _logger.warning(
-        "%s: %s: has the phrase table of the decoder alignments?", shown_path(path), problem
+        "%s: no hypothesis has a link in its word alignment: has the decoder's phrase table "
+        "alignments?",
+        shown_path(path),
     )
 
 
@@ -200,7 +187,7 @@ def warn_of_texts(systems: Sequence[Sentences], references: Sequence[Sentences])
     missing = sum(not any(sentence) for sentence in zip(*words, strict=True))
     if missing:
         paths = ", ".join(shown_path(sentences.path) for sentences in references)
-        _logger.warning("%s: %s lines are empty: no reference is there", paths, f"{missing:,}")
+        _logger.warning("%s: %s sentences have no reference", paths, f"{missing:,}")
     for system in systems:
         warn_of_lengths(system.path, system.num_words, references[0].num_words)
 

@@ -1,4 +1,4 @@
-"""Training: from a phrase table, parallel text or one text to a model folder."""
+"""Train a network on a phrase table or text, or fine-tune one on n-best lists."""
 
 import logging
 import os
@@ -6,45 +6,42 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
 
 from moses_integration.alignments import affiliate_sentence, parse_links
+from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
-from phrasescore.arguments import StrPath
+from phrasescore.arguments import StrPath, check_positive, check_sequences, flag
 from phrasescore.devices import torch_threads, usable_threads
-from phrasescore.errors import ArgumentError, DataError, PhrasescoreError, shown_path
+from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError, shown_path
+from phrasescore.evaluation.sentences import find_references
+from phrasescore.features import network_name
 from phrasescore.io.corpora import check_no_marks, read_monolingual_text, read_parallel_text
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.text import read_lines, same_file
-from phrasescore.models.checkpoint import CurvePoint, TrainingRecord
+from phrasescore.models.checkpoint import CurvePoint, TrainingRecord, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback, format_duration
 from phrasescore.records import PhrasePair
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.config import layer_settings
-from phrasescore.settings.kinds import (
-    NetworkKind,
-    find_kind,
-    kind_names,
-    known_kinds,
-    meant_kind,
-)
+from phrasescore.settings.config import fine_tuning_settings, layer_settings
+from phrasescore.settings.kinds import NetworkKind, find_kind, kind_names, known_kinds, meant_kind
 from phrasescore.settings.toml_file import unknown
-from phrasescore.settings.training import NewNetwork, Shortlists, UnfinishedRun
-from phrasescore.training.likelihood import PairRun
+from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists, UnfinishedRun
 from phrasescore.training.loop import TrainingProgress
+from phrasescore.training.objectives import ExpectedBleu, ListRun, PairRun
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist
 from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.vocabulary import count_words, load_vocabulary
+from phrasescore.workflows.training_lists import find_feature, read_training_lists
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainSummary:
-    """The result of `train`: the record that is also in the model's folder."""
+    """The result of `train` or `fine_tune`: the record that is also in the model's folder."""
 
     record: TrainingRecord
 
@@ -64,19 +61,19 @@ def train(
     """Train a network and write its model folder, whole or not at all.
 
     Training stops at the first limit that is reached, or when the perplexity of held-out pairs
-    stops falling; the weights that were best on them are kept. A run that was stopped or killed
+    stops falling; the weights with the lowest perplexity are kept. A run that was stopped or killed
     continues with ``resume``, on a CPU to the same bits. Cho et al. (2014), section 2.
 
-    If several processes that torchrun has started call this, each batch is divided among them. The
-    folders and the inputs must be the same for all, and the first process writes.
+    If several processes that torchrun has started call this, each batch is divided among them. All
+    need the same folders and inputs; the first process writes.
 
     :param kind: the kind of network, a key of `phrasescore.settings.kinds.KINDS`.
     :param inputs: the two files of a parallel text, a phrase table for an encoder-decoder, or one
-        text for a language model. One of all files may be ``-``, which is stdin.
-    :param output: the folder to make.
+        text for a language model. At most one file may be ``-``, which is stdin.
+    :param output: the model folder to write.
     :param alignments: the word alignment of the parallel text, ``0-0 1-2`` per line; for a joint
         model.
-    :param compute: the device, and the threads; by default all usable ones, divided among the
+    :param compute: the device and the threads; by default all usable threads, divided among the
         processes.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
     :raises PhrasescoreError: if a folder is in the way, or the run to resume is another one.
@@ -84,22 +81,15 @@ def train(
     names = [inputs] if isinstance(inputs, str | os.PathLike) else inputs
     paths = tuple(os.fspath(name) for name in names)
     aligned = optional_path(alignments)
-    source, target = (
-        _Side(
-            side,
-            optional_path(getattr(shortlists, f"{side}_corpus")),
-            optional_path(getattr(shortlists, f"{side}_vocabulary")),
-        )
-        for side in ("source", "target")
-    )
     reverse, right_to_left = settings.reverse, settings.right_to_left
     compute.check_only("device", "threads")
-    network = _kind_of(kind)
-    _check_arguments(
-        network, paths, aligned, source, target, reverse=reverse, right_to_left=right_to_left
-    )
+    network = find_kind(kind)
+    if network is None:
+        problem = unknown("kind of network", meant_kind(kind), known_kinds())
+        raise ArgumentError(f"KIND: {problem}")
+    _check_arguments(network, paths, aligned, shortlists, settings)
     paths = paths if aligned is None else (*paths, aligned)
-    model, work = run_folders(output, state.work_dir)
+    model, work = _run_folders(output, state.work_dir)
     stored = RunFolder(work).settings() if state.resume else None
     changes = [*settings.changes]
     if settings.subwords is not None:
@@ -109,9 +99,9 @@ def train(
     if layered.vocabulary.subwords and network.is_aligned:
         raise ArgumentError(f"--subwords: {kind} predicts aligned words, whose pieces are not")
     if state.resume and stored is None and not model.exists():
-        # A run that ended while it was reading has left no settings.
+        # A run that ended while it was reading its input has left no settings.
         _logger.info("%s: holds no unfinished run; a new one begins", work)
-    read_side, predicted_side = (target, source) if reverse else (source, target)
+    read, predicted = ("target", "source") if reverse else ("source", "target")
     run = PairRun(
         inputs=paths,
         read=lambda: _read(network, paths, progress),
@@ -121,48 +111,125 @@ def train(
         device=device_of_rank(compute.device),
         reverse=reverse,
         right_to_left=right_to_left,
-        shortlists=lambda: (read_side.shortlist(network), predicted_side.shortlist(network)),
+        shortlists=lambda: (
+            _shortlist(read, shortlists, network),
+            _shortlist(predicted, shortlists, network),
+        ),
         keep_work=state.keep_work,
     )
-    return run_training(run, resume=state.resume, threads=compute.threads, progress=progress)
+    return _run_training(run, state, compute, progress)
 
 
-def run_training(
-    run: TrainingRun, *, resume: bool, threads: int | None, progress: ProgressCallback | None
+def fine_tune(
+    model: StrPath,
+    lists: Sequence[StrPath],
+    source: StrPath,
+    references: Sequence[StrPath],
+    weights: WeightsSource,
+    output: StrPath,
+    *,
+    alignments: StrPath | None = None,
+    kind: str | None = None,
+    settings: ListTraining = ListTraining(),
+    state: UnfinishedRun = UnfinishedRun(),
+    compute: Compute = Compute(),
+    progress: ProgressCallback | None = None,
 ) -> TrainSummary:
-    """Train with this number of threads, and report the progress."""
+    """Fine-tune a network so that the log-linear model with it has a higher expected BLEU.
+
+    The gradient of the expected sentence BLEU of n-best lists changes only the network: its weight
+    and the other features' weights stay. Some lists are held out. If a validation raises their
+    expected BLEU, the network is kept; otherwise the best one is restored and the learning rate is
+    halved. Gao et al. (2014), section 4; Auli and Gao (2014), section 4.
+
+    :param lists: n-best lists of all sentences, from which no table, language model or network
+        should have learned; the lists of several files follow one another. An encoder-decoder needs
+        their segmentation into phrases, and a joint model their word alignments; `decode` writes
+        both.
+    :param source: the tokenised sentences, one per line.
+    :param references: their translations; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
+    :param weights: all weights of the log-linear model, also the network's: a file or values.
+    :param output: the model folder to write.
+    :param alignments: word alignments of the sentences and their first references, ``0-0 1-2`` per
+        line; for a joint model.
+    :param kind: the expected kind of the network; None for any.
+    :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
+    :raises PhrasescoreError: if a folder is in the way, the run to resume is another one, or the
+        network has no weight.
+    """
+    check_sequences(lists=lists, references=references)
+    check_positive(epochs=settings.epochs, minutes=settings.minutes)
+    compute.check_only("device", "threads")
+    if not lists or not references:
+        raise ArgumentError("expected at least one of --lists and at least one of --references")
+    paths = [os.fspath(path) for path in lists]
+    texts = [os.fspath(source), *find_references(references)]
+    aligned = optional_path(alignments)
+    named = (*paths, *texts, aligned, weights_path(weights))
+    files = tuple(path for path in named if path is not None)
+    check_files(files, ())
+    folder, work = _run_folders(output, state.work_dir)
+    start = load_checkpoint(model)
+    found = start.config.kind
+    if kind not in (None, found):
+        raise ModelError(f"{os.fspath(model)}: expected a model of the kind {kind}, found {found}")
+    _check_alignments(start.config.network, aligned)
+    known, where = load_weights(weights).lists, weights_path(weights) or "the weights"
+    prefix = network_name(found, reverse=start.reverse, right_to_left=start.right_to_left)
+    name = settings.feature or f"{prefix}0"
+    own = find_feature(known, name, where)
+    stored = RunFolder(work).settings() if state.resume else None
+    run = ListRun(
+        start=start,
+        feature=name,
+        objective=ExpectedBleu(own.weight, settings.likelihood),
+        inputs=files,
+        read=lambda: read_training_lists(
+            *(paths, texts[0], texts[1:], known, own, start),
+            alignments=aligned,
+            where=where,
+            progress=progress,
+        ),
+        model=folder,
+        work=work,
+        config=fine_tuning_settings(start.config, settings.changes, settings.limits(), stored),
+        device=device_of_rank(compute.device),
+        keep_work=state.keep_work,
+    )
+    return _run_training(run, state, compute, progress)
+
+
+def _run_training(
+    run: TrainingRun, state: UnfinishedRun, compute: Compute, progress: ProgressCallback | None
+) -> TrainSummary:
     curve: list[CurvePoint] = []
-    threads = threads or max(1, usable_threads(None) // local_ranks())
+    threads = compute.threads or max(1, usable_threads(None) // local_ranks())
     with torch_threads(threads), Meter("train", "updates", progress) as meter:
         record = train_model(
             run,
-            resume=resume,
+            resume=state.resume,
             begin=meter.begin,
             report=lambda now: report_update(meter, now, curve),
         )
     return TrainSummary(record)
 
 
-class _Side(NamedTuple):
-    """The origin of a side's shortlist: a corpus, a vocabulary, or (neither) the input."""
-
-    name: str
-    corpus: str | None
-    vocabulary: str | None
-
-    def shortlist(self, kind: NetworkKind) -> Shortlist:
-        if self.corpus is not None:
-            return Shortlist(f"corpus {self.corpus}", counts=count_words(self.corpus))
-        if self.vocabulary is not None:
-            loaded = load_vocabulary(self.vocabulary)
-            if loaded.is_subwords and kind.is_aligned:
-                problem = f"{kind.name} predicts aligned words, and these are subwords"
-                raise ArgumentError(f"--{self.name}-vocabulary: {problem}")
-            return Shortlist(f"vocabulary {self.vocabulary}", vocabulary=loaded)
-        return Shortlist()
+def _shortlist(side: str, shortlists: Shortlists, kind: NetworkKind) -> Shortlist:
+    """Return the origin of a side's shortlist: a corpus, a vocabulary, or neither (the input)."""
+    corpus = optional_path(getattr(shortlists, f"{side}_corpus"))
+    vocabulary = optional_path(getattr(shortlists, f"{side}_vocabulary"))
+    if corpus is not None:
+        return Shortlist(f"corpus {corpus}", counts=count_words(corpus))
+    if vocabulary is not None:
+        loaded = load_vocabulary(vocabulary)
+        if loaded.is_subwords and kind.is_aligned:
+            problem = f"{kind.name} predicts aligned words, and these are subwords"
+            raise ArgumentError(f"--{side}-vocabulary: {problem}")
+        return Shortlist(f"vocabulary {vocabulary}", vocabulary=loaded)
+    return Shortlist()
 
 
-def check_alignments(kind: NetworkKind, alignments: str | None) -> None:
+def _check_alignments(kind: NetworkKind, alignments: str | None) -> None:
     """Refuse alignments for a network that ignores them, and a joint model without them."""
     if kind.is_aligned and alignments is None:
         problem = "--alignments is missing: the word alignment of source and target"
@@ -172,30 +239,19 @@ def check_alignments(kind: NetworkKind, alignments: str | None) -> None:
         raise ArgumentError(f"--alignments is for {names}, not for {kind.name}")
 
 
-def _kind_of(name: str) -> NetworkKind:
-    kind = find_kind(name)
-    if kind is None:
-        problem = unknown("kind of network", meant_kind(name), known_kinds())
-        raise ArgumentError(f"KIND: {problem}")
-    return kind
-
-
 def _check_arguments(
     kind: NetworkKind,
     inputs: tuple[str, ...],
     alignments: str | None,
-    source: _Side,
-    target: _Side,
-    *,
-    reverse: bool,
-    right_to_left: bool,
+    shortlists: Shortlists,
+    settings: NewNetwork,
 ) -> None:
     """Refuse inputs that this kind cannot learn from, and options that exclude one another."""
-    check_files((*inputs, alignments, *source[1:], *target[1:]), ())
+    check_files((*inputs, alignments, *map(optional_path, vars(shortlists).values())), ())
     if not kind.reads_source:
         if len(inputs) != 1:
             raise ArgumentError(f"{kind.name} is trained on one text, got {len(inputs)} files")
-        if reverse or source.corpus or source.vocabulary:
+        if settings.reverse or shortlists.source_corpus or shortlists.source_vocabulary:
             raise ArgumentError(
                 f"{kind.name} reads no source: it has no reverse and no source shortlist"
             )
@@ -209,16 +265,15 @@ def _check_arguments(
         )
     elif len(inputs) == 2 and same_file(*inputs):
         raise ArgumentError("SOURCE and TARGET are one file: expected a text and a translation")
-    if kind.is_feed_forward and right_to_left:
+    if kind.is_feed_forward and settings.right_to_left:
         raise ArgumentError(f"--right-to-left: {kind.name} predicts from left to right only")
-    check_alignments(kind, alignments)
-    if kind.is_aligned and reverse:
+    _check_alignments(kind, alignments)
+    if kind.is_aligned and settings.reverse:
         raise ArgumentError(f"{kind.name} predicts only the target: it has no reverse")
-    for side in (source, target):
-        if side.corpus is not None and side.vocabulary is not None:
-            raise ArgumentError(
-                f"--{side.name}-corpus and --{side.name}-vocabulary exclude one another"
-            )
+    for side in ("source", "target"):
+        names = [f"{side}_corpus", f"{side}_vocabulary"]
+        if all(getattr(shortlists, name) is not None for name in names):
+            raise ArgumentError(f"{' and '.join(map(flag, names))} exclude one another")
 
 
 def _read(
@@ -244,18 +299,18 @@ def _read(
                 yield CountedPair(sentence.raw, sentence.pair, 1.0)
 
 
-def run_folders(output: StrPath, work_dir: StrPath | None) -> tuple[Path, Path]:
-    """Return the folder of the model to make, and the folder of its unfinished run."""
+def _run_folders(output: StrPath, work_dir: StrPath | None) -> tuple[Path, Path]:
+    """Return the model folder to write, and the folder of its unfinished run."""
     model = Path(os.path.normpath(output))
     if not model.name or os.fspath(output) == "-":
         raise PhrasescoreError(
-            f"{os.fspath(output) or repr('')}: expected the name of a folder to make"
+            f"{os.fspath(output) or repr('')}: expected the name of a folder for the model"
         )
     return model, Path(work_dir) if work_dir else model.with_name(f"{model.name}.work")
 
 
 def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) -> None:
-    """Count an update, and log each new point of the curve, which is added to ``curve``."""
+    """Count an update; add a new point to the curve, and log it."""
     left = f", {format_duration(now.seconds_left)} left" if now.seconds_left is not None else ""
     meter.update(
         1,
@@ -264,7 +319,7 @@ def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) 
     )
     point = now.latest
     if point is not None and curve[-1:] != [point]:
-        # Points from before the run was resumed are not logged again.
+        # The last point before the run was resumed is not logged again.
         is_news = bool(curve) or point.update >= now.update - 1
         curve.append(point)
         if is_news and point.quality():
@@ -275,7 +330,7 @@ def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) 
 
 
 def _read_aligned_text(source: str, target: str, alignments: str) -> Iterator[CountedPair]:
-    """Yield each sentence with its translation and its affiliations, in order, lazily.
+    """Yield each sentence with its translation and its affiliations.
 
     A line of the alignment may be empty: all words are then affiliated with the source's end.
     """

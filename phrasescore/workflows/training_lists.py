@@ -1,4 +1,4 @@
-"""Read n-best lists of training text, for a network to learn from."""
+"""Read n-best lists from which a network learns."""
 
 import logging
 import re
@@ -16,9 +16,8 @@ from moses_integration.alignments import (
     parse_links,
     parse_segmentation,
 )
+from moses_integration.list_features import FeatureColumns, Values, feature_matrix
 from moses_integration.nbest import NbestList, read_nbest
-from moses_integration.reranking import Values, feature_matrix
-from moses_integration.tuning_lists import FeatureColumns
 from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError, PhrasescoreError, shown_path, some_names
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
@@ -40,10 +39,10 @@ from tuning.pool import weights_vector
 _logger = logging.getLogger(__name__)
 
 
-# Hypotheses that a network learns from in each list: the distinct ones with the highest model
-# scores. Gao et al. (2014) and Auli and Gao (2014) have 100-best lists.
+# Maximum number of distinct hypotheses that are used of a list, those with the highest scores. Gao
+# et al. (2014) and Auli and Gao (2014) have 100-best lists.
 _LARGEST_LIST = 100
-# Distinct hypotheses whose BLEU is computed together.
+# Number of hypotheses whose BLEU is computed together.
 _BATCH = 20_000
 
 
@@ -68,14 +67,14 @@ def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
     found = weights.get(label.name, ())
     if label.place >= len(found) or (label.name == name and len(found) > 1):
         raise PhrasescoreError(
-            f"{where}: expected one weight of {name}: name the network's feature by --feature, as "
-            "TranslationModel0_4 for the fifth score of a table, or tune weights on lists that "
-            "have it"
+            f"{where}: expected one weight of {name}: name the network's feature by --feature "
+            "(TranslationModel0_4 is the fifth score of a table), or tune weights on lists with "
+            "this feature"
         )
     if not found[label.place]:
         raise PhrasescoreError(
-            f"{where}: the weight of {name} is 0, so that no network changes a choice: tune "
-            "weights on lists that have it"
+            f"{where}: the weight of {name} is 0, so the network changes no choice: tune weights "
+            "on lists with this feature"
         )
     return NetworkFeature(label, name, found[label.place])
 
@@ -88,7 +87,7 @@ class _PairCollector:
         self._step = -1 if checkpoint.right_to_left else 1
         self._read, self._predicted = checkpoint.source_vocabulary, checkpoint.target_vocabulary
         self._builder = builder
-        # The indices of phrase pairs, which many hypotheses share.
+        # The indices of phrase pairs, as many hypotheses share a phrase pair.
         self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
 
     def add(
@@ -118,17 +117,18 @@ def read_training_lists(
     where: str,
     progress: ProgressCallback | None = None,
 ) -> ListStore:
-    """Return the lists of some files, which follow one another; each file counts from 0.
+    """Return the lists of consecutive files; the ids of each file start at 0.
 
     Hypotheses with the same words count once, with the highest of their model scores. Lists of
     sentences without words are left out.
 
     :param source: the sentences of all lists; ``references`` are their translations.
-    :param weights: the weights of all features in the lists; the network's own may be missing.
+    :param weights: the weights of all features in the lists; the network's weight may be missing.
     :param alignments: word alignments with the first references, for a joint model.
     :param where: the origin of the weights, for messages.
-    :raises DataError: also if the lists lack a feature that has a weight, the segmentation into
-        phrases that an encoder-decoder needs, or the word alignments that a joint model needs.
+    :raises DataError: if files are malformed, or if the lists lack a feature that has a weight, the
+        phrase segmentation that an encoder-decoder needs, or the word alignments that a joint model
+        needs.
     """
     texts = [read_sentences(source, is_source=True), *map(read_sentences, references)]
     check_aligned(texts)
@@ -201,7 +201,6 @@ def _read_affiliations(
 def _numbered(paths: Sequence[str], size: int, source: str) -> Iterator[NbestList]:
     """Yield the lists of consecutive files, and check that there is one per sentence."""
     done = 0
-    path = paths[0]
     expected = f"expected lists of the {size:,} sentences of {shown_path(source)}"
     for path in paths:
         begin = done
@@ -214,7 +213,7 @@ def _numbered(paths: Sequence[str], size: int, source: str) -> Iterator[NbestLis
             yield nbest
             done += 1
     if done < size:
-        raise DataError(path, None, f"{expected}, found {done:,}")
+        raise DataError(paths[-1], None, f"{expected}, found {done:,}")
 
 
 @dataclass
@@ -235,7 +234,7 @@ class _Reader:
         values = self.columns.arrange(nbest, feature_matrix(nbest))
         if values.shape[1] != len(self._vector):
             self._vector = self._make_vector(nbest)
-        # Row by row: a matrix product gives equal rows other last bits.
+        # A sum of each row, because a matrix product may give equal rows unequal last bits.
         scores = (values * self._vector).sum(axis=1).tolist()
         best: dict[tuple[str, ...], int] = {}
         words = nbest.distinct()

@@ -186,7 +186,7 @@ def _join(lines: Iterable[TableBlock]) -> list[PhraseBlock]:
     blocks, group, size = [], [], 0
     for each in lines:
         group.append(each.block)
-        size += each.num_pairs
+        size += each.num_lines
         if size >= BLOCK_SIZE["cuda"]:
             blocks.append(join_blocks(group))
             group, size = [], 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from moses_integration.decoder.stateful import StatefulFeature
+from moses_integration.decoder.stack_search import StatefulFeature
 from moses_integration.source_text import read_source
 from phrasescore.features.search_network import SearchCslm, SearchJoint
 from phrasescore.language_models.word_scorer import CslmOptions

@@ -13,7 +13,7 @@ from moses_integration.decoder.language_model import NgramModel
 from moses_integration.decoder.options import OptionTable, read_language_model
 from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.decoder.search import StackDecoder, Translation
-from moses_integration.decoder.stateful import DEFAULT_BUFFER_SIZE, StatefulFeature
+from moses_integration.decoder.stack_search import DEFAULT_BUFFER_SIZE, StatefulFeature
 from tests.benchmarks.results import Row, quotients
 from tests.benchmarks.search_engines import SLICES, Task, Words, cut, score_bleu
 

@@ -15,8 +15,8 @@ from moses_integration.table_line import joint_count
 from phrasescore.io.ragged import Indices
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.settings.config import Config
-from phrasescore.training.likelihood import LikelihoodLoop
 from phrasescore.training.loop import INTERRUPTED, TrainingProgress
+from phrasescore.training.objectives import LikelihoodLoop
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist, write_pair_store
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run_folder import RunFolder

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.augment import (
+from moses_integration.phrase_table import (
     NewPair,
     SourceBlock,
     end_lines,
     is_writable,
+    read_phrase_table,
     read_sources,
     with_missing,
     write_block,
 )
-from moses_integration.phrase_table import read_phrase_table
 from phrasescore.errors import DataError
 
 HALF = math.log(0.5)

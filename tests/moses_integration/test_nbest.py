@@ -9,18 +9,19 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from moses_integration.list_features import feature_matrix, totals
 from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.nbest_lines import (
     FEATURE_NAME,
-    format_features,
+    format_rows,
     format_value,
     parse_features,
     parse_total,
     remove_features,
 )
-from moses_integration.reranking import feature_matrix, totals
 from phrasescore.errors import DataError, ModelError
 
 ODD_LIST = Path(__file__).parent.parent / "data" / "odd.nbest"
@@ -145,7 +146,7 @@ def test_values_have_7_digits(value: float, text: bytes) -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_what_is_not_finite_is_never_written(value: float) -> None:
     with pytest.raises(ModelError, match="finite"):
-        format_features([("LSTM0", value)])
+        format_rows(["LSTM0"], np.array([[value]]), b"= ")
 
 
 def test_features_and_total_are_read_with_their_numbers() -> None:
@@ -327,7 +328,7 @@ def test_lists_in_other_styles_are_read_and_added_to(
     path = write(tmp_path, raw, raw)
     (found,) = read_nbest(path)
     assert [found.features(place) for place in range(2)] == [features] * 2
-    text = format_features([("RNN0", -2.5)], found.style)
+    (text,) = format_rows(["RNN0"], np.array([[-2.5]]), found.style)
     assert found.with_features([text] * 2) == b"%b\n%b\n" % (added, added)
     assert remove_features(added, ["RNN0"]) == raw
     (again,) = read_nbest(write(tmp_path, added, added))

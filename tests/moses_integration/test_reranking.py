@@ -1,4 +1,4 @@
-"""Promises of moses_integration.reranking: new scores by hand, and refusals with file and line."""
+"""Promises of `list_features`: new scores by hand, and refusals with file and line."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,9 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from moses_integration.list_features import (
+    EvenAverage,
+    WeightedSum,
+    feature_matrix,
+    totals,
+    with_total,
+)
 from moses_integration.moses_ini import load_weights
 from moses_integration.nbest import NbestList, read_nbest
-from moses_integration.reranking import EvenAverage, WeightedSum, feature_matrix, totals, with_total
 from phrasescore.errors import DataError
 from phrasescore.records import Weights
 

@@ -1,10 +1,10 @@
-"""Promises of moses_integration.tuning_lists: values in the columns of all lists."""
+"""Promises of moses_integration.list_features: values in the columns of all lists."""
 
 from pathlib import Path
 
 import pytest
 
-from moses_integration.tuning_lists import FeatureColumns, read_tuning_lists
+from moses_integration.list_features import FeatureColumns, read_tuning_lists
 from phrasescore.errors import DataError
 
 

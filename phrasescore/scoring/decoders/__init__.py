@@ -1,1 +1,1 @@
-"""The decoders of the networks, one file a kind, for scoring over trees."""
+"""The decoders of the networks for scoring over trees."""

@@ -156,18 +156,17 @@ class _Direction:
     def __init__(self, unit: GatedUnit, products: Products) -> None:
         self._products = products
         self._size = unit.recurrent_candidate.weight.shape[0]
-        # In gates.encoder_gates z keeps the old state, here it admits the new one: 1 - sigma(x) is
-        # sigma(-x).
+        # In gates.encoder_gates, z keeps the old state; here, it admits the new one. 1 - sigma(x)
+        # is sigma(-x).
         sign = torch.ones(3 * self._size, 1, device=unit.input_update.weight.device)
         sign[: self._size] = -1
         self._input = products.prepare((sign * unit.input_weight()).t())
-        bias = sign[:, 0] * unit.input_bias()
-        self._bias = products.place(bias)
+        self._bias = products.place(sign[:, 0] * unit.input_bias())
         self._gates = products.prepare((sign[: 2 * self._size] * unit.gates_weight()).t())
         self._candidate = products.prepare(unit.recurrent_candidate.weight.t())
 
     def __call__(self, words: Tensor, steps: Sequence[Tensor]) -> Tensor:
-        """Return the state at each position, ``(positions, hidden)``, given the embeddings."""
+        """Return the state at each position, ``(positions, hidden)``, from the embeddings."""
         multiply, size = self._products.multiply, self._size
         inputs = multiply("inputs", words, self._input)
         inputs += self._bias

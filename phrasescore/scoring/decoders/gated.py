@@ -19,12 +19,7 @@ from phrasescore.kernels.sentence_gates import join_cells
 from phrasescore.models.batches import pack_steps
 from phrasescore.models.encoder_decoder import MAXOUT_POOL, EncoderDecoder, GatedDecoderNetwork
 from phrasescore.models.grconv import GrconvNetwork, build_pyramid
-from phrasescore.scoring.prefix_tree import (
-    Ids,
-    TreeStep,
-    build_prefix_tree,
-    on_device,
-)
+from phrasescore.scoring.prefix_tree import Ids, TreeStep, build_prefix_tree, on_device
 from phrasescore.scoring.products import Products, Rows
 
 
@@ -75,7 +70,7 @@ class GatedDecoder:
         self._factor = products.prepare(network.output_factor.weight.t())
 
     def encode(self, sources: RaggedArray) -> Tensor:
-        """Return a vector of each source, from which :meth:`start` makes c."""
+        """Return a vector of each source, from which :meth:`start` computes c."""
         return self._encoder.encode(sources)
 
     def start(self, encoded: Tensor, sources: Tensor) -> tuple[GatedState, Tensor]:
@@ -141,9 +136,9 @@ class _UnitEncoder:
     def encode(self, sources: RaggedArray) -> Tensor:
         """Return h_N of each source, ``(sources, hidden)``; 0 for an empty one."""
         take, size = self._products.workspace.take, len(self._summary_bias)
-        count, rows_at_once = len(sources), self._products.level_rows
-        tree = build_prefix_tree(sources, np.zeros(count, dtype=np.int64), num_roots=1)
-        last = take("encoder summaries", count, size)
+        rows_at_once = self._products.level_rows
+        tree = build_prefix_tree(sources, np.zeros(len(sources), np.int64), num_roots=1)
+        last = take("encoder summaries", len(sources), size)
         last.index_fill_(0, self._index(tree.empty), 0)  # without waiting for a GPU
         above = take("encoder states 1", 1, size).zero_()
         for depth, level in enumerate(tree.levels):
@@ -211,5 +206,4 @@ class _ConvolutionEncoder:
         return tops
 
     def summarize(self, encoded: Tensor) -> Tensor:
-        """Return c: the same vectors."""
         return encoded

@@ -27,8 +27,7 @@ class LstmState(NamedTuple):
 
     hidden: list[Tensor]
     cell: list[Tensor]
-    # Number of the level; its parity selects one of two sets of buffers.
-    depth: int = 0
+    depth: int = 0  # its parity selects one of two sets of buffers
 
 
 class LstmDecoder:
@@ -62,7 +61,7 @@ class LstmDecoder:
         return LstmState([h[back] for h in hidden], [c[back] for c in cell])
 
     def start(self, encoded: LstmState, sources: Tensor) -> tuple[LstmState, Tensor]:
-        """Return the states after ``</s>``, which is read first, and the top layer's h."""
+        """Return the states after the first ``</s>``, and the top layer's h."""
         hidden, cell = (
             [layer.index_select(0, sources) for layer in layers]
             for layers in (encoded.hidden, encoded.cell)
@@ -77,8 +76,6 @@ class LstmDecoder:
 
 
 class _Layer(NamedTuple):
-    """The prepared weights of a layer."""
-
     recurrent: Factor
     input: Factor | None
     table: Tensor | None  # in place of ``input``: its product with each word, (words, 4 * hidden)
@@ -86,11 +83,6 @@ class _Layer(NamedTuple):
 
 
 class _Stack:
-    """The layers of an encoder or a decoder.
-
-    :param table_size: maximum size of the table of all words' inputs.
-    """
-
     def __init__(
         self, stack: LstmStack, embedding: Tensor, products: Products, *, table_size: int
     ) -> None:
@@ -114,7 +106,7 @@ class _Stack:
         self.size = stack.hidden_size
 
     def advance(self, state: LstmState, step: TreeStep) -> LstmState:
-        """Return the states after one more word, valid until the second next call."""
+        """Return the states after one more word; they are valid until the second next call."""
         products, words = self._products, step.words
         nodes = torch.arange(len(words), device=words.device)
         after = LstmState([], [], state.depth + 1)

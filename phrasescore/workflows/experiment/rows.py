@@ -104,7 +104,7 @@ class Preparation:
         self._base = folder / MOSES_INI
         self.written = {self._base: ini.to_bytes()}
         table_path = None if wanted.data.table is None else str(wanted.data.table)
-        self._table_feature = ini.find_phrase_table(None, table_path)
+        self._table_feature = ini.find_phrase_table(table_path)
         if self._table_feature.path is None:
             name = self._table_feature.name
             raise ConfigError(str(wanted.data.moses_ini), f"[feature] {name}", "expected a path=")

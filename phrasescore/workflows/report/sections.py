@@ -40,8 +40,8 @@ from phrasescore.report.sentences import (
     soft_parse_section,
 )
 from phrasescore.settings.kinds import kind_names
+from phrasescore.workflows.load_model import NetworkScorer
 from phrasescore.workflows.report.inputs import NamedModel, ReportInputs
-from phrasescore.workflows.scoring.network_scorer import NetworkScorer
 
 # The properties of kinds of networks that can show single sentences.
 SHOWS_SENTENCES = ("aligns_words", "parses_source")
@@ -155,12 +155,7 @@ def _make_scores(inputs: ReportInputs) -> MadeSection:
 
 
 def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair]) -> list[float]:
-    scorer = NetworkScorer(
-        model.checkpoint,
-        str(choose_device(inputs.compute.device)),
-        threads=usable_threads(inputs.compute.threads),
-        of_phrases=True,
-    )
+    scorer = NetworkScorer(model.checkpoint, inputs.compute, of_phrases=True)
     with Meter(f"report: {model.name}", "pairs", inputs.progress, total=len(pairs)) as meter:
         return list(meter.track(scorer.score_pairs(pairs)))
 

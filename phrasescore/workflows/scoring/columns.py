@@ -1,14 +1,19 @@
-"""The features behind the columns that a user asks for."""
+"""The columns that a user asks for: scores given in files, and the features behind the others."""
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from moses_integration.nbest_lines import LARGEST_VALUE, parse_number
 from moses_integration.phrase_table import read_lexicon
 from phrasescore.arguments import PrecisionName
-from phrasescore.errors import ArgumentError, ModelError
+from phrasescore.engines import callers, local_device
+from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.features import (
     ENSEMBLE_NAME,
     NORMALIZED,
@@ -20,20 +25,98 @@ from phrasescore.features import (
     network_name,
 )
 from phrasescore.features.lexicon import LexicalScore, Lexicon
-from phrasescore.workflows.scoring.given_scores import GivenScores
+from phrasescore.io.journal import new_digest
+from phrasescore.io.text import InputLines, count_lines, is_stream, read_blocks, read_lines, shorten
+from phrasescore.settings.compute import Compute
+from phrasescore.workflows.text_checks import KnownWords, known_words
 
-if TYPE_CHECKING:  # torch comes with it, and a feature needs none
+if TYPE_CHECKING:  # imports torch, which many features do not need
     from phrasescore.models.checkpoint import Checkpoint, ModelFolder
+
+_Lines = TypeVar("_Lines", bound=InputLines)
+
+
+class GivenScores:
+    """Scores that another program has computed for the lines of an input, 8 bytes each in memory.
+
+    ``str()`` says how many there are, for the end of a run.
+
+    :ivar fingerprint: a digest of the scores.
+
+    :param path: a file with a number per line; ``-`` is stdin.
+    :param highest: the largest valid number.
+    :raises DataError: if the file cannot be read, or a line is not a valid number.
+    """
+
+    def __init__(self, path: str, highest: float = LARGEST_VALUE) -> None:
+        self._path = path
+        self._values: NDArray[np.float64] = np.fromiter(self._read(highest), np.float64)
+        self.fingerprint = new_digest(self._values.tobytes()).hexdigest()
+
+    def __str__(self) -> str:
+        return f"{len(self._values):,} scores from {shown_path(self._path)}"
+
+    def of(self, lines: InputLines) -> NDArray[np.float64]:
+        """Return the scores of some lines."""
+        return self._values[lines.before : lines.before + lines.num_lines]
+
+    def check_count(self, num_lines: int, path: str) -> None:
+        """Check that there is one score for each of the lines of ``path``.
+
+        :raises DataError: with the first line that lacks a score, or the first score without a
+            line.
+        """
+        given = len(self._values)
+        if given < num_lines:
+            where = shown_path(self._path)
+            problem = f"expected a score for each of {num_lines:,} lines, {where} has {given:,}"
+            raise DataError(path, given + 1, problem)
+        if given > num_lines:
+            where = shown_path(path)
+            problem = f"expected {num_lines:,} scores, one per line of {where}, found {given:,}"
+            raise DataError(self._path, num_lines + 1, problem)
+
+    def _read(self, highest: float) -> Iterator[float]:
+        for number, raw in enumerate(read_lines(self._path), start=1):
+            value = parse_number(raw.strip(b" \t\r"), self._path, number)
+            if value > highest:
+                problem = f"expected a natural logarithm of at most {highest:g}"
+                raise DataError(self._path, number, f"{problem}, found {shorten(raw)}")
+            yield value
+
+
+def check_counts(
+    lines: Iterator[_Lines], path: str, scores: Sequence[GivenScores]
+) -> Iterator[_Lines]:
+    """Return the lines of ``path``, each of which has its scores.
+
+    :raises DataError: as `GivenScores.check_count`: at the call for a file, at the end of the lines
+        for a stream.
+    """
+    if scores and is_stream(path):
+        return _counted(lines, path, scores)
+    if scores:
+        num_lines = sum(map(count_lines, read_blocks(path)))
+        for each in scores:
+            each.check_count(num_lines, path)
+    return lines
+
+
+def _counted(lines: Iterator[_Lines], path: str, scores: Sequence[GivenScores]) -> Iterator[_Lines]:
+    count = 0
+    for part in lines:
+        count = part.before + part.num_lines
+        if all(len(each.of(part)) == part.num_lines for each in scores):
+            yield part  # if a score is missing, the rest is read only for the count
+    for each in scores:
+        each.check_count(count, path)
 
 
 @dataclass(frozen=True)
 class FeatureLoader:
-    """Loads the features of some columns, here or on another machine.
+    """Loads the features of some columns, here or on another machine; the networks come first."""
 
-    The networks come first; each of the other columns has its own feature.
-    """
-
-    # Without given scores.
+    # All columns except given scores.
     columns: tuple[ColumnSpec, ...]
     # The models of the columns, in this process or in folders.
     models: "tuple[Checkpoint | ModelFolder, ...]" = ()
@@ -49,24 +132,49 @@ class FeatureLoader:
     unnormalized: bool = False
     backoff_lm: str | None = None
 
+    @classmethod
+    def of(cls, specs: Sequence[ColumnSpec], compute: Compute, **options: Any) -> "FeatureLoader":
+        """Load the models of some columns, and return the loader of all features.
+
+        :param compute: the settings of the engine's workers.
+        :param options: the other fields.
+        """
+        columns = tuple(column for column in specs if column.kind != "scores")
+        kinds = {column.kind for column in columns}
+        device = local_device(compute) if kinds & {"model", "ctranslate2"} else "cpu"
+        models: list[Checkpoint] = []
+        if "model" in kinds:
+            from phrasescore.models.checkpoint import load_checkpoint
+
+            models = [load_checkpoint(each.value) for each in columns if each.kind == "model"]
+        threads = callers(compute)
+        return cls(columns, tuple(models), device, compute.precision, threads, **options)
+
+    @property
+    def checkpoints(self) -> "list[Checkpoint]":
+        """The models, which are read unless they are in this process."""
+        return [model.load() for model in self.models]
+
+    def known_words(self) -> list[KnownWords]:
+        """Return the words that each model knows."""
+        paths = [column.value for column in self.columns if column.kind == "model"]
+        return list(map(known_words, paths, self.checkpoints))
+
     def in_folders(self) -> "FeatureLoader":
         """Return an equal loader for other machines, which have the same folders."""
-        from phrasescore.models.checkpoint import Checkpoint, ModelFolder
-
         columns = [
             column
             if column.kind == "feature"
             else replace(column, value=os.path.abspath(column.value))
             for column in self.columns
         ]
-        models = [
-            ModelFolder(os.path.abspath(each.folder), each.fingerprint)
-            if isinstance(each, Checkpoint)
-            else each
-            for each in self.models
-        ]
+        models = self.models
+        if models:
+            from phrasescore.models.checkpoint import ModelFolder
+
+            models = tuple(ModelFolder(each.folder, each.fingerprint) for each in self.checkpoints)
         backoff = None if self.backoff_lm is None else os.path.abspath(self.backoff_lm)
-        return replace(self, columns=tuple(columns), models=tuple(models), backoff_lm=backoff)
+        return replace(self, columns=tuple(columns), models=models, backoff_lm=backoff)
 
     def load(self) -> list[Feature]:
         """Load models and files. Without a network, torch is not imported.
@@ -75,18 +183,15 @@ class FeatureLoader:
         :raises ModelError: if a model cannot be loaded, or does not score phrase pairs.
         """
         features: list[Feature] = []
-        checkpoints: list[Checkpoint] = []
-        if self.models:
+        checkpoints = self.checkpoints
+        if checkpoints:
             import torch
 
             from phrasescore.features.networks import SentenceScore
             from phrasescore.features.neural import NeuralScore
             from phrasescore.language_models.word_scorer import CslmOptions
-            from phrasescore.models.checkpoint import ModelFolder
 
             device = torch.device(self.device)
-            for model in self.models:
-                checkpoints.append(model.load() if isinstance(model, ModelFolder) else model)
             if self.of_phrases:
                 for checkpoint in checkpoints:
                     try:
@@ -113,8 +218,9 @@ class FeatureLoader:
         if column.kind == "lm":
             feature: Feature = load_feature("language_model")(path)
         elif column.kind == "ctranslate2":
-            made = load_feature("ctranslate2")
-            feature = made(path, column.foreign, device=self.device, threads=self.callers)
+            feature = load_feature("ctranslate2")(
+                path, column.foreign, device=self.device, threads=self.callers
+            )
         elif column.kind in ("lexicon", "reverse_lexicon"):
             lexicon = Lexicon.from_entries(path, read_lexicon(path))
             feature = LexicalScore(lexicon, reverse=column.kind == "reverse_lexicon")
@@ -125,7 +231,7 @@ class FeatureLoader:
         else:
             feature = load_feature(column.value)()
         name = column.value if column.kind == "feature" else column.kind
-        if feature.highest is None:  # otherwise it is a name in caches
+        if feature.highest is None:  # a cached feature's fingerprint is part of the cache's keys
             feature.fingerprints = (f"{name} {feature.fingerprints[0]}".strip(),)
         return feature
 
@@ -151,23 +257,14 @@ class AddedColumn(NamedTuple):
 
 
 def added_columns(
-    specs: Sequence[ColumnSpec],
-    loader: FeatureLoader,
-    checkpoints: "Sequence[Checkpoint]",
-    names: Sequence[str],
-    *,
-    normalize: bool,
+    specs: Sequence[ColumnSpec], loader: FeatureLoader, names: Sequence[str], *, normalize: bool
 ) -> list[AddedColumn]:
-    """Return the columns that hypotheses get, in the order of the specifications.
+    """Return the columns that hypotheses get, as specified, and the ensemble last.
 
-    The ensemble's column is the last one.
-
-    :param loader: the loader of the same columns; ``checkpoints`` are its models.
+    :param loader: the loader of the same columns.
     :param names: one name per column and for the ensemble; empty for the default names. Columns
         of given scores have their own names.
     :param normalize: whether a network's column is followed by one divided by length.
-    :raises ArgumentError: if there are names, but not one per column.
-    :raises DataError: if a file of given scores is malformed.
     """
     expected = sum(spec.kind != "scores" for spec in specs) + loader.ensemble
     if names and len(names) != expected:
@@ -176,6 +273,7 @@ def added_columns(
         )
     usual: Counter[str] = Counter()
     given, rows = iter(names), iter(loader.rows())
+    checkpoints = loader.checkpoints
     models = iter(checkpoints)
 
     def name(prefix: str) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Self
 
 from moses_integration.nbest_lines import check_feature_names, format_value
 from phrasescore.arguments import StrPath, flag
-from phrasescore.engines import callers, local_device
 from phrasescore.errors import ArgumentError
 from phrasescore.features import ColumnSpec, check_columns, check_feed_forward, column_specs
 from phrasescore.io.output import optional_path
@@ -17,13 +16,11 @@ from phrasescore.records import PhraseBlock
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
 from phrasescore.version import __version__
-from phrasescore.workflows.scoring.columns import FeatureLoader, added_columns
-from phrasescore.workflows.scoring.given_scores import GivenScores
+from phrasescore.workflows.scoring.columns import FeatureLoader, GivenScores, added_columns
 from phrasescore.workflows.scoring.scorer import AnyLines, LineScores, Scorer
 from phrasescore.workflows.text_checks import (
     KnownWords,
     UnknownWordCheck,
-    known_words,
     unknown_words_of,
     warn_of_shortlists,
 )
@@ -40,10 +37,8 @@ class ListScorer:
 
     A context manager, which closes the cache. Columns of given scores belong to one input file.
 
-    :param words: whether the scores of single words can be requested; the cache is then unused.
+    :param words: whether the scores of single words are needed; the cache is then unused.
     :ivar added: the columns that are added, in order.
-    :raises ArgumentError: if arguments do not go together.
-    :raises ModelError: if a model cannot be loaded.
     """
 
     columns: Sequence[ColumnSpec | StrPath]
@@ -53,54 +48,38 @@ class ListScorer:
     words: bool = False
 
     def __post_init__(self) -> None:
-        """Check the arguments and load models and files."""
+        """Check the arguments, and load models and files."""
         compute = self.compute.on_workers()
         specs = column_specs(self.columns)
         check_columns(specs, of_phrases=False)
-        paths = [column.value for column in specs if column.kind == "model"]
-        if self.settings.ensemble and len(paths) < 2:
+        if self.settings.ensemble and sum(column.kind == "model" for column in specs) < 2:
             raise ArgumentError("--ensemble averages at least two models")
-        device = "cpu"
-        if any(column.kind in ("model", "ctranslate2") for column in specs):
-            device = local_device(compute)
-        checkpoints = []
-        if paths:
-            from phrasescore.models.checkpoint import load_checkpoint
-
-            checkpoints = [load_checkpoint(path) for path in paths]
         backoff = optional_path(self.settings.backoff_lm)
-        configs = [checkpoint.config for checkpoint in checkpoints]
-        check_feed_forward(configs, backoff, unnormalized=self.settings.unnormalized)
-        self.aligned = any(config.network.is_aligned for config in configs)
-        if self.aligned and self.settings.ensemble:
-            raise ArgumentError("--ensemble: a joint model reads alignments, and is in none")
-        self._loader = FeatureLoader(
-            tuple(column for column in specs if column.kind != "scores"),
-            tuple(checkpoints),
-            device,
-            compute.precision,
-            callers(compute),
+        self._loader = FeatureLoader.of(
+            specs,
+            compute,
             ensemble=self.settings.ensemble,
             words=self.words,
             unnormalized=self.settings.unnormalized,
             backoff_lm=backoff,
         )
+        checkpoints = self._loader.checkpoints
+        configs = [checkpoint.config for checkpoint in checkpoints]
+        check_feed_forward(configs, backoff, unnormalized=self.settings.unnormalized)
+        self.aligned = any(config.network.is_aligned for config in configs)
+        if self.aligned and self.settings.ensemble:
+            raise ArgumentError(
+                "--ensemble: a joint model reads alignments, and cannot be in an ensemble"
+            )
         self.added = added_columns(
-            specs,
-            self._loader,
-            checkpoints,
-            self.settings.names,
-            normalize=self.settings.normalize,
+            specs, self._loader, self.settings.names, normalize=self.settings.normalize
         )
         self.names = tuple(added.name for added in self.added)
         check_feature_names(self.names)
         features = self._loader.load()
-        self._known_words = [
-            known_words(path, checkpoint)
-            for path, checkpoint in zip(paths, checkpoints, strict=True)
-        ]
+        self._known_words = self._loader.known_words()
         others = [column for column in self._loader.columns if column.kind != "model"]
-        for column, feature in zip(others, features[bool(paths) :], strict=True):
+        for column, feature in zip(others, features[bool(checkpoints) :], strict=True):
             if feature.known_words != (None, None):
                 self._known_words.append(KnownWords(column.value, *feature.known_words))
         self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None
@@ -131,21 +110,22 @@ class ListScorer:
     ) -> Iterator[tuple[AnyLines, LineScores]]:
         """Yield lines with the values of their pairs, in order; count their unknown words.
 
-        The values have a row for each of `added` that is not given.
+        The values have a row for each of `added`, except given scores.
 
         :param source: the name of the sentences, for messages; ``target`` of their translations.
         """
         self._scorer.start_counting()
-        if self._unknown_words is None:  # over all files: a model is warned of once
+        if self._unknown_words is None:  # counted over all files, so that there is one warning
             self._unknown_words = unknown_words_of(source, target, self._known_words)
         sources, targets = self._unknown_words
-        rows = [added.row for added in self.added if added.row is not None]
+        computed = [added for added in self.added if added.given is None]
+        rows = [added.row for added in computed if added.row is not None]
         for each, scores in self._scorer.score(lines):
             block = each.block
             sources.count_side(block, 0)
             targets.count_side(block, 1)
             values = scores.values[rows]
-            for row, added in enumerate(added for added in self.added if added.row is not None):
+            for row, added in enumerate(computed):
                 if added.normalized:
                     values[row] /= block.lengths(0 if added.reverse else 1) + 1
             yield each, LineScores(values, scores.words)
@@ -164,7 +144,7 @@ class ListScorer:
 
     @property
     def notes(self) -> tuple[tuple[str, str], ...]:
-        """For each column that is not a network's: its name, and a short text about its values."""
+        """The name of each column that is not a network's, and a short text about its values."""
         tallies = iter(self._scorer.tallies[bool(self._loader.models) :])
         return tuple(
             (added.name, str(next(tallies) if added.given is None else added.given))
@@ -220,11 +200,11 @@ def check_of_networks(
     cache: str | None,
     normalize: bool = False,
 ) -> None:
-    """Raise an ArgumentError if an option needs a network and there is none, or the cache is -."""
+    """Refuse options that need a network where there is none, and a cache named ``-``."""
     kinds = {column.kind for column in columns}
     wanted = {"normalize": normalize, "word_scores": word_scores, "cache": cache}
     for name, value in wanted.items():
         if value and "model" not in kinds and not (name == "cache" and "ctranslate2" in kinds):
-            raise ArgumentError(f"{flag(name)} is for the scores of a model, and there is none")
+            raise ArgumentError(f"{flag(name)} needs a network: add a --model")
     if cache == "-":
         raise ArgumentError("--cache needs a file: a stream cannot be a cache")

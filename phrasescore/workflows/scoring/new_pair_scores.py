@@ -1,9 +1,9 @@
-"""The scores of generated phrase pairs: the value of each column of the table.
+"""The scores of generated phrase pairs in the columns of a phrase table.
 
 Moses' four columns are p(source | target), lex(source | target), p(target | source) and lex(target
 | source). A network's probability, of the whole phrase and its end, fills both columns of its
 direction, unless there is a lexical table for the second. A column without a model has `FLOOR` in
-every new pair; the indicator's weight can make up for that.
+every new pair; the indicator's weight can compensate for that.
 """
 
 import logging
@@ -13,14 +13,14 @@ from itertools import islice
 from typing import NamedTuple
 
 from moses_integration.phrase_table import read_lexicon
-from phrasescore.arguments import PrecisionName, flag
-from phrasescore.devices import choose_device
+from phrasescore.arguments import flag
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.generation.generator import check_kinds
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import HypothesisList, PhraseBlock, PhrasePair
-from phrasescore.workflows.scoring.network_scorer import NetworkScorer
+from phrasescore.settings.compute import Compute
+from phrasescore.workflows.load_model import NetworkScorer
 
 _logger = logging.getLogger(__name__)
 
@@ -57,8 +57,8 @@ def plan_columns(
         columns = [_parse(text.strip(), given) for text in scores.split(",")]
     elif num_scores != MOSES_COLUMNS:
         raise ArgumentError(
-            f"the table has {num_scores} scores, and not Moses' {MOSES_COLUMNS}: say with "
-            "--scores what a new pair has in each column"
+            f"the table has {num_scores} scores, not Moses' {MOSES_COLUMNS}: --scores must name "
+            "the content of each column"
         )
     else:
         floor = math.log(FLOOR)
@@ -71,12 +71,12 @@ def plan_columns(
         ]
         if floor in columns:
             _logger.warning(
-                "no --reverse-model: new pairs have %g in the columns of p(source | target)",
-                FLOOR,
+                "no --reverse-model: new pairs have %g in the columns of p(source | target)", FLOOR
             )
     if len(columns) != num_scores:
-        problem = f"expected {num_scores}, as many as the table has scores, got {len(columns)}"
-        raise ArgumentError(f"--scores: {problem}")
+        raise ArgumentError(
+            f"--scores: expected {num_scores} columns, as in the table, got {len(columns)}"
+        )
     return columns
 
 
@@ -103,13 +103,7 @@ class PairScores:
     """
 
     def __init__(
-        self,
-        columns: Sequence[ColumnContent],
-        given: Mapping[str, str | None],
-        *,
-        device: str,
-        precision: PrecisionName,
-        threads: int,
+        self, columns: Sequence[ColumnContent], given: Mapping[str, str | None], compute: Compute
     ) -> None:
         self._columns = columns
         self.fingerprints: dict[str, str] = {}
@@ -124,9 +118,7 @@ class PairScores:
                     "that predicts the target"
                 )
             self.fingerprints[REVERSE] = checkpoint.fingerprint
-            self._reverse = NetworkScorer(
-                checkpoint, str(choose_device(device)), precision=precision, threads=threads
-            )
+            self._reverse = NetworkScorer(checkpoint, compute)
         self._lexical = {}
         for name in (LEXICON, REVERSE_LEXICON):
             path = given[name]

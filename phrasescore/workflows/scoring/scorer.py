@@ -1,10 +1,10 @@
 """The pipeline: lines with pairs in, the same lines with the values of their pairs out."""
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.devices import GPU_THREADS, torch_threads
-from phrasescore.engines import Pending, WorkerPool, open_pool
+from phrasescore.engines import Pending, WorkerPool, open_pool, read_ahead
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.features import BLOCK_SIZE, BlockScores, Feature
 from phrasescore.kernels.phrases import join_blocks
@@ -94,14 +94,11 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True)
 class Scoring:
-    """Scores blocks: a :class:`phrasescore.engines.Work`.
-
-    A worker on another machine loads the features from the same files.
-    """
+    """Scores blocks: a :class:`phrasescore.engines.Work`."""
 
     loader: FeatureLoader
     fingerprints: tuple[tuple[str, ...], ...]
-    # The loaded features; None on another machine.
+    # The loaded features; None on another machine, which loads them from the same files.
     features: Sequence[Feature] | None
     # Indices of the features that are needed from the beginning.
     needed: tuple[int, ...] = ()
@@ -118,42 +115,37 @@ class Scoring:
     def load(self) -> Callable[[Item], list[BlockScores]]:
         """Load the features.
 
-        :raises PhrasescoreError: if they are not those of the process that began the run.
+        :raises PhrasescoreError: if they differ from the features of the process that began the
+            run.
         """
         features = self.loader.load() if self.features is None else self.features
         for feature, expected in zip(features, self.fingerprints, strict=True):
             if feature.fingerprints != expected:
                 raise PhrasescoreError(
-                    f"workers have not loaded the same: {expected} and {feature.fingerprints}"
+                    f"a worker has loaded another feature: expected {expected}, found "
+                    f"{feature.fingerprints}"
                 )
         for index in self.needed:
             features[index].prepare()
-        return _LoadedFeatures(features)
+        return partial(_score_item, features)
 
 
-class _LoadedFeatures:
-    """Scores items on a worker."""
-
-    def __init__(self, features: Sequence[Feature]) -> None:
-        self._features = features
-
-    def __call__(self, item: Item) -> list[BlockScores]:
-        return [
-            feature.score(item.block if missing is None else item.block.select(missing))
-            for feature, missing in zip(self._features, item.missing, strict=True)
-        ]
+def _score_item(features: Sequence[Feature], item: Item) -> list[BlockScores]:
+    return [
+        feature.score(item.block if missing is None else item.block.select(missing))
+        for feature, missing in zip(features, item.missing, strict=True)
+    ]
 
 
 class _LineGroup(NamedTuple, Generic[AnyLines]):
     """Lines whose pairs are scored together."""
 
     lines: list[AnyLines]
-    item: Item
+    missing: tuple[Indices | None, ...]
     # For each feature: its values, (columns, pairs), NaN where the cache has none; and the cache's
     # keys, by column and pair.
     known: list[Floats | None]
     keys: list[list[list[bytes]]]
-    pending: Pending[list[BlockScores]] | None
 
 
 class Scorer:
@@ -162,7 +154,7 @@ class Scorer:
     A value depends only on its pair, to the last bit: not on the lines beside it, the engine, the
     number of workers, or a cache.
 
-    :param engine: computes, each worker with one thread. A GPU has `GPU_THREADS` here.
+    :param engine: each of its workers has one thread.
     :param cache: stores the values of the features that use a cache.
     :param unit: the noun for an item of the input, for messages.
     :ivar tallies: the tally of each feature over the lines so far.
@@ -181,8 +173,6 @@ class Scorer:
         fingerprints = tuple(feature.fingerprints for feature in self.features)
         self._work = Scoring(loader, fingerprints, self.features)
         self._cache, self._loader, self._unit = cache, loader, unit
-        if engine.engine == "here" and loader.device != "cpu":
-            engine = replace(engine, workers=GPU_THREADS)
         self._engine = engine
         kind = loader.device.partition(":")[0]
         sizes = [feature.group_size[kind] for feature in self.features]
@@ -219,16 +209,9 @@ class Scorer:
         if not self.features:
             yield from ((each, LineScores(np.empty((0, 0)), None)) for each in lines)
             return
-        waiting: deque[_LineGroup[AnyLines]] = deque()
-        for group in self._groups(lines):
-            waiting.append(self._begin(group))
-            # A group that the cache has whole waits only for the groups before it.
-            while waiting[0].pending is None or len(waiting) > 2 * self._open_pool(()).workers:
-                yield from self._finish(waiting.popleft())
-                if not waiting:
-                    break
-        while waiting:
-            yield from self._finish(waiting.popleft())
+        groups = map(self._begin, self._groups(lines))
+        for group, pending in read_ahead(groups, lambda: 2 * self._open_pool(()).workers):
+            yield from self._finish(group, pending)
 
     def _groups(self, lines: Iterable[AnyLines]) -> Iterator[list[AnyLines]]:
         group: list[AnyLines] = []
@@ -243,8 +226,10 @@ class Scorer:
         if group:
             yield group
 
-    def _begin(self, lines: list[AnyLines]) -> _LineGroup[AnyLines]:
-        """Look up lines in the cache, and submit the missing values to a worker."""
+    def _begin(
+        self, lines: list[AnyLines]
+    ) -> tuple[_LineGroup[AnyLines], list[Pending[list[BlockScores]]]]:
+        """Look up lines in the cache, and submit the missing values, if any, to a worker."""
         block = join_blocks([each.block for each in lines])
         known: list[Floats | None] = []
         keys: list[list[list[bytes]]] = []
@@ -261,29 +246,33 @@ class Scorer:
                 raise self._cache.corrupt(f"the score {wrong}")
             known.append(values)
             missing.append(np.flatnonzero(np.isnan(values).any(axis=0)))
-        item = Item(block, tuple(missing))
+        group = _LineGroup(lines, tuple(missing), known, keys)
         needed = [place for place, each in enumerate(missing) if each is None or len(each)]
-        pending = self._open_pool(needed).submit(item) if needed else None
-        return _LineGroup(lines, item, known, keys, pending)
+        if not needed:
+            return group, []
+        return group, [self._open_pool(needed).submit(Item(block, group.missing))]
 
     def _open_pool(self, needed: Sequence[int]) -> WorkerPool[Item, list[BlockScores]]:
         """Return the workers, which are never needed if the cache has all values."""
         if self._pool is None:
             work = replace(self._work, needed=tuple(needed))
-            self._pool = self._stack.enter_context(open_pool(self._engine, work))
+            pool = open_pool(self._engine, work, gpu_threads=GPU_THREADS)
+            self._pool = self._stack.enter_context(pool)
         return self._pool
 
-    def _finish(self, group: _LineGroup[AnyLines]) -> Iterator[tuple[AnyLines, LineScores]]:
+    def _finish(
+        self, group: _LineGroup[AnyLines], pending: Sequence[Pending[list[BlockScores]]]
+    ) -> Iterator[tuple[AnyLines, LineScores]]:
         """Yield the lines of a group with their values, and store the new ones."""
         try:
-            computed = None if group.pending is None else group.pending.result()
+            computed = [each.result() for each in pending]
         except ModelError as error:
             where = f"in the block that begins with {self._unit} {group.lines[0].before + 1}"
             raise ModelError(f"{error}, {where}") from error
         columns: list[Floats] = []
         words: Words = []
-        for place, (known, missing) in enumerate(zip(group.known, group.item.missing, strict=True)):
-            scores = None if computed is None else computed[place]
+        for place, (known, missing) in enumerate(zip(group.known, group.missing, strict=True)):
+            scores = computed[0][place] if computed else None
             if scores is not None:
                 self.tallies[place] += scores.tally
                 words += scores.words or []
@@ -293,7 +282,11 @@ class Scorer:
                 continue
             if scores is not None:
                 known[:, missing] = scores.values
-                self._store(group.keys[place], missing, scores.values)
+                if self._cache is not None and len(missing):
+                    keys = [
+                        column[index] for column in group.keys[place] for index in missing.tolist()
+                    ]
+                    self._cache.store(keys, scores.values.ravel().tolist())
             cached = known.shape[1] - len(missing)
             self.tallies[place] = self.tallies[place].with_cached(cached)
             columns.append(known)
@@ -302,8 +295,3 @@ class Scorer:
         for lines, (begin, end) in zip(group.lines, pairwise(ends), strict=True):
             of_words = [column[begin:end] for column in words] if words else None
             yield lines, LineScores(values[:, begin:end], of_words)
-
-    def _store(self, keys: list[list[bytes]], missing: Indices, values: Floats) -> None:
-        if self._cache is not None and len(missing):
-            chosen = [column[index] for column in keys for index in missing.tolist()]
-            self._cache.store(chosen, values.ravel().tolist())

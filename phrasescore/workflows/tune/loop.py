@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from moses_integration.decoder.moses import DecoderCommand
 from moses_integration.ini_text import files_of
+from moses_integration.list_features import WeightedSum
 from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights, weights_path
 from moses_integration.nbest import read_nbest
-from moses_integration.reranking import WeightedSum
 from moses_integration.weight_lines import check_weights, is_sparse
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, DataError, some_names

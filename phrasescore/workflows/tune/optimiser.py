@@ -7,8 +7,8 @@ from typing import NoReturn
 
 import numpy as np
 
+from moses_integration.list_features import FeatureColumns, read_tuning_lists
 from moses_integration.tuning_files import check_pair, read_features, read_scores
-from moses_integration.tuning_lists import FeatureColumns, read_tuning_lists
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.evaluation.plugin_metric import PluginMetric, find_metric, known_metrics

@@ -19,7 +19,7 @@ from moses_integration.decoder.language_model import read_arpa
 from moses_integration.decoder.options import OptionTable
 from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.decoder.search import StackDecoder
-from moses_integration.decoder.stateful import StatefulFeature
+from moses_integration.decoder.stack_search import StatefulFeature
 
 TARGETS = ("p", "q", "r", "s", "t")
 ORDER = 3

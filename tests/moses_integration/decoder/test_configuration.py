@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from moses_integration.decoder import SearchLimits
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.search_limits import SearchLimits
 from moses_integration.moses_ini import load_weights
 from phrasescore.errors import ConfigError, DataError
 from tests.log import warnings

@@ -102,7 +102,7 @@ def test_the_end_of_what_a_dying_decoder_said_is_shown(runner: Runner) -> None:
 def test_a_signal_is_named(runner: Runner) -> None:
     code = "os.kill(os.getpid(), signal.SIGKILL)"
     assert runner.refusal(code) == (
-        "the decoder was killed by SIGKILL; it said nothing (log: run1.log)"
+        "the decoder was killed by SIGKILL; it wrote nothing to stderr (log: run1.log)"
     )
 
 
@@ -110,7 +110,7 @@ def test_an_old_list_is_not_taken_for_a_new_one(runner: Runner) -> None:
     runner.nbest.write_text("old\n")
     for code in ("pass", "open(sys.argv[1], 'w').close()"):
         assert runner.refusal(code).startswith(
-            "the decoder wrote no n-best list to run1.nbest; it said"
+            "the decoder wrote no n-best list to run1.nbest; it wrote"
         )
 
 

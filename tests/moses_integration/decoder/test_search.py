@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moses_integration.decoder import stack_search
+from moses_integration.decoder import search, stack_search
 from moses_integration.decoder.options import SentenceOptions
 from moses_integration.decoder.search import StackDecoder, Translation
-from moses_integration.decoder.search_kernels import offer
 from moses_integration.decoder.search_tables import make_tables
-from moses_integration.decoder.stack_kernels import Limits, prune
+from moses_integration.decoder.stack_kernels import Limits, offer, prune
 from tests.moses_integration.decoder.given_derivations import score_derivation
 from tests.moses_integration.decoder.small_decoder import (
     Derivation,
@@ -335,13 +334,13 @@ def test_distinct_lists_are_made_of_as_many_paths_as_moses_looks_at(
     ini = tmp_path / "moses.ini"
     ini.write_text(f"{Path(configuration.path).read_text()}\n{section}")
     plain = small.decoder(["abcd"])
-    found, original = [], stack_search.best_paths
+    found, original = [], search.best_paths
 
     def find(*arguments: Any) -> Any:
         found.append(arguments[3:5])
         return original(*arguments)
 
-    monkeypatch.setattr("moses_integration.decoder.search.best_paths", find)
+    monkeypatch.setattr(search, "best_paths", find)
     decoder = StackDecoder(type(configuration).read(str(ini)), plain._table, plain._lm)
     nbest = decoder.translate("abcd", nbest=4, distinct=True).nbest
     assert len({each.words for each in nbest}) == 4

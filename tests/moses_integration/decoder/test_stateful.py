@@ -1,11 +1,11 @@
-"""Promises of moses_integration.decoder.stateful: what a feature is asked, and how often."""
+"""Promises of moses_integration.decoder.stack_search: what a feature is asked, and how often."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
-from moses_integration.decoder.stateful import RequestBuffer, Requests
+from moses_integration.decoder.stack_search import RequestBuffer, Requests
 
 
 class Squares:

@@ -137,7 +137,7 @@ def test_a_moses_ini_of_another_table_is_warned_of(
             "[weight]\nT0= 1 1\n"
         )
         result = succeeded(run(tiny_table.name, "--model", model.path, "-o", "out", *inis))
-        warning = f"moses.ini: T0 reads whole-table, and not the {tiny_table.name} that gets new"
+        warning = f"moses.ini: T0 reads whole-table, not {tiny_table.name}, which gets new"
         assert (warning in result.stderr) is is_other
         assert ("warning" in result.stderr) is is_other
 

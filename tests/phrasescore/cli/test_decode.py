@@ -72,7 +72,7 @@ def decode(*options: str, source: str = "source", processes: int = 1) -> Result:
 def test_each_line_is_translated_in_its_place() -> None:
     result = decode()
     assert (result.exit_code, result.stdout) == (0, "the house\n\nxyz\nhome\n")
-    assert "1 of 4 source words are no phrase of the table" in result.stderr
+    assert "1 of 4 source words are not in the table" in result.stderr
 
 
 @pytest.mark.usefixtures("folder")
@@ -192,7 +192,7 @@ def test_a_table_without_matches_is_told(folder: Path) -> None:
     result = decode()
     assert result.stdout == "das haus\n"
     assert "WARNING" in result.stderr.upper()
-    assert "2 of 2 source words are no phrase of the table" in result.stderr
+    assert "2 of 2 source words are not in the table" in result.stderr
     (folder / "source").write_text("das kleine haus ist rot , und la maison\n" * 3)
     assert "warning: 21 of 27 source words" in decode().stderr
 

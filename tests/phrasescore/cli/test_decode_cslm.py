@@ -90,7 +90,7 @@ def test_neither_buffers_nor_processes_change_a_byte(other: list[str]) -> None:
 @pytest.mark.usefixtures("model")
 def test_without_a_weight_it_stands_in_lists_alone() -> None:
     result = decode("--nbest", "nbest", "1", "-o", "out")
-    assert "CSLM0 has no weight, and so 0" in result.stderr
+    assert "CSLM0 has no weight: it is 0" in result.stderr
     decode("-o", "plain", models=())
     assert Path("out").read_bytes() == Path("plain").read_bytes()
     assert all("CSLM0" in found.features(0) for found in read("nbest"))

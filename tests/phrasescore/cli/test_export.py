@@ -41,7 +41,7 @@ def test_without_a_moses_ini_the_file_may_go_to_stdout(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "problem"),
     [
-        (["-o", "x.gz"], 2, "--output: NPLM reads no gzip, so the name must not end in .gz"),
+        (["-o", "x.gz"], 2, "--output: NPLM cannot read gzip: expected a name without .gz"),
         (["--moses-ini", "model"], 2, "--moses-ini and --moses-ini-out go together"),
         (["-o", "x", "--moses-ini", "no", "--moses-ini-out", "new"], 1, "no: cannot open: No such"),
     ],

@@ -139,7 +139,7 @@ def test_sentences_beyond_the_training_and_without_an_end_are_reported(tmp_path:
     assert "the longest has 6" in result.stderr
     cut = [len(line.split()) for line in result.stdout.splitlines()]
     assert len(cut) == 8
-    assert "translations found no end and are cut at their longest (--max-length), of the lines 1, "
+    assert "translations found no end and are cut at the maximum length (--max-length)"
     assert "of the lines 1, 2, 3, 4, 5, ..." in result.stderr
 
 
@@ -174,7 +174,7 @@ def test_copied_words_stand_for_unknown_ones(tmp_path: Path) -> None:
     assert "<unk>" in plain.stdout
     words = zip(plain.stdout.split(), copied.stdout.split(), strict=True)
     assert all(new == old or (old == "<unk>" and new in ("new", "u")) for old, new in words)
-    assert "a word of the source stands for each" in copied.stderr
+    assert "replaced by words of the source" in copied.stderr
     assert "written as such" not in copied.stderr
 
 
@@ -241,7 +241,7 @@ def test_a_language_model_has_nothing_to_generate_from(tmp_path: Path) -> None:
 def test_an_ensemble_of_two_directions_is_refused(model: Path, tmp_path: Path) -> None:
     other = RandomModel(tmp_path / "other", "uvw", "abcd", reverse=True).path
     check_refusal(
-        run(model, "--ensemble", other, stdin="u\n"), "an ensemble is of models of one direction"
+        run(model, "--ensemble", other, stdin="u\n"), "an ensemble needs models of one direction"
     )
 
 
@@ -272,18 +272,18 @@ def test_copying_without_attention_is_refused(model: Path) -> None:
     ("options", "problem"),
     [
         (["--beam", "0"], "'--beam'"),
-        (["--beam", "3", "--nbest", "n", "4"], "--beam: at least as many as --nbest"),
+        (["--beam", "3", "--nbest", "n", "4"], "--beam: expected at least 4, for --nbest, got 3"),
         (["--nbest", "n", "0"], "'--nbest'"),
-        (["--name", "X"], "--name is of the feature in --nbest"),
+        (["--name", "X"], "--name: has an effect only with --nbest"),
         (["--nbest", "n", "2", "--name", "X_1"], "feature name X_1: expected a letter"),
-        (["--sample", "3", "--beam", "2"], "--beam: is not of --sample"),
-        (["--sample", "3", "--nbest", "n", "2"], "--nbest: is not of --sample"),
-        (["--sample", "3", "--normalize"], "--normalize: is not of --sample"),
+        (["--sample", "3", "--beam", "2"], "--beam: has no effect with --sample"),
+        (["--sample", "3", "--nbest", "n", "2"], "--nbest: has no effect with --sample"),
+        (["--sample", "3", "--normalize"], "--normalize: has no effect with --sample"),
         (["--sample", "3", "--temperature", "0"], "'--temperature'"),
-        (["--temperature", "2"], "--temperature: is only for --sample"),
-        (["--top", "2"], "--top: is only for --sample"),
-        (["--seed", "2"], "--seed: is only for --sample"),
-        (["--copy-unknown", "--no-unknown"], "--copy-unknown has nothing to copy for"),
+        (["--temperature", "2"], "--temperature: has an effect only with --sample"),
+        (["--top", "2"], "--top: has an effect only with --sample"),
+        (["--seed", "2"], "--seed: has an effect only with --sample"),
+        (["--copy-unknown", "--no-unknown"], "--copy-unknown has no effect with --no-unknown"),
         (["--targets", "2"], "--targets: only with --augment"),
         (["--resume"], "--resume: only with --augment"),
     ],

@@ -102,7 +102,7 @@ def test_what_the_network_finds_and_the_table_lacks_is_added(
         assert scores(line) == pytest.approx(expected, abs=1e-5)
     tool = ["sort", "-c", str(out)]
     assert subprocess.run(tool, env={"LC_ALL": "C"}, check=False).returncode == 0
-    assert "3 of 4 sources asked, 1 not for their unknown words" in result.stderr
+    assert "targets generated for 3 of 4 sources; 1 left out for their unknown" in result.stderr
     assert f"{len(new)} new pairs" in result.stderr
     assert "no --reverse-model: new pairs have 1e-07" in result.stderr
 
@@ -155,7 +155,7 @@ def test_a_table_of_other_columns_needs_to_be_told(
 ) -> None:
     result = run(model.path, "--augment", tiny_table)
     assert result.exit_code == 2
-    assert "the table has 2 scores, and not Moses' 4: say with --scores" in result.stderr
+    assert "the table has 2 scores, not Moses' 4: --scores must name" in result.stderr
     only = tmp_path / "only"
     only.write_text("u w\n")
     result = succeeded(
@@ -191,7 +191,7 @@ def test_sources_can_be_chosen_by_count_and_by_file(
         )
     )
     assert {" ".join(line.pair.source) for line in read(table.parent / "o")[1]} == {"w", "v v"}
-    assert "2 of 6 sources asked, 1 not for" in result.stderr
+    assert "targets generated for 2 of 6 sources; 1 left out for" in result.stderr
 
 
 def test_new_pairs_are_bounded(model: RandomModel, table: Path) -> None:
@@ -255,12 +255,12 @@ def _stopping(original: Callable, groups_done: int, out: Path) -> Callable:
     calls = iter(range(10))
     journal = Path(work_files(str(out))[1])
 
-    def lines(self: object, blocks: list) -> Iterator[bytes]:
+    def lines(self: object, *group: object) -> Iterator[bytes]:
         if next(calls) == groups_done:
             while json.loads(journal.read_text())["lines"] < groups_done:
                 time.sleep(0.01)
             raise KeyboardInterrupt
-        return original(self, blocks)
+        return original(self, *group)
 
     return lines
 
@@ -310,10 +310,10 @@ def test_a_source_that_is_no_phrase_is_named(
         (["--sample", "3"], "--sample: not with --augment"),
         (["--nbest", "f", "3"], "--nbest: not with --augment"),
         (["--seed", "3"], "--seed: not with --augment"),
-        (["--beam", "2"], "--beam: at least as many as --targets"),
+        (["--beam", "2"], "--beam: expected at least 3, for --targets, got 2"),
         (["--moses-ini", "x"], "--moses-ini and --moses-ini-out go together"),
         (["--no-indicator", "--moses-ini", "x", "--moses-ini-out", "y"], "--no-indicator"),
-        (["--scores", "forward"], "--scores: expected 4, as many as the table has scores, got 1"),
+        (["--scores", "forward"], "--scores: expected 4 columns, as in the table, got 1"),
         (["--scores", "a,1,1,1"], "--scores: expected forward, reverse, lexicon, reverse-lexicon"),
         (["--scores", "0,1,1,1"], "a probability above 0, got '0'"),
         (["--scores", "nan,1,1,1"], "a probability above 0, got 'nan'"),

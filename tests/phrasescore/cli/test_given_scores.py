@@ -13,7 +13,7 @@ import phrasescore
 from phrasescore.errors import ArgumentError
 from phrasescore.features import ColumnSpec
 from phrasescore.io.text import InputLines
-from phrasescore.workflows.scoring.given_scores import GivenScores
+from phrasescore.workflows.scoring.columns import GivenScores
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features
@@ -249,5 +249,5 @@ def test_from_python_scores_need_a_name_for_lists_and_no_decoder() -> None:
     named: list[ColumnSpec | str] = [ColumnSpec("scores", "scores", name="QE")]
     with pytest.raises(ArgumentError, match="not with --decoder"):
         phrasescore.tune_with_decoder("moses", "text", ["text"], None, "work", columns=named)
-    with pytest.raises(ArgumentError, match="nothing is to be scored"):
+    with pytest.raises(ArgumentError, match="only for tables and n-best lists"):
         phrasescore.score("source", "target", named, "out")

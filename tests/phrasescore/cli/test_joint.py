@@ -195,7 +195,7 @@ def test_ensembles_and_phrase_tables_are_refused() -> None:
     RandomCslm(WORDS, path=Path("cslm"))
     result = rescore("--model", "joint", "--model", "cslm", "--ensemble")
     assert result.exit_code == 2
-    assert "--ensemble: a joint model reads alignments, and is in none" in result.stderr
+    assert "--ensemble: a joint model reads alignments, and cannot be in an" in result.stderr
     Path("table").write_text("la ||| the ||| 1 ||| 0-0 ||| 1 1 1\n")
     check_refusal(
         run("annotate", "table", "--model", "joint", "-o", "out"),

@@ -348,7 +348,7 @@ def test_a_model_that_is_none_is_told_from_a_file_and_from_another_folder(
     for name, found in (
         ("nothing", "nothing of this name"),
         ("file", "a file"),
-        ("folder", "another folder: it has none of a model's files"),
+        ("folder", "a folder without any file of a model"),
     ):
         model = str(tmp_path / name)
         result = run("annotate", tiny_table, "--model", model)

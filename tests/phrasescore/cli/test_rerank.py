@@ -67,10 +67,10 @@ def test_an_average_in_which_one_score_decides_is_warned_of(folder: Folder) -> N
     # square root of 2, of a second list without any: 0.18 and 1.1, then 0.014 and 1.1.
     assert said("-3.5", "-9") == ""
     assert said("-3.96", "-9") == (
-        "phrasescore: warning: LSTM0 decides the average nearly alone: its deviation within a list "
-        "is 1.1, that of the decoder's total 0.014; phrasescore tune gives each its weight\n"
+        "phrasescore: warning: LSTM0 dominates the average: its deviation within a list "
+        "is 1.1, and 0.014 for the decoder's total; `phrasescore tune` finds a weight for each\n"
     )
-    assert "warning: the decoder's total decides the average" in said("-3.5", "-6.01")
+    assert "warning: the decoder's total dominates the average" in said("-3.5", "-6.01")
 
 
 def test_lists_in_their_new_order_change_nothing_but_the_total(folder: Folder) -> None:
@@ -139,7 +139,7 @@ def test_a_missing_list_is_an_error_unless_a_line_may_be_empty(folder: Folder) -
     result = folder.run("--average", "A")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        f"Error: {folder.nbest}:1: expected id 0, found 1: no list of that sentence "
+        f"Error: {folder.nbest}:1: expected id 0, found 1: a sentence has no list "
         "(--allow-missing writes an empty line for it)\n"
     )
     assert folder.run("--average", "A", "--allow-missing").stdout == "\na\n\n\nb\n"
@@ -151,13 +151,16 @@ def test_lists_missing_at_the_end_are_seen_where_the_number_is_known(folder: Fol
     result = folder.weighted("--num-sentences", "4")
     assert result.exit_code == 1
     assert result.stderr == (
-        f"Error: {folder.nbest}: expected lists of 4 sentences, the last has id 1 "
+        f"Error: {folder.nbest}: expected lists of 4 sentences, found 2 "
         "(--allow-missing writes empty lines)\n"
     )
     result = folder.weighted("--num-sentences", "4", "--allow-missing")
     assert result.stdout == "le maison\nétait\n\n\n"
     result = folder.weighted("--num-sentences", "1")
-    assert result.stderr == f"Error: {folder.nbest}:4: id 1 is beyond the last of 1 sentences, 0\n"
+    assert (
+        result.stderr
+        == f"Error: {folder.nbest}:4: expected ids below 1 (--num-sentences), found 1\n"
+    )
 
 
 def test_features_and_weights_that_do_not_match_are_named(folder: Folder) -> None:
@@ -170,15 +173,15 @@ def test_features_and_weights_that_do_not_match_are_named(folder: Folder) -> Non
     assert "expected the features Gone0" in result.stderr
     result = folder.weighted("--ignore-unweighted", "--ignore-missing")
     assert (result.exit_code, result.stdout) == (0, "la maison\nétait\n")
-    warning = "phrasescore: warning: no hypothesis has these features with weights: Gone0\n"
+    warning = "phrasescore: warning: no hypothesis has these features, which have weights: Gone0\n"
     assert result.stderr == warning
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "one of --weights and --average is needed"),
-        (["--weights", "w", "--average", "a"], "one of --weights and --average is needed"),
+        ([], "expected either --weights or --average"),
+        (["--weights", "w", "--average", "a"], "expected either --weights or --average"),
         (["--average", "a", "--ignore-missing"], "go with --weights"),
         (["--average", "a", "--mbr-scale", "2"], "--mbr-scale goes with --mbr"),
         (["--average", "a", "--mbr", "--mbr-scale", "0"], "--mbr-scale"),

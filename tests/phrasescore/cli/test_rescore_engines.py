@@ -203,7 +203,7 @@ def test_what_cannot_be_is_refused_in_one_line(
     tmp_path: Path, lists: Lists, options: list[str]
 ) -> None:
     for arguments, message in [
-        (["--resume", "--word-scores", "words"], "--resume is for one output, and not for --word"),
+        (["--resume", "--word-scores", "words"], "--resume does not go with --word"),
         (["--engine", "ray", "--threads", "2"], "--threads is for the engine here; use"),
         (["--engine", "processes", "--device", "cuda"], "--device cuda: forked processes cannot"),
     ]:

@@ -116,7 +116,7 @@ def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
     unigrams(texts / "all.en", {"sea": -2, "law": -0.5})
     result = succeeded(run(f"en {MODELS} --lines 1 --processes 1"))
     # 3 times "dog" among 8 words and 5 ends.
-    assert "23.1% of the words are known to one of two models only" in result.stderr
+    assert "23.1% of the words are known to only one of the two models" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
         (f"en {MODELS} --share 0.5 --lines 1", "expected one of --share, --lines and --threshold"),
         ("en --lines 1", "expected --in-domain and --general, or --random"),
         ("en --in-domain in.en --lines 1", "--in-domain and --general go together"),
-        (f"en {BOTH} --lines 1", "a model of the target text, which is not"),
+        (f"en {BOTH} --lines 1", "a model of the target text, which is missing"),
         (f"en fr {MODELS} --lines 1", "and --target-output go together"),
         (f"en {MODELS} --lines 1 --target-output x", "a target text and --target-output go togeth"),
         (f"en {MODELS} --random --lines 1", "--random takes no models"),
@@ -187,6 +187,6 @@ def test_a_text_that_changes_while_it_is_read_is_noticed(
 
     monkeypatch.setattr(select, "draw", draw_later)
     check_refusal(
-        run("en --random --lines 1 -o out"), "en: has changed while it was read: 5 lines, then 6"
+        run("en --random --lines 1 -o out"), "en: has changed during the run: 5 lines, then 6"
     )
     assert not (texts / "out").exists()

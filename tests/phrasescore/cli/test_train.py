@@ -133,8 +133,8 @@ def test_the_joint_counts_of_the_table_weigh_the_words(tmp_path: Path) -> None:
         (["--source-corpus=a", "--source-vocabulary=b"], 2, "exclude one another"),
         (["--source-corpus=none.fr"], 1, "none.fr"),
         (["--minutes=-1"], 1, "--minutes: [training] minutes: must be at least 0.0, got -1.0"),
-        (["-o", "."], 1, ".: expected the name of a folder to make"),
-        (["-o", "-"], 1, "-: expected the name of a folder to make"),
+        (["-o", "."], 1, ".: expected the name of a folder for the model"),
+        (["-o", "-"], 1, "-: expected the name of a folder for the model"),
         (["-o", "m", "-", "--source-corpus=-"], 2, "two files cannot share stdin"),
         (["--set=model.hidden_size=10000000"], 1, "hidden_size: must be from 1 to 65536"),
         (["--device=tpu"], 2, "expected auto, cpu, cuda or cuda:N"),
@@ -185,7 +185,7 @@ def test_resuming_a_run_that_has_ended_gives_one_message(table: Path, tmp_path: 
     result = train(table, "-o", tmp_path / "model", "--updates", "9", *TINY, "--resume")
     assert result.exit_code == 1
     (line,) = result.stderr.splitlines()
-    assert line.startswith(f"Error: {tmp_path / 'model'}: there is something already, and ")
+    assert line.startswith(f"Error: {tmp_path / 'model'}: already exists, and ")
     assert f"{tmp_path / 'model.work'} holds no run to continue" in line
     assert "--keep-work" in line
     assert (tmp_path / "model" / "training.json").read_bytes() == before

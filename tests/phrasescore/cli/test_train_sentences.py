@@ -100,7 +100,7 @@ main()
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     check_refusal(
         train("lstm", *text, "-o", tmp_path / "killed", *command),
-        "killed.work: an unfinished run; continue it with --resume",
+        "killed.work: holds an unfinished run; continue it with --resume",
     )
     resumed = succeeded(
         train("lstm", *text, "-o", tmp_path / "killed", "--resume", "--threads=1", "--device=cpu")

@@ -219,7 +219,7 @@ def test_a_folder_without_a_model_is_refused(copied: Path, tmp_path: Path) -> No
     with pytest.raises(ModelError, match=r"nothing: cannot open: No such file"):
         ForeignModel(str(tmp_path / "nothing"), FRENCH)
     (copied / "shared_vocabulary.json").unlink()
-    with pytest.raises(ModelError, match=r"with a vocabulary of the source$"):
+    with pytest.raises(ModelError, match=r"with a source vocabulary$"):
         ForeignModel(str(copied), FRENCH)
     (copied / "config.json").write_text("{")
     with pytest.raises(ModelError, match=r"copied: expected the JSON of a model"):

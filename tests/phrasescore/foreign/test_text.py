@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import DataError
-from phrasescore.foreign.text import PieceText
+from phrasescore.foreign import PieceText
 from tests.tiny_translator import train_pieces
 
 

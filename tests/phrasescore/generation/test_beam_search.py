@@ -268,7 +268,7 @@ def test_what_finds_no_end_is_cut_and_says_so() -> None:
         ((0, 1), "width of at least 1, got 0"),
         ((3, 4), "as wide as the 4 targets per source"),
         ((3, 0), "the 0 targets"),
-        ((3, 1, False, True, -1), "length of at least 0, got -1"),
+        ((3, 1, False, True, -1), "maximum length of 0 or more, got -1"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings: tuple, problem: str) -> None:

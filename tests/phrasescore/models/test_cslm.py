@@ -11,7 +11,7 @@ from phrasescore.models.feed_forward import CslmNetwork, all_ngrams
 from phrasescore.records import PhrasePair
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import CslmConfig
-from phrasescore.training.likelihood import PairRun
+from phrasescore.training.objectives import PairRun
 from phrasescore.training.pair_store_writer import CountedPair
 from phrasescore.training.run import train_model
 from tests.reference_cslm import logits, random_parameters, word_log_probs

@@ -407,7 +407,7 @@ def test_sources_of_no_more_than_a_word_have_gradients(
 def test_a_soft_parse_holds_the_gates_of_the_reference(length: int) -> None:
     model, parameters = make_model(3)
     ids = [1, 5, 2, 9, 3, 3][:length]
-    levels = model.soft_parse(ids).levels
+    levels = model.soft_parse(ids)
     _, expected = encode(parameters, ids)
     assert [level.shape for level in levels] == [(length - t, 3) for t in range(1, length)]
     for level, gates in zip(levels, expected, strict=True):

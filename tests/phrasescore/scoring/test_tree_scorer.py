@@ -207,7 +207,7 @@ def test_a_value_that_is_no_log_probability_is_refused(
         return values
 
     monkeypatch.setattr(scorer, "_walk", walk_wrong)
-    with pytest.raises(ModelError, match=f"a word scores {value}, which is no log-probability"):
+    with pytest.raises(ModelError, match=f"a word's score is {value}, expected a log"):
         score(scorer, make_pairs())
 
 

@@ -38,7 +38,9 @@ def test_numbers_of_pairs_that_cannot_be_are_an_error_before_the_training(
     numbers[place] = number
     numbers.tofile(run.work / "pairs" / name)
     seen: list[int] = []
-    with pytest.raises(ModelError, match=r"pairs: expected .* of the vocabularies, found others"):
+    with pytest.raises(
+        ModelError, match=r"pairs: expected .* in the vocabularies, found other numbers"
+    ):
         train_model(run, resume=True, report=lambda now: seen.append(now.update))
     assert seen == []
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from phrasescore.errors import ModelError
 from phrasescore.settings.config import OptimizerName, TrainingConfig
 from phrasescore.training import optimizers
-from phrasescore.training.expected_bleu import deviation, expected_gains
+from phrasescore.training.objectives import deviation, expected_gains
 from phrasescore.training.optimizers import FusedAdadelta, TorchOptimizer, build_optimizer
 from phrasescore.training.stores import KnownScores
 
@@ -214,7 +214,7 @@ def test_the_fused_state_is_one_that_torch_can_go_on_with() -> None:
 @pytest.mark.parametrize("optimizer", ["adadelta", "adam", "sgd"])
 def test_a_state_of_another_network_is_refused(optimizer: OptimizerName) -> None:
     stepper = build_optimizer(make_network(), TrainingConfig(optimizer=optimizer))
-    with pytest.raises(ModelError, match="not of this network: 'other/square_avg'"):
+    with pytest.raises(ModelError, match="does not match this network: 'other/square_avg'"):
         stepper.load_state({**stepper.state(), "other/square_avg": torch.zeros(1)})
 
 
@@ -236,7 +236,7 @@ def test_a_state_of_torchs_optimizer_that_is_damaged_is_refused(
     state = stepper.state() | ({} if value is None else {name: value})
     if value is None:
         del state[name]
-    with pytest.raises(ModelError, match="not of this network: 'vector"):
+    with pytest.raises(ModelError, match="does not match this network: 'vector"):
         stepper.load_state(state)
 
 

@@ -172,7 +172,7 @@ def test_an_existing_model_or_an_unfinished_run_is_not_overwritten(tmp_path: Pat
     train_model(run, resume=True)
     before = weights(run)
     for resume in (False, True):
-        with pytest.raises(PhrasescoreError, match="model: there is something already"):
+        with pytest.raises(PhrasescoreError, match="model: already exists"):
             train_model(run, resume=resume)
     assert weights(run) == before
 
@@ -283,7 +283,7 @@ def test_a_run_is_not_resumed_with_another_shortlist(tmp_path: Path) -> None:
     }
     for name in others:
         other = dataclasses.replace(begun, shortlists=functools.partial(others.__getitem__, name))
-        with pytest.raises(PhrasescoreError, match=f"{name}: gives other words than the shortlist"):
+        with pytest.raises(PhrasescoreError, match=f"{name}: its words differ from the shortlist"):
             train_model(other, resume=True)
     # The same words from elsewhere are the same; what is not named is as it was.
     moved = dataclasses.replace(corpus, origin="corpus moved")

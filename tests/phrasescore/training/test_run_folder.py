@@ -12,7 +12,7 @@ import pytest
 from phrasescore.errors import ConfigError, DataError, ModelError, PhrasescoreError
 from phrasescore.io.folders import OLD, locked
 from phrasescore.training import run as run_module
-from phrasescore.training.likelihood import PairRun
+from phrasescore.training.objectives import PairRun
 from phrasescore.training.pair_store_writer import CountedPair
 from phrasescore.training.run import train_model
 from phrasescore.training.run_folder import RunFolder
@@ -77,7 +77,7 @@ def test_a_kill_while_the_work_folder_is_removed_leaves_no_run_to_resume(
     before = weights(run)
     assert run.work.exists()
     for resume in (True, False):
-        with pytest.raises(PhrasescoreError, match="model: there is something already"):
+        with pytest.raises(PhrasescoreError, match="model: already exists"):
             train_model(run, resume=resume)
     assert weights(run) == before
 
@@ -122,7 +122,7 @@ def test_a_run_that_goes_on_replaces_nothing_that_it_has_not_made(
     else:
         theirs.rename(run.model)
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(PhrasescoreError, match="model: there is something already that the run in"):
+    with pytest.raises(PhrasescoreError, match="model: already exists, and the run in"):
         train_model(run, resume=True)
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -132,7 +132,7 @@ def test_an_input_in_the_work_folder_is_refused(tmp_path: Path) -> None:
     run.work.mkdir()
     inputs = (str(run.work / "pairs"),)
     shutil.copy(run.inputs[0], inputs[0])
-    with pytest.raises(PhrasescoreError, match=r"pairs: in .*model\.work, which is removed"):
+    with pytest.raises(PhrasescoreError, match=r"pairs: this input is in .*model\.work, which is"):
         train_model(dataclasses.replace(run, inputs=inputs))
     assert Path(inputs[0]).stat().st_size == Path(run.inputs[0]).stat().st_size
 
@@ -164,7 +164,7 @@ def test_a_run_that_ended_while_another_waited_for_the_lock_is_not_run_again(
         return lock(work)
 
     monkeypatch.setattr(run_module, "locked", slow)
-    with pytest.raises(PhrasescoreError, match="model: there is something already"):
+    with pytest.raises(PhrasescoreError, match="model: already exists"):
         train_model(run, resume=True)
 
 
@@ -254,7 +254,7 @@ def test_pairs_of_another_kind_of_model_are_an_error(tmp_path: Path) -> None:
         train_model(run, report=kill_after(10))
     words = (run.work / "pairs" / f"target{WORDS}").read_bytes()
     (run.work / "pairs" / f"target{AFFILIATIONS}").write_bytes(bytes(len(words)))
-    with pytest.raises(ModelError, match="pairs: these pairs are not of a model of this kind"):
+    with pytest.raises(ModelError, match="pairs: expected pairs without word alignments"):
         train_model(run, resume=True)
 
 

@@ -64,7 +64,7 @@ def test_relative_paths_in_a_moses_ini_of_another_folder_are_warned_of(
     ("columns", "options", "problem"),
     [
         ([], {}, "nothing to add"),
-        ([ColumnSpec("lm", "lm.arpa")], {}, "a language model is for rescore alone"),
+        ([ColumnSpec("lm", "lm.arpa")], {}, "a language model is for rescore only"),
         ([PUNCTUATION], {"moses_ini": "x"}, "--moses-ini and --moses-ini-out go together"),
         ([PUNCTUATION], {"resume": True}, "--resume needs --output FILE"),
     ],

@@ -72,7 +72,7 @@ def test_an_engine_changes_nothing_even_if_a_worker_is_killed(
             kill_worker()
 
     here = decode("here", HERE)
-    assert warnings(caplog)[0].startswith("140 of 200 source words are no phrase of the table")
+    assert warnings(caplog)[0].startswith("140 of 200 source words are not in the table")
     assert decode("killed", engine, kill_first) == here
     assert len(beginnings) == 1
     for end in ("out", "nbest"):
@@ -112,10 +112,10 @@ def test_processes_are_the_workers_of_the_usual_engine(
 @pytest.mark.parametrize(
     ("settings", "engine", "problem"),
     [
-        ({"processes": 2}, PROCESSES, "--processes and --workers are one number"),
+        ({"processes": 2}, PROCESSES, "--processes and --workers are the same setting"),
         ({"processes": 2}, RAY, "--processes is for the engine processes; ray has --workers"),
         ({"processes": 1}, HERE, "--processes is for the engine processes; here has --workers"),
-        ({"threads": 1}, RAY, "--threads: a worker on Ray has one"),
+        ({"threads": 1}, RAY, "--threads has no effect with --engine ray"),
         (
             {},
             Compute(engine="here", workers=2),
@@ -159,7 +159,7 @@ def test_workers_are_ended_where_ctrl_c_comes_as_they_begin(
         def submit(self, _: object) -> SimpleNamespace:
             return SimpleNamespace(result=interrupt)
 
-    monkeypatch.setattr(embedded_search, "open_pool", lambda *_: Pool())
+    monkeypatch.setattr(embedded_search, "open_pool", lambda *_, **__: Pool())
     with pytest.raises(KeyboardInterrupt):
         decode("interrupted", RAY)
     assert Pool.is_ended

@@ -52,9 +52,9 @@ def test_names_are_aligned() -> None:
 @pytest.mark.parametrize(
     ("fast", "advice"),
     [
-        (("bfloat16", "int8"), "it has instructions for --precision bfloat16 and int8, faster"),
-        (("int8",), "it has instructions for --precision int8, faster"),
-        ((), "keep --precision float32"),
+        (("bfloat16", "int8"), "--precision bfloat16 and int8: faster than"),
+        (("int8",), "--precision int8: faster than"),
+        ((), "use --precision float32: the"),
     ],
 )
 def test_the_processor_decides_the_precision(
@@ -69,7 +69,11 @@ def test_the_processor_decides_the_precision(
     [
         ("max 100000\n", "8 of 64 cores", "verbs use all"),
         ("800000 100000\n", "8 of 64 cores", "verbs use all"),
-        ("250000 100000\n", "8 of 64 cores, but this container has the time of 2.5", "give --th"),
+        (
+            "250000 100000\n",
+            "8 of 64 cores, but this container may use the time of 2.5",
+            "use --th",
+        ),
         (None, "8 of 64 cores", "verbs use all"),
     ],
 )
@@ -85,7 +89,7 @@ def test_a_container_may_have_less_time_than_cores(
     assert threads.found == found
     assert threads.advice.startswith(advice)
     if "2.5" in found:
-        assert "--threads 2," in threads.advice
+        assert "--threads 2;" in threads.advice
 
 
 @pytest.mark.parametrize(

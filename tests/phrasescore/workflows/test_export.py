@@ -169,7 +169,7 @@ def test_a_moses_ini_that_cannot_have_the_feature_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"output": "x.gz"}, "--output: NPLM reads no gzip"),
+        ({"output": "x.gz"}, "--output: NPLM cannot read gzip"),
         ({"output": "x", "moses_ini": "i"}, "--moses-ini and --moses-ini-out go together"),
         ({"output": "-", "moses_ini": "i", "moses_ini_out": "o"}, "--moses-ini needs an --output"),
         ({"output": "x", "model_format": "onnx"}, "--format: expected one of nplm"),
@@ -252,7 +252,7 @@ def test_the_target_words_of_moses_own_have_the_rows_of_a_language_model_s(tmp_p
         (("ab", "uv"), {"self_normalization": 0.0}, "nplm", "joint: Moses leaves log Z out"),
         ((["a", "<s>"], "u"), {}, "nplm", "shortlist's word '<s>': it is one of NPLM's own"),
         (("a", ["u", "b\vc"]), {}, "nplm", r"shortlist's word 'b\\x0bc': it holds a blank"),
-        (("a", "u"), {}, "-", "--output: a joint has vocabulary files beside it, so it must not"),
+        (("a", "u"), {}, "-", "--output: expected a file, not stdout: a joint has"),
         (("a", "u"), {}, "none/nplm", "none/nplm: cannot write: there is no folder"),
     ],
 )

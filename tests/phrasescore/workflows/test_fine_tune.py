@@ -1,4 +1,4 @@
-"""Promises of phrasescore.workflows.fine_tune: what the lists say, and what is learned of them."""
+"""Promises of phrasescore.workflows.train: what the lists say, and what is learned of them."""
 
 import math
 from collections.abc import Callable
@@ -20,8 +20,8 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import FINE_TUNING, fine_tuning_settings
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.training import ListTraining
-from phrasescore.training.expected_bleu import ExpectedBleu, ExpectedBleuLoop
 from phrasescore.training.loop import TrainingProgress
+from phrasescore.training.objectives import ExpectedBleu, ExpectedBleuLoop
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.training.stores import ListBatch, Permutation
 from phrasescore.workflows import train as module
@@ -278,7 +278,7 @@ def test_a_run_that_was_kept_is_trained_further(tmp_path: Path) -> None:
     files = [tmp_path / name / "model.safetensors" for name in ("whole", "model")]
     assert files[0].read_bytes() == files[1].read_bytes()
     assert len(whole.record.curve) == 3  # after 0, 5 and 8 updates
-    with pytest.raises(PhrasescoreError, match="there is something already"):
+    with pytest.raises(PhrasescoreError, match="model: already exists"):
         fine_tune(task, "lstm", updates=9)
 
 

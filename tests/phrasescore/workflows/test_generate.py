@@ -51,8 +51,10 @@ def test_augment_returns_counts(
     new = (tmp_path / "out").read_text().count("{{Tree generated}}")
     assert done.new == new
     assert warnings(caplog)[0].startswith("no --reverse-model: new pairs have 1e-07")
-    assert done.summary().startswith("1 of 2 sources asked, 1 not for their unknown words")
-    with pytest.raises(ArgumentError, match="--beam: at least as many as --targets"):
+    assert done.summary().startswith(
+        "targets generated for 1 of 2 sources; 1 left out for their unknown"
+    )
+    with pytest.raises(ArgumentError, match=r"--beam: expected at least .*, for --targets"):
         phrasescore.augment(table, model, tmp_path / "out", settings=Augmenting(beam=2))
 
 

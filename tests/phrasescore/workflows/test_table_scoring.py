@@ -154,7 +154,7 @@ def test_workers_with_another_file_end_the_run(tmp_path: Path) -> None:
     begun = Scoring(loader, tuple(each.fingerprints for each in loader.load()), None).in_folders()
     begun.load()
     (tmp_path / "lex").write_text("the la 0.6\n")
-    with pytest.raises(PhrasescoreError, match=r"workers have not loaded the same: .*lexicon "):
+    with pytest.raises(PhrasescoreError, match=r"a worker has loaded another feature: .*lexicon "):
         begun.load()
 
 

@@ -106,7 +106,7 @@ def test_translations_of_another_length_and_missing_references_are_warned_of(
         ((right,), ["s has 1 empty lines", "s has 2 words, the references 5: are"]),
         # A sentence needs one reference; lengths are compared with the first set.
         ((holes, right), ["s has 1 empty lines"]),
-        ((holes,), ["s has 1 empty lines", "h: 1 lines are empty: no reference is there"]),
+        ((holes,), ["s has 1 empty lines", "h: 1 sentences have no reference"]),
     ):
         caplog.clear()
         warn_of_texts([right, short], references)

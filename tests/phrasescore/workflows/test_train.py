@@ -133,6 +133,6 @@ def test_what_is_wrong_with_settings_or_output_is_said(table: Path, tmp_path: Pa
             tmp_path / "m",
             settings=NewNetwork(changes=["model.hiden_size=3"]),
         )
-    with pytest.raises(PhrasescoreError, match="expected the name of a folder to make"):
+    with pytest.raises(PhrasescoreError, match="expected the name of a folder for the model"):
         phrasescore.train("encoder-decoder", table, "-")
     assert [path.name for path in tmp_path.iterdir()] == ["table"]

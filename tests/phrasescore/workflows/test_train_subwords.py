@@ -22,7 +22,7 @@ from phrasescore.settings.declaration import grouped
 from phrasescore.settings.generation import Generating
 from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists
 from phrasescore.training.stores import PairStore
-from phrasescore.workflows.fine_tune import fine_tune
+from phrasescore.workflows.train import fine_tune
 from tests.reference_subwords import COUNTS
 from tests.sentence_scores import SentenceScores
 from tests.tiny_arpa import TINY_ARPA
@@ -239,7 +239,7 @@ def test_what_makes_no_sense_with_subwords_is_refused(
     models: dict[str, Path], texts: tuple[Path, Path], tmp_path: Path
 ) -> None:
     source, attention, out = texts[0], models["attention"], tmp_path / "out"
-    with pytest.raises(ModelError, match="predicts words, and this network pieces of them"):
+    with pytest.raises(ModelError, match="predict words, and this one predicts subwords"):
         phrasescore.export(models["cslm"], out)
     with pytest.raises(PhrasescoreError, match="needs an attention model of whole words"):
         phrasescore.generate(
@@ -247,7 +247,9 @@ def test_what_makes_no_sense_with_subwords_is_refused(
             settings=Generating(copy_unknown=True),
             compute=Compute(threads=1),
         )
-    with pytest.raises(ModelError, match="is of models with the same subwords; rescore takes any"):
+    with pytest.raises(
+        ModelError, match="needs models with the same subwords; rescore accepts any"
+    ):
         phrasescore.generate(
             *(source, attention, out),
             settings=Generating(ensemble=[models["other"]]),

@@ -1,7 +1,12 @@
-"""Scores for reordering the hypotheses of an n-best list, one list at a time."""
+"""Feature values of n-best lists, in columns, and scores that choose from a list.
+
+As in Moses (mert/Data.cpp), a feature is sparse if its name has an underscore: its value is 0 in a
+hypothesis that lacks it. Every other feature is dense: all hypotheses of all lists must have it.
+Lists of Joshua and cdec omit zeros of all features.
+"""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -9,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moses_integration.nbest import NbestList
+from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.nbest_lines import WORD_SCORES, format_value
-from moses_integration.weight_lines import is_sparse
+from moses_integration.weight_lines import BAD_NAME, is_sparse
 from phrasescore.errors import DataError
-from phrasescore.records import Weights
+from phrasescore.records import FeatureLabel, Weights
 
 _logger = logging.getLogger(__name__)
 
@@ -23,35 +28,30 @@ Values = NDArray[np.float64]
 class FeatureMatrix(NamedTuple):
     """The features of all hypotheses of a list."""
 
-    # The number of values of each feature, in column order.
-    sizes: dict[str, int]
-    # (hypotheses, values); 0 where a feature is missing.
-    values: Values
+    sizes: dict[str, int]  # the number of values of each feature, in column order
+    values: Values  # (hypotheses, values); 0 where a feature is missing
     # (hypotheses, features), whether a feature is missing; None if none is.
     missing: NDArray[np.bool_] | None
 
     def columns(self) -> dict[str, Values]:
         """Return the values of each feature: (hypotheses, values)."""
         ends = pairwise(accumulate(self.sizes.values(), initial=0))
-        return {
-            name: self.values[:, start:end]
-            for name, (start, end) in zip(self.sizes, ends, strict=True)
-        }
+        spans = zip(self.sizes, ends, strict=True)
+        return {name: self.values[:, start:end] for name, (start, end) in spans}
 
     def first_with(self, name: str) -> int:
         """Return the index of the first hypothesis that has a feature."""
-        return 0 if self.missing is None else int(self._lacks(self.missing, name).argmin())
+        return int(self._lacks(name).argmin())
 
     def first_without(self, name: str) -> int | None:
         """Return the index of the first hypothesis that lacks a feature, or None if all have it."""
-        if name not in self.sizes:
-            return 0
-        if self.missing is None or not (lacks := self._lacks(self.missing, name)).any():
-            return None
-        return int(lacks.argmax())
+        lacks = self._lacks(name)
+        return int(lacks.argmax()) if lacks.any() else None
 
-    def _lacks(self, missing: NDArray[np.bool_], name: str) -> NDArray[np.bool_]:
-        return missing[:, list(self.sizes).index(name)]
+    def _lacks(self, name: str) -> NDArray[np.bool_]:
+        if name in self.sizes and self.missing is not None:
+            return self.missing[:, list(self.sizes).index(name)]
+        return np.full(1, name not in self.sizes)
 
 
 def feature_matrix(nbest: NbestList) -> FeatureMatrix:
@@ -62,11 +62,6 @@ def feature_matrix(nbest: NbestList) -> FeatureMatrix:
             _logger.warning(text, nbest.path, WORD_SCORES)
     elif nbest.is_plain.all():
         return FeatureMatrix(dict(nbest.sizes), nbest.numbers[:, :-1], None)
-    return _any_matrix(nbest)
-
-
-def _any_matrix(nbest: NbestList) -> FeatureMatrix:
-    """Return the features of a list whose lines may differ, line by line."""
     rows = [nbest.features(index) for index in range(nbest.num_lines)]
     sizes: dict[str, int] = {}
     for index, row in enumerate(rows):
@@ -83,6 +78,103 @@ def _any_matrix(nbest: NbestList) -> FeatureMatrix:
     return FeatureMatrix(sizes, np.array(values), missing if missing.any() else None)
 
 
+# Columns for tuners
+
+
+class FeatureColumns:
+    """The columns of feature values; every new sparse feature adds one.
+
+    The first hypothesis determines the dense features.
+    """
+
+    def __init__(self) -> None:
+        self.sizes: dict[str, int] = {}  # the number of values of each feature, in column order
+
+    @property
+    def labels(self) -> tuple[FeatureLabel, ...]:
+        """The columns seen so far."""
+        return tuple(
+            FeatureLabel(name, index) for name, size in self.sizes.items() for index in range(size)
+        )
+
+    def arrange(self, nbest: NbestList, matrix: FeatureMatrix) -> Values:
+        """Return the values of a list in column order: (hypotheses, columns)."""
+        if not self.sizes:
+            for name in filter(matrix.sizes.__contains__, nbest.features(0)):
+                self._add(nbest, matrix, name)
+        if matrix.missing is None and matrix.sizes == self.sizes:
+            if list(matrix.sizes) == list(self.sizes):
+                return matrix.values
+        else:
+            self._check(nbest, matrix)
+        lacking, columns = np.zeros((len(matrix.values), 1)), matrix.columns()
+        return np.concatenate([columns.get(name, lacking) for name in self.sizes], axis=1)
+
+    def _add(self, nbest: NbestList, matrix: FeatureMatrix, name: str) -> None:
+        problem = ""
+        if BAD_NAME.search(name):
+            problem = f"expected the name of a feature without blanks, found {name!r}"
+        elif is_sparse(name) and matrix.sizes[name] != 1:
+            problem = f"the feature {name} has '_' in its name, so it is a sparse one to Moses"
+            problem += f": expected one value, found {matrix.sizes[name]}"
+        if problem:
+            raise DataError(nbest.path, nbest.first_line + matrix.first_with(name), problem)
+        self.sizes[name] = matrix.sizes[name]
+
+    def _check(self, nbest: NbestList, matrix: FeatureMatrix) -> None:
+        """Refuse a list whose dense features differ; add its new sparse features."""
+        for name, size in matrix.sizes.items():
+            line = nbest.first_line + matrix.first_with(name)
+            if name in self.sizes and self.sizes[name] != size:
+                problem = f"expected {self.sizes[name]} values of {name} as before, found {size}"
+                raise DataError(nbest.path, line, problem)
+            if name not in self.sizes:
+                if not nbest.omits_zeros and not is_sparse(name):
+                    problem = f"this hypothesis has the feature {name}, which earlier ones lack"
+                    raise DataError(nbest.path, line, problem)
+                self._add(nbest, matrix, name)
+        for name in () if nbest.omits_zeros else self.sizes:
+            index = None if is_sparse(name) else matrix.first_without(name)
+            if index is not None:
+                problem = f"this hypothesis lacks the feature {name}, which earlier ones have"
+                raise DataError(nbest.path, nbest.first_line + index, problem)
+
+
+def read_tuning_lists(
+    path: str, num_segments: int, columns: FeatureColumns, *, allow_missing: bool = False
+) -> Iterator[tuple[Values, NbestList]]:
+    """Yield the lists of all sentences in order, lazily, with their values in the columns so far.
+
+    :param num_segments: the number of references.
+    :param allow_missing: for a sentence without a list, yield an empty hypothesis with values 0.
+    """
+
+    def empty_lists(first: int, after: int) -> Iterator[tuple[Values, NbestList]]:
+        for sent_id in range(first, after):
+            yield np.zeros((1, len(columns.labels))), NbestList.empty(path, sent_id)
+
+    expected = 0
+    for nbest in read_nbest(path):
+        if nbest.id >= num_segments:
+            problem = f"id {nbest.id} is beyond the references, which have {num_segments:,} lines"
+            raise DataError(path, nbest.first_line, problem)
+        if nbest.id != expected and not allow_missing:
+            problem = f"expected id {expected}, found {nbest.id}: a sentence has no hypotheses"
+            cure = "--allow-missing takes an empty translation"
+            raise DataError(path, nbest.first_line, f"{problem} ({cure})")
+        yield from empty_lists(expected, nbest.id)
+        expected = nbest.id + 1
+        yield columns.arrange(nbest, feature_matrix(nbest)), nbest
+    if expected < num_segments and not allow_missing:
+        problem = f"expected lists of {num_segments:,} sentences, as there are references"
+        cure = "--allow-missing takes empty translations"
+        raise DataError(path, None, f"{problem}, the last has id {expected - 1} ({cure})")
+    yield from empty_lists(expected, num_segments)
+
+
+# Scores for reranking
+
+
 @dataclass
 class WeightedSum:
     """The log-linear model: the sum of weight times value over all features.
@@ -93,13 +185,10 @@ class WeightedSum:
     """
 
     weights: Weights
-    # Whether a feature with a weight may be missing; its value is then 0.
-    ignore_missing: bool = False
-    # Whether a feature may have no weight; its weight is then 0.
-    ignore_unweighted: bool = False
-    # Seen so far: weights that have a feature, and features without a weight.
-    used: set[str] = field(default_factory=set)
-    unweighted: set[str] = field(default_factory=set)
+    ignore_missing: bool = False  # take 0 for a missing feature that has a weight
+    ignore_unweighted: bool = False  # take 0 as the weight of a feature that has none
+    used: set[str] = field(default_factory=set)  # features seen so far that have weights
+    unweighted: set[str] = field(default_factory=set)  # features seen so far that have none
 
     def __call__(self, nbest: NbestList) -> Values:
         """Return the weighted sum of each hypothesis; equal values give bit-identical sums."""
@@ -149,8 +238,7 @@ class EvenAverage:
     weights; mert-moses.pl makes their absolute values sum to 1.
     """
 
-    # Features of one value each; at least one.
-    names: Sequence[str]
+    names: Sequence[str]  # features of one value each; at least one
     # For each list so far, the variances of the totals and of the sums of the named scores.
     variances: list[tuple[float, float]] = field(default_factory=list)
 
@@ -193,7 +281,6 @@ def with_total(raw: bytes, end: int, total: float) -> bytes:
     b'0 ||| la  ||| LM0= -2 ||| -1.25 ||| 0-0'
     """
     start = raw.index(b"|||", end) + 3
-    stop = raw.find(b"|||", start)
-    old = raw[start:] if stop < 0 else raw[start:stop]
+    old = raw[start:].partition(b"|||")[0]
     start += len(old) - len(old.lstrip(b" "))
     return raw[:start] + format_value(total) + raw[start + len(old.strip(b" \r")) :]
