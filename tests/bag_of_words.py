@@ -40,11 +40,9 @@ class BagNetwork(PairNetwork):
         self.output = nn.Linear(config.embedding_size, target_size)
 
     def initialize(self, generator: torch.Generator) -> None:
-        """Draw all weights uniformly."""
         draw_uniformly(self, 0.1, generator)
 
     def forward(self, batch: PairBatch) -> Tensor:
-        """See :class:`PairNetwork`."""
         target = batch.target
         steps = target.words_and_ends().to(target.ids.device)
         means = self.encode(batch.source)[steps.order][steps.pairs]  # (rows, embedding)
@@ -74,16 +72,13 @@ class BagDecoder:
         self.output = products.place(network.output.weight), products.place(network.output.bias)
 
     def encode(self, sources: RaggedArray) -> Tensor:
-        """Return the mean of each source."""
         return self._network.encode(batch_rows(sources))
 
     def start(self, encoded: Tensor, sources: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the means, and the rows that predict the first words."""
         means = encoded.index_select(0, sources)
         return means, self._products.tanh_with_bias(means, self._zeros)
 
     def advance(self, state: Tensor, step: TreeStep) -> tuple[Tensor, Tensor]:
-        """Return the means, and the rows that predict the word after each node."""
         rows = state.index_select(0, step.roots) + self._words.index_select(0, step.words)
         return state, self._products.tanh_with_bias(rows, self._zeros)
 

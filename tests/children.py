@@ -14,5 +14,4 @@ if os.getppid() == int(sys.argv[1]):
 
 
 def leashed(command: Sequence[str]) -> list[str]:
-    """Return a command that the kernel kills when the process that has started it ends."""
     return [sys.executable, "-S", "-c", _LEASH, str(os.getpid()), *command]

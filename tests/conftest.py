@@ -42,7 +42,6 @@ rue ||| street ||| 1 0.125 ||| 0-0 ||| 3 3 3 ||| |||
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the workers of pytest-xdist share what numba compiles."""
     if hasattr(config, "workerinput"):
         from tests.compile_once import share_compiled_functions
 
@@ -50,7 +49,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Give tests that are known to be long more time."""
     for item in items:
         if any(name in item.nodeid for name in ("decode", "embedded", "fuzz", "pretend_cuda")):
             # The first one compiles the search or makes all material, which takes a core a minute.
@@ -62,7 +60,6 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 
 @pytest.fixture
 def repository() -> Path:
-    """The root of the checkout."""
     return REPOSITORY
 
 

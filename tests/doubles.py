@@ -8,12 +8,7 @@ import torch
 from torch import nn
 
 from phrasescore.io.ragged import RaggedArray
-from phrasescore.models.checkpoint import (
-    Checkpoint,
-    TrainingRecord,
-    direction_of,
-    save_checkpoint,
-)
+from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of, save_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.feed_forward import CslmNetwork, JointNetwork
 from phrasescore.scoring.prefix_tree import TreeStep
@@ -174,7 +169,6 @@ class RandomJoint:
     def log_prob(
         self, source: Sequence[str], target: Sequence[str], affiliations: Sequence[int]
     ) -> float:
-        """Return the sum of these."""
         return sum(self.word_scores(source, target, affiliations))
 
 
@@ -203,16 +197,13 @@ class BigramDecoder:
         assert products.device.type == "cpu"
 
     def encode(self, sources: RaggedArray) -> int:
-        """Return the number of sources: no more is needed."""
         return len(sources)
 
     def start(self, encoded: int, sources: torch.Tensor) -> tuple[int, torch.Tensor]:
-        """Return the number of roots as the state, and the rows after ``</s>``."""
         assert int(sources.max()) < encoded
         return len(sources), self._rows(torch.zeros_like(sources))
 
     def advance(self, state: int, step: TreeStep) -> tuple[int, torch.Tensor]:
-        """Return the rows after each node's word."""
         assert int(step.roots.max()) < state
         return state, self._rows(step.words)
 

@@ -13,5 +13,4 @@ def scored(feature: Feature, pairs: Sequence[PhrasePair]) -> tuple[list[float], 
 
 
 def values_of(feature: Feature, pairs: Sequence[PhrasePair]) -> list[float]:
-    """Return the values of the first column."""
     return scored(feature, pairs)[0]

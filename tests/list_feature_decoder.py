@@ -42,7 +42,6 @@ class ListFeatureDecoder:
     def __call__(
         self, number: int, weights: Weights, segments: Sequence[int] | None = None
     ) -> Pool:
-        """Return the best translations by the decoder's own features."""
         assert number >= 1
         assert NETWORK not in weights
         own = np.array([weights.get(name, (0.0,))[0] for name in (FLUENCY, LENGTH)] + [0.0])

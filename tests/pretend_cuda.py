@@ -150,7 +150,6 @@ _LACKING: dict[object, Callable[..., Tensor]] = {
 
 
 def _run(operation: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Compute on the CPU what an operation of the device would."""
     tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
     pretended = [tensor for tensor in tensors if isinstance(tensor, PretendTensor)]
     from_device = on_device = bool(pretended)

@@ -3,10 +3,10 @@
 import random
 from pathlib import Path
 
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from moses_integration.nbest_lines import parse_features
-from phrasescore.cli import main
+from tests.command_line import run
 
 SOURCE_WORDS = ["the", "house", "street", "!", "x"]
 TARGET_WORDS = ["la", "maison", "rue", "!", "l'", "hôpital"]
@@ -35,9 +35,9 @@ class Lists:
         return generator.choices([*shortlist, "rare"], k=generator.randint(0, 4))
 
 
-def run(lists: Lists | None, *arguments: object) -> Result:
+def rescore(lists: Lists | None, *arguments: object) -> Result:
     start = [] if lists is None else [lists.path, "--source", lists.source]
-    return CliRunner().invoke(main, ["rescore", *start, *map(str, arguments)])
+    return run("rescore", *start, *arguments)
 
 
 def features(path: Path) -> list[dict[str, tuple[float, ...]]]:

@@ -7,12 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from phrasescore.models.checkpoint import (
-    Checkpoint,
-    TrainingRecord,
-    direction_of,
-    empty_network,
-)
+from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of, empty_network
 from phrasescore.settings.config import Config, TrainingConfig
 from phrasescore.settings.kinds import AttentionConfig, GrconvConfig, LstmConfig
 from phrasescore.vocabulary import Vocabulary

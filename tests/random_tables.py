@@ -15,7 +15,6 @@ def make_model(path: Path, seed: int = 0) -> RandomModel:
 
 
 def make_table(path: Path, num_lines: int) -> Path:
-    """Write an unsorted table of random phrases."""
     generator = random.Random(5)
 
     def phrase(shortlist: list[str]) -> str:

@@ -27,48 +27,44 @@ inputs each), and Ks, Kt the sizes of the two shortlists with ``</s>`` (0) and `
     output.{weight,bias}                                                   W_o       (Kt, l), (Kt,)
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tests.reference_encoder_decoder import END, Array, draw, log_softmax, sigmoid
+from tests.reference_encoder_decoder import (
+    END,
+    GATES,
+    Array,
+    Arrays,
+    Parameters,
+    Shapes,
+    affine,
+    draw,
+    log_softmax,
+    maxout,
+    readout,
+    sigmoid,
+)
 
 
-def log_prob(
-    parameters: Mapping[str, NDArray[np.floating]],
-    source_ids: Sequence[int],
-    target_ids: Sequence[int],
-) -> float:
+def log_prob(arrays: Arrays, source_ids: Sequence[int], target_ids: Sequence[int]) -> float:
     """Return log p(target ``</s>`` | source), a natural logarithm, not divided by length.
 
     Neither side holds ``</s>``; each gets its own here.
-
-    :param parameters: arrays by name as in the module's docstring; computed with in float64.
     """
-    return float(sum(log_probs(parameters, source_ids, target_ids)))
+    return float(sum(log_probs(arrays, source_ids, target_ids)))
 
 
-def log_probs(
-    parameters: Mapping[str, NDArray[np.floating]],
-    source_ids: Sequence[int],
-    target_ids: Sequence[int],
-) -> list[float]:
+def log_probs(arrays: Arrays, source_ids: Sequence[int], target_ids: Sequence[int]) -> list[float]:
     """Return log p of each target word given the ones before it, ``</s>`` last."""
-    distributions, _ = _decode(parameters, source_ids, target_ids)
+    distributions, _ = _decode(arrays, source_ids, target_ids)
     words = [*target_ids, END]
     return [float(log_p[word]) for word, log_p in zip(words, distributions, strict=True)]
 
 
-def alignments(
-    parameters: Mapping[str, NDArray[np.floating]],
-    source_ids: Sequence[int],
-    target_ids: Sequence[int],
-) -> Array:
+def alignments(arrays: Arrays, source_ids: Sequence[int], target_ids: Sequence[int]) -> Array:
     """Return alpha_ij, (target words and ``</s>``, source words and ``</s>``)."""
-    return np.array(_decode(parameters, source_ids, target_ids)[1])
+    return np.array(_decode(arrays, source_ids, target_ids)[1])
 
 
 def random_parameters(
@@ -87,57 +83,54 @@ def random_parameters(
     The default ``std`` moves gates away from 1/2 and alignments away from even ones, so that a
     wrong one shows; the paper's own 0.01 would hide it.
     """
-    n, m, readout = hidden_size, embedding_size, 2 * maxout_units
-    shapes: dict[str, tuple[int, ...]] = {
+    n, m, pieces = hidden_size, embedding_size, 2 * maxout_units
+    shapes: Shapes = {
         "source_embedding": (source_size, m),
         "target_embedding": (target_size, m),
-        "initial.weight": (n, n),
-        "initial.bias": (n,),
+        **affine("initial", n, n),
         "alignment.state.weight": (alignment_size, n),
-        "alignment.annotation.weight": (alignment_size, 2 * n),
-        "alignment.annotation.bias": (alignment_size,),
+        **affine("alignment.annotation", alignment_size, 2 * n),
         "alignment.energy": (alignment_size,),
-        "readout_hidden.weight": (readout, n),
-        "readout_word.weight": (readout, m),
-        "readout_context.weight": (readout, 2 * n),
-        "readout.bias": (readout,),
-        "output.weight": (target_size, maxout_units),
-        "output.bias": (target_size,),
+        "readout_hidden.weight": (pieces, n),
+        "readout_word.weight": (pieces, m),
+        "readout_context.weight": (pieces, 2 * n),
+        "readout.bias": (pieces,),
+        **affine("output", target_size, maxout_units),
     }
-    for gate in ("update", "reset", "candidate"):
+    for gate in GATES:
         for unit in ("forward_encoder", "backward_encoder", "decoder"):
-            shapes[f"{unit}.input_{gate}.weight"] = (n, m)
-            shapes[f"{unit}.input_{gate}.bias"] = (n,)
+            shapes |= affine(f"{unit}.input_{gate}", n, m)
             shapes[f"{unit}.recurrent_{gate}.weight"] = (n, n)
         shapes[f"decoder.context_{gate}.weight"] = (n, 2 * n)
     return draw(rng, shapes, std)
 
 
 def _decode(
-    parameters: Mapping[str, NDArray[np.floating]],
-    source_ids: Sequence[int],
-    target_ids: Sequence[int],
+    arrays: Arrays, source_ids: Sequence[int], target_ids: Sequence[int]
 ) -> tuple[list[Array], list[Array]]:
     """Return log p(y_i | y_1 .. y_{i-1}, x) as (Kt,) and alpha_i, for i = 1 .. len(target) + 1."""
-    p = {name: np.asarray(array, dtype=np.float64) for name, array in parameters.items()}
+    p = Parameters(arrays)
     h = _annotations(p, [*source_ids, END])
-    n = len(p["initial.bias"])
     # s_0 = tanh(W_s backward h_1)
-    s = np.tanh(p["initial.weight"] @ h[0][n:] + p["initial.bias"])
+    s = np.tanh(p("initial", h[0][len(p["initial.bias"]) :]))
     e_y = np.zeros(p["target_embedding"].shape[1])
     distributions, alphas = [], []
     for word in [*target_ids, END]:
-        alpha = _alignment(p, s, h)
+        # e_ij = v_a^T tanh(W_a s_{i-1} + U_a h_j); alpha_ij is their softmax over j
+        query = p("alignment.state", s)
+        sums = [np.tanh(query + p("alignment.annotation", h_j)) for h_j in h]
+        alpha = np.exp(log_softmax(np.array(sums) @ p["alignment.energy"]))
         # c_i = sum over j of alpha_ij h_j
         c = np.sum([a * h_j for a, h_j in zip(alpha, h, strict=True)], axis=0)
         s = _gated_unit(p, "decoder", e_y, s, c)
-        distributions.append(log_softmax(_output(p, s, e_y, c)))
+        # t~_i = U_o s_i + V_o E y_{i-1} + C_o c_i
+        distributions.append(log_softmax(p("output", maxout(readout(p, s, e_y, c)))))
         alphas.append(alpha)
         e_y = p["target_embedding"][word]
     return distributions, alphas
 
 
-def _annotations(p: Mapping[str, Array], words: Sequence[int]) -> list[Array]:
+def _annotations(p: Parameters, words: Sequence[int]) -> list[Array]:
     """Return h_j = [forward h_j; backward h_j] of each word, equation 7."""
     sides = []
     for unit, order in (("forward_encoder", 1), ("backward_encoder", -1)):
@@ -150,44 +143,15 @@ def _annotations(p: Mapping[str, Array], words: Sequence[int]) -> list[Array]:
     return [np.concatenate(pair) for pair in zip(*sides, strict=True)]
 
 
-def _gated_unit(p: Mapping[str, Array], unit: str, e: Array, s: Array, c: Array | None) -> Array:
+def _gated_unit(p: Parameters, unit: str, e: Array, s: Array, c: Array | None) -> Array:
     """Return s_i from the embedding e of the word read, s_{i-1} and, in the decoder, c_i."""
 
     def total(gate: str, state: Array) -> Array:
-        result: Array = p[f"{unit}.input_{gate}.weight"] @ e + p[f"{unit}.input_{gate}.bias"]
-        result = result + p[f"{unit}.recurrent_{gate}.weight"] @ state
-        if c is not None:
-            result = result + p[f"{unit}.context_{gate}.weight"] @ c
-        return result
+        result = p(f"{unit}.input_{gate}", e) + p(f"{unit}.recurrent_{gate}", state)
+        return result if c is None else result + p(f"{unit}.context_{gate}", c)
 
     # z_i = sigma(W_z e + U_z s_{i-1} + C_z c_i), r_i likewise (section 3.3.1)
-    z = sigmoid(total("update", s))
-    r = sigmoid(total("reset", s))
+    z, r = sigmoid(total("update", s)), sigmoid(total("reset", s))
     # s~_i = tanh(W e + U [r_i . s_{i-1}] + C c_i): the reset before the product
-    candidate = np.tanh(total("candidate", r * s))
     # s_i = (1 - z_i) . s_{i-1} + z_i . s~_i
-    return (1.0 - z) * s + z * candidate
-
-
-def _alignment(p: Mapping[str, Array], s: Array, h: Sequence[Array]) -> Array:
-    """Return alpha_ij for all j from s_{i-1}."""
-    # e_ij = v_a^T tanh(W_a s_{i-1} + U_a h_j)
-    query = p["alignment.state.weight"] @ s
-    u_a, b = p["alignment.annotation.weight"], p["alignment.annotation.bias"]
-    energies = np.array([p["alignment.energy"] @ np.tanh(query + u_a @ h_j + b) for h_j in h])
-    return np.exp(log_softmax(energies))
-
-
-def _output(p: Mapping[str, Array], s: Array, e_y: Array, c: Array) -> Array:
-    """Return W_o t_i, (Kt,), before the softmax."""
-    # t~_i = U_o s_i + V_o E y_{i-1} + C_o c_i
-    t = (
-        p["readout_hidden.weight"] @ s
-        + p["readout_word.weight"] @ e_y
-        + p["readout_context.weight"] @ c
-        + p["readout.bias"]
-    )
-    # t_i = [max{t~_{i,2j-1}, t~_{i,2j}}], counted from 1 as the paper does
-    pooled = [max(t[2 * j - 1 - 1], t[2 * j - 1]) for j in range(1, len(t) // 2 + 1)]
-    result: Array = p["output.weight"] @ np.array(pooled) + p["output.bias"]
-    return result
+    return (1.0 - z) * s + z * np.tanh(total("candidate", r * s))

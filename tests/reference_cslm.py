@@ -12,48 +12,47 @@ two layers, and K that of the shortlist with ``</s>`` (0) and ``<unk>`` (1)::
     output.{weight,bias}    (K, U), (K,)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from tests.reference_encoder_decoder import (
+    END,
+    Array,
+    Arrays,
+    Parameters,
+    affine,
+    draw,
+    log_softmax,
+)
 
-END = 0
 
-
-def logits(parameters: Mapping[str, NDArray[np.floating]], context: Sequence[int]) -> Array:
+def logits(arrays: Arrays, context: Sequence[int]) -> Array:
     """Return what the softmax is of, for each word of the shortlist, ``(K,)``.
 
     :param context: the N - 1 words before, the oldest first.
     """
-    exact = {name: np.asarray(array, dtype=np.float64) for name, array in parameters.items()}
+    p = Parameters(arrays)
     # "concatenated to form a 3072-dimensional vector ... fed through two rectified layers"
-    layer = np.concatenate([exact["embedding"][word] for word in context])
+    layer = np.concatenate([p["embedding"][word] for word in context])
     for name in ("lower", "upper"):
-        layer = np.maximum(exact[f"{name}.weight"] @ layer + exact[f"{name}.bias"], 0.0)
-    scores: Array = exact["output.weight"] @ layer + exact["output.bias"]
-    return scores
+        layer = np.maximum(p(name, layer), 0.0)
+    return p("output", layer)
 
 
-def word_log_prob(
-    parameters: Mapping[str, NDArray[np.floating]], context: Sequence[int], word: int
-) -> float:
+def word_log_prob(arrays: Arrays, context: Sequence[int], word: int) -> float:
     """Return log p(word | context), a natural logarithm."""
-    scores = logits(parameters, context)
-    return float(scores[word] - np.log(np.exp(scores - scores.max()).sum()) - scores.max())
+    return float(log_softmax(logits(arrays, context))[word])
 
 
-def word_log_probs(
-    parameters: Mapping[str, NDArray[np.floating]], order: int, ids: Sequence[int]
-) -> list[float]:
+def word_log_probs(arrays: Arrays, order: int, ids: Sequence[int]) -> list[float]:
     """Return log p of each word of a sentence, and of ``</s>`` after the last one.
 
     A place before the sentence holds the symbol of its boundary, which is that of its end.
     """
     padded = [END] * (order - 1) + list(ids) + [END]
     return [
-        word_log_prob(parameters, padded[place - order + 1 : place], padded[place])
+        word_log_prob(arrays, padded[place - order + 1 : place], padded[place])
         for place in range(order - 1, len(padded))
     ]
 
@@ -69,13 +68,7 @@ def random_parameters(
     std: float = 0.5,
 ) -> dict[str, Array]:
     """Return float64 parameters, every one drawn from N(0, ``std``²), biases too."""
-    shapes: dict[str, tuple[int, ...]] = {
-        "embedding": (size, embedding_size),
-        "lower.weight": (hidden_size, (order - 1) * embedding_size),
-        "lower.bias": (hidden_size,),
-        "upper.weight": (upper_size, hidden_size),
-        "upper.bias": (upper_size,),
-        "output.weight": (size, upper_size),
-        "output.bias": (size,),
-    }
-    return {name: rng.normal(0.0, std, shape) for name, shape in shapes.items()}
+    shapes = {"embedding": (size, embedding_size)}
+    lower = affine("lower", hidden_size, (order - 1) * embedding_size)
+    upper, output = affine("upper", upper_size, hidden_size), affine("output", size, upper_size)
+    return draw(rng, {**shapes, **lower, **upper, **output}, std)

@@ -15,48 +15,44 @@ size of a cell, E the embedding's and Ks that of the source shortlist::
     gate_left.{weight,bias}, gate_right.weight     G^l, G^r      (3, H), (3,)
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tests.reference_encoder_decoder import Array, draw, log_prob_of_target, parameter_shapes
+from tests.reference_encoder_decoder import (
+    Array,
+    Arrays,
+    Parameters,
+    Shapes,
+    affine,
+    draw,
+    log_prob_of_target,
+    parameter_shapes,
+)
 
 # What of the RNN Encoder-Decoder's parameters its encoder has, and whose second axis is c.
 ENCODER = ("encoder.", "summary.")
 OF_CONTEXT = ("initial.weight", "decoder.context_", "readout_context.weight")
 
 
-def log_prob(
-    parameters: Mapping[str, NDArray[np.floating]],
-    source_ids: Sequence[int],
-    target_ids: Sequence[int],
-) -> float:
+def log_prob(arrays: Arrays, source_ids: Sequence[int], target_ids: Sequence[int]) -> float:
     """Return log p(target ``</s>`` | source), a natural logarithm, not divided by length.
 
     An empty source has c = 0; neither side holds ``</s>``.
     """
-    exact = {name: np.asarray(array, dtype=np.float64) for name, array in parameters.items()}
-    return log_prob_of_target(exact, encode(exact, source_ids)[0], target_ids)
+    return log_prob_of_target(Parameters(arrays), encode(arrays, source_ids)[0], target_ids)
 
 
-def encode(
-    parameters: Mapping[str, Array], source_ids: Sequence[int]
-) -> tuple[Array, list[list[Array]]]:
+def encode(arrays: Arrays, source_ids: Sequence[int]) -> tuple[Array, list[list[Array]]]:
     """Return the last cell, and (omega_c, omega_l, omega_r) of each cell of each level above 0."""
+    p = Parameters(arrays)
     # h_j^(0) = U x_j
-    level = [
-        parameters["projection.weight"] @ parameters["source_embedding"][word]
-        + parameters["projection.bias"]
-        for word in source_ids
-    ]
+    level = [p("projection", p["source_embedding"][word]) for word in source_ids]
     if not level:
-        return np.zeros(len(parameters["projection.bias"])), []
+        return np.zeros(len(p["projection.bias"])), []
     gates = []
     while len(level) > 1:
-        joined = [_join(parameters, level[j - 1], level[j]) for j in range(1, len(level))]
+        joined = [_join(p, level[j - 1], level[j]) for j in range(1, len(level))]
         level = [cell for cell, _ in joined]
         gates.append([omega for _, omega in joined])
     return level[0], gates
@@ -69,15 +65,12 @@ def random_parameters(
 
     :param sizes: of the RNN Encoder-Decoder.
     """
-    shapes: dict[str, tuple[int, ...]] = {
+    shapes: Shapes = {
         "source_embedding": (sizes["source_size"], sizes["embedding_size"]),
-        "projection.weight": (encoder_size, sizes["embedding_size"]),
-        "projection.bias": (encoder_size,),
-        "left.weight": (encoder_size, encoder_size),
-        "left.bias": (encoder_size,),
+        **affine("projection", encoder_size, sizes["embedding_size"]),
+        **affine("left", encoder_size, encoder_size),
         "right.weight": (encoder_size, encoder_size),
-        "gate_left.weight": (3, encoder_size),
-        "gate_left.bias": (3,),
+        **affine("gate_left", 3, encoder_size),
         "gate_right.weight": (3, encoder_size),
     }
     for name, shape in parameter_shapes(**sizes).items():
@@ -86,21 +79,12 @@ def random_parameters(
     return draw(rng, shapes, std)
 
 
-def _join(parameters: Mapping[str, Array], left: Array, right: Array) -> tuple[Array, Array]:
+def _join(p: Parameters, left: Array, right: Array) -> tuple[Array, Array]:
     """Return h_j^(t) and its gates from h_{j-1}^(t-1) and h_j^(t-1)."""
     # h~ = phi(W^l h_{j-1} + W^r h_j), phi the rectifier
-    new = np.maximum(
-        0.0,
-        parameters["left.weight"] @ left
-        + parameters["right.weight"] @ right
-        + parameters["left.bias"],
-    )
+    new = np.maximum(0.0, p("left", left) + p("right", right))
     # [omega_c, omega_l, omega_r] = exp(G^l h_{j-1} + G^r h_j) / Z
-    powers = np.exp(
-        parameters["gate_left.weight"] @ left
-        + parameters["gate_right.weight"] @ right
-        + parameters["gate_left.bias"]
-    )
+    powers = np.exp(p("gate_left", left) + p("gate_right", right))
     omega_c, omega_l, omega_r = omega = powers / powers.sum()
     # h_j = omega_c h~_j + omega_l h_{j-1} + omega_r h_j
     return omega_c * new + omega_l * left + omega_r * right, omega

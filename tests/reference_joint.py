@@ -13,15 +13,22 @@ Parameters have these names, where T and S are the sizes of the vocabularies wit
     output.{weight,bias}            (T, U), (T,)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from tests.reference_encoder_decoder import (
+    END,
+    Array,
+    Arrays,
+    Parameters,
+    Shapes,
+    affine,
+    draw,
+    log_softmax,
+)
+
 Links = Sequence[tuple[int, int]]
-
-END = 0
 
 
 def affiliate_in_phrase(links: Links, size: int) -> list[int] | None:
@@ -109,19 +116,18 @@ def context(
     return found
 
 
-def logits(parameters: Mapping[str, NDArray[np.floating]], rows: Sequence[int]) -> Array:
+def logits(arrays: Arrays, rows: Sequence[int]) -> Array:
     """Return what the softmax is of, for each target word, ``(T,)``."""
-    exact = {name: np.asarray(array, dtype=np.float64) for name, array in parameters.items()}
-    layer = np.concatenate([exact["embedding"][row] for row in rows])
+    p = Parameters(arrays)
+    layer = np.concatenate([p["embedding"][row] for row in rows])
     for name in ("lower", "upper"):
-        if f"{name}.weight" in exact:
-            layer = np.tanh(exact[f"{name}.weight"] @ layer + exact[f"{name}.bias"])
-    scores: Array = exact["output.weight"] @ layer + exact["output.bias"]
-    return scores
+        if f"{name}.weight" in p:
+            layer = np.tanh(p(name, layer))
+    return p("output", layer)
 
 
 def word_scores(
-    parameters: Mapping[str, NDArray[np.floating]],
+    arrays: Arrays,
     source: Sequence[int],
     target: Sequence[int],
     affiliations: Sequence[int],
@@ -136,10 +142,8 @@ def word_scores(
     for at, word in enumerate([*target, END]):
         place = affiliations[at] if at < len(target) else len(source)
         rows = context(source, target[:at], place, order=order, window=window, sizes=sizes)
-        scores = logits(parameters, rows)
-        found.append(float(scores[word]))
-        if normalized:
-            found[-1] -= float(np.log(np.exp(scores).sum()))
+        scores = logits(arrays, rows)
+        found.append(float((log_softmax(scores) if normalized else scores)[word]))
     return found
 
 
@@ -156,13 +160,9 @@ def random_parameters(
 ) -> dict[str, Array]:
     """Return float64 parameters, every one drawn from N(0, ``std``²), biases too."""
     source_size, target_size = sizes
-    shapes: dict[str, tuple[int, ...]] = {
+    shapes: Shapes = {
         "embedding": (target_size + source_size + 1, embedding_size),
-        "lower.weight": (hidden_size, (2 * window + order) * embedding_size),
-        "lower.bias": (hidden_size,),
-        "output.weight": (target_size, upper_size or hidden_size),
-        "output.bias": (target_size,),
+        **affine("lower", hidden_size, (2 * window + order) * embedding_size),
+        **affine("output", target_size, upper_size or hidden_size),
     }
-    if upper_size:
-        shapes |= {"upper.weight": (upper_size, hidden_size), "upper.bias": (upper_size,)}
-    return {name: rng.normal(0.0, std, shape) for name, shape in shapes.items()}
+    return draw(rng, shapes | (affine("upper", upper_size, hidden_size) if upper_size else {}), std)

@@ -57,7 +57,6 @@ class ReferenceNplm:
         return [start if ids[0] == start else null] * missing + ids
 
     def value(self, words: Sequence[str]) -> float:
-        """Return what Moses takes for log p of the last word after the others."""
         return self.value_of_ids(self.ngram(words))
 
     def value_of_ids(self, ids: Sequence[int]) -> float:

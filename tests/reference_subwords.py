@@ -24,7 +24,6 @@ COUNTS = {
 
 
 def vocabulary(size: int = 40) -> SubwordVocabulary:
-    """Return subwords learnt from `COUNTS`."""
     return SubwordVocabulary.from_counts(COUNTS, size)
 
 
@@ -52,7 +51,6 @@ def split(pieces: Sequence[str], word: str) -> list[str]:
 
 
 def ids(known: SubwordVocabulary, words: Sequence[str]) -> list[int]:
-    """Return the ids of the pieces of some words."""
     pieces = [known.word(number) for number in range(2, len(known))]
     numbers = {piece: number for number, piece in enumerate(pieces, start=2)}
     return [numbers.get(piece, 1) for word in words for piece in split(pieces, word)]

@@ -51,16 +51,13 @@ class SentenceScores:
         return Scorer(loader, engine, features=[feature], cache=cache)
 
     def close(self) -> None:
-        """End the threads of an iterator that was left."""
         self._scorer.__exit__()
 
     @property
     def work(self) -> Any:
-        """The work of the latest lists."""
         return self._scorer.tallies[0]
 
     def values(self, lists: Iterable[HypothesisList]) -> Iterator[ListScores]:
-        """Yield the scores of each list."""
         blocks = (PhraseBlock.of_source(*each) for each in lists)
         self._scorer = self._open()
         with self._scorer as scorer:

@@ -18,12 +18,13 @@ from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring.tree_scorer import PairWork
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import EncoderDecoderConfig
-from tests.benchmarks.arithmetic import plain_operations, plan_operations, unshared_work
+from tests.benchmarks.gpu import plan_operations
 from tests.benchmarks.material import write_slices
 from tests.benchmarks.results import Row
 from tests.benchmarks.run import main
 from tests.benchmarks.tuning import write_made_up
 from tests.benchmarks.tuning_scale import resample
+from tests.command_line import succeeded
 from tests.random_pools import random_pool
 from tests.random_tables import make_table
 
@@ -39,16 +40,16 @@ TINY = (
 
 
 def run(table: Path, tmp_path: Path, *arguments: str) -> dict[str, Any]:
-    """Run the benchmarks with a tiny network and return the figures of the one part."""
     found = tmp_path / "found.json"
     sets = [part for setting in TINY for part in ("--set", setting)]
     threads = torch.get_num_threads()
-    done = CliRunner().invoke(
-        main,
-        [*arguments, "--table", str(table), "--json", str(found), *sets],
-        catch_exceptions=False,
+    done = succeeded(
+        CliRunner().invoke(
+            main,
+            [*arguments, "--table", str(table), "--json", str(found), *sets],
+            catch_exceptions=False,
+        )
     )
-    assert done.exit_code == 0, done.output
     assert torch.get_num_threads() == threads
     (report,) = json.loads(found.read_text(encoding="utf-8"))["reports"]
     for label in report["figures"]:
@@ -66,8 +67,8 @@ def test_scoring_compares_the_same_values(example_table: Path, tmp_path: Path) -
     figures = run(
         example_table,
         tmp_path,
-        *("scoring", "--lines", "300", "--slice-lines", "100", "--peak-seconds", "0"),
-        *("--plain-bfloat16", "--precision", "bfloat16", "--precision", "int8"),
+        *("scoring", "--lines", "300", "--slice-lines", "100"),
+        *("--precision", "bfloat16", "--precision", "int8"),
     )
     # float32 sums of some ten terms of size 1, in another order.
     assert figures["annotate float32, largest error in log"]["median"] < 1e-4
@@ -76,8 +77,6 @@ def test_scoring_compares_the_same_values(example_table: Path, tmp_path: Path) -
     # int8 has 7 and a sign.
     assert 1e-6 < figures["annotate int8, largest error in log"]["median"] < 1
     assert len(figures["annotate float32 / plain float32 (target 4)"]["values"]) == 3
-    arithmetic = figures["arithmetic: plain / annotate"]
-    assert arithmetic["min"] > figures["  of it by sharing alone"]["min"] > 1
 
 
 @pytest.mark.slow
@@ -85,9 +84,6 @@ def test_training_times_both_sides(example_table: Path, tmp_path: Path) -> None:
     figures = run(example_table, tmp_path, "training", "--training-lines", "300", "--turns", "3")
     assert len(figures["phrasescore / plain (target 1.3)"]["values"]) == 3
     assert len(figures["plain torch loop"]["values"]) == 3
-    parts = ("forward", "backward", "step")
-    shares = [figures[f"share of an update: ours, {part}"]["values"] for part in parts]
-    assert [sum(each) for each in zip(*shares, strict=True)] == pytest.approx([100] * 9)
 
 
 def test_reading_reads_and_writes(example_table: Path, tmp_path: Path) -> None:
@@ -139,14 +135,6 @@ def test_the_arithmetic_is_counted_by_hand() -> None:
     # 2 * 2 + 1 * 4 + 4 * 5.
     work = PairWork(pairs=9, source_nodes=1, sources=10, products=100, target_nodes=1000)
     assert plan_operations(work, model) == 2 * (12 + 10 * 24 + 100 * 12 + 1000 * 28)
-    pairs = [([2, 3], [4]), ([2], [2, 3, 4])]
-    assert unshared_work(pairs) == PairWork(
-        pairs=2, source_nodes=3, sources=2, products=6, target_nodes=6
-    )
-    # As one padded batch 4 source steps and 8 target steps, each with an input product 3 * 2 * 3,
-    # and 6 distributions with the word's readout 2 * 3.
-    wanted = 2 * (4 * (12 + 18) + 2 * 24 + 8 * (12 + 18) + 6 * (28 + 6))
-    assert plain_operations(pairs, model, batch_size=2) == wanted
 
 
 def test_slices_hold_each_line_once(tiny_table: Path, tmp_path: Path) -> None:
@@ -171,15 +159,6 @@ def test_rescoring_compares_the_same_values(example_table: Path, tmp_path: Path)
     assert figures["  largest difference in log (target 1e-4)"]["max"] < 1e-4
     # 20 lines a list, all of them different.
     assert figures["  words of plain, distinct / decoder steps"]["median"] > 1
-
-
-@pytest.mark.slow
-def test_foreign_compares_the_same_values(example_table: Path, tmp_path: Path) -> None:
-    lists = [str(example_table.with_name(name)) for name in ("test.20best.gz", "test.en")]
-    options = ["foreign", "--nbest", *lists, "--lists", "3", "--foreign-size", "8"]
-    figures = run(example_table, tmp_path, *options)
-    assert 0 < figures["  largest difference in log (target 1e-3)"]["median"] < 1e-3
-    assert len(figures["  against it (target 5)"]["values"]) == 3
 
 
 @pytest.mark.slow
@@ -221,9 +200,7 @@ def test_tuning_scale_measures_each_method_in_a_process_of_its_own(
 ) -> None:
     monkeypatch.setattr("tests.benchmarks.tuning_scale.SIZES", ((20, ("mert", "pro")),))
     monkeypatch.setattr("tests.benchmarks.run.EXTRACTED", tmp_path)
-    figures = run(
-        *(example_table, tmp_path, "tuning_scale", "--scale", "4", "5", "--starts", "1"),
-    )
+    figures = run(*(example_table, tmp_path, "tuning_scale", "--scale", "4", "5", "--starts", "1"))
     for method in ("mert", "pro"):
         what = f"20 features, {method}"
         assert figures[f"{what}: seconds"]["min"] > 0
@@ -255,7 +232,5 @@ def test_engines_take_turns_and_write_the_same_bytes(tmp_path: Path) -> None:
     figures = run(table, tmp_path, "engines", "--lines", "300", "--slice-lines", "150")
     for name in ("here", "processes", "ray"):
         assert len(figures[f"{name}, 2 workers"]["values"]) == 2
-        assert 50 < figures[f"{name}, 300 lines: peak of the driver"]["median"] < 2000
     assert figures["ray / here (target 0.95)"]["median"] > 0
     assert figures["ray: driver's CPU per 10,000 lines (target 0.05)"]["median"] > 0
-    assert 50 < figures["ray, 300 lines: peak of a worker"]["median"] < 2000

@@ -1,7 +1,5 @@
 """The benchmark of the search computes what it says; not how fast anything is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,15 +22,12 @@ from tests.benchmarks.search_engines import (
     score_bleu,
 )
 from tests.benchmarks.search_variants import (
-    Asked,
-    Counted,
     Model,
     Variant,
-    check_same,
-    measure_kinds,
-    measure_network,
+    measure_networks,
     take_turns,
 )
+from tests.command_line import succeeded
 from tests.moses_integration.decoder.small_decoder import LastWords, SmallDecoder
 
 
@@ -107,16 +102,6 @@ def test_variants_take_turns_and_are_timed_sentence_by_sentence() -> None:
     assert log == ["one", "two", "one", "one", "two", "one", "one", "two"]
     assert one.rates(range(5)) == [2.0, 2.0]
     assert two.rates([0, 2, 4]) == [0.5]
-    check_same([one, two])
-    found = two.found[2]
-    two.found[2] = Translation(found.words, found.score, (), ((0.5 + 2**-53,),))
-    with pytest.raises(RuntimeError, match="sentence 2 is another one with two than with one"):
-        check_same([two, one])
-
-
-def test_counts_are_per_sentence_and_per_call() -> None:
-    shown = values(Asked(requests=400, distinct=300, calls=6, ngrams=900, contexts=90).rows("x", 8))
-    assert list(shown.values()) == [[50], [75], [50], [150], [10]]
 
 
 @pytest.fixture(name="task")
@@ -126,57 +111,16 @@ def small_task(tmp_path: Path) -> Task:
     return Task(Path(configuration.path), sentences, [tuple("pqrs")] * 5)
 
 
-def test_a_network_is_counted_and_its_translations_compared(task: Task) -> None:
-    features: list[LastWords] = []
-
-    def load() -> tuple[LastWords, Any]:
-        features.append(LastWords())
-        return features[-1], lambda feature=features[-1]: 10 * len(feature.sizes)
-
-    rows = measure_network(Model.read(task), task.sentences, load)
-    shown = values(rows)
-    assert shown["a buffer of 1: requests a call"] == [1.0]
-    assert set(features[0].sizes) == {1}
-    assert shown["a buffer of 4,096: requests a call"][0] > 10
-    # Ten softmaxes a call.
-    contexts = shown["a buffer of 4,096: distinct contexts"][0]
-    assert contexts == pytest.approx(1000 / shown["a buffer of 4,096: n-grams a call"][0])
-    assert 0 < shown["a buffer of 4,096: distinct requests"][0] <= 100
-    assert len(shown["without a network: search, processor"]) == 2
-
-
-def test_each_network_stands_beside_no_network(task: Task) -> None:
-    networks = {"one": LastWords(), "two": LastWords()}
-    shown = values(measure_kinds(Model.read(task), task.sentences, networks))
+def test_each_network_stands_beside_no_network_and_no_buffer(task: Task) -> None:
+    networks, single = {"one": LastWords(), "two": LastWords()}, LastWords()
+    shown = values(measure_networks(Model.read(task), task.sentences, networks, single))
     rates = [shown[f"{label}: search, processor"] for label in ("no network", "one", "two")]
     assert shown["two: times the time without a network"] == [
         plain / with_network for plain, with_network in zip(rates[0], rates[2], strict=True)
     ]
     # Both were asked about every sentence, beside the one that warms up.
     assert networks["one"].sizes == networks["two"].sizes != []
-
-
-def test_translations_that_depend_on_the_buffer_are_found_out(task: Task) -> None:
-    class Unsteady(LastWords):
-        """A value depends on how many are asked at once, as of a careless network."""
-
-        def scores(self, histories: Any, phrases: Any, offsets: Any, ends: Any, *_: Any) -> Any:
-            found = super().scores(histories, phrases, offsets, ends)
-            return found * (1 + 1e-12 * len(found))
-
-    with pytest.raises(RuntimeError, match="is another one with"):
-        measure_network(Model.read(task), task.sentences, lambda: (Unsteady(), lambda: 0))
-
-
-def test_what_a_network_is_asked_is_counted_with_ends() -> None:
-    import numpy as np
-
-    counted = Counted(LastWords())
-    counted.begin(["<unk>", "<s>", "</s>", "a", "b"])
-    histories = np.array([[1, 3], [3, 4]], np.int32)
-    offsets, ends = np.array([0, 2, 3]), np.array([False, True])
-    counted.scores(histories, np.array([3, 4, 4], np.int32), offsets, ends)
-    assert counted.ngrams == 4
+    assert set(single.sizes) == {1}
 
 
 def test_empty_lines_are_left_out_with_their_references(tmp_path: Path) -> None:
@@ -193,8 +137,7 @@ def run_search(repository: Path, tmp_path: Path, *options: str) -> dict[str, Any
     files = [str(folder / name) for name in ("moses.ini", "test.en", "test.fr")]
     arguments = ["search", "--translate", *files, "--json", str(tmp_path / "found.json")]
     arguments += ["--sentences", "4", "--cslm-sentences", "2", *options]
-    done = CliRunner().invoke(main, arguments, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
+    succeeded(CliRunner().invoke(main, arguments, catch_exceptions=False))
     (report,) = json.loads((tmp_path / "found.json").read_text())["reports"]
     figures: dict[str, Any] = report["figures"]
     return figures

@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.features import (
-    FEATURES,
-    FROM_FILES,
-    OF_SHORTLISTS,
-    Feature,
-    lexicon,
-    neural,
-)
+from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS, Feature, lexicon, neural
 from phrasescore.features.foreign import ForeignScore
 from phrasescore.features.language_model import LanguageModelScore
 from phrasescore.features.lexicon import LexicalScore, Lexicon
@@ -128,7 +121,6 @@ def test_the_size_of_blocks_changes_nothing(
 
 
 def as_block(pairs: Sequence[PhrasePair]) -> PhraseBlock:
-    """Return pairs as a block of a text that has other things in it, too."""
     text, places = b"what is before ", []
     for pair in pairs:
         for words in pair:

@@ -21,6 +21,7 @@ from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings.config import OptimizerName, TrainingConfig
 from phrasescore.training.optimizers import build_optimizer
+from tests.command_line import succeeded
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.random_lists import features
 from tests.tiny_lists import ListTask
@@ -34,7 +35,7 @@ ERRORS = {"float32": 1e-4, "tf32": 0.01, "bfloat16": 0.05}
 EVERY_PRECISION = pytest.mark.parametrize("precision", ERRORS)
 SIZES = ("--set=model.hidden_size=12", "--set=model.embedding_size=8")
 TRAINING = ("--set=training.batch_size=16", "--set=training.validation_share=0.2", "--threads=1")
-UPDATES = "--updates=10"
+UPDATES = "--updates=5"
 WORDS = {
     "en": ["the", "house", "street", "is", "blue", "red", "!", "x"],
     "fr": ["la", "maison", "rue", "est", "bleue", "!"],
@@ -42,9 +43,7 @@ WORDS = {
 
 
 def run(*arguments: object) -> str:
-    """Run a command, and return what it prints."""
-    result = CliRunner().invoke(main, [*map(str, arguments)], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
+    result = succeeded(CliRunner().invoke(main, [*map(str, arguments)], catch_exceptions=False))
     return result.stdout
 
 
@@ -82,14 +81,12 @@ def written_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let blocks be so small that there are several, which two threads share."""
     monkeypatch.setitem(BLOCK_SIZE, "cuda", 16)
     monkeypatch.setitem(neural.PIECE_SIZE, "cuda", 7)
     monkeypatch.setitem(SentenceScore.group_size, "cuda", 16)
 
 
 def on_both(folder: Path, *arguments: object) -> tuple[Path, Path]:
-    """Run a command on the CPU and on the device, and return where they wrote."""
     outputs = folder / "on-cpu", folder / "on-cuda"
     cpu = [each for each in arguments if not str(each).startswith("--precision")]
     run(*cpu, "-o", outputs[0], "--device=cpu", "--threads=1")
@@ -111,7 +108,6 @@ def test_devices_do_not_mix() -> None:
 
 @pytest.fixture
 def waiting_is_an_error() -> Iterator[None]:
-    """Let torch raise where the CPU would wait for the device."""
     try:
         torch.cuda.set_sync_debug_mode("error")
         yield
@@ -191,11 +187,11 @@ def test_a_run_goes_on_where_it_was(folder: Path, tmp_path: Path, optimizer: Opt
     kind = "encoder-decoder"
     settings = (f"--set=training.optimizer={optimizer}", "--set=training.schedule=constant")
     every = (*settings, "--keep-work", "--device=cuda")
-    for name, updates in {"whole": 10, "parts": 6}.items():
+    for name, updates in {"whole": 5, "parts": 3}.items():
         train(kind, folder, tmp_path / name, *every, f"--updates={updates}")
-    train(kind, folder, tmp_path / "parts", *every, "--updates=10", "--resume")
+    train(kind, folder, tmp_path / "parts", *every, "--updates=5", "--resume")
     whole, parts = (load_checkpoint(tmp_path / name) for name in ("whole", "parts"))
-    assert parts.record.updates == 10
+    assert parts.record.updates == 5
     assert parts.record.curve[-1].validation_perplexity == pytest.approx(
         whole.record.curve[-1].validation_perplexity, rel=1e-4
     )
@@ -288,7 +284,6 @@ def test_a_search_asks_a_network_there(
 
 
 def _numbers(found: object) -> list[float]:
-    """Return all numbers of a JSON document, in order."""
     if isinstance(found, dict):
         found = list(found.values())
     if isinstance(found, list):
@@ -297,5 +292,4 @@ def _numbers(found: object) -> list[float]:
 
 
 def _lines(path: Path) -> list[list[bytes]]:
-    """Return the fields of each line."""
     return [line.split(b" ||| ") for line in path.read_bytes().split(b"\n")[:-1]]

@@ -69,7 +69,6 @@ def demo() -> Any:
 
 @pytest.fixture
 def targets(demo: Any, tmp_path: Path) -> Any:
-    """Return the targets of the hand-written table."""
     path = tmp_path / "annotated.en-fr.phrase-table"
     path.write_text(ANNOTATED, encoding="utf-8")
     return demo.preferences.read_targets(str(path))
@@ -129,7 +128,6 @@ QUICK = {
 
 @pytest.fixture
 def quick(tmp_path: Path) -> Path:
-    """Write the experiment of the demo, made short, on the first sentences of the example."""
     text = EXPERIMENT.read_text(encoding="utf-8")
     for old, new in QUICK.items():
         assert old in text

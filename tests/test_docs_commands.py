@@ -39,7 +39,6 @@ def test_every_option_of_a_command_in_a_sentence_is_there(path: Path) -> None:
 
 
 def _typed_commands(text: str) -> Iterator[list[str]]:
-    """Yield the words behind "phrasescore" of each command in a block of console or shell."""
     for language, block in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
         for line in block.replace("\\\n", " ").splitlines():
             prompt, _, typed = line.lstrip().partition(" ")
@@ -50,7 +49,6 @@ def _typed_commands(text: str) -> Iterator[list[str]]:
 
 
 def _calls(line: str) -> Iterator[list[str]]:
-    """Yield the words of each call of phrasescore in a line of a shell, also in a quoted line."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|;&<>")
     lexer.whitespace_split = True
     words = list(lexer)

@@ -2,6 +2,7 @@
 
 import gzip
 import importlib
+import itertools
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -21,7 +22,6 @@ MODULES = ("clauses", "lexicon", "make_alignment", "make_corpus", "make_model", 
 
 @pytest.fixture(scope="module")
 def example() -> Iterator[Any]:
-    """Return the example's modules, imported from its folder as its scripts import them."""
     before = set(sys.modules)
     sys.path.insert(0, str(FOLDER))
     try:
@@ -34,26 +34,22 @@ def example() -> Iterator[Any]:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a plain or gzip file."""
     raw = path.read_bytes()
     return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
 
 
 def read_lines(name: str) -> list[str]:
-    """Return the lines of a file of the example."""
     text = read_text(FOLDER / name)
     assert text.endswith("\n")
     return text.split("\n")[:-1]
 
 
 def part(name: str, side: str) -> list[str]:
-    """Return one side of train, dev or test."""
     return read_lines(f"{name}.{side}" + (".gz" if name == "train" else ""))
 
 
 @pytest.fixture(scope="module")
 def made(example: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder in which the corpus is made again, with the grammar's own links."""
     folder: Path = tmp_path_factory.mktemp("corpus")
     example.make_corpus.write_corpus(
         folder, example.make_corpus.SEED, example.make_corpus.NUM_TRAIN
@@ -61,6 +57,13 @@ def made(example: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_the_script_remakes_the_first_committed_sentences(example: Any) -> None:
+    first = itertools.islice(example.make_corpus.examples(), 300)
+    pairs = zip(part("dev", "en")[:300], part("dev", "fr")[:300], strict=True)
+    assert [(found.english, found.french) for found in first] == list(pairs)
+
+
+@pytest.mark.slow
 def test_the_script_remakes_the_committed_corpus(made: Path) -> None:
     parts = ("dev.{}", "heldout.{}", "test.{}", "train.{}.gz")
     names = [each.format(side) for each in parts for side in ("en", "fr")]
@@ -106,10 +109,10 @@ def test_text_has_the_form_of_the_moses_tokeniser() -> None:
 
 
 def points(line: str) -> list[tuple[int, ...]]:
-    """Return the links of a line such as "0-0 1-2"."""
     return [tuple(map(int, point.split("-"))) for point in line.split()]
 
 
+@pytest.mark.slow
 def test_every_link_is_inside_its_sentences(made: Path) -> None:
     links = read_text(made / "train.links.gz").split("\n")[:-1]
     files = part("train", "en"), part("train", "fr"), links, part("train", "align")
@@ -124,6 +127,7 @@ def test_every_link_is_inside_its_sentences(made: Path) -> None:
             assert len({point[side] for point in grammar}) >= sizes[side] - 2, english
 
 
+@pytest.mark.slow
 def test_the_script_remakes_the_committed_alignment(example: Any, made: Path) -> None:
     sides = [[line.split(" ") for line in part("train", side)] for side in ("en", "fr")]
     found = example.make_alignment.align_both_ways(*sides)
@@ -166,8 +170,8 @@ def test_phrase_table_is_well_formed_and_sorted() -> None:
         assert all(0 < value <= 1 for value in values), line
         n_target, n_source, joint = map(int, counts.split(" "))
         # Moses' order: p(source | target), lexical, p(target | source), lexical; 6 digits.
-        assert values[0] == pytest.approx(joint / n_target, rel=1e-5)
-        assert values[2] == pytest.approx(joint / n_source, rel=1e-5)
+        assert abs(values[0] * n_target / joint - 1) < 1e-5
+        assert abs(values[2] * n_source / joint - 1) < 1e-5
         sizes = len(source.split(" ")), len(target.split(" "))
         assert max(sizes) <= 7
         for link in links.split(" "):
@@ -183,8 +187,7 @@ def test_reordering_table_has_the_same_pairs_and_its_thirds_sum_to_one() -> None
     for line in lines:
         values = [float(value) for value in line.split(" ||| ")[2].split(" ")]
         assert len(values) == 6
-        assert sum(values[:3]) == pytest.approx(1, abs=1e-4)
-        assert sum(values[3:]) == pytest.approx(1, abs=1e-4)
+        assert abs(sum(values[:3]) - 1) < 1e-4 > abs(sum(values[3:]) - 1)
 
 
 def test_language_model_is_a_4_gram_arpa_that_knows_every_french_word() -> None:

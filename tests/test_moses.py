@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from moses_integration.nbest import read_nbest
 from phrasescore.cli import main
+from tests.command_line import succeeded
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
 
 pytestmark = pytest.mark.moses
@@ -37,8 +38,7 @@ def test_translations_stay_the_same_at_weight_0_and_change_with_the_weight(
     table, ini = tmp_path / "table.gz", tmp_path / "moses.ini"
     options = ["--model", str(model.path), "--feature", "unknown_words", "-o", str(table)]
     inis = ["--moses-ini", "moses.ini", "--moses-ini-out", str(ini)]
-    result = CliRunner().invoke(main, ["annotate", "phrase-table.gz", *options, *inis])
-    assert result.exit_code == 0, result.output
+    succeeded(CliRunner().invoke(main, ["annotate", "phrase-table.gz", *options, *inis]))
     text = "".join((example / "dev.en").read_text("utf-8").splitlines(keepends=True)[:40])
     before = translate(example, Path("moses.ini"), text)
     assert before.count("\n") == 40
@@ -65,7 +65,6 @@ TranslationModel0= 0.2 0.2 0.2 0.2
 
 
 def translate_augmented(ini: Path, text: str, folder: Path) -> str:
-    """Return the n-best list of a text."""
     moses = shutil.which("moses")
     if moses is None:
         pytest.skip("needs moses on the PATH")
@@ -130,10 +129,9 @@ def test_extractor_and_mert_take_the_new_features_for_dense_ones(tmp_path: Path)
     model = RandomModel(tmp_path / "model", ["the", "house"], WORDS)
     inputs = [str(tmp_path / "nbest"), "--source", str(tmp_path / "source")]
     options = ["--model", str(model.path), "--feature", "unknown_words", "--normalize"]
-    result = CliRunner().invoke(
-        main, ["rescore", *inputs, *options, "-o", str(tmp_path / "rescored")]
+    succeeded(
+        CliRunner().invoke(main, ["rescore", *inputs, *options, "-o", str(tmp_path / "rescored")])
     )
-    assert result.exit_code == 0, result.output
 
     scorer = ["--sctype", "BLEU", "--scconfig", "case:true", "--ffile", "features", "--scfile"]
     run_tool(tmp_path, "extractor", *scorer, "scores", "-r", "reference", "-n", "rescored")
@@ -156,8 +154,7 @@ SENTENCES = 20
 
 
 def run(*arguments: object) -> None:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert result.exit_code == 0, result.output
+    succeeded(CliRunner().invoke(main, [str(argument) for argument in arguments]))
 
 
 def translate_with_nplm(ini: Path, text: str, *options: object) -> str:

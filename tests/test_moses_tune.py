@@ -6,11 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from moses_integration.moses_ini import load_weights
 from moses_integration.tuning_files import read_features, read_scores
-from phrasescore.cli import main
+from tests.command_line import run, succeeded
 
 pytestmark = pytest.mark.moses
 
@@ -38,9 +38,7 @@ def run_tool(folder: Path, name: str, *arguments: str, text: str = "") -> str:
 
 
 def tune(*arguments: str) -> Result:
-    result = CliRunner().invoke(main, ["tune", *arguments, "--threads", "1"])
-    assert result.exit_code == 0, result.output
-    return result
+    return succeeded(run("tune", *arguments, "--threads", "1"))
 
 
 class Task:
@@ -139,7 +137,7 @@ def test_the_loop_with_real_moses_ends_with_the_bleu_that_it_says(task: Task) ->
     )
     (task.folder / "best").write_text(task.decode("work/moses.ini"), "utf-8")
     options = ["--references", task.path("dev.fr"), "--metric", "multi-bleu"]
-    measured = CliRunner().invoke(main, ["evaluate", task.path("best"), *options])
+    measured = run("evaluate", task.path("best"), *options)
     assert measured.stdout.startswith(f"BLEU = {max(scores):.2f}, ")
 
 
@@ -155,8 +153,7 @@ def test_mert_moses_tunes_an_annotated_table(task: Task) -> None:
     assert table is not None
     inis = ["--moses-ini", task.path("moses.ini"), "--moses-ini-out", task.path("rnn.ini")]
     out = ["--model", str(model.path), "-o", task.path("table.gz"), *inis]
-    annotated = CliRunner().invoke(main, ["annotate", table[1], *out, "--feature", "unknown_words"])
-    assert annotated.exit_code == 0, annotated.output
+    succeeded(run("annotate", table[1], *out, "--feature", "unknown_words"))
     command = [perl, task.path("dev.en"), task.path("dev.fr"), tool("moses"), task.path("rnn.ini")]
     # It wants all of its tools in one folder, used or not.
     (tools,) = {str(Path(tool(name)).parent) for name in ("mert", "extractor", "kbmira", "pro")}

@@ -5,16 +5,15 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import phrasescore
 from moses_integration.moses_ini import load_weights
-from phrasescore.cli import main
 from phrasescore.errors import ArgumentError, PluginError
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings import kinds
 from phrasescore.settings.compute import Compute
+from tests.command_line import run, succeeded
 from tests.plugin_site import REPOSITORY
 
 NBEST = """\
@@ -140,8 +139,7 @@ def test_an_experiment_has_rows_with_a_new_kind(folder: Path) -> None:
     (folder / "dev.t").write_text("t1 t1\nt2\nt3 t1\nt5\n")
     for name, text in {"x.toml": EXPERIMENT, "moses.ini": INI, "lm.arpa": LM}.items():
         (folder / name).write_text(text)
-    result = CliRunner().invoke(main, ["experiment", "x.toml", "-o", "out"])
-    assert result.exit_code == 0, result.output
+    succeeded(run("experiment", "x.toml", "-o", "out"))
     rows = tomllib.loads((folder / "out" / "table.toml").read_text())["row"]
     assert [row["name"] for row in rows] == ["Baseline", "+bag"]
     weights = load_weights(str(folder / "out" / "systems" / "+bag" / "seed1" / "weights"))

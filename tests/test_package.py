@@ -33,7 +33,6 @@ INSTALL = REPOSITORY / "docs" / "install.md"
 
 
 def _run(*words: str | Path, cwd: Path, succeeds: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run a command as a user who has never seen the checkout."""
     away = {"PYTHONPATH", "VIRTUAL_ENV"}
     environment = {name: text for name, text in os.environ.items() if name not in away}
     done = subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True)
@@ -42,7 +41,6 @@ def _run(*words: str | Path, cwd: Path, succeeds: bool = True) -> subprocess.Com
 
 
 def _build(folder: Path) -> tuple[Path, Path, set[str]]:
-    """Return the source package, the wheel made of it, and the names of all sources."""
     source = folder / "source"
     shutil.copytree(REPOSITORY, source, ignore=shutil.ignore_patterns(*NO_SOURCE))
     files = {str(path.relative_to(source)) for path in source.rglob("*") if path.is_file()}
@@ -60,7 +58,6 @@ def _metadata(wheel: Path) -> Message:
 
 
 def _required(names: list[str]) -> Iterator[Distribution]:
-    """Yield the distributions, of this environment, that a user gets by these requirements."""
     waiting, seen = [Requirement(name) for name in names], set()
     while waiting:
         wanted = waiting.pop()

@@ -1,11 +1,17 @@
-"""The plain torch implementation computes the right thing, or beating it would mean nothing."""
+"""The plain torch implementations compute the right thing, or beating them would mean nothing."""
 
-from __future__ import annotations
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from phrasescore.models.attention import AttentionNetwork
+from phrasescore.models.batches import batch_pairs
+from phrasescore.models.lstm import LstmNetwork
+from phrasescore.settings.kinds import AttentionConfig, LstmConfig
+from tests.benchmarks.plain_sentences import PlainScorer, plain_attention, plain_lstm
 from tests.benchmarks.plain_torch import PlainEncoderDecoder, pad, score, train_steps
 from tests.reference_encoder_decoder import Array, log_prob, parameter_shapes, random_parameters
 
@@ -58,14 +64,6 @@ def test_scores_in_float32_are_those_of_the_reference(parameters: dict[str, Arra
     assert score(model_with(parameters).float(), PAIRS) == pytest.approx(expected, abs=1e-5)
 
 
-def test_reduced_precision_is_near_and_not_the_same(parameters: dict[str, Array]) -> None:
-    # bfloat16 has 8 bits: 0.4% of each product of size about 1, over at most 8 words a target.
-    model = model_with(parameters).float()
-    exact = np.array(score(model, PAIRS))
-    reduced = np.array(score(model, PAIRS, reduced_precision=True))
-    assert 0 < np.abs(exact - reduced).max() < 0.3
-
-
 def test_gradient_is_the_slope_of_the_reference(parameters: dict[str, Array]) -> None:
     # A central difference along a random direction; its error is of the order of step² = 1e-10.
     model = model_with(parameters)
@@ -97,3 +95,33 @@ def test_training_steps_with_the_papers_adadelta_by_default(parameters: dict[str
         for name, each in model.state_dict().items()
     )
     assert 0.001 < change < 0.0045
+
+
+SENTENCES = [([2, 3, 4], [5, 2]), ([1], []), ([4, 4, 2, 3, 1], [2, 3, 4, 5, 1, 2]), ([3, 2], [4])]
+
+
+def lstm() -> tuple[nn.Module, PlainScorer]:
+    network = LstmNetwork(LstmConfig(layers=2, hidden_size=5, embedding_size=4), 6, 7)
+    network.initialize(torch.Generator().manual_seed(1))
+    return network.eval(), plain_lstm(network)
+
+
+def attention() -> tuple[nn.Module, PlainScorer]:
+    sizes = AttentionConfig(hidden_size=5, embedding_size=4, maxout_size=3, alignment_size=6)
+    network = AttentionNetwork(sizes, 6, 7)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_(0, 0.5, generator=generator)
+    return network.eval(), plain_attention(network)
+
+
+@pytest.mark.parametrize("build", [lstm, attention])
+@pytest.mark.parametrize("batch_size", [1, 3, 10])
+def test_plain_scores_are_those_of_the_network(
+    build: Callable[[], tuple[nn.Module, PlainScorer]], batch_size: int
+) -> None:
+    network, plain = build()
+    with torch.inference_mode():
+        wanted = network(batch_pairs(SENTENCES)).tolist()
+    assert plain.score(SENTENCES, batch_size) == pytest.approx(wanted, abs=1e-5)

@@ -1,4 +1,4 @@
-"""Annotating real Moses output: what the small tables of other tests may not hold."""
+"""Columns of real tables and lists of Moses, which hold what small ones may not."""
 
 import gzip
 import itertools
@@ -8,11 +8,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
+from moses_integration.nbest_lines import parse_features
 from moses_integration.phrase_table import read_phrase_table
-from phrasescore.cli import main
 from phrasescore.vocabulary import Vocabulary
+from tests.command_line import run, succeeded
 from tests.doubles import RandomModel
 from tests.table_lines import remove_scores
 
@@ -33,7 +33,6 @@ def table(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(table: Path) -> RandomModel:
-    """Random weights over a shortlist that lacks the rarer words of both sides."""
     counts = Counter[str](), Counter[str]()
     for line in read_phrase_table(str(table)):
         counts[0].update(line.pair.source)
@@ -46,10 +45,7 @@ def test_the_values_of_a_sample_are_the_reference_s_and_the_rest_is_untouched(
     table: Path, model: RandomModel, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.gz"
-    result = CliRunner().invoke(
-        main, ["annotate", str(table), "--model", str(model.path), "-o", str(out)]
-    )
-    assert result.exit_code == 0, result.output
+    succeeded(run("annotate", table, "--model", model.path, "-o", out))
     annotated = gzip.decompress(out.read_bytes()).split(b"\n")[:-1]
     stripped = b"".join(remove_scores(line, 1) + b"\n" for line in annotated)
     assert stripped == gzip.decompress(table.read_bytes())
@@ -61,3 +57,32 @@ def test_the_values_of_a_sample_are_the_reference_s_and_the_rest_is_untouched(
         assert value == pytest.approx(expected, abs=1e-4), line.raw
         unknown += Vocabulary.UNKNOWN in model.vocabularies[1].ids(line.pair.target)
     assert unknown > 10
+
+
+NUM_HYPOTHESES = 3000  # three sentences
+
+
+@pytest.fixture(scope="module")
+def rescored(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    folder = tmp_path_factory.mktemp("real")
+    with gzip.open(shared_data / "val.1000best.gz") as lines:
+        (folder / "nbest").write_bytes(b"".join(itertools.islice(lines, NUM_HYPOTHESES)))
+    source = (shared_data / "val.en").read_bytes().split(b"\n")[:3]
+    (folder / "source").write_bytes(b"\n".join(source) + b"\n")
+    options = ["--source", folder / "source", "--lm", shared_data / "lm.fr.arpa.gz"]
+    arguments = [*options, "--feature", "target_length", "-o", folder / "out"]
+    succeeded(run("rescore", folder / "nbest", *arguments))
+    return (folder / "out").read_bytes().split(b"\n")[:-1]
+
+
+def test_the_language_model_says_what_moses_says_with_the_same_file(rescored: list[bytes]) -> None:
+    features = [parse_features(raw) for raw in rescored]
+    assert len(features) == NUM_HYPOTHESES
+    # Moses prints six digits.
+    for line in features:
+        assert line["KenLM0"] == pytest.approx(line["LM0"], rel=2e-5)
+
+
+def test_moses_word_penalty_is_minus_the_length(rescored: list[bytes]) -> None:
+    for line in map(parse_features, rescored):
+        assert line["TargetLength0"][0] == -line["WordPenalty0"][0]

@@ -3,8 +3,6 @@
 Derivations use sigma(ln 3) = 3/4, sigma(-ln 3) = 1/4 and tanh(ln(3) / 2) = 1/2, all exact.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -43,7 +41,6 @@ def small_random_parameters(seed: int, *, target_size: int = 5) -> dict[str, Arr
 
 
 def scalar_parameters() -> dict[str, Array]:
-    """Return parameters with H = E = M = R = 1, in multiples of ln 2 and ln 3."""
     parameters = zero_parameters()
     values: dict[str, list[float]] = {
         "source_embedding": [0, 0, 1, -1],

@@ -11,18 +11,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from sacrebleu import corpus_bleu
 
-from phrasescore.cli import main
+from tests.command_line import run, succeeded
 from tuning.metrics import Bleu
 
 
 def evaluate(systems: Sequence[Path], references: Path, *options: str) -> str:
     names = [str(path) for path in systems]
     arguments = ["-q", "evaluate", *names, "--references", str(references), *options]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, result.output
+    result = succeeded(run(*arguments))
     return result.stdout
 
 
@@ -79,7 +77,7 @@ def real(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     ):
         nbest = shared_data / "test_2016_flickr.1000best.gz"
         arguments = ["-q", "rerank", str(nbest), *options, "-o", str(system)]
-        assert CliRunner().invoke(main, arguments).exit_code == 0
+        assert run(*arguments).exit_code == 0
     return shared_data / "test_2016_flickr.fr", systems
 
 

@@ -42,7 +42,6 @@ def read_weights(text: str) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    """Translate stdin."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--references", type=Path, required=True)
     parser.add_argument("--mood", type=Path, help="a file that says what goes wrong")

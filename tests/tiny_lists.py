@@ -71,7 +71,6 @@ class ListTask:
             save_checkpoint(self.model, network.checkpoint)
 
     def write_weights(self, weights: Mapping[str, tuple[float, ...]]) -> None:
-        """Write other weights."""
         lines = [f"{name}= {' '.join(map(repr, row))}\n" for name, row in weights.items()]
         self.weights.write_text("".join(lines))
 

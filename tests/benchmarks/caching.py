@@ -1,7 +1,5 @@
 """The cache: ``phrasescore rescore`` with an empty one, a full one, and one that lacks a tenth."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import sys
@@ -24,8 +22,6 @@ NEW = 10
 
 @dataclass(frozen=True)
 class CachingOptions:
-    """What is measured."""
-
     nbest: str
     source: str
     config: Config
@@ -34,7 +30,6 @@ class CachingOptions:
 
 
 def measure_caching(options: CachingOptions) -> Report:
-    """Measure whole runs of the command, with loading the model."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         lists = read_lists(options.nbest, options.source, options.lists)
@@ -63,7 +58,6 @@ def measure_caching(options: CachingOptions) -> Report:
 
 
 def _write(options: CachingOptions, whole: Path, fewer: Path, source: Path) -> int:
-    """Write the first lists, the same without a tenth of their hypotheses, and their sources."""
     lines = 0
     sentences = list(read_lines(options.source))[: options.lists]
     source.write_bytes(b"".join(line + b"\n" for line in sentences))

@@ -5,8 +5,6 @@ pieces is under way. Workers load, compute at their own pace, die now and then, 
 The rates are arguments: ``docs/cluster.md`` has those of the machine that it was measured on.
 """
 
-from __future__ import annotations
-
 import heapq
 import random
 from collections.abc import Iterator
@@ -44,8 +42,6 @@ class Rates:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A job that was simulated."""
-
     seconds: float
     # Shares of the time, 0 to 1: the driver's core, and the workers on average.
     driver_busy: float
@@ -103,7 +99,6 @@ def simulate(rates: Rates, lines: int, workers: int, seed: int = 1) -> Outcome:
 
 
 def plan(rates: Rates, lines: int, workers: tuple[int, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield a row per number of workers."""
     for number in workers:
         found = simulate(rates, lines, number)
         memory = rates.piece_megabytes * (2 * number + 1)
@@ -155,7 +150,6 @@ def main(
     deaths: float,
     price: float,
 ) -> None:
-    """Print a table per size of the job."""
     rates = Rates(driver, worker, piece, line_bytes, load, piece_mb, worker_mb)
     rates = replace(rates, uneven=uneven, deaths=deaths, price=price)
     for size in lines:

@@ -1,14 +1,11 @@
-"""Engines: annotate by threads here, by processes and by Ray, turn by turn, and their memory.
+"""Engines: annotate by threads here, by processes and by Ray, turn by turn.
 
 All three stand ready at the same time, and take turns at the slices of the table: what counts is
-their ratio within a slice. Memory is that of runs of their own, of a part of the table and of all.
+their ratio within a slice.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
 import time
 from contextlib import ExitStack
@@ -16,13 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phrasescore.features import ColumnSpec
-from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
 from phrasescore.settings.compute import ENGINES, Compute, EngineName
 from phrasescore.settings.config import Config
 from phrasescore.workflows.scoring.columns import FeatureLoader
 from phrasescore.workflows.scoring.scorer import Scorer
-from tests.benchmarks import engine_memory
 from tests.benchmarks.material import (
     padded_vocabularies,
     random_checkpoint,
@@ -37,25 +32,18 @@ TARGETS = {"processes": "", "ray": " (target 0.95)"}
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What is measured."""
-
     table: str
     config: Config
-    # In all turns, and of the smaller run whose memory is measured.
     lines: int
     slice_lines: int
     workers: int
-    # Of the network whose runs' memory is measured.
-    memory_config: Config
     engines: tuple[EngineName, ...] = ENGINES
 
 
 def measure_engines(options: EngineOptions) -> Report:
-    """Measure speed, the driver's share of it, and memory."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         rows = _speeds(options, folder)
-        rows += _memory(options, folder)
     sizes = options.config.model.hidden_size
     what = (
         f"{options.table}, from .gz to .gz, in slices of {options.slice_lines:,} lines; hidden "
@@ -99,26 +87,6 @@ def _speeds(options: EngineOptions, folder: Path) -> list[Row]:
             rows.append(Row(f"{name} / here{TARGETS[name]}", quotients(speeds[name], here)))
             label = f"{name}: driver's CPU per 10,000 lines (target 0.05)"
             rows.append(Row(label, driver[name], "s", 3))
-    return rows
-
-
-def _memory(options: EngineOptions, folder: Path) -> list[Row]:
-    whole = sum(1 for _ in read_lines(options.table))
-    few = min(options.lines, max(whole // 2, 1))  # the two runs are to differ
-    (part,) = write_slices(options.table, folder, few, few)
-    model = _save_model(folder / "memory-model", options.table, options.memory_config)
-    rows = []
-    for name in options.engines:
-        for lines, table in ((few, str(part)), (whole, options.table)):
-            arguments = (table, model, str(folder / "out.gz"), name, str(options.workers))
-            done = subprocess.run(
-                [sys.executable, "-m", engine_memory.__name__, *arguments],
-                stdout=subprocess.PIPE,
-                text=True,
-                check=True,
-            )
-            for who, peak in json.loads(done.stdout.splitlines()[-1]).items():
-                rows.append(Row(f"{name}, {lines:,} lines: peak of {who}", [peak / 1e6], "MB", 0))
     return rows
 
 

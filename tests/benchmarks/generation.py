@@ -1,7 +1,5 @@
 """Generation: sentences a second by beam width, batched against one at a time, and BLEU."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,8 +26,6 @@ RANDOM_LENGTH = 12
 
 @dataclass(frozen=True)
 class GenerationOptions:
-    """What is measured."""
-
     source: str
     reference: str
     # The first ones of the text.
@@ -42,7 +38,6 @@ class GenerationOptions:
 
 
 def measure_generation(options: GenerationOptions) -> Report:
-    """Measure each network or ensemble with each width, with one thread."""
     pairs = list(
         zip(
             (line.words for line in read_monolingual_text(options.source)),

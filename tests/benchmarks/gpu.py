@@ -29,7 +29,6 @@ from phrasescore.records import PhraseBlock
 from phrasescore.scoring.tree_scorer import PairWork
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
-from tests.benchmarks.arithmetic import plan_operations
 from tests.benchmarks.material import (
     padded_vocabularies,
     random_checkpoint,
@@ -48,8 +47,6 @@ DEVICE = torch.device("cuda")
 
 @dataclass(frozen=True)
 class GpuOptions:
-    """What is measured."""
-
     table: str
     config: Config
     lines: int
@@ -65,7 +62,6 @@ class GpuOptions:
 
 
 def measure_gpu(options: GpuOptions) -> Report:
-    """Measure scores, speeds, and shares of the card's peak."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (table,) = write_slices(options.table, folder, options.lines, options.lines)
@@ -92,8 +88,6 @@ def measure_gpu(options: GpuOptions) -> Report:
 
 
 class _Side:
-    """The scorer of a precision."""
-
     def __init__(
         self, checkpoint: Checkpoint, precision: PrecisionName, options: GpuOptions
     ) -> None:
@@ -104,7 +98,6 @@ class _Side:
         self._options = options
 
     def errors(self, blocks: list[PhraseBlock], expected: NDArray[np.float64]) -> list[Row]:
-        """Return how far its scores are from the CPU's. The kernels are warm then."""
         errors = np.abs(_values(self._feature, blocks)[0] - expected)
         return [
             Row(f"{self._precision}: largest error in log", [float(errors.max())], digits=6),
@@ -112,7 +105,6 @@ class _Side:
         ]
 
     def speeds(self, blocks: list[PhraseBlock], table: Path, output: Path) -> list[Row]:
-        """Return pairs a second, from memory and from .gz to .gz, and the share of the peak."""
         alone: list[float] = []
         whole: list[float] = []
         shares: list[float] = []
@@ -138,8 +130,22 @@ class _Side:
         ]
 
 
+def plan_operations(work: PairWork, model: EncoderDecoder) -> float:
+    """Return the floating-point operations of the products; words come in by tables."""
+    sizes = model.config
+    hidden, maxout, rank = sizes.hidden_size, sizes.maxout_size, sizes.output_rank
+    shortlist = len(model.target_embedding)
+    source = hidden * hidden * (1 + 1 + 3) + 2 * maxout * hidden  # V, V', C and O_c
+    distribution = 2 * maxout * hidden + maxout * rank + rank * shortlist  # O_h, G_r and G_l
+    return 2.0 * (
+        work.source_nodes * 3 * hidden * hidden
+        + work.sources * source
+        + work.products * 3 * hidden * hidden
+        + work.target_nodes * distribution
+    )
+
+
 def _measure_peak(name: PrecisionName, size: int) -> float:
-    """Return the operations a second of the fastest of some large products."""
     precision = Precision(name, DEVICE)
     best = float("inf")
     with precision.active(), torch.inference_mode():
@@ -177,7 +183,6 @@ def _training(options: GpuOptions, precision: PrecisionName) -> list[Row]:
 
 
 def _join(lines: Iterable[TableBlock]) -> list[PhraseBlock]:
-    """Return the pairs of a table in blocks that fill a GPU."""
     blocks, group, size = [], [], 0
     for each in lines:
         group.append(each.block)

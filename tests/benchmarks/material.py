@@ -1,7 +1,5 @@
 """What the benchmarks work on: the lines of a table, and networks with random weights."""
 
-from __future__ import annotations
-
 import gzip
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -39,7 +37,6 @@ def write_slices(table: str, folder: Path, lines: int, slice_lines: int) -> list
 
 
 def read_pairs(paths: Iterable[Path | str]) -> Iterator[PhrasePair]:
-    """Yield the pairs of some tables."""
     for path in paths:
         yield from (line.pair for line in read_phrase_table(str(path)))
 
@@ -73,7 +70,6 @@ def random_checkpoint(config: Config, vocabularies: list[Vocabulary]) -> Checkpo
 
 
 def start_network(config: Config, source: Vocabulary, target: Vocabulary) -> EncoderDecoder:
-    """Return a network with the weights that training starts from."""
     assert isinstance(config.model, EncoderDecoderConfig)
     network = EncoderDecoder(config.model, len(source), len(target))
     network.initialize(torch.Generator().manual_seed(config.training.seed))
@@ -81,7 +77,6 @@ def start_network(config: Config, source: Vocabulary, target: Vocabulary) -> Enc
 
 
 def plain_copy(model: EncoderDecoder) -> PlainEncoderDecoder:
-    """Return the plain implementation with copies of a model's weights."""
     sizes = model.config
     # Without drawing start weights that are overwritten.
     with torch.device("meta"):

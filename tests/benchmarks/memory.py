@@ -1,7 +1,5 @@
 """Memory: the peak of the real ``phrasescore annotate`` for few lines and for the whole table."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -24,8 +22,6 @@ from tests.benchmarks.results import Report, Row
 
 @dataclass(frozen=True)
 class MemoryOptions:
-    """What is measured."""
-
     table: str
     config: Config
     # Of the smaller run; the other one takes the whole table.
@@ -35,7 +31,6 @@ class MemoryOptions:
 
 
 def measure_memory(options: MemoryOptions) -> Report:
-    """Annotate the first lines of the table, and all of it, each in a process of its own."""
     whole = sum(1 for _ in read_lines(options.table))
     # The two runs are to differ.
     few = min(options.lines, max(whole // 2, 1))
@@ -61,7 +56,6 @@ def measure_memory(options: MemoryOptions) -> Report:
 
 
 def _annotate(table: str, model: Path, output: Path, options: MemoryOptions) -> tuple[float, float]:
-    """Return the peak in bytes and the seconds of one run of the command."""
     command = [
         *(sys.executable, "-m", "phrasescore", "annotate", table, "--model", str(model)),
         *("--output", str(output), "--device", "cpu", "--threads", str(options.threads)),

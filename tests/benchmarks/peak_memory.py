@@ -6,8 +6,6 @@ A process of its own, and a small one: Linux counts the memory of the process th
 one as the first peak of that other one.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import subprocess
@@ -16,7 +14,6 @@ import time
 
 
 def main() -> None:
-    """Run ``sys.argv[1:]``; end as it ends."""
     start = time.perf_counter()
     status = subprocess.run(sys.argv[1:], check=False).returncode
     seconds = time.perf_counter() - start

@@ -7,8 +7,6 @@ over all time steps at once where the equations allow it, padded positions dropp
 layer. Parameters are those of :mod:`phrasescore.models`, taken over from a network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -44,7 +42,6 @@ class PlainScorer:
 
     @torch.inference_mode()
     def score(self, pairs: Sequence[IdPair], batch_size: int) -> list[float]:
-        """Return log p of each target and its ``</s>``, in the order of ``pairs``."""
         order = sorted(range(len(pairs)), key=lambda i: (len(pairs[i][1]), len(pairs[i][0])))
         values = [0.0] * len(pairs)
         for start in range(0, len(order), batch_size):
@@ -72,7 +69,6 @@ class PlainScorer:
 
 
 def plain_lstm(network: LstmNetwork) -> PlainScorer:
-    """Return a scorer with the weights of a deep LSTM, which torch's own LSTM computes."""
     encoder, decoder = _torch_lstm(network.encoder), _torch_lstm(network.decoder)
 
     def forward(sources: Tensor, source_lengths: Tensor, before: Tensor, lengths: Tensor) -> Tensor:
@@ -94,7 +90,6 @@ def plain_lstm(network: LstmNetwork) -> PlainScorer:
 
 
 def _torch_lstm(stack: LstmStack) -> nn.LSTM:
-    """Return torch's LSTM with the weights of ours, whose gates are in another order."""
     layers = cast(list[LstmLayer], list(stack.layers))
     hidden = layers[0].recurrent.weight.shape[1]
     made = nn.LSTM(layers[0].input.weight.shape[1], hidden, len(layers), batch_first=True)
@@ -113,7 +108,6 @@ def _torch_lstm(stack: LstmStack) -> nn.LSTM:
 
 
 def plain_attention(network: AttentionNetwork) -> PlainScorer:
-    """Return a scorer with the weights of RNNsearch, batch by batch and step by step."""
     decoder = network.decoder
     size = network.config.hidden_size
     input_weight, input_bias = decoder.input_weight(), decoder.input_bias()

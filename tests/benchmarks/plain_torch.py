@@ -11,7 +11,6 @@ are those of ``tests.reference_encoder_decoder``, so that one state_dict loads h
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -39,7 +38,6 @@ class Batch(NamedTuple):
     target_mask: Tensor
 
     def to(self, device: torch.device) -> Batch:
-        """Return the batch on a device."""
         return Batch(*(part.to(device) for part in self))
 
 
@@ -83,8 +81,6 @@ class GatedUnit(nn.Module):
 
 
 class Bias(nn.Module):
-    """A bias that several matrices share."""
-
     def __init__(self, size: int) -> None:
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(size))
@@ -139,7 +135,6 @@ class PlainEncoderDecoder(nn.Module):
         return merged
 
     def forward(self, batch: Batch, merged: MergedWeights | None = None) -> Tensor:
-        """Return log p(target ``</s>`` | source) of each pair, (batch,)."""
         merged = self.merge() if merged is None else merged
         context = torch.tanh(self.summary(self._encode(batch, merged)))  # (batch, hidden)
         # What the decoder reads: y_0, of which e is zero, and the target but for </s>.
@@ -212,7 +207,6 @@ class PlainEncoderDecoder(nn.Module):
 
 
 def pad(pairs: Sequence[IdPair]) -> Batch:
-    """Return the pairs as one padded batch, in their order."""
     source_lengths = torch.tensor([len(source) for source, _ in pairs])
     target_lengths = torch.tensor([len(target) + 1 for _, target in pairs])
     source_time, target_time = int(source_lengths.max()), int(target_lengths.max())
@@ -228,34 +222,23 @@ def pad(pairs: Sequence[IdPair]) -> Batch:
 
 @torch.inference_mode()
 def score(
-    model: PlainEncoderDecoder,
-    pairs: Sequence[IdPair],
-    batch_size: int = 256,
-    *,
-    reduced_precision: bool = False,
+    model: PlainEncoderDecoder, pairs: Sequence[IdPair], batch_size: int = 256
 ) -> list[float]:
     """Return log p(target ``</s>`` | source) of each pair, in the order given.
 
     :param batch_size: pairs per forward pass, taken from all the pairs sorted by source length
         and then target length.
-    :param reduced_precision: compute in bfloat16 what torch's CPU autocast allows.
     """
     order = sorted(
         range(len(pairs)), key=lambda index: (len(pairs[index][0]), len(pairs[index][1]))
     )
     scores = [0.0] * len(pairs)
-    precision = (
-        torch.autocast("cpu", dtype=torch.bfloat16)
-        if reduced_precision
-        else contextlib.nullcontext()
-    )
-    with precision:
-        merged = model.merge()
-        for start in range(0, len(order), batch_size):
-            indices = order[start : start + batch_size]
-            values = model(pad([pairs[index] for index in indices]), merged)
-            for index, value in zip(indices, values.tolist(), strict=True):
-                scores[index] = value
+    merged = model.merge()
+    for start in range(0, len(order), batch_size):
+        indices = order[start : start + batch_size]
+        values = model(pad([pairs[index] for index in indices]), merged)
+        for index, value in zip(indices, values.tolist(), strict=True):
+            scores[index] = value
     return scores
 
 

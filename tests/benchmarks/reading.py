@@ -1,7 +1,5 @@
 """Reading: the checked reader and the writer of phrase tables against bare Python loops."""
 
-from __future__ import annotations
-
 import gzip
 import tempfile
 import time
@@ -23,8 +21,6 @@ GZIP_LEVEL = 6  # of gzip itself
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """What is measured."""
-
     table: str
     lines: int
 
@@ -59,10 +55,7 @@ def _add(table: Path, output: Path) -> int:
 
 def _split_and_join(table: Path, output: Path) -> int:
     count = 0
-    with (
-        gzip.open(table, "rb") as lines,
-        gzip.open(output, "wb", compresslevel=GZIP_LEVEL) as out,
-    ):
+    with gzip.open(table, "rb") as lines, gzip.open(output, "wb", compresslevel=GZIP_LEVEL) as out:
         for line in lines:
             fields = line.split(b" ||| ")
             fields[2] += b" 6.499348e-11"
@@ -72,7 +65,6 @@ def _split_and_join(table: Path, output: Path) -> int:
 
 
 def measure_reading(options: ReadingOptions) -> Report:
-    """Let each of the five go over the same .gz file in turn, several times."""
     ways: dict[str, Callable[[Path, Path], int]] = {
         "read_phrase_table": _read,
         "read_table_blocks": _read_blocks,

@@ -1,7 +1,5 @@
 """Rescoring: phrasescore's scores of n-best lists against plain torch, hypothesis by hypothesis."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,8 +30,6 @@ LINE_STEP = 10
 
 @dataclass(frozen=True)
 class RescoringOptions:
-    """What is measured."""
-
     nbest: str
     source: str
     # Sizes of the networks: a preset of each kind.
@@ -55,7 +51,6 @@ class _Found:
 
 
 def measure_rescoring(options: RescoringOptions) -> Report:
-    """Measure hypotheses a second of each network, and how far the two sides' values differ."""
     lists = read_lists(options.nbest, options.source, options.lists)
     lines = sum(len(item.hypotheses) for item in lists)
     rows: list[Row] = []
@@ -115,7 +110,6 @@ def _words(lists: Sequence[HypothesisList]) -> int:
 
 
 def random_sentence_network(config: Config, lists: Sequence[HypothesisList]) -> Checkpoint:
-    """Return a network with random weights whose shortlists know all the words."""
     pairs = [PhrasePair(item.source, words) for item in lists for words in item.hypotheses[:100]]
     source, target = padded_vocabularies(pairs, config)
     network_class = {"lstm": LstmNetwork, "attention": AttentionNetwork}[config.kind]

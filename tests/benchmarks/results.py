@@ -1,7 +1,5 @@
 """Figures of a benchmark: medians with their range, as a plain table and as JSON."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -20,7 +18,6 @@ class Row(NamedTuple):
     digits: int = 2
 
     def text(self) -> str:
-        """Return the median and, of several measurements, the range."""
         median = f"{statistics.median(self.values):,.{self.digits}f}"
         value = f"{median} {self.unit}".rstrip()
         if len(self.values) > 1:
@@ -30,8 +27,6 @@ class Row(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a part of the benchmarks found."""
-
     part: str
     # What was measured, in one line.
     what: str
@@ -42,7 +37,6 @@ class Report(NamedTuple):
         return "\n".join([f"{self.part}: {self.what}", *(row.text() for row in self.rows)])
 
     def to_dict(self) -> dict[str, object]:
-        """Return the same for JSON."""
         return {
             "part": self.part,
             "what": self.what,

@@ -5,8 +5,6 @@ shared machine are worth little. ``--table`` takes any phrase table; without it,
 task beside the checkout is taken, or else the shipped example's.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os
@@ -39,7 +37,7 @@ GPU_TURNS = 3
 # Processes that run or want to, on average over the last minute.
 BUSY = 0.5
 PARTS = (
-    *("reading", "scoring", "training", "memory", "rescoring", "caching", "foreign"),
+    *("reading", "scoring", "training", "memory", "rescoring", "caching"),
     *("tuning", "tuning_scale", "search", "generation", "engines", "gpu"),
 )
 # Not without being asked for.
@@ -121,8 +119,6 @@ PARAMETERS: list[click.Parameter] = [
         multiple=True,
         help="scoring: beside float32; default: what the processor has instructions for.",
     ),
-    click.Option(["--plain-bfloat16"], is_flag=True, help="scoring: plain torch in bfloat16, too."),
-    click.Option(["--peak-seconds"], default=1.0, help="scoring: a search for the peak."),
     _count("training-lines", None, "training, gpu: lines to draw pairs from; default: all."),
     _count("gpu-peak-size", 8192, "gpu: rows and columns of the matrices that give the peak."),
     _count("turns", 36, "training, gpu: of five updates, of each side."),
@@ -130,10 +126,10 @@ PARAMETERS: list[click.Parameter] = [
     click.Option(
         ["--long", "long_memory"],
         is_flag=True,
-        help="memory, engines: with the preset's sizes (many minutes), not those of small.",
+        help="memory: with the preset's sizes (many minutes), not those of small.",
     ),
     _files("--nbest", "NBEST SOURCE", _default_lists, _REAL, "rescoring: lists and their source."),
-    _count("lists", 20, "rescoring, foreign: lists of the file."),
+    _count("lists", 20, "rescoring: lists of the file."),
     click.Option(
         ["--sentence-preset", "sentence_presets"],
         multiple=True,
@@ -142,8 +138,6 @@ PARAMETERS: list[click.Parameter] = [
     ),
     _word("cache-preset", "bahdanau2014", "caching: sizes of a network."),
     _count("cache-lists", 200, "caching: lists of the file."),
-    _word("ctranslate2", None, "foreign: a model, instead of random weights.", "DIR"),
-    _count("foreign-size", 256, "foreign: units of a layer.", least=2),
     _files(
         "--extracted",
         "FEATURES SCORES START",
@@ -224,10 +218,8 @@ def _measure(part: str, given: SimpleNamespace, config: Config) -> Report:
             options = module.ReadingOptions(table, lines)
         case "scoring":
             network = given.networks[0] if given.networks else None
-            plain = (given.plain_bfloat16, given.peak_seconds, network, given.precisions)
-            options = module.ScoringOptions(
-                table, config, lines, given.slice_lines, threads, *plain
-            )
+            parts = (given.slice_lines, threads, network, given.precisions)
+            options = module.ScoringOptions(table, config, lines, *parts)
         case "training":
             options = module.TrainingOptions(
                 table, config, given.training_lines, threads, given.turns
@@ -242,11 +234,6 @@ def _measure(part: str, given: SimpleNamespace, config: Config) -> Report:
         case "caching":
             preset = Config.preset(given.cache_preset)
             options = module.CachingOptions(*given.nbest, preset, given.cache_lists, threads)
-        case "foreign":
-            model = (given.ctranslate2, given.foreign_size)
-            options = module.ForeignOptions(
-                *given.nbest, *model, given.lists, threads, turns=RESCORING_TURNS
-            )
         case "tuning" | "tuning_scale":
             chosen = given.extracted
             files = tuning.Extracted(*chosen) if chosen else tuning.default_files(EXTRACTED)
@@ -267,7 +254,7 @@ def _measure(part: str, given: SimpleNamespace, config: Config) -> Report:
                 *given.translate[1:], given.sentences, given.networks, random, GENERATION_TURNS
             )
         case "engines":
-            options = module.EngineOptions(table, config, lines, given.slice_lines, threads, sizes)
+            options = module.EngineOptions(table, config, lines, given.slice_lines, threads)
         case _:
             turns = (GPU_TURNS, given.turns, given.training_lines)
             options = module.GpuOptions(

@@ -112,7 +112,6 @@ SKIPPED = re.compile(
 
 
 def prepare(folder: Path) -> None:
-    """Make the inputs that the example does not have as they are needed."""
     folder.mkdir(parents=True)
     for side in ("en", "fr"):
         with gzip.open(EXAMPLE / f"train.{side}.gz") as packed:
@@ -140,7 +139,6 @@ def prepare(folder: Path) -> None:
 
 
 def run(tree: Path, folder: Path, command: str) -> tuple[int, bytes, bytes]:
-    """Run a command of a version in a folder; return its exit code, stdout and stderr."""
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     words = shlex.split(command.format(x=EXAMPLE))
     done = subprocess.run(
@@ -154,7 +152,6 @@ def run(tree: Path, folder: Path, command: str) -> tuple[int, bytes, bytes]:
 
 
 def files(folder: Path) -> Iterator[Path]:
-    """Yield the files in a folder, relative to it, in order."""
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
         if path.is_file() and not SKIPPED.search(str(name)):
@@ -170,7 +167,6 @@ def content(path: Path, folder: Path) -> bytes:
 
 
 def compare(name: str, sides: dict[str, Path], before: set[Path]) -> list[str]:
-    """Return what differs among the files that a command has made."""
     made = {side: set(files(folder)) - before for side, folder in sides.items()}
     found = [f"{name}: only one side has {path}" for path in made["old"] ^ made["new"]]
     for path in sorted(made["old"] & made["new"]):
@@ -183,7 +179,6 @@ def compare(name: str, sides: dict[str, Path], before: set[Path]) -> list[str]:
 
 
 def main() -> None:
-    """Run everything, print what differs, exit with 1 where something does."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)

@@ -26,15 +26,13 @@ from phrasescore.kernels.precision import lacks_units
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.records import PhraseBlock, PhrasePair
-from phrasescore.scoring.tree_scorer import PairWork
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import EncoderDecoderConfig
 from phrasescore.workflows.scoring.columns import FeatureLoader
 from phrasescore.workflows.scoring.scorer import Scorer
 from tests.benchmarks import plain_torch
-from tests.benchmarks.arithmetic import plain_operations, plan_operations, unshared_work
-from tests.benchmarks.machine import measure_peak, torch_threads
+from tests.benchmarks.machine import torch_threads
 from tests.benchmarks.material import (
     padded_vocabularies,
     plain_copy,
@@ -48,26 +46,17 @@ from tests.benchmarks.results import Report, Row, quotients
 BATCH_SIZE = 256
 # As ``phrasescore annotate`` writes.
 CHUNK_LINES = 65536
+REDUCED: tuple[PrecisionName, ...] = ("bfloat16", "int8")
 TARGETS = {"float32": " (target 4)", "bfloat16": " (target 7)", "int8": " (target 7)"}
-KINDS: dict[PrecisionName, torch.dtype] = {
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "int8": torch.int8,
-}
 
 
 @dataclass(frozen=True)
 class ScoringOptions:
-    """What is measured."""
-
     table: str
     config: Config
     lines: int
     slice_lines: int
     threads: int
-    plain_bfloat16: bool = False
-    # For how long the matrix-product peak is sought, each time.
-    peak_seconds: float = 1.0
     # A trained network's folder, in place of random weights.
     network: str | None = None
     # Beside float32; none named are those that the processor is quick at.
@@ -76,12 +65,11 @@ class ScoringOptions:
     @property
     def precisions(self) -> tuple[PrecisionName, ...]:
         """Return those measured. A type that has no instructions takes longer than float32."""
-        quick = tuple(name for name in KINDS if name != "float32" and not lacks_units(name))
+        quick = tuple(name for name in REDUCED if not lacks_units(name))
         return ("float32", *(self.reduced or quick))
 
 
 def open_scorer(feature: NeuralScore, device: str, threads: int) -> Scorer:
-    """Return what scores a table's blocks with a network that is laid out, in threads."""
     loader = FeatureLoader((ColumnSpec("model", ""),), device=device, of_phrases=True)
     return Scorer(loader, Compute(workers=threads), features=[feature])
 
@@ -91,30 +79,17 @@ class Side:
     """The measurements of one implementation, one a slice."""
 
     seconds: list[float] = field(default_factory=list)
-    # Floating-point operations of the products.
-    operations: list[float] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
 
     def speed(self, pairs: list[float]) -> list[float]:
-        """Return the pairs a second, slice by slice."""
         return quotients(pairs, self.seconds)
-
-    def rate(self) -> list[float]:
-        """Return the operations a second, slice by slice."""
-        return quotients(self.operations, self.seconds)
 
 
 @dataclass
 class Measurements:
-    """All of a run."""
-
     plain: Side = field(default_factory=Side)
-    plain_bfloat16: Side = field(default_factory=Side)
     ours: dict[str, Side] = field(default_factory=dict)
-    peaks: dict[str, list[float]] = field(default_factory=dict)
     pairs: list[float] = field(default_factory=list)
-    # Operations of ours, were nothing shared.
-    unshared: list[float] = field(default_factory=list)
 
 
 def annotate_file(table: Path, output: Path, scorer: Scorer) -> array[float]:
@@ -132,7 +107,6 @@ def annotate_file(table: Path, output: Path, scorer: Scorer) -> array[float]:
 
 
 def measure_scoring(options: ScoringOptions) -> Report:
-    """Measure speed, share of the machine's peak, and error."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         slices = write_slices(options.table, folder, options.lines, options.slice_lines)
@@ -143,11 +117,7 @@ def measure_scoring(options: ScoringOptions) -> Report:
             checkpoint = load_checkpoint(options.network)
         with torch_threads(1):
             ours = {
-                precision: NeuralScore(
-                    checkpoint,
-                    torch.device("cpu"),
-                    precision=precision,
-                )
+                precision: NeuralScore(checkpoint, torch.device("cpu"), precision=precision)
                 for precision in options.precisions
             }
         bench = _Bench(options, checkpoint, ours, folder)
@@ -174,12 +144,9 @@ class _Bench:
         self.plain: PlainEncoderDecoder = plain_copy(checkpoint.model).eval()
         self.ours = ours
         self.folder = folder
-        self.found = Measurements(
-            ours={name: Side() for name in ours}, peaks={name: [] for name in ours}
-        )
+        self.found = Measurements(ours={name: Side() for name in ours})
 
     def warm_up(self, path: Path) -> None:
-        """Let kernels be compiled and memory be mapped before the clock runs."""
         few = list(islice(read_pairs([path]), 2 * BATCH_SIZE))
         with torch_threads(self.options.threads):
             plain_torch.score(self.plain, self._ids(few), BATCH_SIZE)
@@ -196,45 +163,24 @@ class _Bench:
         found = self.found
         ids = self._ids(read_pairs([path]))
         half = len(ids) // 2
-        peaks = [self._peaks()]
         before, first = self._plain(ids[:half])
         self._ours(path, "float32")
-        peaks.append(self._peaks())
         after, second = self._plain(ids[half:])
         for precision in self.options.precisions[1:]:
             self._ours(path, precision)
         found.plain.seconds.append(before + after)
-        found.plain.operations.append(
-            sum(plain_operations(part, self.model, BATCH_SIZE) for part in (ids[:half], ids[half:]))
-        )
         found.plain.values += first + second
-        if self.options.plain_bfloat16:
-            seconds, values = self._plain(ids, reduced_precision=True)
-            found.plain_bfloat16.seconds.append(seconds)
-            found.plain_bfloat16.values += values
-        peaks.append(self._peaks())
-        for precision in self.ours:
-            found.peaks[precision].append(max(each[precision] for each in peaks))
         found.pairs.append(len(ids))
-        found.unshared.append(plan_operations(unshared_work(ids), self.model))
 
     def _ids(self, pairs: Iterable[PhrasePair]) -> list[IdPair]:
         sources = self.checkpoint.source_vocabulary
         targets = self.checkpoint.target_vocabulary
         return [(sources.ids(pair.source), targets.ids(pair.target)) for pair in pairs]
 
-    def _peaks(self) -> dict[str, float]:
-        seconds, threads = self.options.peak_seconds, self.options.threads
-        return {name: measure_peak(threads, KINDS[name], seconds) for name in self.ours}
-
-    def _plain(
-        self, ids: list[IdPair], *, reduced_precision: bool = False
-    ) -> tuple[float, list[float]]:
+    def _plain(self, ids: list[IdPair]) -> tuple[float, list[float]]:
         with torch_threads(self.options.threads):
             start = time.perf_counter()
-            values = plain_torch.score(
-                self.plain, ids, BATCH_SIZE, reduced_precision=reduced_precision
-            )
+            values = plain_torch.score(self.plain, ids, BATCH_SIZE)
             return time.perf_counter() - start, values
 
     def _ours(self, path: Path, precision: PrecisionName) -> None:
@@ -243,43 +189,19 @@ class _Bench:
         with open_scorer(self.ours[precision], "cpu", self.options.threads) as scorer:
             values = annotate_file(path, self.folder / "out.gz", scorer)
         side.seconds.append(time.perf_counter() - start)
-        (work,) = scorer.tallies
-        assert isinstance(work, PairWork)
-        side.operations.append(plan_operations(work, self.model))
         side.values += values
 
 
 def _report(options: ScoringOptions, found: Measurements, checkpoint: Checkpoint) -> Report:
     plain, pairs = found.plain, found.pairs
     rows = [Row("plain torch, float32", plain.speed(pairs), "pairs/s", 0)]
-    if options.plain_bfloat16:
-        rows.append(Row("plain torch, bfloat16", found.plain_bfloat16.speed(pairs), "pairs/s", 0))
     for name, side in found.ours.items():
         rows.append(Row(f"annotate, {name}", side.speed(pairs), "pairs/s", 0))
     for name, side in found.ours.items():
         ratio = quotients(plain.seconds, side.seconds)
         rows.append(Row(f"annotate {name} / plain float32{TARGETS[name]}", ratio))
-    if options.plain_bfloat16 and "bfloat16" in found.ours:
-        ratio = quotients(found.plain_bfloat16.seconds, found.ours["bfloat16"].seconds)
-        rows.append(Row("annotate bfloat16 / plain bfloat16", ratio))
-    needed = found.ours["float32"].operations
-    rows += [
-        Row("arithmetic: plain / annotate", quotients(plain.operations, needed)),
-        Row("  of it by sharing alone", quotients(found.unshared, needed)),
-        Row("  of annotate, a pair", _scaled(quotients(needed, pairs), 1e-6), "MFLOP", 1),
-    ]
-    for name, peaks in found.peaks.items():
-        rows.append(Row(f"matrix-product peak, {name}", _scaled(peaks, 1e-9), "GFLOP/s", 0))
-    for name, side in found.ours.items():
-        share = _scaled(quotients(side.rate(), found.peaks[name]), 100)
-        target = " (target 60)" if name == "float32" else ""
-        rows.append(Row(f"annotate {name}, share of that peak{target}", share, "%", 1))
-    share = _scaled(quotients(plain.rate(), found.peaks["float32"]), 100)
-    rows.append(Row("plain float32, share of that peak", share, "%", 1))
     wanted = np.array(plain.values)
     sides = {f"annotate {name}": side for name, side in found.ours.items()}
-    if options.plain_bfloat16:
-        sides["plain bfloat16"] = found.plain_bfloat16
     for name, side in sides.items():
         errors = np.abs(np.array(side.values) - wanted)
         rows.append(Row(f"{name}, largest error in log", [float(errors.max())], digits=6))
@@ -293,7 +215,3 @@ def _report(options: ScoringOptions, found: Measurements, checkpoint: Checkpoint
         f"{len(checkpoint.target_vocabulary):,}; {options.threads} threads"
     )
     return Report("scoring", what, rows)
-
-
-def _scaled(values: Iterable[float], factor: float) -> list[float]:
-    return [value * factor for value in values]

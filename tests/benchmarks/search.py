@@ -1,30 +1,22 @@
 """The search: against Moses, with cube pruning, and with a neural language model."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from moses_integration.decoder.stack_search import StatefulFeature
 from moses_integration.source_text import read_source
 from phrasescore.features.search_network import SearchCslm, SearchJoint
-from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.word_scorer import CslmOptions
-from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
-from phrasescore.models.feed_forward import FeedForwardNetwork
-from phrasescore.scoring.products import Products
+from phrasescore.models.checkpoint import load_checkpoint
 from tests.benchmarks.machine import torch_threads
 from tests.benchmarks.results import Report
 from tests.benchmarks.search_engines import Task, measure_engines
-from tests.benchmarks.search_variants import Model, measure_cubes, measure_kinds, measure_network
+from tests.benchmarks.search_variants import Model, measure_cubes, measure_networks
 
 CPU = torch.device("cpu")
 # Updates of the network that is made where none is given.
@@ -33,8 +25,6 @@ QUICK_UPDATES = 20
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """What is measured."""
-
     ini: str
     source: str
     reference: str
@@ -51,7 +41,6 @@ class SearchOptions:
 
 
 def measure_search(options: SearchOptions) -> Report:
-    """Measure all of it, one process and one thread at a time."""
     task = read_task(options)
     rows = measure_engines(task, options.moses)
     model = Model.read(task)
@@ -60,10 +49,16 @@ def measure_search(options: SearchOptions) -> Report:
     some = task.sentences[::step][: options.cslm_sentences]
     with tempfile.TemporaryDirectory() as name, torch_threads(1):
         folder = options.cslm or _train(Path(options.reference), Path(name) / "model")
-        rows += measure_network(model, some, _loader(folder))
+        cslm, free = load_checkpoint(folder), CslmOptions(normalized=False)
+        networks: dict[str, StatefulFeature] = {
+            "CSLM": SearchCslm(cslm, CPU),
+            "CSLM, unnormalized": SearchCslm(cslm, CPU, options=free),
+        }
         if options.joint is not None:
-            networks = _networks(load_checkpoint(folder), load_checkpoint(options.joint))
-            rows += measure_kinds(Model.read(task, aligned=True), some, networks)
+            model, joint = Model.read(task, aligned=True), load_checkpoint(options.joint)
+            networks["joint"] = SearchJoint(joint, CPU)
+            networks["joint, unnormalized"] = SearchJoint(joint, CPU, options=free)
+        rows += measure_networks(model, some, networks, SearchCslm(cslm, CPU))
     what = (
         f"{len(task.sentences)} sentences of {options.source} with {options.ini}, of them"
         f" {len(some)} with the language model {options.cslm or 'of a few updates'}; one thread"
@@ -72,7 +67,6 @@ def measure_search(options: SearchOptions) -> Report:
 
 
 def read_task(options: SearchOptions) -> Task:
-    """Return the first sentences that have words, and their references."""
     sentences, references = read_source(options.source), read_source(options.reference)
     pairs = [pair for pair in zip(sentences, references, strict=True) if pair[0]]
     chosen = pairs[: options.sentences]
@@ -85,44 +79,3 @@ def _train(text: Path, folder: Path) -> str:
     command += ["--output", str(folder), "--updates", str(QUICK_UPDATES)]
     subprocess.run([*command, "--threads", "1", "--device", "cpu", "--quiet"], check=True)
     return str(folder)
-
-
-class _EveryTime:
-    """The first layer of a network, without the table of what words give it at each place."""
-
-    def __init__(self, network: FeedForwardNetwork) -> None:
-        self._products = Products(Precision("float32", CPU), CPU)
-        self._embedding = self._products.place(network.embedding)
-        self._weight = self._products.prepare(network.lower.weight.detach().t())
-        self._bias = self._products.place(network.lower.bias)
-
-    def units(self, contexts: NDArray[np.int64]) -> torch.Tensor:
-        """Return the inputs of the layer's units after contexts, ``(contexts, hidden_size)``."""
-        rows = self._embedding[torch.from_numpy(contexts)].flatten(1)
-        return self._products.multiply("every time", rows, self._weight).add_(self._bias)
-
-
-def _networks(cslm: Checkpoint, joint: Checkpoint) -> dict[str, StatefulFeature]:
-    """Return the networks to compare, by their labels."""
-    free = CslmOptions(normalized=False)
-    every_time = SearchJoint(joint, CPU, options=free)
-    network = joint.model
-    assert isinstance(network, FeedForwardNetwork)
-    every_time._scorer._first = _EveryTime(network)  # type: ignore[assignment]
-    return {
-        "CSLM": SearchCslm(cslm, CPU),
-        "CSLM, unnormalized": SearchCslm(cslm, CPU, options=free),
-        "joint": SearchJoint(joint, CPU),
-        "joint, unnormalized": SearchJoint(joint, CPU, options=free),
-        "joint, unnormalized, nothing precomputed": every_time,
-    }
-
-
-def _loader(folder: str) -> Callable[[], tuple[StatefulFeature, Callable[[], int]]]:
-    checkpoint = load_checkpoint(folder)
-
-    def load() -> tuple[StatefulFeature, Callable[[], int]]:
-        feature = SearchCslm(checkpoint, torch.device("cpu"))
-        return feature, lambda: feature.contexts_scored
-
-    return load

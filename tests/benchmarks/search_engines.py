@@ -1,7 +1,5 @@
 """The embedded search and Moses as whole programs, one process and thread each, in turns."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -34,8 +32,6 @@ class Task(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What a process took."""
-
     # Seconds, and seconds of the processor.
     wall: float
     cpu: float
@@ -44,8 +40,6 @@ class Cost(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A translation and its total."""
-
     words: Words
     score: float
 
@@ -78,7 +72,6 @@ class Runs:
         return [a.wall - b.wall for a, b in zip(self.whole, self.single, strict=True)]
 
     def cpus(self) -> list[float]:
-        """Return the same of the processor."""
         return [a.cpu - b.cpu for a, b in zip(self.whole, self.single, strict=True)]
 
     def rows(self, who: str, sizes: Sequence[int]) -> list[Row]:
@@ -97,7 +90,6 @@ class Runs:
 
 
 def measure_engines(task: Task, moses: str | None) -> list[Row]:
-    """Measure the embedded search, and Moses where there is one, at Moses' default limits."""
     slices = cut(len(task.sentences), SLICES)
     engines = ["embedded"] if moses is None else ["embedded", "moses"]
     runs = {engine: Runs() for engine in engines}
@@ -132,7 +124,6 @@ def cut(count: int, slices: int) -> list[range]:
 
 
 def compare_runs(ours: Runs, theirs: Runs) -> list[Row]:
-    """Return the ratios by slice, and how far the translations agree."""
     found = compare(ours.outputs, theirs.outputs)
     total = [[cost.cpu for cost in runs.whole] for runs in (theirs, ours)]
     return [
@@ -179,7 +170,6 @@ def score_bleu(translations: Sequence[Words], references: Sequence[Words]) -> fl
 def _run(
     engine: str, moses: str | None, ini: Path, sentences: Sequence[Words], folder: Path
 ) -> tuple[Cost, list[Output]]:
-    """Translate in a process of its own, and return what it took and found."""
     nbest = folder / "nbest"
     if engine == "moses":
         assert moses is not None
@@ -216,6 +206,5 @@ def parse_scored(line: str) -> Output:
 
 
 def parse_nbest(line: str) -> Output:
-    """Read a line of an n-best list."""
     fields = line.split(" ||| ")
     return Output(tuple(fields[1].split()), float(fields[3]))

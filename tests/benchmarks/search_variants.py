@@ -1,4 +1,4 @@
-"""Variants of the embedded search, in turns: cube pruning, and a network with buffers."""
+"""Variants of the embedded search, in turns: cube pruning, and networks."""
 
 from __future__ import annotations
 
@@ -13,20 +13,15 @@ from moses_integration.decoder.language_model import NgramModel
 from moses_integration.decoder.options import OptionTable, read_language_model
 from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.decoder.search import StackDecoder, Translation
-from moses_integration.decoder.stack_search import (
-    DEFAULT_BUFFER_SIZE,
-    RequestBuffer,
-    StatefulFeature,
-)
+from moses_integration.decoder.stack_search import DEFAULT_BUFFER_SIZE, StatefulFeature
 from tests.benchmarks.results import Row, quotients
 from tests.benchmarks.search_engines import SLICES, Task, Words, cut, score_bleu
 
 POP_LIMITS = (200, 500, 1000)
-BUFFER_SIZES = (1, 64, DEFAULT_BUFFER_SIZE)
 # Without a buffer a sentence takes most of a minute: one in so many sentences is translated so.
 UNBUFFERED_STEP = 4
-# The network's weight: about that of the language model in the real task.
-NETWORK_WEIGHT = 0.1
+# A network's weight: about that of the language model in the real task.
+WEIGHT = 0.1
 
 
 class Model(NamedTuple):
@@ -73,56 +68,9 @@ class Variant:
     found: dict[int, Translation] = field(default_factory=dict)
 
     def rates(self, places: Sequence[int]) -> list[float]:
-        """Return sentences a second of some sentences, a number a slice."""
         return [
             len(part) / sum(self.seconds[places[number]] for number in part)
             for part in cut(len(places), SLICES)
-        ]
-
-
-class Counted:
-    """A feature that counts what it is asked."""
-
-    def __init__(self, feature: StatefulFeature) -> None:
-        self._feature = feature
-        self.name, self.context = feature.name, feature.context
-        self.begin = feature.begin
-        # Words, with the ends of sentences.
-        self.ngrams = 0
-
-    def scores(self, histories: Any, phrases: Any, offsets: Any, ends: Any, *_: Any) -> Any:
-        """Pass a request on."""
-        self.ngrams += int(offsets[-1] - offsets[0]) + int(ends.sum())
-        return self._feature.scores(histories, phrases, offsets, ends)
-
-
-class Asked(NamedTuple):
-    """How often a network was asked."""
-
-    # Of the search; those that were passed on; calls of the network.
-    requests: int
-    distinct: int
-    calls: int
-    # Of the requests passed on: n-grams, and softmaxes.
-    ngrams: int
-    contexts: int
-
-    @classmethod
-    def of(cls, buffer: RequestBuffer, ngrams: int, contexts: int) -> Asked:
-        """Return the counts of a buffer and its network."""
-        return cls(buffer.requests, buffer.distinct, buffer.calls, ngrams, contexts)
-
-    def rows(self, label: str, sentences: int) -> list[Row]:
-        """Return what there is to show; contexts are a share of the n-grams of the calls.
-
-        :param sentences: that were translated.
-        """
-        return [
-            Row(f"{label}: requests a sentence", [self.requests / sentences], digits=0),
-            Row(f"{label}: distinct requests", [100 * self.distinct / self.requests], "%", 1),
-            Row(f"{label}: requests a call", [self.distinct / self.calls], digits=1),
-            Row(f"{label}: n-grams a call", [self.ngrams / self.calls], digits=1),
-            Row(f"{label}: distinct contexts", [100 * self.contexts / self.ngrams], "%", 1),
         ]
 
 
@@ -131,7 +79,6 @@ def take_turns(
     sentences: Sequence[Words],
     clock: Callable[[], float] = time.process_time,
 ) -> None:
-    """Translate sentence by sentence, each variant being the first one in turn."""
     for place, words in enumerate(sentences):
         due = [variant for variant in variants if place % variant.step == 0]
         start = place % len(due)
@@ -142,7 +89,6 @@ def take_turns(
 
 
 def measure_cubes(model: Model, task: Task) -> list[Row]:
-    """Measure the normal search against cube pruning."""
     variants = [Variant("normal search", model.decoder())]
     variants += [
         Variant(f"cube pruning, {limit} pops", model.decoder(algorithm="cube", pop_limit=limit))
@@ -161,103 +107,47 @@ def measure_cubes(model: Model, task: Task) -> list[Row]:
     return rows
 
 
-def measure_network(
+def measure_networks(
     model: Model,
     sentences: Sequence[Words],
-    load: Callable[[], tuple[StatefulFeature, Callable[[], int]]],
+    networks: Mapping[str, StatefulFeature],
+    unbuffered: StatefulFeature,
 ) -> list[Row]:
-    """Measure a network in the search, with buffers of several sizes.
-
-    :param load: makes the network's feature, and a function that tells how many softmaxes it has
-        computed.
-    :raises RuntimeError: if translations, values or totals depend on the buffer.
-    """
-    variants, counters = [Variant("without a network", model.decoder())], []
-    for size in BUFFER_SIZES:
-        feature, contexts = load()
-        counted = Counted(feature)
-        decoder = model.decoder((counted, NETWORK_WEIGHT), buffer_size=size)
-        step = UNBUFFERED_STEP if size == 1 else 1
-        variants.append(Variant(f"a buffer of {size:,}", decoder, step))
-        counters.append((counted, contexts))
-    _warm_up(variants, sentences)
-    pairs = list(zip(variants[1:], counters, strict=True))
-    before = [_asked(variant, *counter) for variant, counter in pairs]
-    take_turns(variants, sentences)
-    check_same(variants[1:])
-    every, some = range(len(sentences)), sorted(variants[1].found)
-    rows = [
-        Row(
-            f"{variant.label}: search, processor",
-            variant.rates(sorted(variant.found)),
-            "sentences/s",
-        )
-        for variant in variants
-    ]
-    plain, single, *_, usual = variants
-    rows += [
-        Row("times as fast as a buffer of 1", quotients(usual.rates(some), single.rates(some))),
-        Row("times the time without a network", quotients(plain.rates(every), usual.rates(every))),
-    ]
-    for (variant, counter), ago in zip(pairs, before, strict=True):
-        now = _asked(variant, *counter)
-        asked = Asked(*(a - b for a, b in zip(now, ago, strict=True)))
-        rows += asked.rows(variant.label, len(variant.found))
-    return rows
-
-
-def measure_kinds(
-    model: Model, sentences: Sequence[Words], networks: Mapping[str, StatefulFeature]
-) -> list[Row]:
-    """Measure the search without a network, and with each of some.
+    """Measure the search without a network, with each of some, and with the first unbuffered.
 
     :param networks: by their labels.
+    :param unbuffered: the first network once more.
     """
-    plain = Variant("no network", model.decoder())
-    variants = [
-        Variant(label, model.decoder((feature, NETWORK_WEIGHT)))
-        for label, feature in networks.items()
+    plain, *variants = [
+        Variant("no network", model.decoder()),
+        *(Variant(label, model.decoder((each, WEIGHT))) for label, each in networks.items()),
     ]
-    every = [plain, *variants]
+    single = Variant(
+        f"{variants[0].label}, a buffer of 1",
+        model.decoder((unbuffered, WEIGHT), buffer_size=1),
+        UNBUFFERED_STEP,
+    )
+    every = [plain, *variants, single]
     _warm_up(every, sentences)
     take_turns(every, sentences)
-    places = range(len(sentences))
+    places, some = range(len(sentences)), sorted(single.found)
     rows = [
-        Row(f"{each.label}: search, processor", each.rates(places), "sentences/s") for each in every
+        Row(f"{each.label}: search, processor", each.rates(sorted(each.found)), "sentences/s")
+        for each in every
     ]
+    faster = quotients(variants[0].rates(some), single.rates(some))
     slower = "times the time without a network"
-    return rows + [
-        Row(f"{each.label}: {slower}", quotients(plain.rates(places), each.rates(places)))
-        for each in variants
+    return [
+        *rows,
+        Row("times as fast as a buffer of 1", faster),
+        *(
+            Row(f"{each.label}: {slower}", quotients(plain.rates(places), each.rates(places)))
+            for each in variants
+        ),
     ]
-
-
-def _asked(variant: Variant, counted: Counted, contexts: Callable[[], int]) -> Asked:
-    ((buffer, _),) = variant.decoder.buffers
-    return Asked.of(buffer, counted.ngrams, contexts())
 
 
 def _warm_up(variants: Sequence[Variant], sentences: Sequence[Words]) -> None:
-    """Let each search compile what it needs, by the shortest sentence."""
     shortest = min(sentences, key=len)
     for variant in variants:
         variant.decoder.translate(shortest)
-
-
-def check_same(variants: Sequence[Variant]) -> None:
-    """Check that what some variants translated is the same, to the last bit of each value.
-
-    :raises RuntimeError: if not.
-    """
-    first = max(variants, key=lambda variant: len(variant.found))
-    for variant in variants:
-        for place, found in variant.found.items():
-            if describe(found) != describe(first.found[place]):
-                problem = f"sentence {place} is another one with {variant.label}"
-                raise RuntimeError(f"{problem} than with {first.label}")
-
-
-def describe(found: Translation) -> bytes:
-    """Return the words, the total and the values of a translation, with all their bits."""
-    numbers = [found.score, *(value for values in found.values for value in values)]
-    return f"{' '.join(found.words)} ||| {' '.join(map(float.hex, numbers))}".encode()

@@ -1,27 +1,22 @@
 """Training: the real training loop against a plain torch loop, on the same batches in turn."""
 
-from __future__ import annotations
-
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
 from phrasescore.io.ragged import Indices
-from phrasescore.models.batches import PairBatch
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.settings.config import Config
 from phrasescore.training.likelihood import LikelihoodLoop
 from phrasescore.training.loop import INTERRUPTED, TrainingProgress
-from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist, write_pair_store
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run_folder import RunFolder
@@ -32,15 +27,11 @@ from tests.benchmarks.material import padded_vocabularies, plain_copy, read_pair
 from tests.benchmarks.plain_torch import IdPair
 from tests.benchmarks.results import Report, Row, quotients
 
-# Updates of which the time is divided into forward, backward and step.
-SHARED_UPDATES = 10
 CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """What is measured."""
-
     table: str
     config: Config
     # Lines of the table to train on; None for all.
@@ -55,7 +46,6 @@ class TrainingOptions:
 
 
 def measure_training(options: TrainingOptions) -> Report:
-    """Train both networks from the same start, by turns."""
     with tempfile.TemporaryDirectory() as name, torch_threads(options.threads):
         folder = Path(name)
         store = _write_store(options, folder / "pairs")
@@ -74,9 +64,7 @@ def measure_training(options: TrainingOptions) -> Report:
         contest.start()
         if loop.run() == INTERRUPTED:
             raise KeyboardInterrupt  # which the loop caught, to end between two updates
-        # What a GPU does is not done when the call returns.
-        on_cpu = options.device.type == "cpu"
-        return _report(options, contest, _shares(config, store, network) if on_cpu else {})
+        return _report(options, contest.times)
 
 
 def _write_store(options: TrainingOptions, folder: Path) -> PairStore:
@@ -125,7 +113,6 @@ class _Contest:
         self.times = _Times()
 
     def start(self) -> None:
-        """Start the clock of our side."""
         self._started = time.perf_counter()
 
     def report(self, progress: TrainingProgress) -> None:
@@ -167,59 +154,12 @@ def _id_pairs(store: PairStore, indices: Indices) -> list[IdPair]:
     return list(zip(*sides, strict=True))
 
 
-def _shares(config: Config, store: PairStore, network: EncoderDecoder) -> dict[str, list[float]]:
-    """Return what parts of an update's time go where, in percent, for both sides."""
-    training = config.training
-    draw = Draw(store, config.training, 0)
-    indices = [draw.batch(0, number % draw.batches_per_epoch) for number in range(SHARED_UPDATES)]
-    optimizer = build_optimizer(network, training)
-    plain = plain_copy(network).train()
-    plain_optimizer = torch.optim.Adadelta(plain.parameters(), lr=1.0, rho=0.95, eps=1e-6)
-
-    def plain_step() -> None:
-        nn.utils.clip_grad_norm_(plain.parameters(), 1.0)
-        plain_optimizer.step()
-        plain_optimizer.zero_grad()
-
-    batches: list[PairBatch] = [store.batch(each) for each in indices]
-    plain_batches = [plain_torch.pad(_id_pairs(store, each)) for each in indices]
-    ours = [
-        _parts(
-            lambda batch=batch: network(batch),  # type: ignore[misc]
-            lambda: optimizer.step(training.learning_rate, training.clip_norm),
-        )
-        for batch in batches
-    ]
-    theirs = [
-        _parts(lambda batch=batch: plain(batch), plain_step)  # type: ignore[misc]
-        for batch in plain_batches
-    ]
-    return {
-        f"{side}, {part}": [100 * times[place] / sum(times) for times in found[1:]]
-        for side, found in (("ours", ours), ("plain", theirs))
-        for place, part in enumerate(("forward", "backward", "step"))
-    }
-
-
-def _parts(forward: Callable[[], Tensor], step: Callable[[], object]) -> Sequence[float]:
-    """Return the seconds of forward, backward and step of one update."""
-    times = [time.perf_counter()]
-    loss = -forward().mean()
-    times.append(time.perf_counter())
-    torch.autograd.backward([loss])
-    times.append(time.perf_counter())
-    step()
-    times.append(time.perf_counter())
-    return np.diff(times).tolist()
-
-
-def _report(options: TrainingOptions, contest: _Contest, shares: dict[str, list[float]]) -> Report:
-    times, training = contest.times, options.config.training
+def _report(options: TrainingOptions, times: _Times) -> Report:
+    training = options.config.training
     rows = [
         Row("plain torch loop", times.plain, "words/s", 0),
         Row("phrasescore's loop", times.ours, "words/s", 0),
         Row("phrasescore / plain (target 1.3)", quotients(times.ours, times.plain)),
-        *(Row(f"share of an update: {name}", share, "%", 0) for name, share in shares.items()),
     ]
     what = (
         f"{len(times.ours)} turns of {options.chunk} updates of {training.batch_size} pairs each; "

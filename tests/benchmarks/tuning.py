@@ -43,8 +43,6 @@ class Extracted(NamedTuple):
 
 @dataclass(frozen=True)
 class TuningOptions:
-    """What is measured."""
-
     # None: made-up hypotheses.
     files: Extracted | None
     seeds: int
@@ -90,7 +88,6 @@ class _Found:
             self.test.append(100 * test.score(CorpusBleu(), weights))
 
     def rows(self, who: str) -> list[Row]:
-        """Return what there is to show, or nothing of a side that has not run."""
         if not self.seconds:
             return []
         rows = [
@@ -203,7 +200,6 @@ def _write_blocks(path: Path, kind: str, names: str, pool: Pool, values: np.ndar
 
 
 def default_files(folder: Path) -> Extracted | None:
-    """Return the files in a folder, if they are there."""
     names = ("features.dat.gz", "scores.dat.gz", "init.default.opt")
     features, scores, start = (str(folder / name) for name in names)
     return Extracted(features, scores, start) if Path(features).is_file() else None

@@ -7,8 +7,6 @@ units of their deviations, with as much noise. So hypotheses share statistics wh
 list of 1,000 has some hundred different strings), and hardly two share all features: as real lists.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -42,8 +40,6 @@ SIZES = ((20, ("mert", "mira", "pro", "xbleu")), (100, ("mira", "pro", "xbleu"))
 
 @dataclass(frozen=True)
 class ScaleOptions:
-    """What is measured."""
-
     # What is resampled; None: made-up hypotheses. Its start is the start.
     files: Extracted | None
     sentences: int
@@ -54,7 +50,6 @@ class ScaleOptions:
 
 
 def measure_tuning_scale(options: ScaleOptions) -> Report:
-    """Run each method in a process of its own, which holds the pool and nothing else."""
     real, start = _material(options.files)
     rows = []
     with tempfile.TemporaryDirectory() as name:
@@ -105,7 +100,6 @@ def resample(real: Pool, sentences: int, hypotheses: int, num_features: int, see
 
 
 def _draw(first: int, end: int, number: int, random: np.random.Generator) -> np.ndarray:
-    """Return rows of a list in random order, each as often as another, give or take one."""
     size = end - first
     whole = [random.permutation(size) for _ in range(-(-number // size))]
     return first + np.concatenate(whole)[:number]

@@ -12,7 +12,6 @@ from tests.faults.works import WORKS, make_folder
 
 
 def main() -> None:
-    """Run a campaign and print what it found; exit 1 if something was lost."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=20, help="of each long command")
     parser.add_argument("--sizes", type=int, default=20, help="of the disk of each writer")

@@ -40,10 +40,7 @@ WRITERS = {
         ),
         "",
     ),
-    "generate": (
-        "generate attention dev.en --nbest disk/lists.gz 5 -o disk/out --threads 1",
-        "",
-    ),
+    "generate": ("generate attention dev.en --nbest disk/lists.gz 5 -o disk/out --threads 1", ""),
     "generate --augment": (
         "generate rnn --augment small.gz --targets 2 -o disk/out.gz --threads 1",
         "--resume",
@@ -55,10 +52,7 @@ WRITERS = {
         ),
         "",
     ),
-    "select": (
-        "select train.fr --random --share 0.9 -o disk/out.gz",
-        "",
-    ),
+    "select": ("select train.fr --random --share 0.9 -o disk/out.gz", ""),
     "select scores": (
         (
             "select test.fr --in-domain lm.fr.arpa.gz --general test.arpa --share 0.5 "
@@ -75,10 +69,7 @@ WRITERS = {
         "",
     ),
     "tune in a loop": (_TUNE, "--resume"),
-    "train": (
-        "train lstm dev.en dev.fr --updates 2 -o disk/out --threads 1",
-        "--resume",
-    ),
+    "train": ("train lstm dev.en dev.fr --updates 2 -o disk/out --threads 1", "--resume"),
     "export": ("export cslm -o disk/out", ""),
     "evaluate": ("evaluate dev.fr --references dev.fr --format json -o disk/out", ""),
     "report": (
@@ -118,10 +109,7 @@ def fill_all(
         with contextlib.nullcontext(size) if is_little or not size else _small(disk, size) as limit:
             if step % 2 and (disk / "out.gz").name in wanted:
                 (disk / "out.gz").write_bytes(gzip.compress(b"old\n"))
-            yield (
-                f"{size:,} of {needed:,} bytes",
-                _fill((command, resume), folder, limit, wanted),
-            )
+            yield (f"{size:,} of {needed:,} bytes", _fill((command, resume), folder, limit, wanted))
     shutil.rmtree(folder)
 
 

@@ -27,7 +27,6 @@ class Undisturbed(NamedTuple):
 
 
 def start(work: Work, folder: Path, more: str = "") -> subprocess.Popen[bytes]:
-    """Start a command in a session of its own; its messages go to the file ``log``."""
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(
             [*PHRASESCORE, *shlex.split(work.command + more)],
@@ -40,7 +39,6 @@ def start(work: Work, folder: Path, more: str = "") -> subprocess.Popen[bytes]:
 
 
 def run_undisturbed(work: Work, folder: Path) -> Undisturbed:
-    """Run a command to its end."""
     begin = time.monotonic()
     process = start(work, folder)
     assert process.wait(600) == 0, (folder / "log").read_text()
@@ -126,7 +124,6 @@ def _tail(folder: Path) -> str:
 
 
 def _living(session: int) -> bool:
-    """Return whether a process of a session is left."""
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:

@@ -41,7 +41,6 @@ class Point(NamedTuple):
 
 
 def main() -> None:
-    """Make the files, run the commands and print what they took."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lines", type=int, default=20_000_000, help="of the table")
     parser.add_argument("--hypotheses", type=int, default=5_000_000, help="of the lists")
@@ -157,7 +156,6 @@ def _in_one_list(path: Path) -> Iterator[bytes]:
 
 
 def _joined(path: Path, size: int) -> Iterator[bytes]:
-    """Yield hypotheses of so many words, those of real ones, with the features of real ones."""
     fields = (line.split(b" ||| ") for line in _in_one_list(path))
     while True:
         words: list[bytes] = []

@@ -159,7 +159,6 @@ def _write_one_line(path: Path) -> None:
 
 
 def _write_one_word_a_line(path: Path) -> None:
-    """A billion empty fields in a line that begins well."""
     member = gzip.compress(b"||| " * (16 * _MEBI), 9)
     with path.open("wb") as file:
         file.write(gzip.compress(b"0 ||| a ||| LM0= 1 ||| 1 "))

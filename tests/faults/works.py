@@ -112,7 +112,6 @@ WORKS = {
 
 
 def make_folder(folder: Path) -> None:
-    """Write the files that the commands read."""
     folder.mkdir(parents=True)
     for name, lines in {"dev.en": 24, "dev.fr": 24, "test.en": 12, "test.fr": 12}.items():
         _cut(EXAMPLE / name, folder / name, lines)

@@ -51,15 +51,10 @@ class Arena:
         self._clean = self._known = self._snapshot()
 
     def run(self, arguments: list[str]) -> Outcome:
-        """Run a command in this process."""
         stderr = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="backslashreplace")
         stdout = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="backslashreplace")
         status, trace = None, ""
-        with (
-            contextlib.redirect_stdout(stdout),
-            contextlib.redirect_stderr(stderr),
-            _deadline(),
-        ):
+        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr), _deadline():
             try:
                 main(arguments, prog_name="phrasescore")
             except SystemExit as ended:
@@ -72,11 +67,9 @@ class Arena:
         return Outcome(status, data[0].decode(errors="replace"), data[1].decode(), trace)
 
     def changes(self) -> set[str]:
-        """Return the files that are new, changed or gone, by their paths in the folder."""
         return self._differences(self._known)
 
     def restore(self) -> None:
-        """Make the folder what it was at first."""
         for path in self._differences(self._clean):
             (self.folder / path).unlink(missing_ok=True)
             if (self.pristine / path).is_file():

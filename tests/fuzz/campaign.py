@@ -57,7 +57,6 @@ class Result(NamedTuple):
 
 
 def run_cases(arena: Arena, subject: Subject, numbers: range) -> Result:
-    """Run some cases of a subject in this process."""
     statuses: Counter[bool] = Counter()
     findings = []
     for number in numbers:
@@ -98,7 +97,6 @@ def _files(folder: Path, path: str) -> Iterator[str]:
 
 
 def _make_right_again(path: Path) -> None:
-    """Let the record of a model folder have the fingerprints of its files."""
     file = path.with_name("training.json")
     try:
         record = json.loads(file.read_bytes())
@@ -114,7 +112,6 @@ def _make_right_again(path: Path) -> None:
 
 
 def _problem(arena: Arena, subject: Subject, damaged: str, outcome: Outcome) -> str | None:
-    """Return what is wrong with what a command did."""
     if outcome.status is None:
         return outcome.trace
     if outcome.status not in (0, 1, 2):
@@ -206,7 +203,6 @@ def run_campaign(folder: Path, names: list[str], numbers: range, processes: int)
 
 
 def main() -> None:
-    """Run a campaign and print its table; exit 1 if there are findings."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--subject", action="append", choices=sorted(SUBJECTS))
     parser.add_argument("--cases", type=int, default=50_000, help="over all subjects")

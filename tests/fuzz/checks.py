@@ -17,7 +17,6 @@ _ANY_NUMBER = ("LengthRatio0", "Own0")
 
 
 def lines_of(path: str) -> list[bytes]:
-    """Return the lines of a file as the tool reads it, the last one with or without a newline."""
     data = Path(path).read_bytes()
     if data[:2] == b"\x1f\x8b":
         data = gzip.decompress(data)

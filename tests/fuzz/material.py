@@ -10,11 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from unittest import mock
 
-from click.testing import CliRunner
-
-from phrasescore.cli import main
 from phrasescore.models.checkpoint import save_checkpoint
 from phrasescore.vocabulary import SubwordVocabulary
+from tests.command_line import run
 from tests.conftest import REPOSITORY
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
 from tests.random_networks import RandomNetwork
@@ -96,7 +94,6 @@ name = "+RNN"
 
 
 def make_material(folder: Path) -> None:
-    """Write all files that the commands of tests/fuzz/subjects.py read."""
     folder.mkdir(parents=True)
     sources = _text("dev.en")[:SENTENCES]
     references = _text("dev.fr")[:SENTENCES]
@@ -180,7 +177,7 @@ def make_material(folder: Path) -> None:
 
 
 def _run(command: str) -> None:
-    result = CliRunner().invoke(main, [*command.split(), "--threads", "1"])
+    result = run(*command.split(), "--threads", "1")
     assert result.exit_code == 0, result.output
 
 
@@ -194,7 +191,7 @@ def _stop(command: str) -> None:
         os.rename(old, new)
 
     with mock.patch("phrasescore.io.resumable.os.replace", replace):
-        result = CliRunner().invoke(main, [*command.split(), "--threads", "1"])
+        result = run(*command.split(), "--threads", "1")
     assert isinstance(result.exception, SystemExit | KeyboardInterrupt), result.output
     assert Path(f"{output}.part.json").exists()
 

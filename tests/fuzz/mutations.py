@@ -131,8 +131,6 @@ def _lines(change: Callable[[list[bytes], int, random.Random], None]) -> _Mutati
 
 
 def _words(separators: bytes, chosen: Sequence[bytes] = NASTY) -> _Mutation:
-    """Return a mutation that puts something else in the place of a word of a line."""
-
     def change(lines: list[bytes], place: int, numbers: random.Random) -> None:
         separator = bytes([numbers.choice(separators)])
         words = lines[place].split(separator)

@@ -1,15 +1,18 @@
-"""Which source word a target word is affiliated with, and where alignments are read from."""
+"""Affiliations of target words, alignments and segmentations: what they are, and their files."""
 
 import random
 
 import pytest
 
 from moses_integration.alignments import (
+    PhraseSpan,
     affiliate,
     affiliate_hypothesis,
     affiliate_phrase,
     affiliate_sentence,
+    format_segmentation,
     parse_links,
+    parse_segmentation,
 )
 from phrasescore.errors import DataError
 from tests.reference_joint import affiliate_in_phrase, affiliate_in_text
@@ -127,3 +130,43 @@ def test_a_text_without_links_takes_time_in_proportion() -> None:
     num_words = 200_000  # counted word by word to the nearest aligned one: 20 billion steps
     found = affiliate([[1], *[[]] * num_words, [2]])
     assert found == (1,) * (num_words // 2 + 1) + (2,) * (num_words // 2 + 1)
+
+
+SEGMENTED = b"3 ||| a b c  ||| LM0= -1 ||| -2.5"
+
+
+def test_a_line_of_moses_becomes_phrases_and_is_written_alike() -> None:
+    # As Manager::OutputNBest writes it: source words 2 and 3, then 0, then 1.
+    spans = parse_segmentation(SEGMENTED + b" ||| 2-3=0 0=1-2 1=3 ||| 2-0 0-1", 4, 4, "nbest", 1)
+    assert spans == [PhraseSpan(2, 4, 0, 1), PhraseSpan(0, 1, 1, 3), PhraseSpan(1, 2, 3, 4)]
+    assert format_segmentation(spans) == "2-3=0 0=1-2 1=3"
+
+
+@pytest.mark.parametrize("text", ["0=0 1=0-2", "0=0-2 1=3", "0=0 1=0 2=0-2"])
+def test_a_phrase_without_target_words_begins_where_the_next_one_does(text: str) -> None:
+    size = len(text.split())
+    spans = parse_segmentation(SEGMENTED + b" ||| " + text.encode(), size, 3, "nbest", 1)
+    words = [span.target_end - span.target_start for span in spans]
+    assert words == {"0=0 1=0-2": [0, 3], "0=0-2 1=3": [3, 0], "0=0 1=0 2=0-2": [0, 0, 3]}[text]
+
+
+@pytest.mark.parametrize(
+    ("field", "problem"),
+    [
+        (b"", "after the total, made by decode --segmentation, or by Moses' -include-"),
+        (b" ||| 0-0 1-1", "expected a segmentation into phrases"),
+        (b" ||| 0=0 1=x", "expected a phrase as 0-1=0-2, found '1=x'"),
+        (b" ||| 0-1=0-1", "expected phrases of 3 source and 3 target words, found '0-1=0-1'"),
+        (b" ||| 0-1=0-1 1-2=2", "expected phrases of 3 source"),
+        (b" ||| 0-2=1-2", "expected phrases of 3 source"),
+        (b" ||| 0=2 1-2=0-1", "expected phrases of 3 source"),
+        (b" ||| 0=0 1-2=4", "expected phrases of 3 source"),
+    ],
+)
+def test_a_segmentation_that_is_none_or_of_other_words_is_refused(
+    field: bytes, problem: str
+) -> None:
+    with pytest.raises(DataError) as caught:
+        parse_segmentation(SEGMENTED + field, 3, 3, "nbest", 7)
+    assert str(caught.value).startswith("nbest:7: ")
+    assert problem in str(caught.value)

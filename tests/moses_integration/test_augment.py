@@ -89,7 +89,7 @@ def test_sources_that_the_table_lacks_come_in_their_places(tiny_table: Path) -> 
     found = list(with_missing(blocks_of(tiny_table), sources))
     # "la maison ! |||" sorts before "la maison |||", and that before "la |||".
     assert [" ".join(block.source) for block in found] == [
-        *("la maison !", "la maison", "la", "rue", "zoo"),
+        *("la maison !", "la maison", "la", "rue", "zoo")
     ]
     assert [len(block.lines) for block in found] == [0, 3, 0, 1, 0]
 

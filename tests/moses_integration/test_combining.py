@@ -19,7 +19,6 @@ DECODER = """\
 
 
 def combine(folder: Path, *texts: str) -> tuple[ListCombiner, list[str]]:
-    """Return the combiner, and the text of the lines that come from each list."""
     lists: list[NbestList] = []
     for number, text in enumerate(texts):
         path = folder / f"list{number}"

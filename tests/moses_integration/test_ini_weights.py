@@ -22,7 +22,6 @@ def refusal(call: Callable[[], object]) -> str:
 
 @pytest.fixture
 def sparse_ini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the path of a moses.ini whose weight file stands in the working folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sparse").write_text("# of kbmira\nWT0_la 2\nWT0_#~a=b -4e-1\nWT0_le= 0.5\n")
     path = tmp_path / "inis" / "moses.ini"

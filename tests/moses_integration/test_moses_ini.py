@@ -22,7 +22,6 @@ MEMORY = "PhraseDictionaryMemory"
 
 
 def edited(content: bytes, *changes: tuple[bytes, bytes]) -> bytes:
-    """Return a text with changes, each at the one place where its first part stands."""
     for old, new in changes:
         assert content.count(old) == 1, old
         content = content.replace(old, new)

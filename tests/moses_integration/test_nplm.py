@@ -26,7 +26,6 @@ def numbers(rng: np.random.Generator, *shape: int) -> NDArray[np.float32]:
 
 
 def network(inputs: list[str], outputs: list[str]) -> NplmNetwork:
-    """Return a 4-gram network with embeddings of 2, layers of 5 and 3 units."""
     rng = np.random.default_rng(1)
     return NplmNetwork(
         inputs,

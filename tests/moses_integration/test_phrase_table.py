@@ -41,7 +41,6 @@ def read(folder: Path, content: bytes) -> list[PhraseTableLine]:
 
 
 def problem(folder: Path, content: bytes) -> str:
-    """Return the message without the folder."""
     with pytest.raises(DataError) as caught:
         read(folder, content)
     return str(caught.value).replace(f"{folder}/", "")
@@ -174,7 +173,6 @@ FIELD_PIECES = st.sampled_from(
 
 
 def outcome(read_line: Callable[[], object]) -> object:
-    """Return what a function returns, or the message of its DataError."""
     try:
         return read_line()
     except DataError as error:

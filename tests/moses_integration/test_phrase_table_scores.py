@@ -157,7 +157,6 @@ TEXT = "".join(
 
 
 def blocks_of(folder: Path, size: int) -> Iterator[TableBlock]:
-    """Yield a small table in blocks of so many lines."""
     path = folder / "table"
     path.write_text(TEXT)
     for block in read_table_blocks(str(path)):
@@ -167,12 +166,7 @@ def blocks_of(folder: Path, size: int) -> Iterator[TableBlock]:
 
 def test_each_line_gets_its_own_scores(tmp_path: Path) -> None:
     (block,) = blocks_of(tmp_path, PAIR_LINES)
-    data = block.with_scores(
-        [
-            np.log([0.5] * PAIR_LINES),
-            -np.arange(PAIR_LINES, dtype=np.float64),
-        ]
-    )
+    data = block.with_scores([np.log([0.5] * PAIR_LINES), -np.arange(PAIR_LINES, dtype=np.float64)])
     assert [line.split(b" ||| ")[2] for line in data.splitlines()] == [
         b"0.5 0.5 %.7g" % math.exp(-number) for number in range(PAIR_LINES)
     ]
@@ -182,12 +176,7 @@ def test_each_line_gets_its_own_scores(tmp_path: Path) -> None:
 def test_what_is_not_finite_is_an_error(tmp_path: Path, value: float) -> None:
     (block,) = blocks_of(tmp_path, PAIR_LINES)
     with pytest.raises(ModelError, match="expected a finite logarithm"):
-        block.with_scores(
-            [
-                np.full(PAIR_LINES, -1.0),
-                np.full(PAIR_LINES, value),
-            ]
-        )
+        block.with_scores([np.full(PAIR_LINES, -1.0), np.full(PAIR_LINES, value)])
 
 
 @pytest.mark.parametrize(("value", "written"), [(1e3, b"1.651636e+38"), (-1e3, b"3.720076e-44")])

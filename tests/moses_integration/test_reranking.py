@@ -30,8 +30,6 @@ SPARSE = """\
 
 @pytest.fixture
 def read(tmp_path: Path) -> Callable[[str], NbestList]:
-    """Return the only list of a text."""
-
     def read_text(text: str) -> NbestList:
         path = tmp_path / "nbest"
         path.write_text(text, encoding="utf-8")

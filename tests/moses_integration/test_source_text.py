@@ -12,7 +12,6 @@ from phrasescore.errors import DataError
 
 
 def found(phrases: TextPhrases, wanted: Sequence[str]) -> list[bool]:
-    """Look phrases up that stand in a text among other things."""
     text, places = b"before", []
     for phrase in wanted:
         text += b"x"

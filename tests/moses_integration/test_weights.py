@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from moses_integration.moses_ini import MosesIni, load_weights
-from moses_integration.weight_lines import check_weights, write_weights
+from moses_integration.weight_lines import check_weights, format_weight, write_weights
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.records import WeightPair, Weights
 
@@ -199,3 +199,18 @@ def test_weights_that_put_nothing_in_order_are_refused(
     with pytest.raises(DataError) as caught:
         check_weights({"LM0": values}, "w")
     assert str(caught.value).startswith(f"w: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1e-20, "0.00000000000000000001"),
+        (-5e-324, "-0." + "0" * 323 + "494065646"),
+        (1e30, "1" + "0" * 30),
+        (123456.7891, "123456.789"),
+        (0.0, "0"),
+    ],
+)
+def test_a_weight_has_nine_digits_and_no_exponent(value: float, text: str) -> None:
+    assert format_weight(value) == text
+    assert float(text) == float(f"{value:.9g}")

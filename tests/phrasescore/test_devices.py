@@ -45,7 +45,6 @@ def test_threads_are_as_many_as_wanted_or_as_the_process_may_use(
 
 @pytest.fixture
 def three_threads() -> Iterator[None]:
-    """Let the caller have set 3 threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     yield

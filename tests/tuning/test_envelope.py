@@ -19,7 +19,6 @@ def envelope_of(lines: list[tuple[float, float]]) -> tuple[list[int], list[float
 
 
 def height(found: Envelopes, segment: int, steps: np.ndarray, lines: np.ndarray) -> np.ndarray:
-    """Return how high the envelope of a segment says that its lines are."""
     part = slice(found.starts[segment], found.starts[segment + 1])
     places = np.searchsorted(found.begins[part], steps, side="right") - 1
     chosen = lines[found.rows[part][places]]

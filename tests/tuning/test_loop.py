@@ -27,7 +27,6 @@ class Share:
     num_stats = 2
 
     def score(self, sums: np.ndarray) -> np.ndarray:
-        """Return the number of right ones divided by all."""
         return sums[..., 0] / sums[..., 1]
 
 
@@ -38,11 +37,7 @@ class Script:
     :param found: the weights that optimising after each round gives.
     """
 
-    def __init__(
-        self,
-        rounds: Sequence[Lists],
-        found: Sequence[list[float]],
-    ) -> None:
+    def __init__(self, rounds: Sequence[Lists], found: Sequence[list[float]]) -> None:
         self.rounds, self.found = rounds, found
         self.decoded: list[tuple[int, Weights]] = []
         self.starts: list[list[float]] = []
@@ -171,7 +166,7 @@ def test_nothing_is_best_before_the_first_round() -> None:
 # A feature that the decoder lacks
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3))])
 @pytest.mark.parametrize("method", ["mert", "mira", "pro", "xbleu"])
 def test_a_strong_feature_of_lists_alone_helps_and_takes_the_search_nowhere(
     method: str, seed: int
@@ -278,7 +273,6 @@ def test_a_run_with_features_of_lists_alone_goes_on_to_the_same_end() -> None:
 
 
 def total(metric: Metric, lists: Pool) -> float:
-    """Return the metric of the decoder's own output."""
     return float(metric.score(lists.stats[lists.starts[:-1]].sum(axis=0)))
 
 
@@ -316,7 +310,6 @@ class Cliff:
 
 
 def towards_one(pool: Pool, metric: Metric, start: Vector, seed: int) -> Tuned:
-    """Find that B should have the weight 1, and promise much."""
     return Tuned(np.array([1.0, 1.0]), 0.99, pool.score(metric, start), "script", seed, 1, ())
 
 

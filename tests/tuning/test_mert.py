@@ -29,7 +29,6 @@ class Words:
 
 
 def differences(pool: Pool) -> list[np.ndarray]:
-    """Return the normals of all planes on which two hypotheses of a segment score the same."""
     return [
         pool.features[one] - pool.features[other]
         for begin, end in itertools.pairwise(pool.starts)
@@ -38,7 +37,6 @@ def differences(pool: Pool) -> list[np.ndarray]:
 
 
 def directions_of_two(pool: Pool) -> Iterator[np.ndarray]:
-    """Yield a direction between every two neighbouring angles at which a choice changes."""
     angles = [np.arctan2(normal[0], -normal[1]) % np.pi for normal in differences(pool)]
     rising = np.sort([*angles, *(angle + np.pi for angle in angles)])
     for low, high in itertools.pairwise([*rising, rising[0] + 2 * np.pi]):
@@ -68,15 +66,17 @@ def check_optimum(pool: Pool, metric: Metric, directions: Iterator[np.ndarray], 
     assert found.score == best
 
 
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 40), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("metric", [METRIC, Words()], ids=["bleu", "words"])
-def test_of_two_features_the_best_of_all_directions_is_found(metric: Metric) -> None:
-    for seed in range(40):
+def test_of_two_features_the_best_of_all_directions_is_found(metric: Metric, seeds: range) -> None:
+    for seed in seeds:
         pool = random_pool(seed, num_segments=5, size=6, quality=(0.3, -0.2))
         check_optimum(pool, metric, directions_of_two(pool), seed)
 
 
-def test_of_three_features_the_best_of_all_directions_is_found() -> None:
-    for seed in range(25):
+@pytest.mark.parametrize("seeds", [range(5), pytest.param(range(5, 25), marks=pytest.mark.slow)])
+def test_of_three_features_the_best_of_all_directions_is_found(seeds: range) -> None:
+    for seed in seeds:
         pool = random_pool(seed, num_segments=4, size=4, quality=(0.3, -0.2, 0.1))
         check_optimum(pool, METRIC, directions_of_three(pool), seed)
 
@@ -172,7 +172,6 @@ def test_the_metric_is_that_of_brute_force_at_thousands_of_steps() -> None:
 
 
 def gap(heights: np.ndarray) -> float:
-    """Return by how much the highest is above the next one that differs from it."""
     others = heights[heights < heights.max()]
     return float(heights.max() - others.max()) if len(others) else np.inf
 

@@ -37,8 +37,9 @@ def test_a_method_raises_the_metric_and_says_by_how_much(method: str) -> None:
     assert START.tolist() == [0.5, -0.2, 0.3]  # as it was
 
 
-def test_no_result_is_worse_than_its_start(method: str) -> None:
-    for seed in range(8):
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 8), marks=pytest.mark.slow)])
+def test_no_result_is_worse_than_its_start(method: str, seeds: range) -> None:
+    for seed in seeds:
         pool = random_pool(seed, num_segments=3, size=4)
         tuned = START
         for _ in range(3):  # mostly nothing is better than what was found before

@@ -215,7 +215,6 @@ def test_few_segments_that_can_be_told_apart_are(seed: int) -> None:
 
 
 def _separable(seed: int) -> Pool:
-    """Return 3 segments where one direction puts the reference first, and worse ones behind it."""
     random = np.random.default_rng(seed)
     planted, features = random.normal(size=2), random.normal(size=(12, 2))
     ranks = np.argsort(np.argsort(-(features @ planted).reshape(3, 4), axis=1), axis=1).ravel()
@@ -293,7 +292,6 @@ def test_threads_change_no_bit() -> None:
 
 
 def _chrf_pool() -> tuple[Pool, Chrf]:
-    """Return hypotheses whose first feature is how many of the four words are right."""
     words = ["the", "small", "house", "stands"]
     metric = Chrf([[words] * 3])
     made = [[*words[:count], *["xyz"] * (4 - count)] for count in (0, 1, 2, 3)] * 3

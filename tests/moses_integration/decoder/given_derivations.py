@@ -42,7 +42,6 @@ def score_derivation(
 def _find(
     decoder: StackDecoder, options: SentenceOptions, start: int, end: int, words: Sequence[str]
 ) -> Any:
-    """Return the option of a segment."""
     for option in np.flatnonzero((options.start == start) & (options.end == end)):
         target = options.target[options.offsets[option] : options.offsets[option + 1]]
         if [decoder._table.words[word] for word in target] == [*words]:

@@ -154,7 +154,6 @@ class SmallDecoder:
         other_language_weight: float = 0.0,
         **settings: Any,
     ) -> StackDecoder:
-        """Return a decoder of some sentences."""
         configuration = self.configuration(**settings)
         model = read_arpa(str(self._folder / "lm.arpa"))
         tables = read_tables(configuration, sentences)
@@ -201,7 +200,6 @@ class SmallDecoder:
                         yield ((start, end, target), *rest)
 
     def score(self, tokens: Sequence[str], segments: Sequence[Any]) -> float:
-        """Return the weighted score of a derivation, term by term."""
         words = _words(segments)
         score = self.kenlm.score(" ".join(words), bos=True, eos=True) * math.log(10)
         score *= WEIGHTS["LM0"][0]
@@ -235,7 +233,6 @@ def _last_words_score(before: Sequence[str], word: str) -> float:
 
 
 def last_words(words: Sequence[str]) -> float:
-    """Return what LastWords gives to a whole translation."""
     padded = ["", "<s>", *words, "</s>"]
     return sum(
         _last_words_score(padded[place - 2 : place], padded[place])

@@ -58,7 +58,6 @@ def write(folder: Path, text: str = PRUNED) -> str:
 
 
 def scores(model: NgramModel, words: Sequence[str], *, begin: bool) -> list[tuple[float, int]]:
-    """Return the probability of each word and the length of the state after it."""
     ids = {word: place for place, word in enumerate(model.words)}
     context, length = np.zeros(16, np.int32), 0
     if begin:
@@ -149,7 +148,6 @@ def test_models_of_any_order_are_read(tmp_path: Path, order: int) -> None:
 
 
 def test_a_model_that_lacks_most_suffixes_is_read(tmp_path: Path) -> None:
-    """600 4-grams need 600 bigrams and 600 trigrams more than the counts say."""
     words = [f"w{place}" for place in range(600)]
     lines = ["\\data\\", "ngram 1=603", "ngram 2=1", "ngram 3=1", "ngram 4=600", ""]
     lines += ["\\1-grams:", "-1 <s> -1", "-2 </s>", "-3 a -0.5", *(f"-4 {w} -0.5" for w in words)]
@@ -289,7 +287,6 @@ class PeculiarArpa:
         return end.join([*lines, "", *blank, "\\end\\", *blank, ""])
 
     def log_prob(self, words: tuple[str, ...]) -> float:
-        """Return log10 p of the last word by the definition of backing off."""
         if words in self.entries:
             return self.entries[words][0]
         if len(words) == 1:

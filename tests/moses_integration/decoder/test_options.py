@@ -7,11 +7,7 @@ import numpy as np
 import pytest
 
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.options import (
-    OptionTable,
-    SentenceOptions,
-    read_language_model,
-)
+from moses_integration.decoder.options import OptionTable, SentenceOptions, read_language_model
 from moses_integration.decoder.phrase_tables import read_tables
 
 INI = """\

@@ -13,11 +13,7 @@ import numpy as np
 import pytest
 
 from moses_integration.decoder.configuration import STATELESS, DecoderConfiguration
-from moses_integration.decoder.options import (
-    OptionTable,
-    SentenceOptions,
-    read_language_model,
-)
+from moses_integration.decoder.options import OptionTable, SentenceOptions, read_language_model
 from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.nbest_lines import parse_features
 

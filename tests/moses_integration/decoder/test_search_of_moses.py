@@ -72,7 +72,6 @@ class MosesLine(NamedTuple):
 
 
 def run_moses(folder: Path, text: str, options: Sequence[str], nbest: Path) -> list[MosesLine]:
-    """Return the best derivation of each sentence."""
     moses = shutil.which("moses")
     if moses is None:
         pytest.skip("needs moses on the PATH")

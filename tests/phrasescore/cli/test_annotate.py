@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
 from phrasescore.errors import PhrasescoreError
+from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomModel
 from tests.random_tables import TARGET_WORDS, make_model, make_table
 from tests.table_lines import remove_scores
@@ -27,7 +28,6 @@ def run(*arguments: object) -> Result:
 
 
 def columns(path: Path, how_many: int) -> list[list[float]]:
-    """Return the natural logarithms of the last scores of each line."""
     data = path.read_bytes()
     if path.suffix == ".gz":
         data = gzip.decompress(data)
@@ -52,8 +52,7 @@ def test_every_column_holds_the_reference_s_values_in_the_order_of_the_options(
     reverse = RandomModel(tmp_path / "back", ["la"], ["the", "house"], seed=1, reverse=True)
     table, out = make_table(tmp_path / "table", 300), tmp_path / "out.gz"
     options = ["--model", reverse.path, "--feature", "unknown_words", "--model", model.path]
-    result = run(table, *options, "-o", out)
-    assert result.exit_code == 0, result.output
+    result = succeeded(run(table, *options, "-o", out))
     assert result.stdout == ""
     raws = table.read_bytes().split(b"\n")[:-1]
     for raw, (backward, count, forward) in zip(raws, columns(out, 3), strict=True):
@@ -83,8 +82,7 @@ def test_moses_ini_gets_the_columns_and_the_table(
         "[weight]\nT0= 0.2 0.3\n"
     )
     options = ["--model", model.path, "--feature", "unknown_words", "-o", out]
-    result = run(tiny_table, *options, "--moses-ini", ini, "--moses-ini-out", new_ini)
-    assert result.exit_code == 0, result.output
+    succeeded(run(tiny_table, *options, "--moses-ini", ini, "--moses-ini-out", new_ini))
     assert new_ini.read_text() == (
         "[feature]\n"
         f"PhraseDictionaryMemory name=T0 num-features=4 path={out} input-factor=0\n"
@@ -106,19 +104,14 @@ def test_moses_ini_names_the_new_table_as_it_named_the_old_one(
         f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={old}\n[weight]\nT0= 1 1\n"
     )
     inis = ["--moses-ini", "moses.ini", "--moses-ini-out", "new.ini"]
-    result = run(tiny_table.name, "--model", model.path, "-o", "out", *inis)
-    assert result.exit_code == 0, result.output
+    result = succeeded(run(tiny_table.name, "--model", model.path, "-o", "out", *inis))
     assert f" path={new}\n" in Path("new.ini").read_text()
     assert "warning" not in result.stderr
 
 
 @pytest.mark.parametrize("old", ["table", "./table", "table.gz"])
 def test_a_table_that_moses_reads_from_elsewhere_gets_an_absolute_path(
-    tmp_path: Path,
-    model: RandomModel,
-    tiny_table: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    old: str,
+    tmp_path: Path, model: RandomModel, tiny_table: Path, monkeypatch: pytest.MonkeyPatch, old: str
 ) -> None:
     # Moses runs in sub/, phrasescore above it.
     monkeypatch.chdir(tmp_path)
@@ -128,8 +121,7 @@ def test_a_table_that_moses_reads_from_elsewhere_gets_an_absolute_path(
         f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={old}\n[weight]\nT0= 1 1\n"
     )
     inis = ["--moses-ini", "sub/moses.ini", "--moses-ini-out", "sub/new.ini"]
-    result = run("sub/table", "--model", model.path, "-o", "sub/out", *inis)
-    assert result.exit_code == 0, result.output
+    succeeded(run("sub/table", "--model", model.path, "-o", "sub/out", *inis))
     assert f" path={tmp_path / 'sub' / 'out'}\n" in Path("sub/new.ini").read_text()
 
 
@@ -144,8 +136,7 @@ def test_a_moses_ini_of_another_table_is_warned_of(
             f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={path}\n"
             "[weight]\nT0= 1 1\n"
         )
-        result = run(tiny_table.name, "--model", model.path, "-o", "out", *inis)
-        assert result.exit_code == 0, result.output
+        result = succeeded(run(tiny_table.name, "--model", model.path, "-o", "out", *inis))
         warning = f"moses.ini: T0 reads whole-table, not {tiny_table.name}, which gets new"
         assert (warning in result.stderr) is is_other
         assert ("warning" in result.stderr) is is_other
@@ -198,9 +189,7 @@ def test_files_that_are_in_the_way_are_named_and_kept(
     out, part = tmp_path / "out", tmp_path / "out.part"
     part.write_bytes(tiny_table.read_bytes())
     for table, problem in ((part, "would overwrite another file"), (tiny_table, "rename it")):
-        result = run(table, "--model", model.path, "-o", out)
-        assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-        assert problem in result.stderr
+        check_refusal(run(table, "--model", model.path, "-o", out), problem)
         assert part.read_bytes() == tiny_table.read_bytes()
         assert not out.exists()
 
@@ -216,9 +205,7 @@ def test_a_place_for_moses_ini_that_cannot_be_is_refused_before_the_work(
     )
     before = sorted(os.listdir(tmp_path))
     inis = ["--moses-ini", ini, "--moses-ini-out", tmp_path / new_ini]
-    result = run(tiny_table, "--model", model.path, "-o", tmp_path / "out", *inis)
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert new_ini in result.stderr
+    check_refusal(run(tiny_table, "--model", model.path, "-o", tmp_path / "out", *inis), new_ini)
     assert sorted(os.listdir(tmp_path)) == before
 
 
@@ -247,8 +234,7 @@ def test_a_moses_ini_that_cannot_be_written_costs_no_scores(
     assert (longer.exit_code, out.exists()) == (1, False)
     assert f"{tiny_table}: has more lines than the 4 that " in longer.stderr
     tiny_table.write_bytes(whole)
-    result = run(tiny_table, *options, *inis, "--resume")
-    assert result.exit_code == 0, result.output
+    result = succeeded(run(tiny_table, *options, *inis, "--resume"))
     assert "continuing after line 4" in result.stderr
     assert "0 pairs scored" in result.stderr
     assert f"path={out}\n" in (tmp_path / "new.ini").read_text()

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
 from tests.children import leashed
+from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomModel
 from tests.random_tables import make_model, make_table
 
@@ -54,7 +55,6 @@ def long_table(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def whole(tmp_path: Path, model: RandomModel, long_table: Path) -> bytes:
-    """The bytes that a run makes of the table when nothing stops it."""
     out = tmp_path / "whole"
     assert run(long_table, "--model", model.path, "-o", out).exit_code == 0
     data = out.read_bytes()
@@ -69,7 +69,6 @@ def run(*arguments: object) -> Result:
 def start(
     *arguments: object, preexec_fn: Callable[[], None] | None = None
 ) -> "subprocess.Popen[bytes]":
-    """Start annotate with small chunks in a process of its own."""
     command = leashed([sys.executable, "-c", PROGRAM, "annotate", *map(str, arguments)])
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=preexec_fn)
@@ -81,7 +80,6 @@ def finish(process: "subprocess.Popen[bytes]") -> tuple[int, bytes, str]:
 
 
 def feed(process: "subprocess.Popen[bytes]", table: Path) -> None:
-    """Write 15 chunks of a table to a process, which then waits for more."""
     assert process.stdin is not None
     process.stdin.write(b"".join(table.read_bytes().splitlines(keepends=True)[: 15 * CHUNK]))
     process.stdin.flush()
@@ -129,8 +127,7 @@ def test_a_stopped_run_resumes_to_the_same_bytes(
     result = run(long_table, *options)
     assert result.exit_code == 1
     assert "--resume" in result.stderr
-    result = run(long_table, *options, "--resume")
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(run(long_table, *options, "--resume"))
     assert "continuing after line" in result.stderr
     if name == "out":
         assert out.read_bytes() == whole
@@ -211,8 +208,9 @@ def test_two_runs_cannot_write_one_file(
     while not Path(f"{out}.part").exists():
         assert first.poll() is None
         time.sleep(0.02)
-    result = run(long_table, "--model", model.path, "-o", out, "--resume")
-    assert result.exit_code == 1
-    assert "another run is writing this file" in result.stderr
+    check_refusal(
+        run(long_table, "--model", model.path, "-o", out, "--resume"),
+        "another run is writing this file",
+    )
     assert finish(first)[0] == 0
     assert out.read_bytes().count(b"\n") == 15 * CHUNK

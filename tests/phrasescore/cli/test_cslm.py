@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
-from phrasescore.cli import main
 from phrasescore.models.checkpoint import load_checkpoint
+from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
 from tests.reference_cslm import logits, word_log_probs
 
@@ -41,10 +40,6 @@ ngram 2=1
 """
 
 
-def run(*arguments: object, stdin: bytes | None = None) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
-
-
 @pytest.fixture(name="text")
 def written_text(tmp_path: Path) -> Path:
     path = tmp_path / "train.fr"
@@ -65,8 +60,7 @@ def random_model(tmp_path: Path) -> RandomCslm:
 
 
 def test_one_text_becomes_a_model_that_show_tells_of(text: Path, tmp_path: Path) -> None:
-    result = run("train", "cslm", text, "-o", tmp_path / "model", "--updates", 9, *TINY)
-    assert result.exit_code == 0, result.output
+    result = succeeded(run("train", "cslm", text, "-o", tmp_path / "model", "--updates", 9, *TINY))
     # Sentences that come again count again, and the empty line is one of no words.
     assert "31 lines, 31 sentences; 6 held out; coverage: predicts 100.00%" in result.stderr
     checkpoint = load_checkpoint(tmp_path / "model")
@@ -87,8 +81,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(text: Path, tmp_path: Path) -
     parts = [*train, tmp_path / "parts", "--keep-work", *constant]
     assert run(*parts, "--updates", 9).exit_code == 0
     (tmp_path / "parts").rename(tmp_path / "old")
-    result = run(*parts, "--updates", 20, "--resume")
-    assert result.exit_code == 0, result.output
+    result = succeeded(run(*parts, "--updates", 20, "--resume"))
     assert "from update 9" in result.stderr
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")]
     assert weights[0] == weights[1]
@@ -110,9 +103,7 @@ def test_a_language_model_has_no_source(
     arguments: list[str], message: str, text: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(text.parent)
-    result = run("train", "cslm", "-o", "model", *arguments)
-    assert result.exit_code == 2
-    assert message in result.stderr
+    check_refusal(run("train", "cslm", "-o", "model", *arguments), message, 2)
 
 
 def test_perplexities_of_a_network_an_n_gram_model_and_their_mixture(
@@ -121,8 +112,7 @@ def test_perplexities_of_a_network_an_n_gram_model_and_their_mixture(
     text = tmp_path / "text"
     text.write_text("a b\nc a\n")
     command = ["perplexity", text, "--model", tmp_path / "model", "--lm", lm, "--mix-on", text]
-    result = run(*command, "--log-z", "--format", "json", "--device", "cpu")
-    assert result.exit_code == 0, result.output
+    result = succeeded(run(*command, "--log-z", "--format", "json", "--device", "cpu"))
     (found,) = json.loads(result.stdout)
     assert (found["sentences"], found["models"][0]["tokens"]) == (2, 6)
     ngrams, alone, backed_off, mixed = found["models"]
@@ -173,9 +163,7 @@ def test_perplexity_refuses_what_it_cannot_measure(
     (tmp_path / "empty").write_text("\n")
     RandomModel(tmp_path / "pairs", ["a"], ["b"])
     RandomJoint(["a"], ["b"], path=tmp_path / "joint")
-    result = run("perplexity", "text", "--device", "cpu", *arguments)
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert message in result.stderr
+    check_refusal(run("perplexity", "text", "--device", "cpu", *arguments), message, code)
 
 
 @pytest.fixture(name="nbest")
@@ -187,7 +175,6 @@ def written_nbest(tmp_path: Path) -> Path:
 
 
 def features(output: str) -> list[dict[str, float]]:
-    """Return the last features of each line by their names."""
     found = []
     for line in output.splitlines():
         words = line.split(" ||| ")[2].split()
@@ -200,8 +187,9 @@ def test_rescore_takes_a_language_model_beside_other_kinds(
 ) -> None:
     RandomModel(tmp_path / "pairs", ["x"], ["a"])
     command = ["rescore", nbest, "--source", tmp_path / "source", "--model", tmp_path / "pairs"]
-    result = run(*command, "--model", tmp_path / "model", "--normalize", "--device", "cpu")
-    assert result.exit_code == 0, result.output
+    result = succeeded(
+        run(*command, "--model", tmp_path / "model", "--normalize", "--device", "cpu")
+    )
     first, second = features(result.stdout)
     assert list(first) == ["LM0", "RNN0", "RNN0Norm", "CSLM0", "CSLM0Norm"]
     expected = [sum(word_log_probs(model.parameters, 3, ids)) for ids in ([2, 1], [2])]
@@ -217,8 +205,7 @@ def test_rescore_backs_off_or_leaves_log_z_out(
     command += ["--model", tmp_path / "model"]
     found = []
     for option in ([], ["--backoff-lm", lm], ["--unnormalized"]):
-        result = run(*command, *option)
-        assert result.exit_code == 0, result.output
+        result = succeeded(run(*command, *option))
         found.append([row["CSLM0"] for row in features(result.stdout)])
         assert ("was trained without self_normalization" in result.stderr) == (len(found) == 3)
     assert len({tuple(row) for row in found}) == 3
@@ -230,12 +217,12 @@ def test_rescore_backs_off_or_leaves_log_z_out(
         for values, word in zip(scores, (2, 0), strict=True)
     ]
     assert found[1][1] == pytest.approx(sum(shares) + 2 * math.log(0.7), abs=1e-5)
-    both = run(*command, "--backoff-lm", lm, "--unnormalized")
-    assert (both.exit_code, "do not use --unnormalized with it" in both.stderr) == (2, True)
+    check_refusal(
+        run(*command, "--backoff-lm", lm, "--unnormalized"), "do not use --unnormalized with it", 2
+    )
     RandomModel(tmp_path / "pairs", ["x"], ["a"])
     command[-1] = tmp_path / "pairs"
-    none = run(*command, "--backoff-lm", lm)
-    assert (none.exit_code, "of the kind cslm, and there is none" in none.stderr) == (2, True)
+    check_refusal(run(*command, "--backoff-lm", lm), "of the kind cslm, and there is none", 2)
 
 
 def test_a_phrase_table_has_no_column_of_a_language_model(
@@ -246,7 +233,7 @@ def test_a_phrase_table_has_no_column_of_a_language_model(
     assert annotated.exit_code == 1
     problem = f"{tmp_path / 'model'}: a model of the kind cslm does not score phrase pairs; use it"
     assert problem in annotated.stderr
-    shown = run("show", tiny_table, "--model", tmp_path / "model")
-    assert shown.exit_code == 1
-    assert "found a language model (cslm)" in shown.stderr
+    check_refusal(
+        run("show", tiny_table, "--model", tmp_path / "model"), "found a language model (cslm)"
+    )
     assert not (tmp_path / "out").exists()

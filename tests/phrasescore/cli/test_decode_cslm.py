@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from moses_integration.nbest import NbestList, read_nbest
-from phrasescore.cli import main
+from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.reference_cslm import word_log_probs
@@ -29,7 +29,7 @@ def decode(*options: str, models: tuple[str, ...] = ("model",)) -> Result:
         arguments += ["--feature", "cslm", "--model", name]
     if "--processes" not in options:
         arguments += ["--processes", "1"]
-    return CliRunner().invoke(main, [*arguments, *options])
+    return run(*arguments, *options)
 
 
 def read(path: str) -> list[NbestList]:
@@ -42,8 +42,9 @@ def log_prob(model: RandomCslm, text: bytes) -> float:
 
 
 def test_its_score_is_a_feature_of_every_hypothesis_and_counts(model: RandomCslm) -> None:
-    result = decode("--feature-weight", "CSLM0=0.5", "--nbest", "nbest", "8", "-o", "out")
-    assert result.exit_code == 0, result.output
+    result = succeeded(
+        decode("--feature-weight", "CSLM0=0.5", "--nbest", "nbest", "8", "-o", "out")
+    )
     assert "networks: " in result.stderr
     without: dict[tuple[int, bytes], float] = {}
     decode("--nbest", "plain", "1000", "-o", "plain.out", models=())
@@ -82,8 +83,7 @@ def test_the_search_finds_what_is_best_with_it(model: RandomCslm) -> None:
 def test_neither_buffers_nor_processes_change_a_byte(other: list[str]) -> None:
     options = ["--feature-weight", "CSLM0=0.5", "-o", "out", "--alignment", "--nbest"]
     decode(*options, "one", "20")
-    result = decode(*options, "two", "20", *other)
-    assert result.exit_code == 0, result.output
+    succeeded(decode(*options, "two", "20", *other))
     assert Path("one").read_bytes() == Path("two").read_bytes()
 
 
@@ -100,22 +100,21 @@ def test_without_a_weight_it_stands_in_lists_alone() -> None:
 def test_several_of_them_are_numbered(tmp_path: Path) -> None:
     RandomCslm(["the"], order=2, seed=5, path=tmp_path / "other")
     (tmp_path / "weights").write_text("CSLM0= 1\nCSLM1= 0.25\n")
-    result = decode(
-        "--weights", "weights", "--nbest", "n", "1", "-o", "out", models=("model", "other")
+    succeeded(
+        decode("--weights", "weights", "--nbest", "n", "1", "-o", "out", models=("model", "other"))
     )
-    assert result.exit_code == 0, result.output
     assert list(read("n")[0].features(0))[-2:] == ["CSLM0", "CSLM1"]
 
 
 @pytest.mark.parametrize("option", [["--backoff-lm", "lm.arpa"], ["--unnormalized"]])
 @pytest.mark.usefixtures("model")
 def test_unknown_words_are_backed_off_and_log_z_left_out_as_in_rescore(option: list[str]) -> None:
-    result = decode(*option, "--feature-weight", "CSLM0=0.5", "--nbest", "nbest", "8", "-o", "out")
-    assert result.exit_code == 0, result.output
+    result = succeeded(
+        decode(*option, "--feature-weight", "CSLM0=0.5", "--nbest", "nbest", "8", "-o", "out")
+    )
     assert ("trained without self_normalization" in result.stderr) == (len(option) == 1)
     command = ["rescore", "nbest", "--source", "source", "--model", "model", "--device", "cpu"]
-    rescored = CliRunner().invoke(main, [*command, *option, "--name", "After", "-o", "rescored"])
-    assert rescored.exit_code == 0, rescored.output
+    succeeded(run(*command, *option, "--name", "After", "-o", "rescored"))
     decode("--nbest", "usual", "1", "-o", "out")
     for found, usual in zip(read("rescored"), read("usual"), strict=True):
         for place in range(len(found.hypotheses)):
@@ -138,9 +137,7 @@ def test_unknown_words_are_backed_off_and_log_z_left_out_as_in_rescore(option: l
 def test_options_of_language_models_that_cannot_be_are_refused(
     options: list[str], models: tuple[str, ...], code: int, message: str
 ) -> None:
-    result = decode(*options, models=models)
-    assert (result.exit_code, result.stdout) == (code, "")
-    assert message in result.stderr
+    check_refusal(decode(*options, models=models), message, code)
 
 
 @pytest.mark.usefixtures("model")
@@ -151,6 +148,4 @@ def test_a_model_of_another_kind_and_a_weight_too_many_are_refused(tmp_path: Pat
     assert (result.exit_code, result.stdout) == (1, "")
     assert "lstm: expected a model of kind cslm, found one of lstm" in result.stderr
     (tmp_path / "weights").write_text("CSLM0= 1 2\n")
-    result = decode("--weights", "weights")
-    assert result.exit_code == 1
-    assert "weights: expected one weight of CSLM0, found 2" in result.stderr
+    check_refusal(decode("--weights", "weights"), "weights: expected one weight of CSLM0, found 2")

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from moses_integration.nbest import NbestList, read_nbest
-from phrasescore.cli import main
+from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm, RandomJoint
 from tests.phrasescore.cli.test_decode import INI, LM
 
@@ -35,7 +35,7 @@ def decode(*options: str, model: bool = True) -> Result:
     arguments = ["decode", "source", "--config", "moses.ini", "--threads", "1", "--device", "cpu"]
     arguments += ["--feature", "joint", "--model", "model"] if model else []
     arguments += [] if "--processes" in options else ["--processes", "1"]
-    return CliRunner().invoke(main, [*arguments, *options])
+    return run(*arguments, *options)
 
 
 def read(path: str) -> list[NbestList]:
@@ -55,8 +55,7 @@ def log_prob(model: RandomJoint, found: NbestList, place: int) -> float:
 
 def test_its_score_is_a_feature_of_every_hypothesis(model: RandomJoint) -> None:
     options = ["--alignment", "--feature-weight", "Joint0=0.5", "-o", "out"]
-    result = decode(*options, "--nbest", "nbest", "30")
-    assert result.exit_code == 0, result.output
+    result = succeeded(decode(*options, "--nbest", "nbest", "30"))
     assert "networks: " in result.stderr
     seen: dict[bytes, set[float]] = {}
     for found in read("nbest"):
@@ -94,8 +93,7 @@ def test_neither_buffers_nor_processes_change_a_byte(other: list[str]) -> None:
 @pytest.mark.usefixtures("model")
 def test_it_goes_beside_a_language_model() -> None:
     RandomCslm(["the"], order=2, path=Path("cslm"))
-    result = decode("--feature", "cslm", "--model", "cslm", "--nbest", "nbest", "2", "-o", "out")
-    assert result.exit_code == 0, result.output
+    succeeded(decode("--feature", "cslm", "--model", "cslm", "--nbest", "nbest", "2", "-o", "out"))
     assert list(read("nbest")[0].features(0))[-2:] == ["Joint0", "CSLM0"]
 
 
@@ -110,7 +108,5 @@ def test_it_goes_beside_a_language_model() -> None:
 @pytest.mark.usefixtures("model")
 def test_a_table_without_alignments_is_refused(table: str, problem: str) -> None:
     Path("table").write_text(table)
-    result = decode()
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert problem in result.stderr
+    check_refusal(decode(), problem)
     assert decode(model=False).exit_code == 0

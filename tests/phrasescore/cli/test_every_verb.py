@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from phrasescore.cli import main
+from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm, RandomModel
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.phrasescore.workflows.tune.tune_folder import NBEST, REFERENCES, WEIGHTS
@@ -29,9 +29,8 @@ class Verb:
     stream: str = ""
 
     def run(self, *options: str, stdin: str = "", data: bytes | None = None) -> Result:
-        """Run it; with ``stdin``, the file of this name comes from there."""
         words = ["-" if word == stdin else word for word in self.command.split()]
-        return CliRunner().invoke(main, [*words, *options], input=data)
+        return run(*words, *options, stdin=data)
 
 
 NETWORK = "--model rnn --threads 1"
@@ -134,12 +133,10 @@ def test_the_output_is_the_same_in_a_file_packed_and_on_stdout(name: str, folder
 @pytest.mark.parametrize("name", STREAMING)
 def test_an_input_may_be_stdin_and_packed(name: str, folder: Path) -> None:
     verb = VERBS[name]
-    whole = verb.run("-o", "out")
-    assert whole.exit_code == 0, whole.output
+    succeeded(verb.run("-o", "out"))
     data = (folder / verb.stream).read_bytes()
     for given in (data, gzip.compress(data)):
-        result = verb.run("-o", "piped", stdin=verb.stream, data=given)
-        assert result.exit_code == 0, result.output
+        succeeded(verb.run("-o", "piped", stdin=verb.stream, data=given))
         found, expected = ((folder / each).read_bytes() for each in ("piped", "out"))
         assert found == expected or name == "evaluate"  # its report may name the file
 
@@ -199,7 +196,7 @@ def test_two_inputs_cannot_share_stdin(name: str, folder: Path) -> None:
     words = VERBS[name].command.split()
     for path in VERBS[name].inputs:
         words[words.index(path)] = "-"
-    result = CliRunner().invoke(main, [*words, "-o", "out"])
+    result = run(*words, "-o", "out")
     assert (result.exit_code, (folder / "out").exists()) == (2, False)
     assert "two files cannot share stdin" in result.stderr
 
@@ -208,9 +205,11 @@ def test_two_inputs_cannot_share_stdin(name: str, folder: Path) -> None:
 @pytest.mark.parametrize("name", RESUMABLE)
 def test_a_stream_cannot_be_resumed(name: str) -> None:
     for output in ([], ["-o", "-"]):
-        result = VERBS[name].run("--resume", *output)
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert "--resume needs --output FILE: a stream cannot be resumed" in result.stderr
+        check_refusal(
+            VERBS[name].run("--resume", *output),
+            "--resume needs --output FILE: a stream cannot be resumed",
+            2,
+        )
     result = VERBS[name].run("--resume", "-o", "out")
     assert (result.exit_code, "there is nothing to resume" in result.stderr) == (0, True)
 

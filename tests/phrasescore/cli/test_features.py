@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from phrasescore import ColumnSpec, tune_with_decoder
-from phrasescore.cli import main
 from phrasescore.errors import PhrasescoreError
 from phrasescore.records import PhrasePair, Weights
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.tuning import RoundTuning
 from phrasescore.version import __version__
+from tests.command_line import run, succeeded
 from tests.plugin_site import BROKEN, GOOD, REPOSITORY, install
 
 NBEST = """0 ||| la maison ||| LM0= -1 ||| -1
@@ -74,16 +74,11 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments))
-
-
 def rescore(*arguments: str) -> Result:
     return run("rescore", "nbest", "--source", "source", *arguments)
 
 
 def error_of(result: Result) -> str:
-    """Return the one line of an error."""
     assert (result.exit_code, result.stdout) == (1, "")
     errors = [line for line in result.stderr.splitlines() if not line.startswith("phrasescore: ")]
     assert len(errors) == 1
@@ -91,8 +86,7 @@ def error_of(result: Result) -> str:
 
 
 def test_a_feature_of_another_package_is_a_column_of_lists_tables_and_text() -> None:
-    result = rescore("--feature", "copied_words", "--feature", "uneven_brackets")
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(rescore("--feature", "copied_words", "--feature", "uneven_brackets"))
     # By hand: "maison" and "noire" are copied, "rue" is too short.
     assert re.findall("LM0= -. (.*) \\|\\|\\|", result.stdout) == [
         "CopiedWords0= 1 UnevenBrackets0= 0",
@@ -120,8 +114,7 @@ def test_a_feature_for_lists_alone_is_refused_of_a_table_with_its_reason() -> No
 def test_a_metric_of_another_package_is_tuned_for_and_measured() -> None:
     assert rescore("--feature", "copied_words", "-o", "lists").exit_code == 0
     weights = ("--references", "reference", "--weights", "weights", "--metric", "word_f", "-q")
-    result = run("tune", "lists", *weights, "--format", "json", "--report", "report")
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(run("tune", "lists", *weights, "--format", "json", "--report", "report"))
     report = json.loads(Path("report").read_text())
     # By hand: first 2 of 2 and 2 words, then 1 of 3 and 2; at best "la rue", 1 of 2 and 2, which
     # copies no word.
@@ -141,8 +134,7 @@ def test_a_metric_of_another_package_is_tuned_for_and_measured() -> None:
 
 def test_the_mean_of_metrics_may_have_one_of_another_package() -> None:
     options = ("--references", "reference", "--weights", "weights", "--report", "report")
-    result = run("tune", "nbest", *options, "--metric", "word_f=3", "--metric", "chrf")
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(run("tune", "nbest", *options, "--metric", "word_f=3", "--metric", "chrf"))
     assert "0.75 word_f + 0.25 chrF2" in result.stderr
 
 
@@ -282,8 +274,7 @@ def test_a_run_is_resumed_with_the_version_of_a_package_that_it_began_with(
     assert "CopiedWords0 copied_words outside-feature 1.0.0" in refused
     assert "CopiedWords0 copied_words outside-feature 1.0.1" in refused
     install(GOOD, site)
-    result = rescore(*options, "--resume")
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(rescore(*options, "--resume"))
     assert "continuing after line 2" in result.stderr
     assert Path("out").read_bytes() == Path("whole").read_bytes()
 

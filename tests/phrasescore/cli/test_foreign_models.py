@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from moses_integration.nbest_lines import parse_features, remove_features
-from phrasescore.cli import main
 from phrasescore.features import foreign
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignModel
-from tests.random_lists import Lists, features, run
+from tests.command_line import check_refusal, run, succeeded
+from tests.random_lists import Lists, features, rescore
 from tests.tiny_translator import TinyTranslator, tiny_translator
 
 FRENCH = ["--target-language", "fr"]
@@ -27,14 +27,13 @@ def lists(tmp_path: Path) -> Lists:
 
 
 def reference(tiny: TinyTranslator, source: list[str], words: list[str]) -> float:
-    """Return the slow score of a translation, with 7 digits at most."""
     model = ForeignModel(str(tiny.path), ForeignText(target_language="fr"))
     read = [*model.source.pieces(source), "</s>"]
     return sum(tiny.log_probs(read, model.target.pieces(words)))
 
 
 def generate(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["generate", *map(str, arguments)])
+    return run("generate", *arguments)
 
 
 def test_columns_hold_the_reference_s_values_and_every_other_byte_stays(
@@ -43,8 +42,7 @@ def test_columns_hold_the_reference_s_values_and_every_other_byte_stays(
     monkeypatch.setattr(foreign.ForeignScore, "group_size", {"cpu": 50})  # lists of other groups
     out = tmp_path / "out"
     both = ["--ctranslate2", tiny.path, "--feature", "target_length", "--ctranslate2", tiny.path]
-    result = run(lists, *both, *FRENCH, "-o", out)
-    assert result.exit_code == 0, result.output
+    result = succeeded(rescore(lists, *both, *FRENCH, "-o", out))
     distinct = len({(number, *words) for number, words in lists.hypotheses})
     assert f"CT21: {distinct} scores by CTranslate2" in result.stderr
     for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
@@ -61,7 +59,7 @@ def test_a_run_from_the_cache_writes_the_same_bytes(
 ) -> None:
     options = ["--ctranslate2", tiny.path, *FRENCH, "--cache", tmp_path / "cache"]
     for name in ("one", "two"):
-        assert run(lists, *options, "-o", tmp_path / name).exit_code == 0
+        assert rescore(lists, *options, "-o", tmp_path / name).exit_code == 0
     assert (tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()
 
 
@@ -72,8 +70,7 @@ def test_score_prints_what_lists_would_hold(
     words = [hypothesis for _, hypothesis in lists.hypotheses[::30]]
     target.write_text("".join(f"{' '.join(each)}\n" for each in words))
     arguments = ["score", lists.source, str(target), "--ctranslate2", str(tiny.path), *FRENCH]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, result.output
+    result = succeeded(run(*arguments))
     expected = [reference(tiny, *each) for each in zip(lists.sources, words, strict=True)]
     assert list(map(float, result.stdout.split())) == pytest.approx(expected, abs=1e-4)
 
@@ -83,8 +80,7 @@ def test_lists_of_its_own_translations_have_the_scores_that_rescore_gives(
 ) -> None:
     source, nbest, out = tmp_path / "source", tmp_path / "own", tmp_path / "text"
     source.write_text("This is the house .\n\nit &apos;s Amy\n")
-    result = generate("--ctranslate2", tiny.path, source, *FRENCH, "--nbest", nbest, 5, "-o", out)
-    assert result.exit_code == 0, result.output
+    succeeded(generate("--ctranslate2", tiny.path, source, *FRENCH, "--nbest", nbest, 5, "-o", out))
     lines = nbest.read_text().splitlines()
     fields = [line.split(" ||| ") for line in lines]
     best = {number: words for number, words, _, _ in reversed(fields)}
@@ -93,8 +89,7 @@ def test_lists_of_its_own_translations_have_the_scores_that_rescore_gives(
     kept = [line for line in lines if not line.startswith("1 ")]
     nbest.write_text("".join(f"{line}\n" for line in kept))
     given = ["--source", source, "--ctranslate2", tiny.path, *FRENCH]
-    again = run(None, nbest, *given, "--name", "Again0", "--allow-missing", "-o", out)
-    assert again.exit_code == 0, again.output
+    succeeded(rescore(None, nbest, *given, "--name", "Again0", "--allow-missing", "-o", out))
     totals = []
     for line in out.read_bytes().splitlines():
         found = parse_features(line)
@@ -115,13 +110,11 @@ def test_lists_of_its_own_translations_have_the_scores_that_rescore_gives(
     ],
 )
 def test_options_that_do_not_go_together_are_refused(arguments: list[str], problem: str) -> None:
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 2
-    assert problem in result.stderr
+    check_refusal(run(*arguments), problem, 2)
 
 
 def test_a_folder_that_is_no_model_is_one_line(lists: Lists, tmp_path: Path) -> None:
-    result = run(lists, "--ctranslate2", tmp_path, "-o", tmp_path / "out")
+    result = rescore(lists, "--ctranslate2", tmp_path, "-o", tmp_path / "out")
     assert result.exit_code == 1
     problem = "not a model that CTranslate2 has converted: config.json is missing"
     assert result.stderr == f"Error: {tmp_path}: {problem}\n"

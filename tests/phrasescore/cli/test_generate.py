@@ -13,6 +13,7 @@ from phrasescore.generation.beam_search import BeamSettings, beam_search
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.generation.sampling import SampleSettings, count_samples, sample_targets
 from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
+from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
 
@@ -53,8 +54,7 @@ def make_attention(path: Path, *, seed: int = 0, max_length: int = 100) -> Path:
 
 def test_a_text_of_another_language_is_warned_of(model: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("das haus u\n" * 9)
-    result = run(model, tmp_path / "text", "--beam", 1, "-o", tmp_path / "out")
-    assert result.exit_code == 0
+    result = succeeded(run(model, tmp_path / "text", "--beam", 1, "-o", tmp_path / "out"))
     problem = f"18 of 27 counted words are unknown to {model}, such as "
     assert f"warning: {tmp_path / 'text'}: {problem}'das', 'haus': is it in" in result.stderr
     assert "9 lines read, with 27 words, 18 of them unknown to a network" in result.stderr
@@ -91,8 +91,7 @@ def test_an_nbest_list_is_as_moses_has_it(
 ) -> None:
     nbest = tmp_path / "nbest.gz"
     flags = ["--normalize"] if normalize else []
-    result = run(model, text, "--nbest", nbest, 5, "--no-unknown", *flags)
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(run(model, text, "--nbest", nbest, 5, "--no-unknown", *flags))
     lists = list(read_nbest(str(nbest)))
     assert [item.id for item in lists] == [0, 1, 2, 3]
     settings = BeamSettings(10, 5, normalize=normalize, unknown=False)
@@ -119,14 +118,12 @@ def test_rescoring_an_nbest_list_gives_the_scores_that_are_in_it(
 ) -> None:
     nbest, rescored = tmp_path / "nbest", tmp_path / "rescored"
     other = make_attention(tmp_path / "other")
-    result = run(model, text, "--ensemble", other, "--nbest", nbest, 4, "--name", "Ours")
-    assert result.exit_code == 0, result.stderr
+    succeeded(run(model, text, "--ensemble", other, "--nbest", nbest, 4, "--name", "Ours"))
     lists = b"".join(line for line in nbest.read_bytes().splitlines(True) if line[:1] != b"1")
     nbest.write_bytes(lists)
     options = ["--model", str(model), "--model", str(other), "--ensemble", "--threads", "1"]
     arguments = [str(nbest), "--source", str(text), *options, "-o", str(rescored)]
-    done = CliRunner().invoke(main, ["rescore", *arguments, "--allow-missing"])
-    assert done.exit_code == 0, done.stderr
+    succeeded(CliRunner().invoke(main, ["rescore", *arguments, "--allow-missing"]))
     for line in rescored.read_text().splitlines():
         features = line.split(" ||| ")[2].split(" ")
         assert features[features.index("Ours=") + 1] == features[-1]
@@ -135,8 +132,9 @@ def test_rescoring_an_nbest_list_gives_the_scores_that_are_in_it(
 def test_sentences_beyond_the_training_and_without_an_end_are_reported(tmp_path: Path) -> None:
     model = make_attention(tmp_path / "model", max_length=3, seed=3)
     long = "u v w u v w"
-    result = run(model, "--beam", 1, "--max-length", 1, stdin=f"{long}\n" * 7 + "u v w\n")
-    assert result.exit_code == 0
+    result = succeeded(
+        run(model, "--beam", 1, "--max-length", 1, stdin=f"{long}\n" * 7 + "u v w\n")
+    )
     assert "warning: 7 lines are longer than the longest in training (3 words)" in result.stderr
     assert "the longest has 6" in result.stderr
     cut = [len(line.split()) for line in result.stdout.splitlines()]
@@ -161,8 +159,7 @@ def test_unknown_words_are_counted_in_what_is_written_and_not_in_the_rest_of_a_l
 def test_a_reverse_model_says_which_side_it_writes(tmp_path: Path) -> None:
     # Its shortlists: of the table's source u v w, of its target a b.
     model = RandomModel(tmp_path / "model", "uvw", "ab", reverse=True).path
-    result = run(model, "--no-unknown", stdin="a b\n")
-    assert result.exit_code == 0
+    result = succeeded(run(model, "--no-unknown", stdin="a b\n"))
     assert "reads the target side, and writes the source side" in result.stderr
     assert set(result.stdout.split()) <= set("uvw")
 
@@ -192,9 +189,10 @@ def test_a_word_that_separates_fields_is_not_copied_into_them(
     with torch.no_grad():
         checkpoint.model.get_parameter("output.bias")[1] += 3
     save_checkpoint(tmp_path / "model", checkpoint)
-    result = run(tmp_path / "model", *options, "-o", "out", stdin="new u\n||| |||\n")
-    assert result.exit_code == 1
-    assert "<stdin>:2: the word '|||' separates fields in the output; escape" in result.stderr
+    check_refusal(
+        run(tmp_path / "model", *options, "-o", "out", stdin="new u\n||| |||\n"),
+        "<stdin>:2: the word '|||' separates fields in the output; escape",
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
@@ -202,8 +200,7 @@ def test_a_word_that_separates_fields_is_not_copied_into_them(
 
 
 def test_samples_are_written_as_in_table_3(model: Path) -> None:
-    result = run(model, "--sample", 50, "--top", 5, "--seed", 9, stdin=TEXT)
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(run(model, "--sample", 50, "--top", 5, "--seed", 9, stdin=TEXT))
     generator = Generator([load_checkpoint(model)], CPU)
     # The empty line is the second one, and has its number.
     drawn = sample_targets(generator, SOURCES, SampleSettings(50, seed=9), [0, 2, 3])
@@ -243,15 +240,14 @@ def test_a_language_model_has_nothing_to_generate_from(tmp_path: Path) -> None:
 
 def test_an_ensemble_of_two_directions_is_refused(model: Path, tmp_path: Path) -> None:
     other = RandomModel(tmp_path / "other", "uvw", "abcd", reverse=True).path
-    result = run(model, "--ensemble", other, stdin="u\n")
-    assert result.exit_code == 1
-    assert "an ensemble needs models of one direction" in result.stderr
+    check_refusal(
+        run(model, "--ensemble", other, stdin="u\n"), "an ensemble needs models of one direction"
+    )
 
 
 def test_an_ensemble_of_different_shortlists_is_warned_of(model: Path, tmp_path: Path) -> None:
     other = RandomModel(tmp_path / "other", "uvw", "abc").path
-    result = run(model, "--ensemble", other, stdin="u\n")
-    assert result.exit_code == 0
+    result = succeeded(run(model, "--ensemble", other, stdin="u\n"))
     assert "different shortlists (of 6, 5 words)" in result.stderr
     same = RandomModel(tmp_path / "same", "uvw", "abcd").path
     assert "shortlists" not in run(model, "--ensemble", same, stdin="u\n").stderr
@@ -265,15 +261,11 @@ def test_an_ensemble_of_different_shortlists_is_warned_of(model: Path, tmp_path:
     ],
 )
 def test_a_text_without_words_is_refused(model: Path, text: str, problem: str) -> None:
-    result = run(model, stdin=text)
-    assert result.exit_code == 1
-    assert problem in result.stderr
+    check_refusal(run(model, stdin=text), problem)
 
 
 def test_copying_without_attention_is_refused(model: Path) -> None:
-    result = run(model, "--copy-unknown", stdin="u\n")
-    assert result.exit_code == 1
-    assert "needs an attention model" in result.stderr
+    check_refusal(run(model, "--copy-unknown", stdin="u\n"), "needs an attention model")
 
 
 @pytest.mark.parametrize(
@@ -299,6 +291,4 @@ def test_copying_without_attention_is_refused(model: Path) -> None:
 def test_options_that_do_not_go_together_are_refused(
     model: Path, text: Path, options: list[str], problem: str
 ) -> None:
-    result = run(model, text, *options)
-    assert result.exit_code == 2
-    assert problem in result.stderr
+    check_refusal(run(model, text, *options), problem, 2)

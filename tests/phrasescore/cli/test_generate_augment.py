@@ -19,6 +19,7 @@ from phrasescore.generation.generator import Generated, Generator
 from phrasescore.io.resumable import work_files
 from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
 from phrasescore.workflows import augment as augmenter
+from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomModel
 from tests.random_networks import RandomNetwork
 from tests.table_lines import remove_scores
@@ -41,7 +42,6 @@ def run(*arguments: object) -> Result:
 
 @pytest.fixture
 def model(tmp_path: Path) -> RandomModel:
-    """A network that ends targets soon enough."""
     return RandomModel(tmp_path / "model", "uvw", "abcd", seed=8)
 
 
@@ -63,7 +63,6 @@ def table(tmp_path: Path, model: RandomModel) -> Path:
 
 
 def read(path: Path) -> tuple[list[PhraseTableLine], list[PhraseTableLine]]:
-    """Return the old and the new lines of an augmented table."""
     lines = list(read_phrase_table(str(path)))
     new = [line for line in lines if line.raw.endswith(b"{{Tree generated}}")]
     return [line for line in lines if line not in new], new
@@ -116,8 +115,7 @@ def test_reverse_model_and_lexicons_fill_their_columns(
     (tmp_path / "lex.e2f").write_text("u a 0.125\n")
     out = tmp_path / "out"
     options = ["--reverse-model", reverse.path, "--no-indicator", "--targets", 5]
-    result = run(model.path, "--augment", table, "-o", out, *options)
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(run(model.path, "--augment", table, "-o", out, *options))
     assert "warning" not in result.stderr
     old, new = read(out)
     assert b"".join(line.raw + line.end for line in old) == table.read_bytes()
@@ -148,8 +146,7 @@ def test_a_network_of_another_kind_can_be_the_reverse_one(
 ) -> None:
     reverse = RandomNetwork("lstm", "abcd", "uvw", reverse=True)
     save_checkpoint(tmp_path / "lstm", reverse.checkpoint)
-    result = run(model.path, "--augment", table, "--reverse-model", tmp_path / "lstm")
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(run(model.path, "--augment", table, "--reverse-model", tmp_path / "lstm"))
     assert result.stdout.count("generated") > 2
 
 
@@ -161,11 +158,12 @@ def test_a_table_of_other_columns_needs_to_be_told(
     assert "the table has 2 scores, not Moses' 4: --scores must name" in result.stderr
     only = tmp_path / "only"
     only.write_text("u w\n")
-    result = run(
-        *(model.path, "--augment", tiny_table, "--sources", only),
-        *("--scores", "0.5, forward", "--no-indicator"),
+    result = succeeded(
+        run(
+            *(model.path, "--augment", tiny_table, "--sources", only),
+            *("--scores", "0.5, forward", "--no-indicator"),
+        )
     )
-    assert result.exit_code == 0, result.stderr
     new = [line for line in result.stdout.splitlines() if line.endswith("generated}}")]
     assert new
     for line in new:
@@ -187,10 +185,11 @@ def test_sources_can_be_chosen_by_count_and_by_file(
     sources = {line.split(" ||| ")[0] for line in result.stdout.splitlines() if "{{" in line}
     assert sources == {"u v"}
     (tmp_path / "only").write_text("w\n\nv v\n  w  \nz new\n")
-    result = run(
-        model.path, "--augment", table, "--sources", tmp_path / "only", "-o", table.parent / "o"
+    result = succeeded(
+        run(
+            model.path, "--augment", table, "--sources", tmp_path / "only", "-o", table.parent / "o"
+        )
     )
-    assert result.exit_code == 0, result.stderr
     assert {" ".join(line.pair.source) for line in read(table.parent / "o")[1]} == {"w", "v v"}
     assert "targets generated for 2 of 6 sources; 1 left out for" in result.stderr
 
@@ -212,8 +211,7 @@ def test_a_target_without_its_end_is_no_new_pair(
 ) -> None:
     cut = [Generated(("c", "c"), -1.0, finished=False)]
     monkeypatch.setattr(search, "beam_search", lambda _, sources, __: [cut for _ in sources])
-    result = run(model.path, "--augment", table)
-    assert result.exit_code == 0
+    result = succeeded(run(model.path, "--augment", table))
     assert "; 0 new pairs;" in result.stderr
 
 
@@ -224,8 +222,7 @@ def test_moses_ini_gets_the_indicator_with_weight_0(
     ini.write_text(INI.format(table=table))
     out = tmp_path / "new.gz"
     inis = ["--moses-ini", ini, "--moses-ini-out", tmp_path / "new.ini"]
-    result = run(model.path, "--augment", table, "-o", out, *inis)
-    assert result.exit_code == 0, result.stderr
+    succeeded(run(model.path, "--augment", table, "-o", out, *inis))
     wanted = INI.format(table=out).replace("num-features=4", "num-features=5")
     assert (tmp_path / "new.ini").read_text() == wanted.replace("0.2\n", "0.2 0\n")
 
@@ -245,17 +242,16 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
             assert run(model.path, *options, "-o", out).exit_code == 130
         assert not out.exists()
         if groups_done:
-            other = run(model.path, *options, "-o", out, "--resume", "--targets", 2)
-            assert other.exit_code == 1
-            assert "started with another num targets (3, now 2)" in other.stderr
-        result = run(model.path, *options, "-o", out, "--resume")
-        assert result.exit_code == 0, result.stderr
+            check_refusal(
+                run(model.path, *options, "-o", out, "--resume", "--targets", 2),
+                "started with another num targets (3, now 2)",
+            )
+        succeeded(run(model.path, *options, "-o", out, "--resume"))
         assert out.read_bytes() == whole.read_bytes()
         out.unlink()
 
 
 def _stopping(original: Callable, groups_done: int, out: Path) -> Callable:
-    """Return a method that yields a group's lines, but is interrupted after some groups."""
     calls = iter(range(10))
     journal = Path(work_files(str(out))[1])
 
@@ -279,9 +275,10 @@ def test_models_of_the_wrong_direction_are_refused(
     result = run(reverse.path, "--augment", table)
     assert result.exit_code == 1
     assert "expected a model that predicts the target" in result.stderr
-    result = run(model.path, "--augment", table, "--reverse-model", model.path)
-    assert result.exit_code == 1
-    assert "expected a model trained with --reverse" in result.stderr
+    check_refusal(
+        run(model.path, "--augment", table, "--reverse-model", model.path),
+        "expected a model trained with --reverse",
+    )
 
 
 def test_a_table_that_is_not_sorted_leaves_nothing_behind(
@@ -289,9 +286,10 @@ def test_a_table_that_is_not_sorted_leaves_nothing_behind(
 ) -> None:
     table.write_bytes(b"".join(sorted(table.read_bytes().splitlines(True), reverse=True)))
     before = sorted(tmp_path.iterdir())
-    result = run(model.path, "--augment", table, "-o", tmp_path / "out")
-    assert result.exit_code == 1
-    assert "table:2: expected a table sorted as LC_ALL=C sort does" in result.stderr
+    check_refusal(
+        run(model.path, "--augment", table, "-o", tmp_path / "out"),
+        "table:2: expected a table sorted as LC_ALL=C sort does",
+    )
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -299,12 +297,10 @@ def test_a_source_that_is_no_phrase_is_named(
     model: RandomModel, table: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "only").write_text("u\n\nu|N v\n")
-    result = run(model.path, "--augment", table, "--sources", tmp_path / "only")
-    assert result.exit_code == 1
-    assert "only:3: expected a source phrase, words without '|' and tabs, found 'u|N v'" in (
-        result.stderr
+    check_refusal(
+        run(model.path, "--augment", table, "--sources", tmp_path / "only"),
+        "only:3: expected a source phrase, words without '|' and tabs, found 'u|N v'",
     )
-    assert result.stdout == ""
 
 
 @pytest.mark.parametrize(
@@ -317,7 +313,6 @@ def test_a_source_that_is_no_phrase_is_named(
         (["--beam", "2"], "--beam: expected at least 3, for --targets, got 2"),
         (["--moses-ini", "x"], "--moses-ini and --moses-ini-out go together"),
         (["--no-indicator", "--moses-ini", "x", "--moses-ini-out", "y"], "--no-indicator"),
-        (["--resume"], "--resume needs --output FILE"),
         (["--scores", "forward"], "--scores: expected 4 columns, as in the table, got 1"),
         (["--scores", "a,1,1,1"], "--scores: expected forward, reverse, lexicon, reverse-lexicon"),
         (["--scores", "0,1,1,1"], "a probability above 0, got '0'"),
@@ -329,6 +324,4 @@ def test_a_source_that_is_no_phrase_is_named(
 def test_options_that_do_not_go_together_are_refused(
     model: RandomModel, table: Path, options: list[str], problem: str
 ) -> None:
-    result = run(model.path, *options, "--augment", table)
-    assert result.exit_code == 2
-    assert problem in result.stderr
+    check_refusal(run(model.path, *options, "--augment", table), problem, 2)

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from numpy.typing import NDArray
 
 import phrasescore
-from phrasescore.cli import main
 from phrasescore.errors import ArgumentError
 from phrasescore.features import ColumnSpec
 from phrasescore.io.text import InputLines
 from phrasescore.workflows.scoring.columns import GivenScores
+from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features
 from tests.random_tables import make_table
@@ -23,7 +23,6 @@ LINES = 300
 
 
 def values(count: int) -> list[float]:
-    """Return another logarithm for each line, of at most 7 digits."""
     return [-(37 * place % 101) / 8 for place in range(count)]
 
 
@@ -31,10 +30,6 @@ def write(path: Path, numbers: list[float]) -> Path:
     text = "".join(f"{number}\n" for number in numbers).encode()
     path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
     return path
-
-
-def run(*arguments: object, stdin: bytes | None = None) -> Result:
-    return CliRunner().invoke(main, [*map(str, arguments)], input=stdin)
 
 
 @pytest.fixture
@@ -47,7 +42,6 @@ def lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lists:
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A random table in chunks of 50 lines."""
     monkeypatch.setattr("phrasescore.io.text.BLOCK_SIZE", 1024)
     monkeypatch.setattr("phrasescore.workflows.annotate.CHUNK_LINES", 50)
     monkeypatch.setattr("phrasescore.workflows.scoring.scorer.BLOCK_SIZE", {"cpu": 50})
@@ -69,8 +63,7 @@ def test_each_line_gets_its_own_number_between_the_other_features(
     write(tmp_path / "a=b.gz", values(LINES))
     write(tmp_path / "other", values(LINES)[::-1])
     options = ["--scores", "a=b.gz=Marian", "--model", model.path, "--scores", "other=QE0"]
-    result = rescore(lists, *options, "--name", "Net", "--normalize", "-o", "out")
-    assert result.exit_code == 0, result.output
+    result = succeeded(rescore(lists, *options, "--name", "Net", "--normalize", "-o", "out"))
     found = features(Path("out"))
     assert list(found[0]) == ["LM0", "Marian", "Net", "NetNorm", "QE0"]
     assert [each["Marian"][0] for each in found] == values(LINES)
@@ -93,7 +86,6 @@ def test_scores_from_stdin_and_lists_from_stdin_give_the_same_lines(
 
 
 def stopped(line: int, *arguments: object) -> Result:
-    """Run a command that Ctrl-C stops where it takes the score of a line, from 0."""
     of = GivenScores.of
 
     def interrupted(scores: GivenScores, lines: InputLines) -> NDArray[np.float64]:
@@ -114,8 +106,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_scores_alone(
     write(tmp_path / "scores", values(LINES))
     assert stopped(200, *command, "-o", "out").exit_code == 130
     write(tmp_path / "scores", values(LINES)[::-1])
-    changed = run(*command, "-o", "out", "--resume")
-    assert (changed.exit_code, "started with another feature 1 (QE" in changed.stderr) == (1, True)
+    check_refusal(run(*command, "-o", "out", "--resume"), "started with another feature 1 (QE")
     write(tmp_path / "scores", values(LINES))
     result = run(*command, "-o", "out", "--resume")
     assert (result.exit_code, "continuing after line " in result.stderr) == (0, True)
@@ -146,7 +137,6 @@ def test_scores_of_lists_need_a_name_that_moses_takes(
 
 
 def added(path: Path, how_many: int) -> list[list[float]]:
-    """Return the natural logarithms of the last scores of each line."""
     scores = [
         line.split(b" ||| ")[2].split()[-how_many:] for line in path.read_bytes().splitlines()
     ]
@@ -159,8 +149,7 @@ def test_each_line_of_a_table_gets_exp_of_its_number_between_the_other_columns(
     write(tmp_path / "one.gz", values(LINES))
     write(tmp_path / "two", [88.0, -200.0, *values(LINES)[2:]])
     options = ["--scores", "one.gz", "--feature", "number_mismatch", "--scores", "two"]
-    result = run("annotate", table, *options, "-o", "out")
-    assert result.exit_code == 0, result.output
+    result = succeeded(run("annotate", table, *options, "-o", "out"))
     first, middle, last = zip(*added(Path("out"), 3), strict=True)
     assert first == pytest.approx(values(LINES), abs=1e-6)
     assert set(middle) == {0.0}
@@ -179,8 +168,7 @@ def test_tables_and_scores_may_be_streams(tmp_path: Path, table: Path) -> None:
     whole = run("annotate", table, "--scores", "scores").stdout_bytes
     assert run("annotate", table, "--scores", "-", stdin=path.read_bytes()).stdout_bytes == whole
     assert run("annotate", "-", "--scores", path, stdin=table.read_bytes()).stdout_bytes == whole
-    both = run("annotate", "-", "--scores", "-")
-    assert (both.exit_code, "two files cannot share stdin" in both.stderr) == (2, True)
+    check_refusal(run("annotate", "-", "--scores", "-"), "two files cannot share stdin", 2)
 
 
 def test_scores_of_the_whole_table_go_with_the_lines_that_a_text_needs(
@@ -202,8 +190,7 @@ def test_annotate_goes_on_with_the_same_scores_alone(tmp_path: Path, table: Path
     write(tmp_path / "scores", values(LINES))
     assert stopped(200, *command, "-o", "out").exit_code == 130
     write(tmp_path / "scores", values(LINES)[::-1])
-    changed = run(*command, "-o", "out", "--resume")
-    assert (changed.exit_code, "started with another scores 1 (" in changed.stderr) == (1, True)
+    check_refusal(run(*command, "-o", "out", "--resume"), "started with another scores 1 (")
     write(tmp_path / "scores", values(LINES))
     result = run(*command, "-o", "out", "--resume")
     assert (result.exit_code, "continuing after line " in result.stderr) == (0, True)

@@ -15,8 +15,9 @@ import torch
 from click.testing import CliRunner
 
 from phrasescore import __version__
-from phrasescore.cli import VerbGroup, main
+from phrasescore.cli import VerbGroup
 from phrasescore.errors import DataError
+from tests.command_line import check_refusal, run
 from tests.doubles import RandomModel
 
 COMMAND = [sys.executable, "-m", "phrasescore"]
@@ -87,10 +88,10 @@ def test_control_characters_of_a_file_are_shown_and_not_sent(tmp_path: Path) -> 
     path.write_text(
         json.dumps(json.loads(path.read_text()) | {"stopped_by": "\x1b[2J\x9bx\u202ey"})
     )
-    result = CliRunner().invoke(main, ["show", str(tmp_path / "model")])
+    result = run("show", tmp_path / "model")
     assert "stopped by \\u001b[2J\\u009bx\\u202ey\n" in result.stdout
     assert "\x1b" not in result.stdout
-    as_json = CliRunner().invoke(main, ["show", str(tmp_path / "model"), "--format", "json"])
+    as_json = run("show", tmp_path / "model", "--format", "json")
     assert "\x9b" not in as_json.stdout
     assert json.loads(as_json.stdout)["training"]["stopped_by"] == "\x1b[2J\x9bx\u202ey"
 
@@ -103,20 +104,15 @@ def test_control_characters_in_a_warning_are_shown_and_not_sent(
 
 
 def test_usage_errors_exit_2() -> None:
-    result = CliRunner().invoke(main, ["show"])
-    assert result.exit_code == 2
-    assert "Missing argument" in result.stderr
-    assert result.stdout == ""
+    check_refusal(run("show"), "Missing argument", 2)
 
 
 def test_an_unknown_verb_is_a_usage_error() -> None:
-    result = CliRunner().invoke(main, ["shwo"])
-    assert result.exit_code == 2
-    assert "shwo" in result.stderr
+    check_refusal(run("shwo"), "shwo", 2)
 
 
 def test_version_goes_to_stdout() -> None:
-    result = CliRunner().invoke(main, ["--version"])
+    result = run("--version")
     assert (result.exit_code, result.stdout) == (0, f"phrasescore {__version__}\n")
 
 
@@ -147,10 +143,9 @@ def test_a_full_stdout_is_one_line_and_exit_1(tiny_table: Path) -> None:
 
 def test_without_a_folder_for_compiled_code_it_is_said_what_to_do() -> None:
     error = RuntimeError("cannot cache function 'f': no locator available for file 'g.py'")
-    result = CliRunner().invoke(_group_whose_verb_raises(error), ["verb"])
-    assert result.exit_code == 1
-    assert result.stderr.startswith(
-        "Error: no folder for compiled code is writable; set NUMBA_CACHE_"
+    check_refusal(
+        CliRunner().invoke(_group_whose_verb_raises(error), ["verb"]),
+        "Error: no folder for compiled code is writable; set NUMBA_CACHE_",
     )
 
 
@@ -171,9 +166,7 @@ def test_without_a_folder_for_compiled_code_it_is_said_what_to_do() -> None:
     ],
 )
 def test_short_memory_is_one_line(error: Exception, said: str) -> None:
-    result = CliRunner().invoke(_group_whose_verb_raises(error), ["verb"])
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert result.stderr.startswith(f"Error: {said}")
+    check_refusal(CliRunner().invoke(_group_whose_verb_raises(error), ["verb"]), f"Error: {said}")
 
 
 def test_another_error_is_a_bug_and_shows_where_it_is() -> None:
@@ -182,7 +175,7 @@ def test_another_error_is_a_bug_and_shows_where_it_is() -> None:
 
 
 def test_show_reports_a_table_as_aligned_text(tiny_table: Path) -> None:
-    result = CliRunner().invoke(main, ["-q", "show", str(tiny_table)])
+    result = run("-q", "show", tiny_table)
     assert (result.exit_code, result.stderr) == (0, "")
     # Logarithms: mean of ln 0.25, ln 0.25, ln 0.5, ln 1 = -5 ln 2 / 4 = -0.8664; of three times
     # ln 0.5 and ln 0.125 = -6 ln 2 / 4 = -1.0397.
@@ -206,7 +199,7 @@ def test_show_reports_a_table_as_aligned_text(tiny_table: Path) -> None:
 
 
 def test_show_reports_a_table_as_json(tiny_table: Path) -> None:
-    result = CliRunner().invoke(main, ["show", str(tiny_table), "--format", "json", "-q"])
+    result = run("show", tiny_table, "--format", "json", "-q")
     report = json.loads(result.stdout)
     assert report["path"] == str(tiny_table)
     assert report["source_lengths"] == {"1": 1, "2": 3}
@@ -242,7 +235,7 @@ def test_show_measures_what_a_models_shortlists_cover(
     model = Checkpoint(network, Config(model=sizes), read, predicted, record)
     save_checkpoint(tmp_path / "model", model)
     arguments = ["-q", "show", str(tiny_table), "--model", str(tmp_path / "model")]
-    result = CliRunner().invoke(main, arguments)
+    result = run(*arguments)
     # 6 of 7 source words (all but "rue"), 8 of 11 by count; 4 of 7 target words, 6 of 11 by count.
     assert [line.split("  ", 1) for line in result.stdout.splitlines()[7:10]] == [
         ["source words in shortlist", "85.71% of the running words; 72.73% weighted by the counts"],
@@ -275,10 +268,7 @@ def test_show_names_the_first_line_that_is_not_one_of_a_table(
     for name, data in (("plain", content), ("packed.gz", gzip.compress(content))):
         path = tmp_path / name
         path.write_bytes(data)
-        result = CliRunner().invoke(main, ["-q", "show", str(path)])
-        assert (result.exit_code, result.stdout) == (1, "")
-        assert result.stderr.startswith(f"Error: {path}:1: {problem}")
-        assert result.stderr.count("\n") == 1
+        check_refusal(run("-q", "show", path), f"Error: {path}:1: {problem}")
 
 
 @pytest.mark.parametrize("content", ["b ||| x ||| 1\na ||| y ||| 1\nb ||| z ||| 1\n", "bad\n"])
@@ -313,7 +303,7 @@ def test_letters_that_a_locale_lacks_cost_no_report(tmp_path: Path) -> None:
 
 
 def test_show_refuses_a_folder_that_is_no_model(tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["show", str(tmp_path)])
+    result = run("show", tmp_path)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
         f"Error: {tmp_path}: expected a model or a phrase table, found a folder\n"
@@ -321,17 +311,19 @@ def test_show_refuses_a_folder_that_is_no_model(tmp_path: Path) -> None:
 
 
 def test_quiet_and_verbose_may_stand_before_or_after_the_verb(tiny_table: Path) -> None:
-    loud = CliRunner().invoke(main, ["show", str(tiny_table)])
+    loud = run("show", tiny_table)
     assert loud.stderr.startswith("phrasescore: show: 4 lines in ")
     for arguments in (["-q", "show", str(tiny_table)], ["show", "-q", str(tiny_table)]):
-        assert CliRunner().invoke(main, arguments).stderr == ""
+        assert run(*arguments).stderr == ""
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:x", "cpu:0", ""])
 def test_a_device_that_torch_has_no_name_for_is_a_usage_error(device: str) -> None:
-    result = CliRunner().invoke(main, ["annotate", "t", "--model", "m", "--device", device])
-    assert result.exit_code == 2
-    assert f"expected auto, cpu, cuda or cuda:N, got {device!r}" in result.stderr
+    check_refusal(
+        run("annotate", "t", "--model", "m", "--device", device),
+        f"expected auto, cpu, cuda or cuda:N, got {device!r}",
+        2,
+    )
 
 
 @pytest.mark.parametrize(
@@ -343,7 +335,7 @@ def test_a_device_that_torch_has_no_name_for_is_a_usage_error(device: str) -> No
     ],
 )
 def test_an_option_without_its_value_says_what_it_takes(arguments: list[str], values: str) -> None:
-    result = CliRunner().invoke(main, arguments)
+    result = run(*arguments)
     assert result.exit_code == 2
     assert result.stderr == f"Error: Option '{arguments[-1]}' requires an argument: {values}\n"
 
@@ -359,7 +351,7 @@ def test_a_model_that_is_none_is_told_from_a_file_and_from_another_folder(
         ("folder", "a folder without any file of a model"),
     ):
         model = str(tmp_path / name)
-        result = CliRunner().invoke(main, ["annotate", str(tiny_table), "--model", model])
+        result = run("annotate", tiny_table, "--model", model)
         assert result.exit_code == 1
         problem = f"expected the folder of a trained model, found {found}"
         assert result.stderr == f"Error: {model}: {problem}\n"

@@ -124,7 +124,6 @@ def test_work_that_begins_after_its_preparation_has_a_rate_without_it(
 
 
 def drawn_in_80_columns(act: Callable[[TextIO], None]) -> str:
-    """Return what a terminal of 80 columns gets."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     with os.fdopen(follower, "w") as stream:

@@ -4,9 +4,9 @@ import gzip
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from phrasescore.cli import main
+from tests.command_line import check_refusal, run
 
 NBEST = """\
 0 ||| la maison  ||| LM0= -2 LSTM0= -9 ||| -3.5 ||| 0-0
@@ -28,7 +28,7 @@ class Folder:
         self.weights.write_text(WEIGHTS, encoding="utf-8")
 
     def run(self, *options: str) -> Result:
-        return CliRunner().invoke(main, ["-q", "rerank", str(self.nbest), *options])
+        return run("-q", "rerank", self.nbest, *options)
 
     def weighted(self, *options: str) -> Result:
         return self.run("--weights", str(self.weights), *options)
@@ -57,7 +57,6 @@ def test_the_even_average_may_choose_otherwise(folder: Folder) -> None:
 
 def test_an_average_in_which_one_score_decides_is_warned_of(folder: Folder) -> None:
     def said(total: str, value: str) -> str:
-        """Return what is said of a list with two hypotheses, and one with one of them."""
         folder.nbest.write_text(
             f"0 ||| a ||| LSTM0= {value} ||| {total}\n0 ||| b ||| LSTM0= -6 ||| -4\n"
             "1 ||| c ||| LSTM0= -1 ||| -1\n"
@@ -124,7 +123,7 @@ def test_a_list_of_one_and_an_empty_hypothesis_are_as_good_as_any(folder: Folder
 
 def test_how_many_lists_changed_is_said(folder: Folder) -> None:
     arguments = ["rerank", str(folder.nbest), "--weights", str(folder.weights)]
-    result = CliRunner().invoke(main, arguments)
+    result = run(*arguments)
     assert "the best hypothesis changed in 1 of 2 sentences" in result.stderr
 
 
@@ -132,7 +131,7 @@ def test_the_same_text_in_another_place_is_no_other_best_hypothesis(folder: Fold
     folder.nbest.write_text("0 ||| a ||| LM0= -2 ||| 0\n0 ||| a ||| LM0= -1 ||| 0\n")
     folder.weights.write_text("LM0= 1\n")
     arguments = ["rerank", str(folder.nbest), "--weights", str(folder.weights)]
-    assert "changed in 0 of 1 sentences" in CliRunner().invoke(main, arguments).stderr
+    assert "changed in 0 of 1 sentences" in run(*arguments).stderr
 
 
 def test_a_missing_list_is_an_error_unless_a_line_may_be_empty(folder: Folder) -> None:
@@ -194,9 +193,7 @@ def test_features_and_weights_that_do_not_match_are_named(folder: Folder) -> Non
 def test_options_that_do_not_go_together_are_a_usage_error(
     folder: Folder, options: list[str], message: str
 ) -> None:
-    result = folder.run(*options)
-    assert result.exit_code == 2
-    assert message in result.stderr
+    check_refusal(folder.run(*options), message, 2)
 
 
 def test_the_decoder_s_own_weights_give_the_decoder_s_own_best(
@@ -207,7 +204,7 @@ def test_the_decoder_s_own_weights_give_the_decoder_s_own_best(
     nbest = tmp_path / "nbest"
     nbest.write_bytes(head)
     arguments = ["-q", "rerank", str(nbest), "--weights", str(shared_data / "moses.tuned.ini")]
-    result = CliRunner().invoke(main, arguments)
+    result = run(*arguments)
     first: dict[str, str] = {}
     for line in head.decode().splitlines():
         fields = line.split("|||")
@@ -227,7 +224,5 @@ def test_the_decoder_s_own_weights_give_the_decoder_s_own_best(
 def test_weights_that_cannot_choose_are_refused(folder: Folder, weights: str, problem: str) -> None:
     folder.weights.write_text(weights)
     output = folder.path / "out"
-    result = folder.weighted("-o", str(output))
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"Error: {folder.weights}{problem}")
+    check_refusal(folder.weighted("-o", str(output)), f"Error: {folder.weights}{problem}")
     assert not output.exists()

@@ -9,8 +9,9 @@ import pytest
 from moses_integration.nbest_lines import parse_features, remove_features
 from phrasescore.cli.scoring import rescore as command
 from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
+from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomModel
-from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features, run
+from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features, rescore
 
 ODD_LIST = Path(__file__).parents[2] / "data" / "odd.nbest"
 
@@ -38,8 +39,7 @@ def test_every_column_holds_the_reference_s_values_in_the_order_of_the_options(
 ) -> None:
     out = tmp_path / "out"
     options = ["--model", reverse.path, "--feature", "unknown_words", "--model", model.path]
-    result = run(lists, *options, "-o", out)
-    assert result.exit_code == 0, result.output
+    result = succeeded(rescore(lists, *options, "-o", out))
     assert result.stdout == ""
     for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
         source = lists.sources[number]
@@ -58,8 +58,7 @@ def test_a_source_that_a_network_does_not_know_is_warned_of(
     sources = "".join(f"{' '.join(SOURCE_WORDS * 9)}\n" for _ in lists.sources)
     Path(lists.source).write_text(sources)
     options = [word for each in (model, back, foreign) for word in ("--model", each.path)]
-    result = run(lists, *options, "-o", tmp_path / "out")
-    assert result.exit_code == 0, result.output
+    result = succeeded(rescore(lists, *options, "-o", tmp_path / "out"))
     # The second one is of the hypotheses.
     line, _ = [line for line in result.stderr.splitlines() if "warning: " in line]
     # All but "!", which both languages have: 4 of 5.
@@ -71,8 +70,7 @@ def test_normalized_columns_are_divided_by_the_predicted_words_and_their_end(
 ) -> None:
     out = tmp_path / "out"
     options = ["--model", model.path, "--model", reverse.path, "--feature", "unknown_words"]
-    result = run(lists, *options, "--normalize", "-o", out)
-    assert result.exit_code == 0, result.output
+    succeeded(rescore(lists, *options, "--normalize", "-o", out))
     for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
         names = ["RNN0", "RNN0Norm", "ReverseRNN0", "ReverseRNN0Norm"]
         assert list(found) == ["LM0", *names, "UnknownWords0"]
@@ -97,7 +95,7 @@ def test_networks_of_each_direction_and_order_have_names_of_their_own(
     ]
     out = tmp_path / "out"
     options = [option for each in models for option in ("--model", each.path)]
-    assert run(lists, *options, "-o", out).exit_code == 0
+    assert rescore(lists, *options, "-o", out).exit_code == 0
     names = ["RNN0", "RightToLeftRNN0", "ReverseRightToLeftRNN0", "RightToLeftRNN1"]
     names += ["ReverseRNN0", "RNN1"]
     for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
@@ -114,12 +112,12 @@ def test_an_ensemble_of_different_shortlists_is_warned_of_once(
     small = [RandomModel(tmp_path / str(n), SOURCE_WORDS, words, seed=n) for n in range(2)]
     warning = "warning: the ensemble's models predict words of different shortlists"
     of_two = [option for other in small for option in ("--model", other.path)]
-    result = run(lists, "--model", model.path, *of_two, "--ensemble", "-o", tmp_path / "out")
+    result = rescore(lists, "--model", model.path, *of_two, "--ensemble", "-o", tmp_path / "out")
     assert result.stderr.count(warning) == 1
     # With </s> and <unk>.
     assert f"{warning} (of 8, 4, 4 words): a smaller one gives <unk> more" in result.stderr
-    assert warning not in run(lists, *of_two, "--ensemble", "-o", tmp_path / "same").stderr
-    pair = run(lists, "--model", model.path, *of_two, "-o", tmp_path / "single")
+    assert warning not in rescore(lists, *of_two, "--ensemble", "-o", tmp_path / "same").stderr
+    pair = rescore(lists, "--model", model.path, *of_two, "-o", tmp_path / "single")
     assert warning not in pair.stderr
 
 
@@ -128,7 +126,7 @@ def test_word_scores_name_each_predicted_word_in_the_order_of_the_lines(
 ) -> None:
     words = tmp_path / "words.gz"
     options = ["--model", model.path, "--model", reverse.path, "--word-scores", words]
-    assert run(lists, *options, "-o", tmp_path / "out").exit_code == 0
+    assert rescore(lists, *options, "-o", tmp_path / "out").exit_code == 0
     lines = gzip.decompress(words.read_bytes()).decode().split("\n")[:-1]
     for line, (number, hypothesis) in zip(lines, lists.hypotheses, strict=True):
         identity, forward, backward = line.split(" ||| ")
@@ -145,8 +143,7 @@ def test_removing_the_new_features_gives_back_odd_lines_byte_for_byte(
     out, source = tmp_path / "out", tmp_path / "source"
     source.write_text("the house\n\nx\nrare words\n" + "!\n" * 8)
     options = ["--source", source, "--model", model.path, "--allow-missing", "-o", out]
-    result = run(None, ODD_LIST, *options, "--normalize")
-    assert result.exit_code == 0, result.output
+    succeeded(rescore(None, ODD_LIST, *options, "--normalize"))
     lines = out.read_bytes().split(b"\n")
     restored = [remove_features(line, ["RNN0", "RNN0Norm"]) for line in lines]
     assert b"\n".join(restored) == ODD_LIST.read_bytes()
@@ -159,21 +156,22 @@ def test_pieces_of_the_lists_end_to_end_are_the_bytes_of_one_run(
     tmp_path: Path, lists: Lists, model: RandomModel
 ) -> None:
     options = ("--model", model.path, "--feature", "target_length", "--threads", 1)
-    assert run(lists, *options, "-o", tmp_path / "whole").exit_code == 0
+    assert rescore(lists, *options, "-o", tmp_path / "whole").exit_code == 0
     lines = Path(lists.path).read_bytes().splitlines(keepends=True)
     made = b""
     for piece, numbers in enumerate(((b"0", b"1"), (b"2",), (b"3", b"4", b"5"))):
         path, out = tmp_path / f"piece.{piece}", tmp_path / f"piece.{piece}.gz"
         path.write_bytes(b"".join(line for line in lines if line.split()[0] in numbers))
-        result = run(None, path, "--source", lists.source, *options, "--allow-missing", "-o", out)
-        assert result.exit_code == 0, result.output
+        succeeded(
+            rescore(None, path, "--source", lists.source, *options, "--allow-missing", "-o", out)
+        )
         made += out.read_bytes()
     assert gzip.decompress(made) == (tmp_path / "whole").read_bytes()
 
 
 def test_the_end_says_what_was_done(tmp_path: Path, lists: Lists, model: RandomModel) -> None:
     options = ["--model", model.path, "--feature", "unknown_words", "-o", tmp_path / "out"]
-    result = run(lists, *options)
+    result = rescore(lists, *options)
     distinct = len({(number, tuple(words)) for number, words in lists.hypotheses})
     assert "rescore: 180 hypotheses in " in result.stderr
     assert f"{distinct} different hypotheses in 6 lists; {distinct} scored in " in result.stderr
@@ -188,8 +186,8 @@ def test_what_is_in_the_cache_is_not_scored_again(
 ) -> None:
     distinct = len({(number, tuple(words)) for number, words in lists.hypotheses})
     options = ["--model", model.path, "--cache", tmp_path / "cache", "-o", tmp_path / "out"]
-    assert "; 0 found in the cache" in run(lists, *options).stderr
-    result = run(lists, *options)
+    assert "; 0 found in the cache" in rescore(lists, *options).stderr
+    result = rescore(lists, *options)
     assert (
         "; 0 scored in 0 decoder steps; unknown words: 0 of 0 read, 0 of 0 predicted"
         in result.stderr
@@ -198,7 +196,7 @@ def test_what_is_in_the_cache_is_not_scored_again(
     assert f"; {distinct} found in the cache" in result.stderr
     # Another model's scores are others.
     other = RandomModel(tmp_path / "other", SOURCE_WORDS, TARGET_WORDS, seed=9)
-    assert "; 0 found in the cache" in run(lists, *options, "--model", other.path).stderr
+    assert "; 0 found in the cache" in rescore(lists, *options, "--model", other.path).stderr
     with ScoreCache(str(tmp_path / "cache")) as cache:
         assert len(cache) == 2 * distinct
 
@@ -207,8 +205,7 @@ def test_word_scores_do_not_use_the_cache_and_say_so(
     tmp_path: Path, lists: Lists, model: RandomModel
 ) -> None:
     options = ["--model", model.path, "--cache", tmp_path / "cache", "-o", tmp_path / "out"]
-    result = run(lists, *options, "--word-scores", tmp_path / "words")
-    assert result.exit_code == 0, result.output
+    result = succeeded(rescore(lists, *options, "--word-scores", tmp_path / "words"))
     assert "warning: word scores are always computed: the cache is not used" in result.stderr
     assert not (tmp_path / "cache").exists()
 
@@ -227,7 +224,7 @@ def test_names_are_given_in_the_order_of_the_columns(
     out = tmp_path / "out"
     names = [word for name in ("A0", "B", "C7") for word in ("--name", name)]
     options = ["--feature", "unknown_words", "--model", model.path, "--model", model.path]
-    assert run(lists, *options, *names, "--normalize", "-o", out).exit_code == 0
+    assert rescore(lists, *options, *names, "--normalize", "-o", out).exit_code == 0
     assert list(features(out)[0]) == ["LM0", "A0", "B", "BNorm", "C7", "C7Norm"]
 
 
@@ -248,9 +245,7 @@ def test_names_that_moses_would_misread_are_refused(
 ) -> None:
     options = [word for name in names for word in ("--name", name)]
     models = ["--model", model.path, "--model", model.path, "--normalize"]
-    result = run(lists, *models, *options, "-o", tmp_path / "out")
-    assert result.exit_code == 2
-    assert message in result.stderr
+    check_refusal(rescore(lists, *models, *options, "-o", tmp_path / "out"), message, 2)
 
 
 def test_features_that_are_there_are_refused_unless_they_are_to_be_replaced(
@@ -258,17 +253,17 @@ def test_features_that_are_there_are_refused_unless_they_are_to_be_replaced(
 ) -> None:
     first, again, fresh = (tmp_path / name for name in ("first", "again", "fresh"))
     other = RandomModel(tmp_path / "other", SOURCE_WORDS, TARGET_WORDS, seed=9)
-    assert run(lists, "--model", model.path, "-o", first).exit_code == 0
-    assert run(lists, "--model", other.path, "-o", fresh).exit_code == 0
+    assert rescore(lists, "--model", model.path, "-o", first).exit_code == 0
+    assert rescore(lists, "--model", other.path, "-o", fresh).exit_code == 0
     options = ["--source", lists.source, "--model", other.path, "-o", again]
-    result = run(None, first, *options)
+    result = rescore(None, first, *options)
     assert result.exit_code == 1
     assert result.stderr == (
         f"Error: {first}:1: has the feature RNN0 already; give the new one another name by --name, "
         "or replace the old values with --replace\n"
     )
     assert not again.exists()
-    assert run(None, first, *options, "--replace").exit_code == 0
+    assert rescore(None, first, *options, "--replace").exit_code == 0
     assert again.read_bytes() == fresh.read_bytes()
 
 
@@ -286,9 +281,11 @@ def test_features_that_are_there_are_refused_unless_they_are_to_be_replaced(
 def test_a_wrong_command_line_is_refused(
     lists: Lists, model: RandomModel, arguments: list[str], message: str
 ) -> None:
-    result = run(lists, *[str(model.path) if word == "MODEL" else word for word in arguments])
-    assert result.exit_code == 2
-    assert message in result.stderr
+    check_refusal(
+        rescore(lists, *[str(model.path) if word == "MODEL" else word for word in arguments]),
+        message,
+        2,
+    )
 
 
 @pytest.mark.parametrize("option", ["-o", "--word-scores", "--cache"])
@@ -297,11 +294,11 @@ def test_no_input_is_overwritten(
 ) -> None:
     for path in (lists.path, lists.source):
         before = Path(path).read_bytes()
-        result = run(lists, "--model", model.path, option, path)
+        result = rescore(lists, "--model", model.path, option, path)
         assert result.exit_code == 1
         assert result.stderr == f"Error: {path}: would overwrite another file; name another one\n"
         assert Path(path).read_bytes() == before
-    result = run(
+    result = rescore(
         lists, "--model", model.path, "-o", tmp_path / "x", "--word-scores", tmp_path / "x"
     )
     assert result.exit_code == 1

@@ -19,8 +19,9 @@ from phrasescore.features.networks import SentenceScore
 from phrasescore.models.checkpoint import ModelFolder, load_checkpoint
 from phrasescore.records import PhraseBlock
 from tests.children import leashed
+from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomModel
-from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, run
+from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, rescore
 
 # Small enough that 12 lists of at most 30 different hypotheses are many blocks, groups and chunks.
 SIZES = {
@@ -64,9 +65,8 @@ def options(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def whole(tmp_path: Path, lists: Lists, options: list[str]) -> bytes:
-    """The bytes that one thread of one process writes."""
     out = tmp_path / "whole"
-    assert run(lists, *options, "--threads", "1", "-o", out).exit_code == 0
+    assert rescore(lists, *options, "--threads", "1", "-o", out).exit_code == 0
     data = out.read_bytes()
     out.unlink()
     return data
@@ -79,8 +79,7 @@ def need_ray(engine: str) -> None:
 
 def rescored(lists: Lists, out: Path, *options: str) -> tuple[Result, bytes]:
     """Run rescore in this process; return what it says, and the file."""
-    result = run(lists, *options, "-o", out)
-    assert result.exit_code == 0, result.output
+    result = succeeded(rescore(lists, *options, "-o", out))
     return result, out.read_bytes()
 
 
@@ -102,11 +101,7 @@ def test_every_engine_writes_the_same_bytes_with_and_without_a_cache(
 
 
 def test_a_worker_that_is_killed_costs_no_byte(
-    tmp_path: Path,
-    lists: Lists,
-    options: list[str],
-    whole: bytes,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, lists: Lists, options: list[str], whole: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     score = SentenceScore.score
     died = tmp_path / "died"
@@ -166,7 +161,7 @@ def test_a_killed_run_goes_on_with_another_engine_and_number_of_workers(
     journal = json.loads(Path(f"{out}.part.json").read_text())
     assert journal["lines"] % (2 * SIZE) == 0
     # Not by accident: without --resume, nothing that is done is thrown away.
-    refused = run(lists, *options, "-o", out)
+    refused = rescore(lists, *options, "-o", out)
     assert (
         refused.exit_code,
         "continue it with --resume" in refused.stderr.replace("\n", " "),
@@ -189,16 +184,14 @@ def test_a_resumed_run_must_have_the_same_columns_and_input(
     out = tmp_path / "out"
     stop_in_the_middle(lists, out, *options)
     part = Path(f"{out}.part").read_bytes()
-    result = run(lists, *options[4:], *options[:4], "-o", out, "--resume")
+    result = rescore(lists, *options[4:], *options[:4], "-o", out, "--resume")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
     assert "was started with another feature 1 (RNN0 " in result.stderr
     source = Path(lists.source).read_text()
     for path, text in ((lists.path, " ||| LM0= -3 "), (lists.source, source.split("\n")[0])):
         old = Path(path).read_text()
         Path(path).write_text(old.replace(text, text.replace("3", "4") if "3" in text else "x", 1))
-        result = run(lists, *options, "-o", out, "--resume")
-        assert result.exit_code == 1
-        assert f"{lists.path}: its first " in result.stderr
+        check_refusal(rescore(lists, *options, "-o", out, "--resume"), f"{lists.path}: its first ")
         Path(path).write_text(old)
     # What was done for the right lists is still there.
     good = json.loads(Path(f"{out}.part.json").read_text())["bytes"]
@@ -211,13 +204,10 @@ def test_what_cannot_be_is_refused_in_one_line(
 ) -> None:
     for arguments, message in [
         (["--resume", "--word-scores", "words"], "--resume does not go with --word"),
-        (["--resume", "-o", "-"], "--resume needs --output FILE: a stream cannot be resumed"),
         (["--engine", "ray", "--threads", "2"], "--threads is for the engine here; use"),
         (["--engine", "processes", "--device", "cuda"], "--device cuda: forked processes cannot"),
     ]:
-        result = run(lists, *options, "-o", tmp_path / "out", *arguments)
-        assert result.exit_code == 2
-        assert message in result.stderr
+        check_refusal(rescore(lists, *options, "-o", tmp_path / "out", *arguments), message, 2)
     assert not (tmp_path / "out").exists()
 
 

@@ -15,6 +15,7 @@ from phrasescore.generation import beam_search, segmentation
 from phrasescore.generation.segmentation import CONFIDENCES
 from phrasescore.models.checkpoint import save_checkpoint
 from tests import reference_subwords
+from tests.command_line import check_refusal, succeeded
 from tests.compositions import compositions
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
@@ -73,8 +74,7 @@ def test_segments_and_confidences_are_those_of_the_definition(
     name: str, forward: RandomModel, reverse: RandomModel
 ) -> None:
     models = ALONE if name == "forward" else f"{BOTH} --confidence {name}"
-    result = run(f"{models} --max-segment 3 --beam 4 --segments out.json -o out")
-    assert result.exit_code == 0, result.output
+    result = succeeded(run(f"{models} --max-segment 3 --beam 4 --segments out.json -o out"))
     assert result.stdout == ""
     translations = Path("out").read_bytes().decode().split("\n")
     assert translations.pop() == ""
@@ -113,8 +113,7 @@ def test_no_other_segmentation_is_worth_more() -> None:
         for span, line in zip(spans, lines("spans.json"), strict=True)
     }
     Path("text").write_text("".join(f"{line}\n" for line in TEXT), "utf-8")
-    result = run(f"{options} --max-segment 3 --segments out.json -o out")
-    assert result.exit_code == 0, result.output
+    succeeded(run(f"{options} --max-segment 3 --segments out.json -o out"))
     for words, line in zip(SENTENCES, lines("out.json"), strict=True):
         totals = []
         for cuts in compositions(len(words), 3):
@@ -139,8 +138,7 @@ def test_blocks_threads_and_batches_change_no_byte(monkeypatch: pytest.MonkeyPat
 def test_more_candidates_are_worth_more() -> None:
     for count in (1, 10):
         options = f"{BOTH} --segmentation none --confidence both --candidates {count}"
-        result = run(f"{options} --segments {count}.json -o {count}")
-        assert result.exit_code == 0, result.output
+        succeeded(run(f"{options} --segments {count}.json -o {count}"))
     one, ten = (
         [segment["confidence"] for line in lines(name) for segment in line["segments"]]
         for name in ("1.json", "10.json")
@@ -157,8 +155,7 @@ def test_a_swapped_model_is_a_reverse_one(folder: Path, right_to_left: bool) -> 
     # The same weights, trained forward from the target to the source.
     make(folder / "swapped", TARGET_WORDS, SOURCE_WORDS)
     assert run(f"{BOTH} -o a").exit_code == 0
-    result = run(f"{BOTH.replace('reverse ', 'swapped ')} --swapped -o b")
-    assert result.exit_code == 0, result.output
+    succeeded(run(f"{BOTH.replace('reverse ', 'swapped ')} --swapped -o b"))
     assert Path("a").read_bytes() == Path("b").read_bytes()
 
 
@@ -252,9 +249,7 @@ def test_random_segments_are_as_long_as_those_of_another_run() -> None:
 )
 @pytest.mark.usefixtures("forward")
 def test_command_lines_that_make_no_sense_are_refused(arguments: str, message: str) -> None:
-    result = run(arguments)
-    assert result.exit_code == 2
-    assert message in result.stderr
+    check_refusal(run(arguments), message, 2)
 
 
 @pytest.mark.parametrize(
@@ -272,9 +267,7 @@ def test_command_lines_that_make_no_sense_are_refused(arguments: str, message: s
             "--model forward --reverse-model forward --swapped",
             "--model reads 6 of its words and writes 2",
         ),
-        (f"{ALONE} -o text", "text: would overwrite another file"),
         (f"{ALONE} -o out --segments ./out", "./out: would overwrite another file"),
-        (f"{ALONE} -o nowhere/out", "nowhere/out: cannot write: there is no folder"),
     ],
 )
 @pytest.mark.usefixtures("forward", "reverse")
@@ -306,6 +299,4 @@ def test_wrong_models_and_files_are_refused(arguments: str, message: str, folder
 @pytest.mark.usefixtures("forward")
 def test_files_that_are_no_segments_are_refused(content: str, message: str) -> None:
     Path("like").write_text(content)
-    result = run(f"{ALONE} --segmentation random --like like")
-    assert result.exit_code == 1
-    assert message in result.stderr
+    check_refusal(run(f"{ALONE} --segmentation random --like like"), message)

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from phrasescore.cli import VERBS, main
 from phrasescore.cli.options import SUBJECTS, SubjectOption, Verb, heading
+from tests.command_line import run
 
 SECTION = re.compile(r"^(\w.*):$", re.MULTILINE)
 
@@ -27,7 +28,7 @@ def _verb(name: str) -> click.Command:
 @pytest.mark.parametrize("name", VERBS)
 def test_each_option_has_a_subject_and_stands_once_in_the_help(name: str) -> None:
     command = _verb(name)
-    shown = CliRunner().invoke(main, [name, "--help"]).stdout
+    shown = run(name, "--help").stdout
     sections = dict(zip(SECTION.findall(shown), SECTION.split(shown)[2::2], strict=True))
     assert list(sections) == [subject for subject in SUBJECTS if subject in sections]
     for param in command.params:

@@ -12,6 +12,7 @@ from phrasescore.cli import main
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings.kinds import KINDS
 from phrasescore.vocabulary import Vocabulary
+from tests.command_line import check_refusal, run, succeeded
 
 TINY = [
     "--set=model.hidden_size=6",
@@ -48,8 +49,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_a_table_becomes_a_model(table: Path, tmp_path: Path) -> None:
-    result = train(table, "-o", tmp_path / "model", "--updates", "20", *TINY)
-    assert result.exit_code == 0
+    result = succeeded(train(table, "-o", tmp_path / "model", "--updates", "20", *TINY))
     assert result.stdout == ""
     assert "80 lines, 80 distinct pairs; 16 held out" in result.stderr
     assert "model: stopped by updates; validation perplexity" in result.stderr
@@ -81,8 +81,7 @@ def test_a_signal_keeps_the_state_and_is_the_exit_code(
 
 def test_a_table_on_stdin_is_trained_on(table: Path, tmp_path: Path) -> None:
     command = ["train", "encoder-decoder", "-", "-o", str(tmp_path / "model"), "--updates=3"]
-    result = CliRunner().invoke(main, [*command, *TINY], input=table.read_bytes())
-    assert result.exit_code == 0, result.stderr
+    succeeded(run(*command, *TINY, stdin=table.read_bytes()))
     assert train(table, "-o", tmp_path / "same", "--updates", "3", *TINY).exit_code == 0
     records = [load_checkpoint(tmp_path / name).record for name in ("model", "same")]
     assert records[0].data_fingerprint == records[1].data_fingerprint
@@ -102,13 +101,14 @@ def test_shortlists_are_of_the_named_side_of_the_table(
 ) -> None:
     (tmp_path / "corpus.fr").write_text("s1 s1 s2\n")
     Vocabulary(["é5"]).save(tmp_path / "ready")
-    result = train(
-        table,
-        *("-o", tmp_path / "model", "--updates", "3", *TINY),
-        *("--source-corpus", tmp_path / "corpus.fr", "--target-vocabulary", tmp_path / "ready"),
-        *(["--reverse"] if reverse else []),
+    succeeded(
+        train(
+            table,
+            *("-o", tmp_path / "model", "--updates", "3", *TINY),
+            *("--source-corpus", tmp_path / "corpus.fr", "--target-vocabulary", tmp_path / "ready"),
+            *(["--reverse"] if reverse else []),
+        )
     )
-    assert result.exit_code == 0, result.stderr
     checkpoint = load_checkpoint(tmp_path / "model")
     assert checkpoint.table_source_vocabulary == Vocabulary(["s1", "s2"])
     assert checkpoint.table_target_vocabulary == Vocabulary(["é5"])
@@ -143,18 +143,15 @@ def test_the_joint_counts_of_the_table_weigh_the_words(tmp_path: Path) -> None:
 def test_a_mistake_is_said_in_one_line_and_leaves_nothing(
     table: Path, tmp_path: Path, arguments: list[str], code: int, message: str
 ) -> None:
-    result = train(table, "-o", tmp_path / "model", "--updates", "3", *TINY, *arguments)
-    assert result.exit_code == code
-    assert message in result.stderr
+    check_refusal(
+        train(table, "-o", tmp_path / "model", "--updates", "3", *TINY, *arguments), message, code
+    )
     assert names(tmp_path) == ["table"]
 
 
 @pytest.mark.parametrize(
     ("line", "problem"),
-    [
-        (b"only one field", "expected at least 3 fields"),
-        (b"\xff ||| x ||| 1 1", "expected UTF-8"),
-    ],
+    [(b"only one field", "expected at least 3 fields"), (b"\xff ||| x ||| 1 1", "expected UTF-8")],
 )
 def test_a_bad_table_is_said_with_its_line_and_leaves_nothing(
     table: Path, tmp_path: Path, line: bytes, problem: str
@@ -177,8 +174,7 @@ def test_a_run_that_cannot_begin_leaves_no_folder_above_its_own(
     assert result.exit_code == 1
     assert names(tmp_path) == ["table"]
     work = ("--work-dir", tmp_path / "work" / "of" / "it")
-    result = train(table, "-o", there / "model", *work, "--updates", "3", *TINY)
-    assert result.exit_code == 0
+    result = succeeded(train(table, "-o", there / "model", *work, "--updates", "3", *TINY))
     assert names(tmp_path) == ["not", "table"]
     assert names(there) == ["model"]
 
@@ -197,8 +193,7 @@ def test_resuming_a_run_that_has_ended_gives_one_message(table: Path, tmp_path: 
 
 def test_counts_beyond_reason_leave_the_coverage_a_number(tmp_path: Path) -> None:
     (tmp_path / "table").write_text("a ||| x ||| 1 ||| ||| 9 9 1e308\n" * 3 + "b ||| y ||| 1\n")
-    result = train(tmp_path / "table", "-o", tmp_path / "model", "--updates", "1", *TINY)
-    assert result.exit_code == 0, result.stderr
+    succeeded(train(tmp_path / "table", "-o", tmp_path / "model", "--updates", "1", *TINY))
     assert load_checkpoint(tmp_path / "model").record.source_coverage == 1.0
 
 
@@ -218,20 +213,21 @@ def test_a_small_network_learns_to_copy(tmp_path: Path) -> None:
     phrases = [" ".join(p) for n in (1, 2, 3) for p in itertools.product(words, repeat=n)]
     lines = [f"{phrase} ||| {phrase} ||| 1\n" for phrase in phrases]
     (tmp_path / "table").write_text("".join(lines))
-    result = train(
-        *(tmp_path / "table", "-o", tmp_path / "model", "--epochs", "150", "--threads", "1"),
-        *("--set=model.hidden_size=48", "--set=model.embedding_size=24"),
-        *("--set=model.maxout_size=32", "--set=model.output_rank=24"),
-        *("--set=training.batch_size=32", "--set=training.learning_rate=0.005"),
-        *("--set=training.validation_share=0.1", "--set=training.validation_updates=100"),
+    succeeded(
+        train(
+            *(tmp_path / "table", "-o", tmp_path / "model", "--epochs", "150", "--threads", "1"),
+            *("--set=model.hidden_size=48", "--set=model.embedding_size=24"),
+            *("--set=model.maxout_size=32", "--set=model.output_rank=24"),
+            *("--set=training.batch_size=32", "--set=training.learning_rate=0.005"),
+            *("--set=training.validation_share=0.1", "--set=training.validation_updates=100"),
+        )
     )
-    assert result.exit_code == 0, result.stderr
     curve = load_checkpoint(tmp_path / "model").record.curve
     best = min(point.validation_perplexity or 99.0 for point in curve)
     assert best < 1.3
 
 
 def test_the_help_names_every_kind_of_network() -> None:
-    text = " ".join(CliRunner().invoke(main, ["train", "--help"]).output.split())
+    text = " ".join(run("train", "--help").output.split())
     *kinds, last = sorted(KINDS)
     assert f"KIND is {', '.join(kinds)} or {last}." in text

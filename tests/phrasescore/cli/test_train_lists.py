@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
 from phrasescore.models.checkpoint import load_checkpoint
+from tests.command_line import check_refusal, succeeded
 from tests.tiny_lists import DECODER, WEIGHTS, ListTask
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -24,8 +25,9 @@ def names(folder: Path) -> list[str]:
 def test_a_network_is_trained_on_and_show_tells_it(tmp_path: Path) -> None:
     task = ListTask(tmp_path, "encoder-decoder")
     before = names(tmp_path)
-    done = run(*task.arguments("encoder-decoder"), "--updates=20", "--set=training.batch_size=8")
-    assert done.exit_code == 0, done.stderr
+    done = succeeded(
+        run(*task.arguments("encoder-decoder"), "--updates=20", "--set=training.batch_size=8")
+    )
     assert done.stdout == ""
     assert "40 lists, 200 hypotheses; 4 lists held out; TranslationModel0_1 with the" in done.stderr
     assert "update 0, 0.0 minutes: loss 0.000, expected BLEU " in done.stderr
@@ -61,9 +63,11 @@ def test_a_mistake_is_said_in_one_line_and_leaves_nothing(
 ) -> None:
     task = ListTask(tmp_path, "lstm")
     before = names(tmp_path)
-    done = run(*task.arguments("lstm"), *(argument.format(**vars(task)) for argument in added))
-    assert done.exit_code == code
-    assert problem in " ".join(done.stderr.split())
+    check_refusal(
+        run(*task.arguments("lstm"), *(argument.format(**vars(task)) for argument in added)),
+        problem,
+        code,
+    )
     assert names(tmp_path) == before
 
 
@@ -78,9 +82,11 @@ def test_what_is_needed_is_named(tmp_path: Path, left_out: str) -> None:
 
 
 def test_options_of_lists_need_the_objective(tmp_path: Path) -> None:
-    done = run("train", "lstm", "a", "b", "-o", tmp_path / "model", "--lists=c", "--likelihood=1")
-    assert done.exit_code == 2
-    assert "--lists, --likelihood: only with --objective xbleu" in done.stderr
+    check_refusal(
+        run("train", "lstm", "a", "b", "-o", tmp_path / "model", "--lists=c", "--likelihood=1"),
+        "--lists, --likelihood: only with --objective xbleu",
+        2,
+    )
 
 
 def test_a_weight_of_no_feature_of_the_lists_is_refused(tmp_path: Path) -> None:

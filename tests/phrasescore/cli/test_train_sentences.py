@@ -14,6 +14,7 @@ from phrasescore.cli import main
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.models.lstm import LstmNetwork
+from tests.command_line import check_refusal, run, succeeded
 
 RUN = [
     "--set=training.batch_size=5",
@@ -47,8 +48,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_parallel_text_becomes_a_model(text: tuple[Path, Path], tmp_path: Path) -> None:
-    result = train("lstm", *text, "-o", tmp_path / "model", "--updates", "20", *TINY)
-    assert result.exit_code == 0, result.stderr
+    result = succeeded(train("lstm", *text, "-o", tmp_path / "model", "--updates", "20", *TINY))
     assert result.stdout == ""
     assert "80 lines, 80 distinct pairs; 16 held out" in result.stderr
     assert "model: stopped by updates; validation perplexity" in result.stderr
@@ -70,7 +70,7 @@ def test_an_encoder_decoder_learns_from_parallel_text_too_in_any_direction(
     checkpoint = load_checkpoint(tmp_path / "model")
     assert checkpoint.config.kind == "encoder-decoder"
     assert (checkpoint.reverse, checkpoint.right_to_left) == (True, True)
-    shown = CliRunner().invoke(main, ["show", str(tmp_path / "model")]).stdout
+    shown = run("show", tmp_path / "model").stdout
     assert "direction source-given-target-right-to-left" in shown
 
 
@@ -98,13 +98,13 @@ main()
         [sys.executable, "-c", program, *arguments], capture_output=True, check=False
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    again = train("lstm", *text, "-o", tmp_path / "killed", *command)
-    assert again.exit_code == 1
-    assert "killed.work: holds an unfinished run; continue it with --resume" in again.stderr
-    resumed = train(
-        "lstm", *text, "-o", tmp_path / "killed", "--resume", "--threads=1", "--device=cpu"
+    check_refusal(
+        train("lstm", *text, "-o", tmp_path / "killed", *command),
+        "killed.work: holds an unfinished run; continue it with --resume",
     )
-    assert resumed.exit_code == 0, resumed.stderr
+    resumed = succeeded(
+        train("lstm", *text, "-o", tmp_path / "killed", "--resume", "--threads=1", "--device=cpu")
+    )
     assert "from update 21" in resumed.stderr
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "killed")]
     assert weights[0] == weights[1]
@@ -129,11 +129,8 @@ main()
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     resume = ["-o", tmp_path / "killed", "--updates=4", "--resume", "--threads=1", "--device=cpu"]
-    wrong = train("lstm", *text, *resume, "--preset", "lstm-small")
-    assert wrong.exit_code == 1
-    assert "--resume: [model] " in wrong.stderr
-    resumed = train("lstm", *text, *resume)
-    assert resumed.exit_code == 0, resumed.stderr
+    check_refusal(train("lstm", *text, *resume, "--preset", "lstm-small"), "--resume: [model] ")
+    resumed = succeeded(train("lstm", *text, *resume))
     assert "killed.work: the run was stopped before its pairs were stored" in resumed.stderr
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "killed")]
     assert weights[0] == weights[1]
@@ -143,7 +140,6 @@ main()
 def stopped_run(
     text: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> list[object]:
-    """Arguments of a run that was stopped by Ctrl-C after its first update."""
     forward = LstmNetwork.forward
 
     def interrupted(self: LstmNetwork, batch: PairBatch) -> object:
@@ -161,8 +157,7 @@ def test_resuming_where_no_run_is_says_that_a_new_one_begins(
     text: tuple[Path, Path], tmp_path: Path
 ) -> None:
     command = [*text, "-o", tmp_path / "model", "--updates", "3", *TINY, "--resume"]
-    result = train("lstm", *command)
-    assert result.exit_code == 0
+    result = succeeded(train("lstm", *command))
     assert f"{tmp_path / 'model.work'}: holds no unfinished run; a new one begins" in (
         result.stderr
     )
@@ -176,9 +171,10 @@ def test_a_run_is_resumed_with_the_same_text_only(
     again = tmp_path / "again.en"
     again.write_bytes(text[0].read_bytes())
     for wrong in ((text[0], other), text[::-1], (text[0], again)):
-        result = train("lstm", *wrong, *stopped, "--resume")
-        assert result.exit_code == 1
-        assert f"{wrong[0]}, {wrong[1]}: not the text that the run in" in result.stderr
+        check_refusal(
+            train("lstm", *wrong, *stopped, "--resume"),
+            f"{wrong[0]}, {wrong[1]}: not the text that the run in",
+        )
     packed = tmp_path / "train.fr.gz"
     packed.write_bytes(gzip.compress(text[1].read_bytes()))
     assert train("lstm", text[0], packed, *stopped, "--resume").exit_code == 0
@@ -187,9 +183,10 @@ def test_a_run_is_resumed_with_the_same_text_only(
 def test_a_run_is_not_resumed_as_another_kind(
     text: tuple[Path, Path], stopped: list[object]
 ) -> None:
-    result = train("encoder-decoder", *text, *stopped, "--resume")
-    assert result.exit_code == 1
-    assert "--resume: kind: the settings are for 'lstm', not 'encoder-decoder'" in result.stderr
+    check_refusal(
+        train("encoder-decoder", *text, *stopped, "--resume"),
+        "--resume: kind: the settings are for 'lstm', not 'encoder-decoder'",
+    )
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -198,8 +195,7 @@ def test_one_side_may_come_from_stdin(text: tuple[Path, Path], tmp_path: Path, p
     inputs[place] = "-"
     command = ["--updates", "3", *TINY]
     stdin = text[place].read_bytes()
-    result = train("lstm", *inputs, "-o", tmp_path / "model", *command, stdin=stdin)
-    assert result.exit_code == 0, result.stderr
+    succeeded(train("lstm", *inputs, "-o", tmp_path / "model", *command, stdin=stdin))
     assert train("lstm", *text, "-o", tmp_path / "same", *command).exit_code == 0
     records = [load_checkpoint(tmp_path / name).record for name in ("model", "same")]
     assert records[0].data_fingerprint == records[1].data_fingerprint
@@ -240,9 +236,7 @@ def test_a_mistake_is_said_in_one_line_and_leaves_nothing(
     (tmp_path / "train.en.toml").write_text("[training]\nseed = 3\n")
     before = names(tmp_path)
     given = [argument.format(en=text[0], fr=text[1]) for argument in arguments]
-    result = train(*given, "-o", tmp_path / "model", "--updates", "3", *RUN)
-    assert result.exit_code == code
-    assert message in " ".join(result.stderr.split())
+    check_refusal(train(*given, "-o", tmp_path / "model", "--updates", "3", *RUN), message, code)
     assert names(tmp_path) == before
 
 
@@ -273,7 +267,8 @@ def test_text_whose_every_sentence_is_too_long_is_refused(
     text: tuple[Path, Path], tmp_path: Path
 ) -> None:
     command = ["-o", tmp_path / "model", "--updates", "3", *TINY, "--set=training.max_length=1"]
-    result = train("lstm", *text, *command)
-    assert result.exit_code == 1
-    assert "no pair to train on: 80 lines, none with at most 1 words per side" in result.stderr
+    check_refusal(
+        train("lstm", *text, *command),
+        "no pair to train on: 80 lines, none with at most 1 words per side",
+    )
     assert names(tmp_path) == ["train.en", "train.fr"]

@@ -3,11 +3,10 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from phrasescore.cli import main
 from phrasescore.workflows.rescore import rescore_file
 from phrasescore.workflows.scoring.list_scorer import ListScorer
+from tests.command_line import run, succeeded
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
 from tests.phrasescore.cli.test_decode import INI, LM
 from tests.phrasescore.language_models.test_selection import unigrams
@@ -41,9 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def warnings(arguments: str, *more: str) -> list[str]:
-    """Return the warnings of a command that ends well."""
-    result = CliRunner().invoke(main, [*arguments.split(), *more])
-    assert result.exit_code == 0, result.output
+    result = succeeded(run(*arguments.split(), *more))
     begin = "phrasescore: warning: "
     lines = [line for line in result.stderr.splitlines() if "words are unknown to" in line]
     assert all(line.startswith(begin) for line in lines)
@@ -115,7 +112,7 @@ def test_a_text_that_the_models_know_is_not_warned_of() -> None:
 def test_a_lexicon_of_the_other_direction_is_warned_of(folder: Path) -> None:
     (folder / "table").write_text(TABLE.replace("|DET", ""))
     for option, more in (("--lexicon", ""), ("--reverse-lexicon", "1 of 1 source words: is it ")):
-        result = CliRunner().invoke(main, ["annotate", "table", option, "lex", "-o", "out"])
+        result = run("annotate", "table", option, "lex", "-o", "out")
         said = f"warning: table: lex has no translation for {more}"
         assert (said in result.stderr) is bool(more)
     lines = warnings("score source known --reverse-lexicon lex -o out")

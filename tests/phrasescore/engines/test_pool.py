@@ -1,7 +1,6 @@
 """Promises of phrasescore.engines: every engine gives the results in order, whatever happens."""
 
 import errno
-import importlib.util
 import os
 import signal
 import socket
@@ -16,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.engines import open_pool
+from phrasescore.engines import LoadedWork, ThreadPool, open_pool
 from phrasescore.engines.processes import ProcessPool
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
 from phrasescore.settings.compute import Compute, EngineName
 from tests.children import leashed
+from tests.ray_here import run_ray
 
 ENGINES: list[EngineName] = ["here", "processes", "ray"]
 
@@ -75,16 +75,10 @@ class HasOpen:
         return lambda _: Path(f"/proc/self/fd/{self.descriptor}").exists()
 
 
-def _need_ray() -> None:
-    if importlib.util.find_spec("ray") is None:  # not imported: it would read its settings too soon
-        pytest.skip("Ray is not installed")
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> Compute:
-    if request.param == "ray":
-        _need_ray()
-    return Compute(engine=request.param, workers=2)
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Iterator[Compute]:
+    for _ in run_ray() if request.param == "ray" else [None]:
+        yield Compute(engine=request.param, workers=2)
 
 
 @pytest.fixture
@@ -135,10 +129,7 @@ def test_a_work_that_cannot_be_loaded_is_told_on_entering(engine: Compute, tmp_p
 
 def test_a_worker_that_dies_costs_its_piece_alone(forked: Compute, tmp_path: Path) -> None:
     with open_pool(forked, Double(tmp_path)) as pool:
-        assert list(pool.map([1, 2, 9, *range(10, 40)])) == [
-            *(2, 4, 18),
-            *range(20, 80, 2),
-        ]
+        assert list(pool.map([1, 2, 9, *range(10, 40)])) == [*(2, 4, 18), *range(20, 80, 2)]
 
 
 def test_an_item_that_ends_every_worker_ends_the_run(forked: Compute, tmp_path: Path) -> None:
@@ -221,22 +212,50 @@ def test_items_are_read_as_they_are_needed(engine: Compute, tmp_path: Path) -> N
         assert len(read) == 16
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere"])
-def test_an_address_without_ray_is_told_at_once(address: str, tmp_path: Path) -> None:
-    _need_ray()
-    begin = time.monotonic()
-    engine = Compute(engine="ray", ray_address=address)
-    with (
-        pytest.raises(PhrasescoreError, match="expected HOST:PORT of a running Ray"),
-        open_pool(engine, Double(tmp_path)),
-    ):
-        pass
-    assert time.monotonic() - begin < 30
-
-
 def test_an_error_that_cannot_be_read_is_no_death(tmp_path: Path) -> None:
     with (
         open_pool(Compute(engine="processes", workers=2), Double(tmp_path)) as pool,
         pytest.raises(RuntimeError, match="UnreadableError: two arguments"),
     ):
         list(pool.map([4]))
+
+
+def open_threads(count: int) -> "ThreadPool[Callable[[], object], object]":
+    return ThreadPool(LoadedWork(lambda item: item()), Compute(workers=count))
+
+
+def test_a_generator_may_be_closed_by_one_of_its_own_threads() -> None:
+    # As the garbage collector does, wherever it happens to run.
+    pools: list[ThreadPool[Callable[[], object], object]] = []
+    started = threading.Barrier(3, timeout=60)
+
+    def numbers() -> Iterator[int]:
+        with open_threads(2) as pool:
+            pools.append(pool)
+            for _ in range(2):
+                pool.submit(started.wait)
+            yield 1
+
+    generator = numbers()
+    assert next(generator) == 1
+    started.wait()
+    closing = pools[0].submit(generator.close)  # type: ignore[attr-defined]
+    assert closing.exception(timeout=60) is None
+    for thread in pools[0]._threads._threads:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_what_waits_is_given_up_at_the_end() -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        goes_on.wait(60)
+
+    with open_threads(1) as pool:
+        first, second = pool.submit(work), pool.submit(work)
+        begun.wait(60)
+        threading.Timer(0.1, goes_on.set).start()
+    assert first.done()
+    assert second.cancelled()

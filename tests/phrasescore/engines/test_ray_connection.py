@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 import types
 from contextlib import closing
 from pathlib import Path
@@ -90,3 +91,12 @@ def test_ray_does_not_replace_our_handlers_of_signals() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with closing(RayConnection(Compute(engine="ray"))):
         assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+@pytest.mark.usefixtures("ray")
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere"])
+def test_an_address_where_no_ray_listens_is_refused_at_once(address: str) -> None:
+    begin = time.monotonic()
+    with pytest.raises(PhrasescoreError, match="expected HOST:PORT of a running Ray"):
+        RayConnection(Compute(engine="ray", ray_address=address))
+    assert time.monotonic() - begin < 30

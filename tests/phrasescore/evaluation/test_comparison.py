@@ -43,7 +43,6 @@ def sentences(texts: list[str]) -> Sentences:
 
 
 def compare(*replicas: list[list[str]], has_baseline: bool = True) -> Comparison:
-    """Return a comparison of systems "0", "1", ... with TEXTS as their reference."""
     systems = [ComparedSystem(str(at), [*map(sentences, of)]) for at, of in enumerate(replicas)]
     return Comparison(systems, [sentences(TEXTS)], has_baseline=has_baseline)
 
@@ -119,7 +118,6 @@ def test_texts_of_other_lengths_and_n_best_lists_are_refused(tmp_path: Path) -> 
 
 
 def texts(seed: int, spoilt: float) -> list[list[str]]:
-    """Return 60 sentences of the same words, some of them spoilt."""
     words = np.random.default_rng(1)
     noise = np.random.default_rng(seed)
     return [

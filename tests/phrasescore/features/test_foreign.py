@@ -36,7 +36,6 @@ def score(
     cache: ScoreCache | None = None,
     text: ForeignText | None = None,
 ) -> tuple[list[float], str]:
-    """Return the scores of pairs, and what is said of them."""
     column = ColumnSpec("ctranslate2", str(tiny.path), foreign=text)
     with Scorer(FeatureLoader((column,), callers=3), engine, cache=cache) as scorer:
         blocks = scorer.score(PairLines(n, PhraseBlock.of([pair])) for n, pair in enumerate(pairs))

@@ -34,7 +34,6 @@ def made(value: str = f"{__name__}:CountingFeature") -> PluginFeature:
 
 @pytest.fixture(autouse=True)
 def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this file be found as a module, which pytest's import mode does not."""
     import sys
 
     monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or _this())

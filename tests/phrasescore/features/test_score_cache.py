@@ -375,7 +375,6 @@ _FULL = r"scores: cannot use this score cache: "
 
 @contextmanager
 def _small_disk(size: int) -> Iterator[None]:
-    """Let no file become larger than some bytes."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:

@@ -36,7 +36,6 @@ OTHER = [[math.log(x) for x in row] for row in ([4, 2, 1, 1], [1, 1, 5, 1], [1, 
 
 @pytest.fixture(autouse=True)
 def bigrams(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the networks of kind lstm be bigrams."""
     decoder = "tests.doubles:BigramDecoder"
     monkeypatch.setitem(KINDS, "lstm", replace(KINDS["lstm"], decoder=decoder))
 
@@ -49,7 +48,6 @@ def checkpoint(
     right_to_left: bool = False,
     name: str = "m",
 ) -> Checkpoint:
-    """Return a model whose shortlist, of both sides, has these letters."""
     direction = direction_of(reverse=reverse, right_to_left=right_to_left)
     record = TrainingRecord(direction=direction)
     config = Config.from_dict({"kind": "lstm"}, "test")
@@ -65,12 +63,10 @@ def hypothesis_list(source: str, *hypotheses: str) -> HypothesisList:
 
 
 def eighths(*numerators: int) -> float:
-    """Return the log of the product of these numbers of eighths."""
     return sum(math.log(number / 8) for number in numerators)
 
 
 def columns(scores: ListScores) -> list[list[float]]:
-    """Return the columns as lists."""
     return [column.tolist() for column in scores.columns]
 
 

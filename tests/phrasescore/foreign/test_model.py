@@ -43,7 +43,6 @@ PAIRS = [
 def wanted(
     tiny: TinyTranslator, text: ForeignText, pairs: Sequence[PhrasePair], after: Sequence[str]
 ) -> Iterator[float]:
-    """Yield the scores of the slow reference, of the pieces that phrasescore makes."""
     model = ForeignModel(str(tiny.path), text)
     given = text.target_prefix.split()
     for source, target in pairs:

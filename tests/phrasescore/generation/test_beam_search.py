@@ -10,12 +10,7 @@ import pytest
 import torch
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.generation.beam_search import (
-    BATCH_ROWS,
-    BeamSettings,
-    beam_search,
-    best_targets,
-)
+from phrasescore.generation.beam_search import BATCH_ROWS, BeamSettings, beam_search, best_targets
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_pairs
@@ -43,7 +38,6 @@ TWO: list[list[float]] = [[2, 1, 2, 3], [4, 2, 1, 1], [1, 5, 1, 1], [2, 2, 3, 1]
 
 
 def bigram(eighths: Sequence[Sequence[float]], words: str = "ab") -> Checkpoint:
-    """Return a model whose next word depends on the last one alone."""
     config = Config.from_dict({"kind": "lstm"}, "test")
     network = BigramNetwork([[math.log(x) for x in row] for row in eighths])
     return Checkpoint(network, config, Vocabulary(words), Vocabulary(words), TrainingRecord())
@@ -51,7 +45,6 @@ def bigram(eighths: Sequence[Sequence[float]], words: str = "ab") -> Checkpoint:
 
 @pytest.fixture
 def bigrams(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the networks of kind lstm be bigrams."""
     decoder = "tests.doubles:BigramDecoder"
     monkeypatch.setitem(kinds.KINDS, "lstm", replace(kinds.KINDS["lstm"], decoder=decoder))
 

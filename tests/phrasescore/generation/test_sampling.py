@@ -36,7 +36,6 @@ EIGHTHS = [[1, 1, 4, 2], [5, 1, 1, 1], [2, 1, 1, 4], [4, 2, 1, 1]]
 
 
 def bigrams(monkeypatch: pytest.MonkeyPatch, words: str = "ab") -> Generator:
-    """Return a generator whose next word depends on the last one alone."""
     decoder = "tests.doubles:BigramDecoder"
     monkeypatch.setitem(KINDS, "lstm", replace(KINDS["lstm"], decoder=decoder))
     network = BigramNetwork([[math.log(x) for x in row] for row in EIGHTHS])

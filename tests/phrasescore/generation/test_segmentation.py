@@ -27,7 +27,6 @@ FORWARD, BOTH = CONFIDENCES["forward"], CONFIDENCES["both"]
 
 
 def by_all_segmentations(confidences: np.ndarray) -> list[int]:
-    """Return the best cuts by looking at every segmentation there is."""
     length, longest = confidences.shape
 
     def worth(sizes: list[int]) -> tuple[int, float, list[int]]:
@@ -118,7 +117,6 @@ class Networks:
         ]
 
     def forward(self, span: Words) -> float:
-        """Return what the capitals get: a number that words give and that is easy to check."""
         return -0.5 * len(span) - sum(map(ord, "".join(span))) % 7 / 8
 
     def score_back(self, lists: Sequence[HypothesisList]) -> list[list[float]]:

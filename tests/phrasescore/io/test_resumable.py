@@ -35,7 +35,6 @@ class Pieces(NamedTuple):
 
 
 def write_all(out: Path, pieces: list[bytes], *, resume: bool = False) -> None:
-    """Write the lines that are not done yet, a chunk per line."""
     with ResumableOutput(str(out), {"model": "m"}, resume=resume, chunk_lines=1) as target:
         for block in target.remaining([Pieces(0, pieces)], "input"):
             target.write(block.raw.upper(), block.raw, block.num_lines)
@@ -53,7 +52,6 @@ PIECES = [b"a\n" * 1000, b"b\n" * 10, b"c\n"]
 
 
 def kill_in(out: Path, num_chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave what a kill leaves after some chunks and a part of the next."""
     with monkeypatch.context() as patch:
         patch.setattr(ResumableOutput, "_leave", _nothing)
         with pytest.raises(Killed):  # noqa: SIM117

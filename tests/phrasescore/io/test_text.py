@@ -25,6 +25,7 @@ from phrasescore.io.text import (
     shorten,
     split_block,
 )
+from phrasescore.io.text_table import text_table
 from tests.streams import MANY_LINES, Stream
 
 PACKED = gzip.compress(MANY_LINES)
@@ -143,8 +144,7 @@ def test_damage_late_in_gzip_names_the_last_line_before_it(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("damage", "problem"),
-    [(b"", "the gzip data end too early"), (b"\xff" * 12, "gzip")],
+    ("damage", "problem"), [(b"", "the gzip data end too early"), (b"\xff" * 12, "gzip")]
 )
 def test_damage_in_the_first_block_names_the_file(
     tmp_path: Path, damage: bytes, problem: str
@@ -339,3 +339,9 @@ def test_other_brackets_and_names_alone_are_markup_where_a_decoder_takes_them_so
 def test_markup_is_looked_for_in_time_in_proportion() -> None:
     for line in ("<num> " * 100_000, '<a "' * 100_000, "<a b" * 100_000, "<a " + '"' * 100_000):
         MARKUP.check("text", 1, line)
+
+
+def test_cells_are_printed_as_they_are_though_they_look_like_numbers() -> None:
+    rows = [["a", "007", "1.50"], ["bcd", "1e5", ""]]
+    assert text_table(rows, "lr") == ["a    007  1.50", "bcd  1e5"]
+    assert text_table(rows, "rl", indent="  ") == ["    a  007  1.50", "  bcd  1e5"]

@@ -10,11 +10,10 @@ import torch
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.kernels import gates, integers, sentence_gates, softmax_sums
-from phrasescore.kernels.precision import (
-    Precision,
-    _warn_of_missing_units,
-)
+from phrasescore.kernels.phrases import join_blocks
+from phrasescore.kernels.precision import Precision, _warn_of_missing_units
 from phrasescore.kernels.vector_math import EXACT, exp, sigmoid, tanh
+from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.word_probabilities import WordProbabilities
 
@@ -39,7 +38,6 @@ def numbers(values: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def integers_of(width: int) -> tuple[np.ndarray, ...]:
-    """Return a product of integers with its scales."""
     return (
         np.zeros((ROWS, width), np.int32),
         np.zeros(ROWS, np.float32),
@@ -65,10 +63,7 @@ LOOPS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
         (*integers_of(3 * HIDDEN), *STEP[:3], bits(3 * HIDDEN), *STEP[4:]),
     ),
     "maxout": (gates._maxout, (*numbers(rows(2 * UNITS)), *PAIR)),
-    "maxout in bfloat16": (
-        gates._maxout,
-        (*numbers(bits(2 * UNITS)), bits(2 * UNITS), *PAIR[1:]),
-    ),
+    "maxout in bfloat16": (gates._maxout, (*numbers(bits(2 * UNITS)), bits(2 * UNITS), *PAIR[1:])),
     "maxout in int8": (gates._maxout, (*integers_of(2 * UNITS), *PAIR)),
     "encoder gates": (gates._encoder_gates, (*numbers(rows(2 * HIDDEN)), *ENCODER)),
     "encoder gates in bfloat16": (gates._encoder_gates, (*numbers(bits(2 * HIDDEN)), *ENCODER)),
@@ -96,7 +91,6 @@ LOOPS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
 
 
 def instructions(loop: Any, arguments: tuple[Any, ...], fastmath: bool | set[str]) -> str:
-    """Return what a loop is compiled to for arguments of these types."""
     # A loop from numba's cache does not tell.
     compiled = numba.njit(error_model="numpy", fastmath=fastmath)(loop.py_func)
     compiled(*arguments)
@@ -360,3 +354,42 @@ def test_words_whose_exp_is_cut_off_add_up_to_nothing(precision: PrecisionName) 
     torch.testing.assert_close(
         found.double(), expected, rtol=0, atol=0.2 if precision == "bfloat16" else 1e-5
     )
+
+
+PAIRS = [PhrasePair(f"a{number} é", "b") for number in range(7)] + [PhrasePair((), "x")]
+
+
+def in_a_text(pairs: list[PhrasePair]) -> PhraseBlock:
+    text, places = b"", []
+    for pair in pairs:
+        for words in pair:
+            places.append(len(text))
+            text += " ".join(words).encode()
+            places.append(len(text))
+            text += b" ||| "
+    return PhraseBlock(text, np.array(places, np.int64).reshape(-1, 4))
+
+
+@pytest.mark.parametrize("size", [1, 3, 8])
+def test_joined_blocks_have_all_pairs_and_no_other_bytes(size: int) -> None:
+    parts = [PAIRS[first : first + size] for first in range(0, len(PAIRS), size)]
+    joined = join_blocks([in_a_text(part) for part in parts])
+    assert list(joined.pairs()) == PAIRS
+    assert joined.text.decode() == "".join(f"a{number} éb" for number in range(7)) + "x"
+    assert joined.affiliations is None
+
+
+def test_affiliations_and_sources_stay_with_their_pairs() -> None:
+    one = PhraseBlock.of_source(("s", "t"), [("a",), ("b", "c")], [(1,), (0, 2)])
+    other = PhraseBlock.of([(("u",), ())], [()])
+    joined = join_blocks([one, other])
+    assert joined.affiliations == [(1,), (0, 2), ()]
+    last = joined.select(np.array([2, 0]))
+    assert list(last.pairs()) == [PhrasePair("u", ()), PhrasePair("s t", "a")]
+    assert last.affiliations == [(), (1,)]
+
+
+def test_some_pairs_without_affiliations_leave_none() -> None:
+    aligned = PhraseBlock.of_source(("s",), [("a",)], [(0,)])
+    assert join_blocks([aligned, PhraseBlock.of([(("t",), ("b",))])]).affiliations is None
+    assert join_blocks([aligned, PhraseBlock.of([])]).affiliations == [(0,)]

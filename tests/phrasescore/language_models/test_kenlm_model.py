@@ -4,11 +4,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from phrasescore.cli import main
 from phrasescore.errors import PhrasescoreError
 from phrasescore.language_models.kenlm_model import MISSING, _outside, import_kenlm
+from tests.command_line import run
 
 
 @pytest.mark.parametrize(
@@ -27,7 +26,7 @@ def test_who_needs_kenlm_says_so_in_one_line_where_it_is_missing(
     for name in ("text", "model.arpa", "other.arpa"):
         Path(name).write_text("a b\n")
     output = [] if words[0] == "perplexity" else ["-o", "output"]
-    done = CliRunner().invoke(main, [*words, *output])
+    done = run(*words, *output)
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", f"Error: {MISSING}\n")
     assert not Path("output").exists()
 

@@ -9,6 +9,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import phrasescore
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.kenlm_model import load_kenlm
@@ -21,6 +22,8 @@ from phrasescore.language_models.perplexity import (
     score_with_network,
 )
 from phrasescore.language_models.word_scorer import WordScorer
+from phrasescore.progress import Progress
+from phrasescore.settings.compute import Compute
 from tests.doubles import RandomCslm
 from tests.reference_cslm import word_log_probs
 
@@ -126,3 +129,22 @@ def test_a_backed_off_network_counts_the_unknown_words_of_the_n_gram_model(
     assert found.log_probs[outside] == pytest.approx(of_ngrams.log_probs[outside], abs=1e-6)
     # And so have the words of the shortlist together: their mass is divided anew.
     assert not np.allclose(found.log_probs, of_ngrams.log_probs)
+
+
+def test_results_are_in_the_order_of_the_texts_and_each_model_s_sentences_are_counted(
+    tmp_path: Path,
+) -> None:
+    RandomCslm("uvw", path=tmp_path / "cslm")
+    for name, text in (("one", "u v\nw\n"), ("two", "u\n")):
+        (tmp_path / name).write_text(text)
+    seen: list[Progress] = []
+    paths = [tmp_path / "one", tmp_path / "two"]
+    done = phrasescore.perplexity(
+        paths, model=tmp_path / "cslm", log_z=True, compute=Compute(threads=1), progress=seen.append
+    )
+    assert [(text.text, text.sentences) for text in done.texts] == [
+        (str(tmp_path / "one"), 2),
+        (str(tmp_path / "two"), 1),
+    ]
+    # The network's scores, and for log Z its logits and scores again.
+    assert (seen[-1].task, seen[-1].done, seen[-1].finished) == ("perplexity", 9, True)

@@ -49,7 +49,6 @@ def written_lm(tmp_path: Path) -> str:
     trigrams = {("<s>", "a", "b"): 0.7, ("a", "e", "f"): 0.2}
 
     def backoff(context: tuple[str, ...]) -> float:
-        """Return what is left, as a share of what the shorter context gives the other words."""
         table: dict = bigrams if len(context) == 1 else trigrams
         seen = {key[-1]: p for key, p in table.items() if key[:-1] == context}
         lower = sum(_lower(context, word, unigrams, bigrams, backoff) for word in seen)
@@ -79,7 +78,6 @@ def _lower(context, word, unigrams, bigrams, backoff):  # type: ignore[no-untype
 
 
 def all_contexts() -> np.ndarray:
-    """Return every context of three of the words, a boundary before none, one, two or three."""
     found = []
     for length in range(ORDER):
         for words in itertools.product(range(5), repeat=length):
@@ -272,7 +270,6 @@ def test_a_cache_tells_scores_of_other_options_apart(
 def search_request(
     rows: list[tuple[list[int], list[int], bool]],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return histories, phrases, offsets and ends as a search passes them."""
     lengths = [len(phrase) for _, phrase, _ in rows]
     return (
         np.array([history for history, _, _ in rows], np.int32),

@@ -25,7 +25,6 @@ Pairs = list[tuple[list[int], list[int]]]
 def make_network(
     seed: int, dtype: torch.dtype = torch.float64
 ) -> tuple[AttentionNetwork, dict[str, np.ndarray]]:
-    """Return a network and its parameters as the reference takes them."""
     parameters = random_parameters(np.random.default_rng(seed), **SIZES, **WORDS, maxout_units=4)
     network = AttentionNetwork(CONFIG, **WORDS).double()
     network.load_state_dict({name: torch.from_numpy(value) for name, value in parameters.items()})
@@ -45,7 +44,6 @@ def make_pairs(seed: int, count: int = 40) -> Pairs:
 
 
 def score_gradients(network: AttentionNetwork, batch: PairBatch) -> dict[str, torch.Tensor]:
-    """Return the gradients of a weighted sum of scores, each pair's weight another."""
     scores = network(batch)
     total = (scores * torch.linspace(-1, 2, len(scores), dtype=scores.dtype)).sum()
     names, parameters = zip(*network.named_parameters(), strict=True)
@@ -88,9 +86,11 @@ def test_the_presets_are_of_this_network() -> None:
     assert isinstance(ours.model, AttentionConfig)
 
 
-@pytest.mark.parametrize("reverse", [False, True], ids=["copy", "reversal"])
+@pytest.mark.parametrize(
+    "reverse", [pytest.param(False, marks=pytest.mark.slow), True], ids=["copy", "reversal"]
+)
 def test_learns_a_task_whose_sentences_it_has_not_seen(reverse: bool) -> None:
-    words, longest, updates = 12, 6, 350
+    words, longest, updates = 12, 6, 280
     sizes = AttentionConfig(
         hidden_size=32,
         embedding_size=32,

@@ -198,11 +198,7 @@ def test_a_field_unknown_here_is_ignored_and_a_missing_one_has_its_default(folde
 
 @pytest.mark.parametrize(
     ("name", "what"),
-    [
-        ("model.safetensors", "weights"),
-        ("target.vocab", "vocabulary"),
-        ("config.toml", "settings"),
-    ],
+    [("model.safetensors", "weights"), ("target.vocab", "vocabulary"), ("config.toml", "settings")],
 )
 def test_a_changed_file_is_noticed(folder: Path, name: str, what: str) -> None:
     data = bytearray((folder / name).read_bytes())
@@ -228,7 +224,6 @@ def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
 
 
 def forge_weights(folder: Path, weights: dict[str, torch.Tensor]) -> None:
-    """Replace the weights and make their fingerprint fit."""
     other = folder.with_name("other")
     shutil.copytree(folder, other)
     module = nn.Module()

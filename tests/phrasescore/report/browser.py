@@ -4,7 +4,6 @@ The protocol is that of https://chromedevtools.github.io/devtools-protocol: JSON
 followed by a zero byte, on the file descriptors 3 (to the browser) and 4 (from it).
 """
 
-import base64
 import contextlib
 import json
 import os
@@ -52,7 +51,6 @@ class Page:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **parameters: object) -> Any:
-        """Return the result of a command of the protocol."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if self._session is not None:
@@ -129,7 +127,6 @@ class Page:
         return answer["result"].get("value")
 
     def wait_for(self, expression: str) -> None:
-        """Wait until an expression is true."""
         deadline = time.monotonic() + self._limit
         while not self.evaluate(expression):
             if time.monotonic() > deadline:
@@ -139,10 +136,6 @@ class Page:
     def mouse(self, kind: str, x: float, y: float, **parameters: object) -> None:
         """Do something with the mouse, such as ``mouseMoved``, in pixels of the window."""
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **parameters)
-
-    def screenshot(self) -> bytes:
-        """Return the window as it looks, as a PNG file."""
-        return base64.b64decode(self.call("Page.captureScreenshot")["data"])
 
 
 @contextlib.contextmanager

@@ -43,7 +43,6 @@ REPORT = Report(
 
 
 def cells_of(tsv: str) -> list[list[str]]:
-    """Read TSV as the documentation says that it is written, independently of the writer."""
     meaning = {"t": "\t", "n": "\n", "r": "\r", "\\": "\\"}
 
     def plain(cell: str) -> str:

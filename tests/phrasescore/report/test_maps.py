@@ -20,10 +20,10 @@ from phrasescore.report.maps import (
 from tests import reference_grconv, reference_lstm
 from tests.doubles import RandomCslm
 from tests.random_networks import RandomNetwork
+from tests.reference_encoder_decoder import Parameters
 
 
 def clusters(points: int, seed: int = 0) -> np.ndarray:
-    """Return points around two places that are far apart, half of them around each."""
     numbers = np.random.default_rng(seed)
     centres = np.array([[10.0] * 8, [-10.0] * 8])
     return centres[np.arange(points) % 2] + numbers.normal(size=(points, 8))
@@ -170,10 +170,11 @@ def test_the_vector_of_a_sentence_is_what_the_slow_encoder_ends_with() -> None:
 def test_the_vector_of_an_lstm_is_the_last_state_of_its_upper_layer() -> None:
     lstm = RandomNetwork("lstm", SOURCE_WORDS, TARGET_WORDS)
     found = text_vectors("sentences", "l", 1, lstm.checkpoint, [("la", "maison")])
-    state = [(np.zeros(6), np.zeros(6))] * 2
+    parameters, state = Parameters(lstm.parameters), [(np.zeros(6), np.zeros(6))] * 2
     for word in (3, 2):  # from the last word to the first
-        embedding = lstm.parameters["source_embedding"][word]
-        state = reference_lstm._step(lstm.parameters, "encoder", embedding, state)
+        state = reference_lstm._step(
+            parameters, "encoder", parameters["source_embedding"][word], state
+        )
     assert found.vectors[0] == pytest.approx(state[-1][0], abs=1e-5)
 
 

@@ -16,10 +16,7 @@ from phrasescore.report.page import render_page
 from tests.phrasescore.report.browser import CHROMIUM, Page, open_browser
 from tests.phrasescore.report.odd_report import ODD, odd_blocks
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
 RANDOM = random.Random(1)
 ROWS = tuple((f"word {n}", None if n == 7 else (n * 37) % 100 / 7) for n in range(100))
@@ -92,7 +89,6 @@ def bring(page: Page, name: str) -> None:
 
 
 def spot_of(page: Page, name: str, x: float, y: float) -> tuple[float, float]:
-    """Return where a value of a figure is in the window."""
     left, top = page.evaluate(f"""(() => {{
         const drawing = document.querySelector('#_b_{name} .drawing');
         const {{ xaxis, yaxis }} = drawing._fullLayout;

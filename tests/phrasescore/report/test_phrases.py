@@ -147,7 +147,6 @@ def line(source: str, target: str, times: float = 1.0) -> TablePair:
 
 
 def lines(source: str, *times: float) -> Iterator[TablePair]:
-    """Return a target for each of how often it was extracted."""
     return (line(source, f"t{number}", count) for number, count in enumerate(times))
 
 

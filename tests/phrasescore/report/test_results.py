@@ -148,8 +148,7 @@ def test_the_loss_of_lists_is_not_drawn_as_a_perplexity() -> None:
     curve = (CurvePoint(5, 0.1, -0.5, None, expected_bleu=40.0),)
     model = trained(*curve)
     record = dataclasses.replace(
-        model.record,
-        fine_tuning=FineTuning("xbleu", "f00d", 9, 1, "LSTM0", 0.5, 2.0, 0.1),
+        model.record, fine_tuning=FineTuning("xbleu", "f00d", 9, 1, "LSTM0", 0.5, 2.0, 0.1)
     )
     section = training_section([("m", dataclasses.replace(model, record=record))])
     assert "training-seen" not in blocks_of(section)

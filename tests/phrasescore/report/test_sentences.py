@@ -22,7 +22,6 @@ Words = tuple[str, ...]
 
 
 def texts(*lengths: int) -> list[Words]:
-    """Return a sentence of each length, all of other words."""
     return [tuple(f"{number}-{at}" for at in range(size)) for number, size in enumerate(lengths)]
 
 

@@ -14,7 +14,6 @@ LINE = 16
 
 
 def placed(values: Tensor, offset: int) -> Tensor:
-    """Return a copy that begins so many numbers after a cache line."""
     memory = torch.empty(values.numel() + 2 * LINE)
     start = -memory.data_ptr() // 4 % LINE + offset
     return memory[start : start + values.numel()].view(values.shape).copy_(values)

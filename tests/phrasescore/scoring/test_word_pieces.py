@@ -14,7 +14,6 @@ PIECES = [[3], [3, 4], [3, 4, 5], [6, 3], [6], [7, 7, 7]]
 
 
 def value(root: int, prefix: list[int]) -> float:
-    """Return a number for the last id of a prefix that is another one for every prefix."""
     return -(hash((root, *prefix)) % 1000 + 1) / 8
 
 

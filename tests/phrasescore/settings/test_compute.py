@@ -17,14 +17,8 @@ def test_threads_are_the_workers_of_the_engine_here() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"workers": 2},
-            "--threads and --workers are the same setting of the engine here",
-        ),
-        (
-            {"engine": "ray"},
-            "--threads is for the engine here; use --workers for ray",
-        ),
+        ({"workers": 2}, "--threads and --workers are the same setting of the engine here"),
+        ({"engine": "ray"}, "--threads is for the engine here; use --workers for ray"),
     ],
 )
 def test_threads_beside_workers_are_refused(settings: dict[str, Any], message: str) -> None:

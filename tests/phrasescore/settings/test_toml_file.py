@@ -45,11 +45,7 @@ host = "y"
 port = 81
 """
     assert write_site(tmp_path, text).read(Site) == Site(
-        Server("x"),
-        tmp_path.parent / "www",
-        {"one": Server("y", 81)},
-        (tmp_path / "a.html",),
-        1.0,
+        Server("x"), tmp_path.parent / "www", {"one": Server("y", 81)}, (tmp_path / "a.html",), 1.0
     )
 
 

@@ -1,4 +1,4 @@
-"""Promises of the pair store and of the order in which its pairs are drawn."""
+"""Promises of the stores of pairs and lists, and of the order in which pairs are drawn."""
 
 import gzip
 import json
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import phrasescore.training.pair_store_writer as writer
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
@@ -23,7 +24,7 @@ from phrasescore.training.pair_store_writer import (
     fingerprint_input,
     write_pair_store,
 )
-from phrasescore.training.stores import Draw, PairStore, Permutation, word_type
+from phrasescore.training.stores import Draw, ListStoreBuilder, PairStore, Permutation, word_type
 from phrasescore.vocabulary import Vocabulary
 
 SIZES = VocabularyConfig(source_size=100, target_size=100)
@@ -36,7 +37,6 @@ def counted(pairs: Iterable[tuple[str, str, float]]) -> Iterator[CountedPair]:
 
 
 def texts(store: PairStore) -> list[tuple[str, str]]:
-    """Read the pairs back as text."""
     batch = store.batch(np.arange(len(store)))
     sides = []
     vocabularies = (store.source_vocabulary, store.target_vocabulary)
@@ -340,7 +340,6 @@ def test_a_window_makes_batches_of_like_lengths(tmp_path: Path) -> None:
 
 
 def padding(store: PairStore, batches: Iterable[Indices]) -> float:
-    """Return the share of padding that batches would have as padded arrays, both sides together."""
     words, places = 0, 0
     for batch in batches:
         for lengths in store.lengths(batch):
@@ -382,3 +381,35 @@ def test_real_sentences_have_at_most_5_percent_padding(
     draw = Draw(store, config.training, 1000)
     batches = [draw.batch(0, number) for number in range(draw.batches_per_epoch)]
     assert padding(store, batches) <= 0.05
+
+
+# Pairs by their place: sources and targets.
+SOURCES: list[list[int]] = [[2], [3, 4], [], [5]]
+TARGETS: list[list[int]] = [[7, 8, 9], [6], [7], []]
+# Of each list the model scores and the pairs of its hypotheses, and the pairs that are taught.
+LISTS = [([-1.0, -2.0], [[0, 1], [1, 1, 3]], [1]), ([-3.0], [[2]], [2]), ([-4.0], [[3, 0]], [1, 3])]
+
+
+def test_a_batch_has_each_pair_once_and_what_is_known_of_the_hypotheses() -> None:
+    builder = ListStoreBuilder()
+    places = [builder.add_pair(*pair) for pair in zip(SOURCES, TARGETS, strict=True)]
+    assert places == [0, 1, 2, 3]
+    for known in LISTS:
+        builder.add_list(*known)
+    store = builder.build([0.5, 0.25, 1.0, 0.0], {})
+    assert (len(store), len(store.gains)) == (3, 4)
+    assert [sizes.tolist() for sizes in store.lengths(np.array([2, 0]))] == [[1, 2], [1, 2]]
+    batch = store.batch(np.array([2, 0]))
+    # Pairs 0, 1 and 3: words and </s>, which is 0.
+    assert batch.pairs.source.ids.tolist() == [2, 0, 3, 4, 0, 5, 0]
+    assert batch.pairs.target.ids.tolist() == [7, 8, 9, 0, 6, 0, 0]
+    assert batch.pairs.target.lengths.tolist() == [3, 1, 0]
+    assert batch.taught.source.ids.tolist() == [3, 4, 0, 5, 0]
+    assert batch.scores.model_scores.tolist() == [-4.0, -1.0, -2.0]
+    assert batch.scores.gains.tolist() == [0.0, 0.5, 0.25]
+    assert (batch.scores.lists.tolist(), batch.scores.num_lists) == ([0, 1, 1], 2)
+    # Sums by hand: pairs 3 and 0; 0 and 1; 1 twice and 3.
+    values = batch.values(torch.tensor([-1.0, -10.0, -100.0]))
+    assert values.tolist() == [-101.0, -11.0, -120.0]
+    moved = batch.to(torch.device("cpu"))
+    assert moved.values(torch.tensor([-1.0, -10.0, -100.0])).tolist() == values.tolist()

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from click.testing import CliRunner
 from safetensors.torch import load_file
 
-from phrasescore.cli import main
 from phrasescore.training.ranks import RankLostError, Ranks, joined_ranks
+from tests.command_line import check_refusal, run
 
 # 64 pairs to learn from in batches of 9: the last one has a pair, and two ranks of three none.
 TINY = (
@@ -136,13 +135,13 @@ def test_processes_are_refused_under_torchrun_alone(
     words = ["train", "cslm", "text", "-o", str(tmp_path / "model"), "--processes=2"]
     monkeypatch.setenv("WORLD_SIZE", "1")  # as job systems do
     monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
-    assert CliRunner().invoke(main, words).exit_code == 0
+    assert run(*words).exit_code == 0
     assert started == [2]
     monkeypatch.setenv("WORLD_SIZE", "3")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
-    run = CliRunner().invoke(main, words)
-    assert run.exit_code == 2
-    assert "torchrun has started 3 processes, so that --processes has no effect" in run.stderr
+    check_refusal(
+        run(*words), "torchrun has started 3 processes, so that --processes has no effect", 2
+    )
     assert started == [2]
 
 

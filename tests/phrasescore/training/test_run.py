@@ -25,14 +25,7 @@ from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist
 from phrasescore.training.run import train_model
 from phrasescore.vocabulary import Vocabulary
-from tests.tiny_runs import (
-    TINY,
-    KilledError,
-    kill_after,
-    make_run,
-    read_table,
-    weights,
-)
+from tests.tiny_runs import TINY, KilledError, kill_after, make_run, read_table, weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

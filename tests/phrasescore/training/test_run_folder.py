@@ -50,10 +50,7 @@ def test_a_work_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> Non
 
 def test_two_runs_cannot_share_a_work_folder(tmp_path: Path) -> None:
     run = make_run(tmp_path)
-    with (
-        locked(run.work),
-        pytest.raises(PhrasescoreError, match="another run is at work here"),
-    ):
+    with locked(run.work), pytest.raises(PhrasescoreError, match="another run is at work here"):
         train_model(run, resume=True)
 
 
@@ -205,8 +202,6 @@ def test_a_run_without_a_state_that_is_resumed_reads_the_table_no_more(tmp_path:
 
 
 def killed_as_it_read(run: PairRun) -> None:
-    """Leave what a kill leaves while the table is read."""
-
     def copied() -> Iterator[CountedPair]:
         shutil.copytree(run.work, aside)
         return iter(())

@@ -1,15 +1,18 @@
 """Promises of workflows.decode, called as a function."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import phrasescore
 from moses_integration.moses_ini import load_weights
 from moses_integration.weight_lines import write_weights
-from phrasescore.errors import DataError
+from phrasescore import SearchSettings
+from phrasescore.errors import ArgumentError, DataError
 from phrasescore.progress import Progress
 from phrasescore.records import WeightPair, Weights
+from phrasescore.workflows.search_settings import moses_limits
 from tests.log import warnings
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 
@@ -74,3 +77,30 @@ def test_small_weights_translate_as_large_ones_do(folder: Path) -> None:
         weights = {name: tuple(factor * value for value in own) for name, own in usual.items()}
         phrasescore.decode("source", "moses.ini", folder / f"{factor}", weights=weights)
     assert (folder / "1e-20").read_text() == (folder / "1.0").read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"algorithm": "foo"}, "--search-algorithm: expected one of normal, cube, got 'foo'"),
+        ({"stack_size": -3}, "--stack: expected at least 0, got -3"),
+        ({"stack_size": 2.5}, "--stack: expected a whole number, got 2.5"),
+        ({"distortion_limit": -2}, "--distortion-limit: expected at least -1, got -2"),
+        ({"pop_limit": 0}, "--cube-pruning-pop-limit: expected at least 1, got 0"),
+        ({"beam_threshold": 1.5}, "--beam-threshold: expected at most 1, got 1.5"),
+        ({"buffer_size": 0}, "--buffer-size: expected at least 1, got 0"),
+        ({"processes": 0}, "--processes: expected at least 1, got 0"),
+        ({"features": ("rnn",), "models": ("m",)}, "--feature: expected cslm or joint, got 'rnn'"),
+    ],
+)
+def test_a_value_that_a_setting_may_not_have_is_refused(given: Any, problem: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        SearchSettings(**given)
+    assert str(caught.value) == problem
+
+
+def test_limits_have_the_names_and_numbers_of_moses() -> None:
+    settings = SearchSettings(stack_size=50, algorithm="cube", beam_threshold=0.0)
+    found = {"stack": "50", "search-algorithm": "1", "beam-threshold": "0.0"}
+    assert moses_limits(settings) == found
+    assert SearchSettings(distortion_limit=-1).limits() == {"distortion-limit": -1}

@@ -8,13 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from click.testing import CliRunner
 
 from phrasescore import __version__
-from phrasescore.cli import main
 from phrasescore.kernels import precision
 from phrasescore.workflows import doctor as module
 from phrasescore.workflows.doctor import Diagnosis, Finding, doctor
+from tests.command_line import run
 
 
 def _found(name: str) -> Finding:
@@ -30,7 +29,7 @@ def test_each_thing_has_what_was_found_and_what_to_do() -> None:
 
 
 def test_the_verb_prints_two_lines_for_each_and_ends_well() -> None:
-    done = CliRunner().invoke(main, ["doctor"])
+    done = run("doctor")
     assert (done.exit_code, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert len(lines) == 2 * len(doctor().findings)
@@ -39,7 +38,7 @@ def test_the_verb_prints_two_lines_for_each_and_ends_well() -> None:
 
 
 def test_json_has_the_same_findings() -> None:
-    done = CliRunner().invoke(main, ["doctor", "--format", "json"])
+    done = run("doctor", "--format", "json")
     assert tuple(Finding(**each) for each in json.loads(done.stdout)) == doctor().findings
 
 

@@ -46,7 +46,6 @@ def cslm(tmp_path: Path) -> RandomCslm:
 
 @pytest.fixture
 def exported(cslm: RandomCslm, tmp_path: Path) -> ReferenceNplm:  # noqa: ARG001
-    """The file that Moses reads."""
     phrasescore.export(tmp_path / "cslm", tmp_path / "nplm")
     return ReferenceNplm(tmp_path / "nplm")
 
@@ -111,7 +110,6 @@ def test_moses_ini_gets_the_feature_below_the_others_at_weight_0(tmp_path: Path)
 
 @pytest.mark.usefixtures("cslm")
 def test_the_path_in_moses_ini_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """mert-moses.pl runs Moses in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     Path("old.ini").write_text(INI)
     phrasescore.export("cslm", "nplm", moses_ini="old.ini", moses_ini_out="new.ini")

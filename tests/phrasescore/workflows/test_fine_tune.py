@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -82,11 +83,12 @@ def chosen_gain(task: ListTask, checkpoint: Checkpoint) -> float:
 
 
 def independent_lists(task: ListTask, checkpoint: Checkpoint) -> list[list[tuple[float, float]]]:
-    """Return total and BLEU of each distinct hypothesis, computed one by one."""
     references = [line.split() for line in task.references.read_text().splitlines()]
     sources = [line.split() for line in task.source.read_text().splitlines()]
     bleu = Bleu([references])
     found = []
+    # Phrases of one word recur in most lists.
+    log_prob = cache(partial(log_prob_of, checkpoint))
     for nbest in read_nbest(str(task.lists)):
         totals: dict[tuple[str, ...], float] = {}
         for place, field in enumerate(nbest.hypotheses):
@@ -94,14 +96,14 @@ def independent_lists(task: ListTask, checkpoint: Checkpoint) -> list[list[tuple
             features = nbest.features(place)
             total = features["LM0"][0] + 0.5 * features["TranslationModel0"][0]
             if checkpoint.config.kind == "encoder-decoder":
-                both = [list(side) for side in (sources[nbest.id], words)]
+                both = [tuple(side) for side in (sources[nbest.id], words)]
                 phrases = zip(
-                    *([side[:2], *([word] for word in side[2:])] for side in both), strict=True
+                    *([side[:2], *((word,) for word in side[2:])] for side in both), strict=True
                 )
-                total += sum(log_prob(checkpoint, *phrase) for phrase in phrases)
+                total += sum(log_prob(*phrase) for phrase in phrases)
             else:
                 total += features["TranslationModel0"][1]
-                total += log_prob(checkpoint, sources[nbest.id], list(words))
+                total += log_prob(tuple(sources[nbest.id]), words)
             totals[words] = max(total, totals.get(words, -math.inf))
         stats = bleu.statistics(list(totals), [nbest.id] * len(totals))
         gains = sentence_bleu(stats, rewards_length=True).tolist()
@@ -109,7 +111,7 @@ def independent_lists(task: ListTask, checkpoint: Checkpoint) -> list[list[tuple
     return found
 
 
-def log_prob(checkpoint: Checkpoint, source: list[str], target: list[str]) -> float:
+def log_prob_of(checkpoint: Checkpoint, source: tuple[str, ...], target: tuple[str, ...]) -> float:
     if checkpoint.reverse:
         source, target = target, source
     read = [] if checkpoint.config.kind == "cslm" else checkpoint.source_vocabulary.ids(source)
@@ -218,8 +220,6 @@ def test_what_does_not_raise_expected_bleu_is_undone_with_half_the_rate(tmp_path
 
 @pytest.fixture(name="kill_at")
 def killing(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Let the process of a run end at once after an update."""
-
     def choose(update: int) -> None:
         def report(_meter: object, now: TrainingProgress, _curve: object) -> None:
             if now.update == update:

@@ -91,7 +91,6 @@ def test_a_value_that_means_nothing_is_refused_by_its_parameter_before_a_file_is
 
 @pytest.fixture
 def calls(tmp_path: Path, tiny_table: Path) -> Iterator[dict[str, Callable[[], object]]]:
-    """Yield small calls that succeed, where the caller has set 3 threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     folder = tmp_path / "files"

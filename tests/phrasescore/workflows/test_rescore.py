@@ -64,11 +64,7 @@ def test_arguments_that_do_not_go_together_are_named(tmp_path: Path, model: Rand
     lists = Lists(tmp_path)
     with pytest.raises(ArgumentError, match=r"^--ensemble averages at least two models$"):
         phrasescore.rescore(
-            lists.path,
-            lists.source,
-            [str(model.path)],
-            "out",
-            settings=Rescoring(ensemble=True),
+            lists.path, lists.source, [str(model.path)], "out", settings=Rescoring(ensemble=True)
         )
     with pytest.raises(ArgumentError, match=r"^nothing to add: "):
         phrasescore.rescore(lists.path, lists.source, [], tmp_path / "out")

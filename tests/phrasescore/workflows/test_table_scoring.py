@@ -50,7 +50,6 @@ def table(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def whole(tmp_path: Path, model: str, table: Path) -> tuple[bytes, tuple[str, ...]]:
-    """What a run by one thread writes and says."""
     done = phrasescore.annotate(
         table, [model, UNKNOWN], tmp_path / "whole", compute=Compute(threads=1)
     )
@@ -88,11 +87,7 @@ class DyingScoring(Scoring):
     ],
 )
 def test_bytes_and_counts_are_the_same_on_each_engine(
-    engine: Compute,
-    tmp_path: Path,
-    model: str,
-    table: Path,
-    whole: tuple[bytes, tuple[str, ...]],
+    engine: Compute, tmp_path: Path, model: str, table: Path, whole: tuple[bytes, tuple[str, ...]]
 ) -> None:
     done = phrasescore.annotate(table, [model, UNKNOWN], tmp_path / "out", compute=engine)
     assert ((tmp_path / "out").read_bytes(), done.columns) == whole

@@ -24,9 +24,7 @@ def warnings(
 HOUSE = {"net": Vocabulary(["la", "maison", "est", "Paris"])}
 
 
-def test_the_model_that_does_not_know_the_text_is_named(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_the_model_that_does_not_know_the_text_is_named(caplog: pytest.LogCaptureFixture) -> None:
     models = {"abc": Vocabulary("abc"), "all": Vocabulary("abcdefghijklmnopqrstuvwxyz")}
     assert warnings(caplog, models) == []
     assert warnings(caplog, models, "a b c x y z") == []
@@ -57,9 +55,7 @@ def test_the_likely_cause_is_named(
     assert cause in line
 
 
-def test_a_model_that_learned_such_words_is_not_warned_of(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_model_that_learned_such_words_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     assert warnings(caplog, {"net": Vocabulary(["la|DET", "mai@@"])}, "la|DET mai@@ mai@@") == []
 
 

@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import phrasescore
 from moses_integration.phrase_table import TableBlock, read_table_blocks
-from phrasescore.cli import main
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.features import BLOCK_SIZE, ColumnSpec
 from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
 from phrasescore.workflows.scoring.columns import FeatureLoader
 from phrasescore.workflows.scoring.scorer import Scorer
+from tests.command_line import run, succeeded
 from tests.log import warnings
 from tests.random_tables import make_model, make_table
 
@@ -49,7 +48,6 @@ def annotate(folder: Path, out: str, columns: Any = COLUMNS, **options: Any) -> 
 
 
 def occurs(line: bytes) -> bool:
-    """Tell in a slow and sure way whether the source of a line occurs in the text."""
     phrase = line.split(b" ||| ")[0].decode()
     return any(f" {phrase} " in f" {sentence} " for sentence in TEXT.split("\n"))
 
@@ -98,8 +96,7 @@ def test_engines_and_streams_give_the_same_bytes(
     arguments = ["-", "--model", model[0], "--for", str(folder / "text"), "--threads", "1"]
     arguments += [] if keep_others is None else ["--keep-others", "1"]
     data = (folder / "table").read_bytes()
-    piped = CliRunner().invoke(main, ["annotate", *arguments], input=data)
-    assert piped.exit_code == 0, piped.output
+    piped = succeeded(run("annotate", *arguments, stdin=data))
     assert piped.stdout_bytes == (gzip.decompress(one) if end else one)
 
 

@@ -171,8 +171,7 @@ def test_the_table_of_an_encoder_decoder_has_pieces(tmp_path: Path) -> None:
         compute=CPU,
     )
     done = phrasescore.annotate(
-        *(table, [str(tmp_path / "model")], tmp_path / "annotated"),
-        compute=CPU,
+        *(table, [str(tmp_path / "model")], tmp_path / "annotated"), compute=CPU
     )
     assert done.lines == 60
 

@@ -11,3 +11,9 @@ from tests.phrasescore.workflows.tune.loop_folder import Folder
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     monkeypatch.chdir(tmp_path)
     return Folder(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _few_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    # MERT would start 240 times near the best weights of pools as small as those of tests.
+    monkeypatch.setattr("tuning.mert.SMALL", 1)

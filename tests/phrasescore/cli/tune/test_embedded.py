@@ -5,13 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from moses_integration.decoder import phrase_tables
 from moses_integration.moses_ini import load_weights
-from phrasescore.cli import main
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.workflows.tune.rounds import Rounds
+from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm, RandomModel
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.phrasescore.workflows.tune.loop_folder import rounds
@@ -34,24 +34,23 @@ def tune(*options: str, decoder: str = "embedded", config: bool = True) -> Resul
     arguments = ["tune", "--decoder", decoder, "--source", "source", "--references", "reference"]
     arguments += ["--config", "moses.ini"] if config else []
     arguments += ["--working-dir", "work", "--nbest-size", "5", "--threads", "1"]
-    return CliRunner().invoke(main, [*arguments, "-o", "out", *options])
+    return run(*arguments, "-o", "out", *options)
 
 
 def test_it_finds_what_the_loop_with_the_command_finds(embedded: Path) -> None:
-    result = tune("--translations", "dev.out")
-    assert result.exit_code == 0, result.output
+    result = succeeded(tune("--translations", "dev.out", "--iterations", "2"))
     assert max(rounds(result)) > rounds(result)[0]
     places = "--weights {weights} --nbest {nbest} {size} --distinct --processes 1"
     command = f"{sys.executable} -m phrasescore decode - --config moses.ini {places}"
-    other = tune("--working-dir", "other", "-o", "other.out", decoder=command)
-    assert other.exit_code == 0, other.output
+    options = ["--working-dir", "other", "-o", "other.out", "--iterations", "2"]
+    other = succeeded(tune(*options, decoder=command))
     assert rounds(other) == rounds(result)
     assert (embedded / "out").read_bytes() == (embedded / "other.out").read_bytes()
     lists = (embedded / "other" / "run1.nbest").read_bytes()
     assert lists == (embedded / "work" / "run1.nbest").read_bytes()
     # The tuned moses.ini decodes to the translations that were measured.
     again = ["decode", "source", "--config", "work/moses.ini", "--processes", "1", "-o", "again"]
-    assert CliRunner().invoke(main, again).exit_code == 0
+    assert run(*again).exit_code == 0
     assert (embedded / "again").read_bytes() == (embedded / "dev.out").read_bytes()
 
 
@@ -76,8 +75,7 @@ def test_tables_and_networks_are_loaded_once(
     model = RandomModel(embedded / "model", ["la", "maison"], ["the", "home"])
     flags = "--feature cslm --model cslm --processes 1 --stack 30"
     options = ("--decoder-flags", flags, "--rescore", str(model.path), "--device", "cpu")
-    result = tune(*options)
-    assert result.exit_code == 0, result.output
+    result = succeeded(tune(*options))
     assert len(rounds(result)) > 1
     assert len(read) == 1
     assert sorted(loaded) == sorted(["cslm", str(model.path)])
@@ -94,8 +92,9 @@ def test_several_processes_find_the_same(embedded: Path) -> None:
     (embedded / "reference").write_text(REFERENCE * 40)
     for name, processes in (("one", 1), ("two", 2)):
         flags = f"--feature cslm --model cslm --processes {processes}"
-        result = tune("--decoder-flags", flags, "--working-dir", name, "-o", f"{name}.out")
-        assert result.exit_code == 0, result.output
+        result = succeeded(
+            tune("--decoder-flags", flags, "--working-dir", name, "-o", f"{name}.out")
+        )
         assert "decode: 100 sentences in" in result.stderr
         assert [path.name for path in (embedded / name).glob("trial*")] == []
     assert (embedded / "one.out").read_bytes() == (embedded / "two.out").read_bytes()
@@ -122,14 +121,14 @@ def test_a_stopped_run_goes_on(embedded: Path) -> None:
 def test_a_run_that_is_stopped_in_a_trial_keeps_its_round_and_goes_on(
     embedded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (embedded / "source").write_text(SOURCE * 40)
-    (embedded / "reference").write_text(REFERENCE * 40)
+    monkeypatch.setattr("tuning.loop.TRIAL_SIZE", 10)
+    (embedded / "source").write_text(SOURCE * 4)
+    (embedded / "reference").write_text(REFERENCE * 4)
     (embedded / "work").mkdir()
     (embedded / "work" / "trial.txt").write_text("mine")
     (embedded / "lex").write_text("home maison 0.5\n")
     options = ("--rescore-lexicon", "lex", "--report", "report", "--format", "json")
-    whole = tune(*options, "--working-dir", "whole")
-    assert whole.exit_code == 0, whole.output
+    whole = succeeded(tune(*options, "--working-dir", "whole"))
     assert len(rounds(whole)) > 1
     expected = [(embedded / name).read_bytes() for name in ("out", "report")]
 
@@ -143,8 +142,7 @@ def test_a_run_that_is_stopped_in_a_trial_keeps_its_round_and_goes_on(
     # The weights of the round that is judged, and not nothing.
     first = load_weights("out")
     assert "Lexicon0" in first.lists
-    resumed = tune(*options, "--resume")
-    assert resumed.exit_code == 0, resumed.output
+    resumed = succeeded(tune(*options, "--resume"))
     assert "round 1: reusing work/run1.nbest" in resumed.stderr
     assert [(embedded / name).read_bytes() for name in ("out", "report")] == expected
     assert (embedded / "work" / "trial.txt").read_text() == "mine"
@@ -160,9 +158,9 @@ def test_a_run_is_not_resumed_with_other_search_weights(embedded: Path) -> None:
     options = ("--rescore-lexicon", "lex", "--weights", "start", "--iterations", "1")
     assert tune(*options).exit_code == 0
     (embedded / "start").write_text(f"[search]\nLM0= 0.25\n[lists]\n{lists}Lexicon0= 1\n")
-    refused = tune(*options, "--resume")
-    assert refused.exit_code == 1
-    assert "work was started with another start weights of the search" in refused.stderr
+    check_refusal(
+        tune(*options, "--resume"), "work was started with another start weights of the search"
+    )
 
 
 @pytest.mark.parametrize(
@@ -179,6 +177,4 @@ def test_a_run_is_not_resumed_with_other_search_weights(embedded: Path) -> None:
 def test_what_does_not_go_together_is_a_wrong_command_line(
     options: tuple[str, ...], config: bool, problem: str
 ) -> None:
-    result = tune(*options, config=config)
-    assert result.exit_code == 2
-    assert problem in result.stderr
+    check_refusal(tune(*options, config=config), problem, 2)

@@ -6,18 +6,16 @@ import shlex
 import subprocess
 
 import pytest
-from click.testing import CliRunner
 
 from moses_integration.moses_ini import load_weights
-from phrasescore.cli import main
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
+from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomModel
 from tests.phrasescore.workflows.tune.loop_folder import Folder, rounds
 
 
 def test_rounds_raise_bleu_and_the_best_of_them_is_kept(folder: Folder) -> None:
-    result = folder.run()
-    assert result.exit_code == 0, result.output
+    result = succeeded(folder.run())
     scores = rounds(result)
     assert len(scores) >= 2
     assert max(scores) > scores[0] + 10
@@ -44,16 +42,13 @@ def test_the_best_is_kept_where_the_last_is_worse(folder: Folder) -> None:
     (folder.path / "best").write_text(
         "".join(line.split(" ||| ")[1].strip() + "\n" for line in lines)
     )
-    measured = CliRunner().invoke(
-        main, ["evaluate", "best", "--references", "reference", "--metric", "multi-bleu"]
-    )
+    measured = run("evaluate", "best", "--references", "reference", "--metric", "multi-bleu")
     assert weights
     assert measured.stdout.startswith(f"BLEU = {max(scores):.2f}, ")
 
 
 def test_the_working_folder_has_the_best_moses_ini_and_all_lists(folder: Folder) -> None:
-    result = folder.run("--moses-ini-out", "tuned.ini")
-    assert result.exit_code == 0, result.output
+    result = succeeded(folder.run("--moses-ini-out", "tuned.ini"))
     work = folder.path / "work"
     weights = load_weights("out").lists
     for ini in ("work/moses.ini", "tuned.ini"):
@@ -79,14 +74,15 @@ def test_another_decoder_is_told_by_the_places_in_its_command(folder: Folder) ->
     moses = folder.run()
     (folder.path / "start").write_text("Good0= 0.1\nBad0= 0.5\nBad0= -0.5\n")
     command = f"{folder.decoder} --weights-file {{weights}} --nbest {{nbest}} {{size}}"
-    result = folder.run("--weights", "start", "--working-dir", "other", decoder=command)
-    assert result.exit_code == 0, result.output
+    result = succeeded(folder.run("--weights", "start", "--working-dir", "other", decoder=command))
     assert rounds(result)[0] == rounds(moses)[0]
     assert max(rounds(result)) > rounds(result)[0] + 10
     assert not (folder.path / "other" / "moses.ini").exists()
-    result = folder.run("--working-dir", "third", decoder=command)
-    assert result.exit_code == 2
-    assert "give the weights to start from: --weights FILE, or a moses.ini" in result.stderr
+    check_refusal(
+        folder.run("--working-dir", "third", decoder=command),
+        "give the weights to start from: --weights FILE, or a moses.ini",
+        2,
+    )
 
 
 def test_names_of_mert_moses_options_are_understood(folder: Folder) -> None:
@@ -94,28 +90,25 @@ def test_names_of_mert_moses_options_are_understood(folder: Folder) -> None:
     arguments += ["--input", "source", "--refs", "reference", "--working-dir", "work"]
     arguments += ["--nbest", "4", "--maximum-iterations", "2", "--random-restarts", "3"]
     arguments += ["--decoder-flags", "--references reference", "--threads", "1"]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, result.output
+    result = succeeded(run(*arguments))
     assert len(rounds(result)) == 2
     assert "2 rounds: limit of 2 rounds reached" in result.stderr
 
 
 def test_weights_that_a_file_does_not_name_are_those_of_moses_ini(folder: Folder) -> None:
     (folder.path / "start").write_text("Good0= 0.25\n")
-    result = folder.run("--weights", "start", "--iterations", "1")
-    assert result.exit_code == 0
+    result = succeeded(folder.run("--weights", "start", "--iterations", "1"))
     assert "warning: the weights are still the start weights" in result.stderr
     assert load_weights("work/run1.weights").lists == {"Good0": (0.25,), "Bad0": (0.5, -0.5)}
 
 
 def test_a_run_that_is_there_is_neither_lost_nor_mixed_up(folder: Folder) -> None:
     assert folder.run("--iterations", "1").exit_code == 0
-    again = folder.run()
-    assert again.exit_code == 1
-    assert "work: the folder has a run already: continue it with --resume" in again.stderr
-    other = folder.run("--resume", "--seed", "2")
-    assert other.exit_code == 1
-    assert "work was started with another seed (1, now 2): resume it with the same" in other.stderr
+    check_refusal(folder.run(), "work: the folder has a run already: continue it with --resume")
+    check_refusal(
+        folder.run("--resume", "--seed", "2"),
+        "work was started with another seed (1, now 2): resume it with the same",
+    )
 
 
 # What goes wrong, and going on
@@ -133,8 +126,9 @@ def test_scores_of_a_network_join_each_round(
     monkeypatch.setattr("phrasescore.models.checkpoint.load_checkpoint", load)
     words = [f"w{number}" for number in range(40)]
     model = RandomModel(folder.path / "model", ["one", "two"], words)
-    result = folder.run("--rescore", str(model.path), "--iterations", "2", "--device", "cpu")
-    assert result.exit_code == 0, result.output
+    result = succeeded(
+        folder.run("--rescore", str(model.path), "--iterations", "2", "--device", "cpu")
+    )
     assert len(rounds(result)) == 2
     assert loaded == [str(model.path)]
     assert "RNN0" in load_weights("out").lists
@@ -152,8 +146,7 @@ def test_lists_that_are_rescored_elsewhere_give_the_same_weights(folder: Folder)
     found = []
     for engine in ("here", "processes"):
         work = folder.path / engine
-        result = folder.run(*options, "--engine", engine, "--working-dir", str(work))
-        assert result.exit_code == 0, result.output
+        succeeded(folder.run(*options, "--engine", engine, "--working-dir", str(work)))
         found.append((load_weights("out"), (work / "run2.rescored.gz").read_bytes()))
     assert found[0] == found[1]
 
@@ -161,8 +154,7 @@ def test_lists_that_are_rescored_elsewhere_give_the_same_weights(folder: Folder)
 def test_what_is_no_network_joins_each_round_without_one(folder: Folder) -> None:
     (folder.path / "lex").write_text("w1 one 0.5\n")
     options = ("--rescore-lexicon", "lex", "--rescore-feature", "target_length")
-    result = folder.run(*options, "--iterations", "2", "--report", "report")
-    assert result.exit_code == 0, result.output
+    result = succeeded(folder.run(*options, "--iterations", "2", "--report", "report"))
     report = (folder.path / "report").read_text()
     (heads,) = re.findall(r"feature .*", report)
     assert heads.split()[:4] == ["feature", "start", "search", "lists"]
@@ -174,16 +166,16 @@ def test_what_is_no_network_joins_each_round_without_one(folder: Folder) -> None
     assert {"Lexicon0", "TargetLength0"} <= load_weights("out").lists.keys()
     assert "SOURCE --lexicon lex --feature target_length -o RESCORED" in result.stderr
     assert not (folder.path / "work" / "scores.cache").exists()
-    refused = folder.run("--rescore-feature", "unknown_words")
-    assert (refused.exit_code, "at least one model is needed" in refused.stderr) == (2, True)
+    check_refusal(
+        folder.run("--rescore-feature", "unknown_words"), "at least one model is needed", 2
+    )
 
 
 def test_what_a_network_was_tuned_with_gives_the_bleu_that_was_said(folder: Folder) -> None:
     words = [f"w{number}" for number in range(40)]
     models = [RandomModel(folder.path / str(n), ["one", "two"], words, seed=n) for n in (1, 2)]
     rescore = [word for model in models for word in ("--rescore", str(model.path))]
-    result = folder.run(*rescore, "--device", "cpu", "--translations", "translations")
-    assert result.exit_code == 0, result.output
+    result = succeeded(folder.run(*rescore, "--device", "cpu", "--translations", "translations"))
     best = rounds(result).index(max(rounds(result))) + 1
     # The commands are those that are named, with the list of the best round.
     (line,) = [line for line in result.stderr.splitlines() if "does not know RNN0, RNN1" in line]
@@ -194,13 +186,12 @@ def test_what_a_network_was_tuned_with_gives_the_bleu_that_was_said(folder: Fold
         arguments = [places.get(word, word) for word in shlex.split(command)[1:]]
         if arguments[0] == "rerank":
             arguments.append("--ignore-missing")  # of the sparse feature, in this list
-        done = CliRunner().invoke(main, ["-q", *arguments])
-        assert done.exit_code == 0, done.output
+        done = succeeded(run("-q", *arguments))
     by_loop = gzip.decompress((folder.path / "work" / f"run{best}.rescored.gz").read_bytes())
     assert (folder.path / "RESCORED").read_bytes() == by_loop
     (folder.path / "best").write_text(done.stdout)
     assert (folder.path / "translations").read_text() == done.stdout
     options = ["--references", "reference", "--metric", "multi-bleu"]
-    measured = CliRunner().invoke(main, ["evaluate", "best", *options])
+    measured = run("evaluate", "best", *options)
     assert measured.stdout.startswith(f"BLEU = {max(rounds(result)):.2f}, ")
     assert result.stderr.endswith(f" -> {max(rounds(result)):.2f}\n")

@@ -17,6 +17,7 @@ from phrasescore.workflows.tune import loop
 from phrasescore.workflows.tune import optimiser as optimiser_module
 from phrasescore.workflows.tune.rounds import write_rounds
 from tests.children import leashed
+from tests.command_line import check_refusal, succeeded
 from tests.phrasescore.workflows.tune.loop_folder import DECODER, INI, Folder, rounds
 from tuning.loop import LoopResult
 from tuning.methods import load_method
@@ -56,8 +57,7 @@ def test_a_decoder_that_fails_is_quoted_and_the_loop_goes_on_later(
     assert not (folder.path / "out").exists()
     assert failed.stderr.splitlines()[-1].startswith("Error: ")
     folder.set_mood("")
-    resumed = folder.run("--resume")
-    assert resumed.exit_code == 0, resumed.output
+    resumed = succeeded(folder.run("--resume"))
     assert "round 1: reusing work/run1.nbest" in resumed.stderr
     assert (folder.path / "out").read_bytes() == expected
     assert rounds(resumed) == rounds(whole)
@@ -92,17 +92,14 @@ def test_a_full_disk_leaves_the_state_of_the_round_before_and_the_loop_goes_on_l
     assert [path.name for path in (folder.path / "work").glob("*.part")] == []
     assert [state.read_bytes()] == before
     assert len(json.loads(before[0])["rounds"]) == full_in - 1
-    resumed = folder.run("--resume")
-    assert resumed.exit_code == 0, resumed.output
+    resumed = succeeded(folder.run("--resume"))
     assert "round 1: decoding" not in resumed.stderr
     assert rounds(resumed) == rounds(whole)
     assert (folder.path / "out").read_bytes() == expected
 
 
 def test_a_first_round_that_was_decoded_is_not_decoded_again(folder: Folder) -> None:
-    failed = folder.run("--fix", "Godo0")
-    assert failed.exit_code == 1
-    assert "--fix Godo0: expected one of the features" in failed.stderr
+    check_refusal(folder.run("--fix", "Godo0"), "--fix Godo0: expected one of the features")
     again = folder.run("--fix", "Godo0", "--resume")
     assert "round 1: reusing work/run1.nbest" in again.stderr
     assert "the folder has a run already" in folder.run().stderr  # and is not lost
@@ -126,9 +123,7 @@ def test_a_source_of_another_number_of_lines_is_not_decoded(folder: Folder, chan
 
 def test_a_packed_source_is_not_given_to_the_decoder(folder: Folder) -> None:
     (folder.path / "source").write_bytes(gzip.compress(b"one two\n" * 30))
-    result = folder.run()
-    assert result.exit_code == 1
-    assert "source: the decoder cannot read compressed text: unpack it" in result.stderr
+    check_refusal(folder.run(), "source: the decoder cannot read compressed text: unpack it")
 
 
 def test_links_and_pipes_in_the_place_of_files_of_a_round_are_replaced(folder: Folder) -> None:
@@ -142,8 +137,7 @@ def test_links_and_pipes_in_the_place_of_files_of_a_round_are_replaced(folder: F
         (work / name).symlink_to(other)
     for name in ("run2.log", "moses.ini"):
         os.mkfifo(work / name)
-    result = folder.run("--iterations", "2", "--resume")
-    assert result.exit_code == 0, result.stderr
+    succeeded(folder.run("--iterations", "2", "--resume"))
     assert (folder.path / "out").read_bytes() == expected
     assert other.read_text() == "somebody's"
     assert "[weight]" in (work / "moses.ini").read_text()
@@ -155,9 +149,9 @@ def test_a_state_of_another_kind_is_refused(folder: Folder) -> None:
     state = '"settings": {}, "rounds": [], "next": null'
     for text in ("", "[]", f'{{"format": 9, {state}}}', "{}", begun.replace("settings", "setings")):
         (folder.path / "work" / "tune.json").write_text(text)
-        result = folder.run("--resume")
-        assert result.exit_code == 1
-        assert "work/tune.json: expected the state of a run of this version" in result.stderr
+        check_refusal(
+            folder.run("--resume"), "work/tune.json: expected the state of a run of this version"
+        )
 
 
 def decoding(folder: Folder) -> tuple["subprocess.Popen[str]", int, str]:
@@ -210,9 +204,10 @@ def test_a_signal_while_decoding_ends_the_decoder_and_keeps_the_best(
     assert errors.splitlines()[-1] == f"phrasescore: {said}"
     assert load_weights(str(folder.path / "out")).lists["Good0"] == (0.1,)
     wait_for_end(decoder)
-    resumed = folder.run("--resume", decoder=command.replace("slow.py", str(DECODER)))
-    assert resumed.exit_code == 1  # another command
-    assert "started with another decoder" in resumed.stderr
+    check_refusal(
+        folder.run("--resume", decoder=command.replace("slow.py", str(DECODER))),
+        "started with another decoder",
+    )
 
 
 @STOPPED
@@ -262,9 +257,9 @@ def test_a_folder_of_another_program_is_left_alone(folder: Folder, name: str) ->
     work.mkdir()
     for each in (name, "run1.notes.txt"):
         (work / each).write_text("precious")
-    result = folder.run()
-    assert result.exit_code == 1
-    assert f"Error: work/{name}: the run needs this name, and the file is not an" in result.stderr
+    check_refusal(
+        folder.run(), f"Error: work/{name}: the run needs this name, and the file is not an"
+    )
     (work / name).unlink()
     assert folder.run().exit_code == 0
     assert (work / "run1.notes.txt").read_text() == "precious"
@@ -308,9 +303,7 @@ def test_no_file_of_the_decoder_or_the_loop_is_overwritten(
     for name in ("lm", "lex", "good.gz"):
         (folder.path / name).write_text("precious")
     before = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
-    result = folder.run(*options)
-    assert result.exit_code == 1
-    assert problem in result.stderr
+    check_refusal(folder.run(*options), problem)
     after = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
     assert after == before
 
@@ -318,21 +311,18 @@ def test_no_file_of_the_decoder_or_the_loop_is_overwritten(
 def test_a_run_with_another_moses_ini_is_not_gone_on_with(folder: Folder) -> None:
     assert folder.run("--iterations", "1").exit_code == 0
     (folder.path / "moses.ini").write_text(INI + "[distortion-limit]\n2\n")
-    result = folder.run("--resume")
-    assert result.exit_code == 1
-    assert "work was started with another moses.ini (" in result.stderr
+    check_refusal(folder.run("--resume"), "work was started with another moses.ini (")
 
 
 def test_a_run_with_other_content_of_a_model_is_not_gone_on_with(folder: Folder) -> None:
     lexicon = folder.path / "lex"
     lexicon.write_text("one w1 0.5\ntwo w2 0.5\n")
     options = ["--rescore-lexicon", "lex", "--iterations", "1"]
-    result = folder.run(*options)
-    assert result.exit_code == 0, result.output
+    succeeded(folder.run(*options))
     lexicon.write_text("one w1 0.25\ntwo w2 0.5\n")
-    result = folder.run(*options, "--resume")
-    assert result.exit_code == 1
-    assert "work was started with another content of the models (" in result.stderr
+    check_refusal(
+        folder.run(*options, "--resume"), "work was started with another content of the models ("
+    )
 
 
 def test_a_last_line_that_moses_would_leave_out_is_said_before_decoding(folder: Folder) -> None:

@@ -5,10 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from moses_integration.moses_ini import load_weights
-from phrasescore.cli import main
+from tests.command_line import check_refusal, run, succeeded
 from tests.phrasescore.workflows.tune.tune_folder import (
     FEATURES,
     INI,
@@ -29,8 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TuneFolder:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_raises_bleu(folder: TuneFolder, method: str) -> None:
-    result = folder.run("--method", method, "-o", "out")
-    assert result.exit_code == 0, result.output
+    result = succeeded(folder.run("--method", method, "-o", "out"))
     line = result.stderr.splitlines()[-1]
     assert line.startswith("phrasescore: BLEU 66.87 -> ")
     assert float(line.split()[-1]) > 66.87
@@ -41,8 +39,7 @@ def test_every_method_raises_bleu(folder: TuneFolder, method: str) -> None:
 
 @pytest.mark.parametrize("method", ["mert", "pro", "xbleu"])
 def test_the_weights_found_choose_what_is_right(folder: TuneFolder, method: str) -> None:
-    result = folder.run("--method", method, "-o", "out")
-    assert result.exit_code == 0, result.output
+    result = succeeded(folder.run("--method", method, "-o", "out"))
     assert result.stderr.splitlines()[-1] == "phrasescore: BLEU 66.87 -> 100.00"
     assert result.stdout == ""
     weights = load_weights("out").lists
@@ -54,7 +51,7 @@ def test_the_weights_found_choose_what_is_right(folder: TuneFolder, method: str)
 
 def test_rerank_takes_the_weights_as_they_are(folder: TuneFolder) -> None:
     assert folder.run("-o", "out").exit_code == 0
-    result = CliRunner().invoke(main, ["-q", "rerank", "nbest", "--weights", "out"])
+    result = run("-q", "rerank", "nbest", "--weights", "out")
     assert (result.exit_code, result.stdout) == (0, REFERENCES)
 
 
@@ -68,9 +65,9 @@ def test_the_dev_score_reached_is_the_one_that_evaluate_measures(folder: TuneFol
     # Only RNN0 can choose otherwise, and it may not.
     result = folder.run("--fix", "RNN0", "--fix", "LM0", "-o", "out")
     assert result.stderr.splitlines()[-1] == "phrasescore: BLEU 66.87 -> 66.87"
-    CliRunner().invoke(main, ["-q", "rerank", "nbest", "--weights", "out", "-o", "best"])
+    run("-q", "rerank", "nbest", "--weights", "out", "-o", "best")
     options = ["--references", "reference", "--metric", "multi-bleu"]
-    measured = CliRunner().invoke(main, ["evaluate", "best", *options])
+    measured = run("evaluate", "best", *options)
     assert measured.stdout.startswith("BLEU = 66.87, ")
 
 
@@ -87,8 +84,7 @@ def test_several_lists_are_pooled(folder: TuneFolder) -> None:
     lines = NBEST.splitlines(keepends=True)
     (folder.path / "one").write_text(lines[0] + lines[2] + lines[4])
     (folder.path / "two").write_text(lines[1] + lines[3] + lines[6])
-    result = folder.run("-o", "out", nbest=("one", "two"))
-    assert result.exit_code == 0, result.output
+    result = succeeded(folder.run("-o", "out", nbest=("one", "two")))
     assert "phrasescore: 3 sentences, 6 hypotheses, 4 weights\n" in result.stderr
     assert result.stderr.endswith("-> 100.00\n")
 
@@ -96,8 +92,9 @@ def test_several_lists_are_pooled(folder: TuneFolder) -> None:
 def test_moses_ini_gets_the_weights_of_its_features_and_keeps_the_others(
     folder: TuneFolder,
 ) -> None:
-    result = folder.run("--moses-ini", "moses.ini", "--moses-ini-out", "tuned.ini", "-o", "out")
-    assert result.exit_code == 0, result.output
+    result = succeeded(
+        folder.run("--moses-ini", "moses.ini", "--moses-ini-out", "tuned.ini", "-o", "out")
+    )
     weights = load_weights("out").lists
     text = (folder.path / "tuned.ini").read_text()
     head, _, lines = text.partition("[weight]\n")
@@ -108,9 +105,7 @@ def test_moses_ini_gets_the_weights_of_its_features_and_keeps_the_others(
     assert "moses.ini has no features for these weights: RNN0" in result.stderr
 
 
-def test_weights_that_are_there_are_put_into_a_moses_ini_by_one_command(
-    folder: TuneFolder,
-) -> None:
+def test_weights_that_are_there_are_put_into_a_moses_ini_by_one_command(folder: TuneFolder) -> None:
     both = "[search]\nLM0= 0.75\nTM0= 0.25\nTM0= -0.5\n[lists]\nLM0= 9\nTM0= 9 9\nRNN0= 9\n"
     (folder.path / "both").write_text(both)
     arguments = ["--weights", "both", "--moses-ini", "moses.ini", "--moses-ini-out", "merged.ini"]
@@ -122,10 +117,10 @@ def test_weights_that_are_there_are_put_into_a_moses_ini_by_one_command(
     same = folder.call(*arguments[:-1], "moses.ini")
     assert (same.exit_code, (folder.path / "moses.ini").read_text()) == (1, INI)
     # Who has forgotten the lists is told so.
-    wrong = folder.call(*arguments, "--source", "reference", "-o", "out")
-    assert wrong.exit_code == 2
-    assert "without them, only --weights, --moses-ini and --moses-ini-out have" in " ".join(
-        wrong.stderr.split()
+    check_refusal(
+        folder.call(*arguments, "--source", "reference", "-o", "out"),
+        "without them, only --weights, --moses-ini and --moses-ini-out have",
+        2,
     )
 
 
@@ -140,8 +135,7 @@ def test_what_the_extractor_wrote_is_tuned_on(folder: TuneFolder) -> None:
     extracted = ["--features", "features", "--scores", "scores", "-o", "out"]
     (folder.path / "two").write_text("LM0= 1\nRNN0= 0\n")
     for start in (["--ifile", "init.opt"], ["--weights", "two"]):
-        result = folder.call(*extracted, *start)
-        assert result.exit_code == 0, result.output
+        result = succeeded(folder.call(*extracted, *start))
         assert result.stderr.endswith("-> 100.00\n")
         assert list(load_weights("out").lists) == ["LM0", "RNN0"]
 
@@ -156,8 +150,7 @@ def test_the_pool_is_written_as_the_extractor_would(folder: TuneFolder) -> None:
     first = (folder.path / "i").read_text().splitlines()[0].split()
     weights = [value for values in load_weights("out").lists.values() for value in values]
     assert list(map(float, first)) == pytest.approx(weights)
-    again = folder.call("--features", "f", "--scores", "s", "--ifile", "i", "-o", "out")
-    assert again.exit_code == 0, again.output
+    succeeded(folder.call("--features", "f", "--scores", "s", "--ifile", "i", "-o", "out"))
 
 
 def test_chrf_and_its_mean_with_bleu_are_metrics_too(folder: TuneFolder) -> None:
@@ -196,8 +189,7 @@ def test_replicas_are_reported_with_their_spread_and_averaged(folder: TuneFolder
         assert folder.run("--seed", seed, "-o", "one").exit_code == 0
         single.append(load_weights("one").lists)
     options = ["--seed", "3", "--replicas", "3", "-o", "out", "--report", "report"]
-    result = folder.run(*options, "--format", "json")
-    assert result.exit_code == 0, result.output
+    result = succeeded(folder.run(*options, "--format", "json"))
     line = "3 replicas: mean 100.00 ± 0.00, average of the weights 100.00"
     assert f"phrasescore: {line}\n" in result.stderr
     for name, values in load_weights("out").lists.items():
@@ -211,8 +203,7 @@ def test_replicas_are_reported_with_their_spread_and_averaged(folder: TuneFolder
 
 def test_methods_are_compared_on_sentences_that_they_were_not_tuned_on(folder: TuneFolder) -> None:
     options = ["--cross-validate", "3", "-o", "out", "--report", "report"]
-    result = folder.run(*options, "--format", "json")
-    assert result.exit_code == 0, result.output
+    result = succeeded(folder.run(*options, "--format", "json"))
     rows = json.loads((folder.path / "report").read_text())["cross_validation"]
     assert [row["method"] for row in rows] == ["start", *METHODS]
     assert rows[0]["held_out"] == pytest.approx(66.874, abs=1e-3)
@@ -239,6 +230,5 @@ def test_real_files_of_the_extractor_reach_more_than_mosess_mert(
     extracted = ["--features", str(files / "features.dat.gz")]
     extracted += ["--scores", str(files / "scores.dat.gz"), "--starts", "3"]
     start = ["--ifile", str(files / "init.default.opt"), "-o", str(tmp_path / "out")]
-    result = CliRunner().invoke(main, ["tune", *extracted, *start])
-    assert result.exit_code == 0, result.output
+    result = succeeded(run("tune", *extracted, *start))
     assert float(result.stderr.split()[-1]) >= 56.95

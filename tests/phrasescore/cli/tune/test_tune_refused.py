@@ -8,6 +8,7 @@ import pytest
 
 from moses_integration.moses_ini import load_weights
 from phrasescore.workflows.tune import optimiser as optimiser_module
+from tests.command_line import check_refusal, succeeded
 from tests.phrasescore.workflows.tune.tune_folder import NBEST, WEIGHTS, TuneFolder
 
 
@@ -22,8 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TuneFolder:
 
 def test_dense_and_sparse_features_may_be_mixed(folder: TuneFolder) -> None:
     (folder.path / "nbest").write_text(NBEST.replace("o  ||| ", "o  ||| WT_o= 1 "))
-    result = folder.run("-o", "out")
-    assert result.exit_code == 0, result.output
+    succeeded(folder.run("-o", "out"))
     assert set(load_weights("out").lists) == {"LM0", "TM0", "RNN0", "WT_o"}
     (folder.path / "nbest").write_text(NBEST.replace("o  ||| ", "o  ||| WT_o= 1 2 "))
     assert "nbest:7: the feature WT_o has '_' in its name" in folder.refusal()
@@ -46,9 +46,10 @@ def test_start_weights_that_are_all_zero_are_refused(folder: TuneFolder) -> None
 def test_a_folder_that_is_not_there_is_said_before_tuning(folder: TuneFolder, option: str) -> None:
     options = {"-o": "out", "--moses-ini": "moses.ini", "--features-out": "f", "--scores-out": "s"}
     options[option] = "nowhere/file"
-    result = folder.run(*(text for pair in options.items() for text in pair))
-    assert result.exit_code == 1
-    assert result.stderr.startswith("Error: nowhere/file: cannot write: there is no folder")
+    check_refusal(
+        folder.run(*(text for pair in options.items() for text in pair)),
+        "Error: nowhere/file: cannot write: there is no folder",
+    )
     assert {path.name for path in folder.path.iterdir()}.isdisjoint({"out", "f", "s"})
 
 
@@ -168,9 +169,7 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
 def test_options_that_do_not_go_together_are_a_wrong_command_line(
     folder: TuneFolder, options: str, problem: str
 ) -> None:
-    result = folder.call(*options.split())
-    assert result.exit_code == 2, result.output
-    assert problem in " ".join(result.stderr.split())
+    check_refusal(folder.call(*options.split()), problem, 2)
 
 
 def test_what_is_read_twice_may_be_no_pipe(folder: TuneFolder) -> None:
@@ -179,9 +178,9 @@ def test_what_is_read_twice_may_be_no_pipe(folder: TuneFolder) -> None:
     for option in ("--source", "--references", "--moses-ini"):
         usual = {"--source": "reference", "--references": "reference", "--weights": "weights"}
         options = [text for pair in {**usual, option: "pipe"}.items() for text in pair]
-        result = folder.call("--decoder", "moses", *options)
-        assert result.exit_code == 2
-        assert "cannot be streams with --decoder" in result.stderr
+        check_refusal(
+            folder.call("--decoder", "moses", *options), "cannot be streams with --decoder", 2
+        )
 
 
 @pytest.mark.parametrize(

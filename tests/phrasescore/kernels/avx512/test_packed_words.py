@@ -213,7 +213,6 @@ def test_they_are_for_processors_that_have_nothing_better(
 
 
 def assembly(packed: PackedWords, precision: Precision) -> str:
-    """Return what the loop of these words is compiled to."""
     rows, out = np.zeros((13, 8), np.float32), np.zeros(7, np.float32)
     if precision.name == "float32":
         numbers = rows, *packed.arrays, out, None

@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from moses_integration.weight_lines import write_weights
-from phrasescore.cli import main
 from phrasescore.records import Weights
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.plan import Plan, build_plan
 from phrasescore.workflows.experiment.rows import Run
+from tests.command_line import run
 
 INI = """\
 [feature]
@@ -43,11 +43,10 @@ def names(plan: Plan) -> list[str]:
 
 
 def experiment(*options: str) -> Result:
-    return CliRunner().invoke(main, ["experiment", "x.toml", "-o", "out", *options])
+    return run("experiment", "x.toml", "-o", "out", *options)
 
 
 def write_tuned(run: Run, weights: Weights, reached: float = 50.0) -> None:
-    """Write what tuning a row would."""
     run.folder.mkdir(parents=True, exist_ok=True)
     write_weights(str(run.weights), weights)
     features = [

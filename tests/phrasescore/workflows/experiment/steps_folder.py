@@ -45,7 +45,6 @@ pathlib.Path(target).write_text(f"{name}({pathlib.Path(source).read_text()})")
 def run(
     folder: Path, steps: Sequence[Step], say: Callable[[str], None] = print, jobs: int = 1
 ) -> list[str]:
-    """Run steps with a new runner; return the names of those that it ran, as they ended."""
     names: list[str] = []
 
     def after(step: Step, was_run: bool) -> None:
@@ -88,7 +87,6 @@ class Steps:
         ]
 
     def run(self, *more: str) -> list[str]:
-        """Run all steps with a new runner; return the names of those that it ran."""
         return run(self.folder, self.steps(*more), self.said.append)
 
     def done(self, *more: str) -> list[bool]:

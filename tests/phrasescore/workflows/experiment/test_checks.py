@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_line import check_refusal
 from tests.doubles import RandomModel
-from tests.phrasescore.workflows.experiment.experiment_folder import (
-    CONFIG,
-    experiment,
-)
+from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, experiment
 
 
 @pytest.mark.parametrize(
@@ -44,9 +42,7 @@ def test_a_network_that_predicts_from_the_other_end_is_refused_at_once(
     wanted = str(not right_to_left).lower()
     more = f"[models.rnn]\npath = 'old'\nright_to_left = {wanted}\n"
     (folder / "x.toml").write_text(f"systems = ['Baseline', '+RNN']\n{CONFIG}{more}")
-    result = experiment("--dry-run")
-    assert result.exit_code == 1
-    assert problem in result.stderr
+    check_refusal(experiment("--dry-run"), problem)
 
 
 def test_a_model_that_is_still_being_trained_is_named_and_does_not_stop_a_dry_run(
@@ -55,13 +51,12 @@ def test_a_model_that_is_still_being_trained_is_named_and_does_not_stop_a_dry_ru
     more = "[models.rnn]\npath = 'net'\n"
     (folder / "x.toml").write_text(f"systems = ['Baseline', '+RNN']\n{CONFIG}{more}")
     for option in ([], ["--dry-run"]):
-        result = experiment(*option)
-        assert result.exit_code == 1
-        assert f"x.toml: [models.rnn] path: there is no model {folder}/net\n" in result.stderr
+        check_refusal(
+            experiment(*option), f"x.toml: [models.rnn] path: there is no model {folder}/net\n"
+        )
     (folder / "net.work").mkdir()
     problem = f"there is no model {folder}/net yet: its training is running, or was stopped, in"
-    refused = experiment()
-    assert (refused.exit_code, problem in refused.stderr) == (1, True)
+    check_refusal(experiment(), problem)
     shown = experiment("--dry-run")
     assert (shown.exit_code, problem in shown.stderr) == (0, True)
     assert "annotate rnn: phrasescore annotate" in shown.stdout
@@ -90,6 +85,6 @@ def test_sides_of_other_lengths_are_refused_at_once(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["name", "rounds", "remarks"])
 def test_a_text_is_not_called_as_the_key_beside_it(folder: Path, name: str) -> None:
     (folder / "x.toml").write_text(CONFIG.replace("test.news", f"test.{name}"))
-    result = experiment("--dry-run")
-    assert result.exit_code == 1
-    assert f"x.toml: [data] test.{name}: expected different names of letters" in result.stderr
+    check_refusal(
+        experiment("--dry-run"), f"x.toml: [data] test.{name}: expected different names of letters"
+    )

@@ -4,11 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from moses_integration.moses_ini import load_weights
 from phrasescore.workflows.experiment.config import read_experiment
+from tests.command_line import check_refusal
 from tests.phrasescore.workflows.experiment.experiment_folder import (
     CONFIG,
+    INI,
     experiment,
     plan_of,
+    write_tuned,
 )
 
 MOSES = "decoder = 'moses'\nmoses_bin = '.'\n"
@@ -179,10 +183,7 @@ def test_what_a_step_would_refuse_is_refused_before_the_first(
     folder: Path, more: str, problem: str, option: list[str]
 ) -> None:
     (folder / "x.toml").write_text(CONFIG.replace("[engine]\nprocesses = 2\n", "") + more)
-    result = experiment(*option)
-    assert result.exit_code == 1
-    assert problem in result.stderr
-    assert result.stderr.count("\n") == 1
+    check_refusal(experiment(*option), problem)
     assert not (folder / "out").exists()
 
 
@@ -193,3 +194,51 @@ def test_a_name_of_references_stands_for_the_numbered_files(tmp_path: Path) -> N
         (tmp_path / f"dev.ref{number}").touch()
     found = read_experiment(str(tmp_path / "x.toml")).data.dev.references
     assert [path.name for path in found] == ["dev.ref0", "dev.ref1"]
+
+
+def test_a_row_starts_from_the_best_row_on_dev_whose_features_it_has(folder: Path) -> None:
+    systems = ["Baseline", "+LSTM", "+RNN", "+CSLM+RNN", "+reverse"]
+    plan = plan_of(folder, "", f"systems = {systems}")
+    starts = {run.system.name: [each.system.name for each in run.parts] for run in plan.runs}
+    assert starts == {
+        "Baseline": [], "+LSTM": ["Baseline"], "+RNN": ["Baseline"],
+        "+CSLM+RNN": ["Baseline", "+RNN"], "+reverse": ["Baseline", "+RNN"],
+    }  # fmt: skip
+    assert all(each.seed == run.seed for run in plan.runs for each in run.parts)
+    alone = plan_of(folder, '[tuning]\nstart = "moses.ini"')
+    tunes = [step for step in alone.steps if step.name.startswith("tune")]
+    assert not any(each.weights in step.inputs for step in tunes for each in alone.runs)
+    baseline, _, rnn, cslm, _ = plan.runs[:5]
+    step = next(step for step in plan.steps if step.name == "tune +CSLM+RNN seed 1")
+    assert {rnn.weights, rnn.report, baseline.weights, baseline.report} <= set(step.inputs)
+    cslm.ini.parent.mkdir(parents=True)
+    text = INI.replace("num-features=2", "num-features=3").replace("0.5 0.25", "0.5 0.25 0")
+    cslm.ini.write_text(text)
+    cslm.folder.mkdir(parents=True)
+    # Of equally good ones the one with more features.
+    for scores, best in (((50.0, 49.9), 1.0), ((50.0, 50.0), 2.0), ((50.0, 50.1), 2.0)):
+        write_tuned(baseline, {"LM0": (1.0,)}, scores[0])
+        write_tuned(rnn, {"LM0": (2.0,), "TM0": (0.5, 0.5, 0.5)}, scores[1])
+        step.prepare()
+        assert load_weights(str(cslm.folder / "start")).lists["LM0"] == (best,)
+
+
+def test_weights_are_carried_to_the_columns_of_the_next_row(folder: Path) -> None:
+    before = "systems = ['Baseline', '+reverse', {name = '+wide', "
+    before += "columns = ['unknown_words', 'reverse', 'rnn'], search = ['cslm'], rescore=['lstm']}]"
+    plan = plan_of(folder, "[tuning]\nreplicas = 1", before)
+    _, reverse, new = plan.runs
+    write_tuned(plan.runs[0], {"LM0": (7.0,)}, 40.0)
+    write_tuned(reverse, {"TM0": (1.0, 2.0, 3.0, 4.0), "LM0": (5.0,)})
+    new.ini.parent.mkdir(parents=True)
+    text = INI.replace("num-features=2", "num-features=5").replace("0.5 0.25", "0.5 0.25 0 0 0")
+    new.ini.write_text(text)
+    new.folder.mkdir(parents=True)
+    next(step for step in plan.steps if step.name == "tune +wide seed 1").prepare()
+    assert load_weights(str(new.folder / "start")).lists == {
+        "TM0": (1.0, 2.0, 0.0, 4.0, 3.0), "LM0": (5.0,), "CSLM0": (0.0,), "LSTM0": (0.0,),
+    }  # fmt: skip
+    # The decoder does not know the LSTM.
+    assert load_weights(str(new.folder / "start")).search == {
+        "TM0": (1.0, 2.0, 0.0, 4.0, 3.0), "LM0": (5.0,), "CSLM0": (0.0,),
+    }  # fmt: skip

@@ -5,10 +5,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from moses_integration.moses_ini import load_weights
-from phrasescore.cli import main
+from tests.command_line import run, succeeded
 
 INI = """\
 [feature]
@@ -74,8 +73,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 def test_the_whole_way_from_text_to_the_table(folder: Path) -> None:
-    result = CliRunner().invoke(main, ["experiment", "x.toml", "-o", "out"])
-    assert result.exit_code == 0, result.output
+    succeeded(run("experiment", "x.toml", "-o", "out"))
     table = tomllib.loads((folder / "out" / "table.toml").read_text())
     baseline, neural = table["row"]
     # The second translations are likelier, but longer: tuning finds a penalty for words.

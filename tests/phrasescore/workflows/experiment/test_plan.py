@@ -5,12 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from moses_integration.moses_ini import MosesIni, load_weights
-from phrasescore.cli import main
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.plan import build_plan
+from tests.command_line import check_refusal, run
 from tests.doubles import RandomModel
 from tests.phrasescore.workflows.experiment.experiment_folder import (
     CONFIG,
@@ -327,6 +326,7 @@ def test_a_folder_whose_name_moses_ini_cannot_hold_is_named_from_here(
     monkeypatch.chdir(folder)
     (other / "x.toml").rename(folder / "y.toml")
     (folder / "y.toml").write_text(CONFIG.replace('"moses.ini"', '"with blank/moses.ini"'))
-    result = CliRunner().invoke(main, ["experiment", "y.toml", "-o", "out"])
-    assert result.exit_code == 1
-    assert "moses.ini:3: [feature] TM0: expected a path without blanks" in result.stderr
+    check_refusal(
+        run("experiment", "y.toml", "-o", "out"),
+        "moses.ini:3: [feature] TM0: expected a path without blanks",
+    )

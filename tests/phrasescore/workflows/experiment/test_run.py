@@ -1,16 +1,24 @@
 """``phrasescore experiment`` from end to end, with commands that are doubles."""
 
+import html.parser
+import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import phrasescore
-from phrasescore.cli import main
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
-from tests.phrasescore.workflows.experiment.experiment_folder import experiment
+from phrasescore.workflows.experiment.config import read_experiment
+from phrasescore.workflows.experiment.table import measure, to_html, to_text, to_toml
+from tests.command_line import run, succeeded
+from tests.phrasescore.workflows.experiment.experiment_folder import (
+    experiment,
+    plan_of,
+    write_tuned,
+)
 
 
 def calls(folder: Path) -> list[str]:
@@ -20,8 +28,7 @@ def calls(folder: Path) -> list[str]:
 
 
 def test_a_run_makes_the_table_and_the_next_one_has_nothing_to_do(doubles: Path) -> None:
-    result = experiment()
-    assert result.exit_code == 0, result.output
+    result = succeeded(experiment())
     row = ["tune", "decode"]
     assert calls(doubles) == [*row, "train", "annotate", *row]
     assert "step 3 of 6: train rnn\n" in result.stderr
@@ -62,8 +69,7 @@ def test_only_what_depends_on_a_change_is_repeated(doubles: Path) -> None:
 
 
 def test_a_dry_run_lists_the_steps_and_writes_nothing(doubles: Path) -> None:
-    result = experiment("--dry-run")
-    assert result.exit_code == 0
+    result = succeeded(experiment("--dry-run"))
     assert [line.split()[1] for line in result.stdout.splitlines()] == ["to"] * 6
     assert not (doubles / "out").exists()
     experiment()
@@ -100,7 +106,7 @@ def test_a_folder_with_other_things_in_it_is_left_alone(
     (folder / "theirs" / "models" / "rnn").mkdir(parents=True)
     (folder / "theirs" / "models" / "rnn" / "model.safetensors").write_text("mine")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    result = CliRunner().invoke(main, ["experiment", "x.toml", "-o", output, *option])
+    result = run("experiment", "x.toml", "-o", output, *option)
     assert result.exit_code == (1 if output else 2)
     expected = (
         "expected a new folder, or the folder of an experiment, found other files in it, such as"
@@ -108,3 +114,48 @@ def test_a_folder_with_other_things_in_it_is_left_alone(
     assert (expected if output else "expected the name of a folder, found ''") in result.stderr
     after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert after == before
+
+
+def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
+    plan = plan_of(folder, "[tuning]\nreplicas = 2", 'systems = ["Baseline", "+RNN"]')
+    wanted = read_experiment("x.toml")
+    words = [f"a b c d e f g{number} h" for number in range(40)]
+    spoilt = [line.replace(" c", " x") if number % 2 else line for number, line in enumerate(words)]
+    (folder / "dev.fr").write_text("".join(f"{line}\n" for line in words))
+    made = set()
+    for each, lines in zip(plan.runs, (spoilt, words, spoilt, spoilt), strict=True):
+        # TM0_2, the column of the network, moves nothing.
+        write_tuned(each, {"LM0": (1.0,)}, 60.0 if each.system.name == "Baseline" else 59.0)
+        path = each.output(wanted.data.dev)
+        path.write_text("".join(f"{line}\n" for line in lines))
+        made |= {path, each.report}
+    texts = (wanted.data.dev, *wanted.data.tests)
+    table = measure(texts, plan.runs, made, plan.notes, ["1 s  phrasescore <run>"])
+    # multi-bleu.perl of the spoilt text, by hand: 300/320, 240/280, 180/240, 140/200 n-grams.
+    bad = 100 * (300 / 320 * 240 / 280 * 180 / 240 * 140 / 200) ** 0.25
+    first, second = (row.cells["dev"] for row in table.rows)
+    assert first.scores == pytest.approx([bad, bad])
+    assert second.scores == pytest.approx([100, bad])
+    assert second.difference == pytest.approx((100 - bad) / 2)
+    assert second.p_value is not None
+    assert second.p_value < 0.01
+    text = to_text(table).splitlines()
+    assert text[0].split() == ["dev", "news", "rounds"]
+    mean, deviation = (100 + bad) / 2, (100 - bad) / 2**0.5
+    expected = f"+RNN *    {mean:.2f} ± {deviation:.2f} (+{(100 - bad) / 2:.2f}, p"
+    assert text[2].startswith(expected)
+    assert text[2].endswith("-     2+, 2+")
+    assert "* +RNN: tuning found no use for rnn (weight 0, or nearly)." in text
+    better = "on dev it is below Baseline, whose features it has: Baseline's weights are better"
+    assert f"* +RNN: {better}." in text
+    read = tomllib.loads(to_toml(table))
+    assert read["row"][1]["dev"]["p_value"] == second.p_value
+    assert tuple(read["row"][0]["dev"]["replicas"]) == first.scores
+    assert read["row"][1]["rounds"] == ["2+", "2+"]
+    assert read["row"][1]["remarks"][1] == better
+    assert tuple(read["notes"]) == table.notes
+    page = to_html(table)
+    html.parser.HTMLParser().feed(page)
+    assert "&lt;run&gt;" in page
+    assert not re.search(r"(src|href)=", page)
+    assert '<span class="better">' in page

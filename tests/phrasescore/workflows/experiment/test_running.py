@@ -105,7 +105,6 @@ with locked(Path({str(steps.folder)!r})):
 
 
 def _pid_of(argument: Path) -> int:
-    """Return the process that has a path in one of its arguments."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
@@ -199,10 +198,7 @@ def _interrupt(_number: int, _frame: object) -> None:
 
 def test_what_is_run_is_said_as_a_user_could_type_it(steps: Steps) -> None:
     steps.run()
-    assert steps.said[:2] == [
-        "step 1 of 3: a",
-        f"$ {steps.steps()[0].call.shown()}",
-    ]
+    assert steps.said[:2] == ["step 1 of 3: a", f"$ {steps.steps()[0].call.shown()}"]
 
 
 def test_steps_run_beside_one_another_unless_one_reads_what_the_other_writes(steps: Steps) -> None:

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import phrasescore
-from phrasescore.cli import main
 from phrasescore.errors import ArgumentError, ConfigError, PhrasescoreError
 from phrasescore.workflows.experiment import snakemake
 from tests.children import leashed
+from tests.command_line import check_refusal, run
 from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, experiment, plan_of
 
 REPOSITORY = Path(__file__).resolve().parents[4]
@@ -36,7 +35,6 @@ def small(doubles: Path) -> Path:
 
 
 def export(folder: Path, output: str = "out") -> dict[str, dict[str, str]]:
-    """Return the parts of each rule."""
     phrasescore.export_experiment("x.toml", "Snakefile", output)
     rules = re.findall(r"^rule (\w+):\n((?: .*\n)+)", (folder / "Snakefile").read_text(), re.M)
     parts = re.compile(r"^    (\w+):(.*(?:\n {8}.*)*)", re.M)
@@ -44,7 +42,6 @@ def export(folder: Path, output: str = "out") -> dict[str, dict[str, str]]:
 
 
 def values(part: str) -> Any:
-    """Return the values of a part, as Snakemake evaluates them."""
     return literal_eval(f"[{part}]".replace("directory(", "('folder', "))
 
 
@@ -99,7 +96,7 @@ def test_names_of_rows_and_paths_are_quoted(small: Path) -> None:
     (small / "x.toml").write_text(rows + text.partition("\n")[2])
     rules = export(small)
     assert [name for name in rules if name.startswith("tune")] == [
-        *("tune__a_seed_1", "tune__a_seed_1_", "tune_a_b__c_seed_1"),
+        *("tune__a_seed_1", "tune__a_seed_1_", "tune_a_b__c_seed_1")
     ]
     decode = rules["decode_news__a_seed_1"]
     assert str(small / "te st'é") in values(decode["input"])
@@ -116,7 +113,7 @@ def test_the_steps_one_by_one_make_the_table_of_a_whole_run(small: Path) -> None
     words = shlex.split(literal_eval(head))
     assert words[:4] == [sys.executable, "-m", "phrasescore", "experiment"]
     for rule in [*list(export(small, "jobs"))[1:], "table"]:
-        result = CliRunner().invoke(main, [*words[3:], rule])
+        result = run(*words[3:], rule)
         assert (result.exit_code, result.stdout) == (0, ""), result.output
     for name in ("table.txt", "table.toml"):
         assert (small / "jobs" / name).read_bytes() == (small / "out" / name).read_bytes()
@@ -189,15 +186,11 @@ def test_wrong_input_is_refused(small: Path) -> None:
 )
 @pytest.mark.usefixtures("small")
 def test_options_that_do_not_go_together(options: list[str], problem: str) -> None:
-    result = experiment(*options)
-    assert result.exit_code == 2
-    assert problem in result.stderr
+    check_refusal(experiment(*options), problem, 2)
 
 
 def test_the_default_folder_is_beside_the_file(small: Path) -> None:
-    result = CliRunner().invoke(
-        main, ["experiment", "x.toml", "-o", "all.smk", "--export", "snakemake"]
-    )
+    result = run("experiment", "x.toml", "-o", "all.smk", "--export", "snakemake")
     assert (result.exit_code, result.stdout) == (0, "")
     assert f" -o {small}/all.smk.out --step'" in (small / "all.smk").read_text()
     assert not (small / "all.smk.out").exists()
@@ -264,7 +257,6 @@ def _run_snakemake(folder: Path, verb: str = "", work: Path | None = None, begun
 
 
 def _steps_at_work(verb: str, work: Path) -> Iterator[int]:
-    """Yield the processes of the steps of a verb that have a path in their command."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = path.read_bytes().decode(errors="replace").split("\0")

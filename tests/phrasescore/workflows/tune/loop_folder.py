@@ -7,9 +7,9 @@ import shlex
 import sys
 from pathlib import Path
 
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from phrasescore.cli import main
+from tests.command_line import run
 
 DECODER = Path(__file__).parents[3] / "tiny_decoder.py"
 INI = """\
@@ -43,10 +43,10 @@ class Folder:
         usual = ["--source", "source", "--references", "reference", "--working-dir", "work"]
         command = decoder or f"{self.decoder} -f moses.ini"
         arguments = ["tune", "--decoder", command, *usual, "--nbest-size", "4"]
-        return [*arguments, "--threads", "1", "-o", "out", *options]
+        return [*arguments, "--threads", "1", "--starts", "4", "-o", "out", *options]
 
     def run(self, *options: str, decoder: str = "") -> Result:
-        return CliRunner().invoke(main, self.arguments(*options, decoder=decoder))
+        return run(*(self.arguments(*options, decoder=decoder)))
 
     def state(self) -> dict:
         return json.loads((self.path / "work" / "tune.json").read_text())

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from phrasescore.cli import main
+from tests.command_line import run
 
 # LM0 prefers what is wrong, RNN0 what is right. With the last word wrong, the precisions of each
 # sentence are 4/5, 3/4, 2/3, 1/2, and BLEU is the fourth root of their product: 66.87.
@@ -71,7 +71,7 @@ class TuneFolder:
 
     def call(self, *options: str, quiet: bool = False) -> Result:
         arguments = ["tune", *options, "--threads", "1"]
-        return CliRunner().invoke(main, ["-q", *arguments] if quiet else arguments)
+        return run(*(["-q", *arguments] if quiet else arguments))
 
     def run(self, *options: str, nbest: tuple[str, ...] = ("nbest",)) -> Result:
         usual = [*nbest, "--references", "reference"]

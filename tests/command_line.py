@@ -1,0 +1,22 @@
+"""Commands that tests run in this process, and what they must end with."""
+
+from click.testing import CliRunner, Result
+
+from phrasescore.cli import main
+
+
+def run(*arguments: object, stdin: bytes | str | None = None) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
+
+
+def succeeded(result: Result) -> Result:
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def check_refusal(result: Result, problem: str, code: int = 1) -> None:
+    """Check that a command wrote nothing to stdout and named its only error in one line."""
+    assert (result.exit_code, result.stdout) == (code, ""), result.output
+    lines = result.stderr.splitlines(keepends=True)
+    (line,) = [line for line in lines if line.startswith("Error: ")]
+    assert problem in line
