@@ -209,5 +209,5 @@ def test_the_library_scores_lists_with_affiliations(joint: RandomJoint) -> None:
     lists = [HypothesisList(source, [words, words], [(0, 1), (2, 2)])]
     expected = [joint.log_prob(source, words, places) for places in ((0, 1), (2, 2))]
     assert next(iter(model.score_lists(lists))) == pytest.approx(expected, rel=1e-5)
-    with pytest.raises(ModelError, match="scores aligned hypotheses"):
+    with pytest.raises(ModelError, match="needs word alignments"):
         next(iter(model.score_pairs([PhrasePair(source, words)])))

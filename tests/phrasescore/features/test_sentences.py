@@ -319,7 +319,7 @@ def test_a_probability_above_one_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     )
     with pytest.raises(
         ModelError,
-        match=r"^net: a word .*no log-probability, in the block that begins with line 1$",
+        match=r"^net: a word.*log-probability, in the block that begins with line 1$",
     ):
         list(scores.values([hypothesis_list("x", "a")]))
 

@@ -87,7 +87,7 @@ def test_a_table_gets_the_same_pairs_even_if_a_worker_is_killed(
 
 
 def test_what_a_worker_cannot_do_is_told(folder: Path) -> None:
-    with pytest.raises(PhrasescoreError, match="<unk> cannot be replaced by a source word"):
+    with pytest.raises(PhrasescoreError, match="needs an attention model of whole words"):
         copying = Generating(copy_unknown=True)
         phrasescore.generate("text", "model", "out", settings=copying, compute=PROCESSES)
     assert not (folder / "out").exists()
