@@ -287,7 +287,7 @@ def test_wrong_models_and_files_are_refused(arguments: str, message: str, folder
         ("[]\n", "like:1: expected a line that --segments wrote"),
         (
             '{"words": 3, "segments": [{"start": 0, "end": 1}, {"start": 2, "end": 3}]}\n',
-            "like:1: expected segments side by side, found [(0, 1), (2, 3)]",
+            "like:1: expected adjacent segments, found [(0, 1), (2, 3)]",
         ),
         ('{"words": 3, "segments": [{"start": 0, "end": 1.5}]}\n', "like:1: expected a line that "),
         ('{"words": 4, "segments": [{"start": 0, "end": 3}]}\n', "like:1: expected segments of 4 "),
