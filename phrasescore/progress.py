@@ -20,7 +20,7 @@ INTERVAL = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a piece of work."""
+    """How much of a task is done."""
 
     # Such as "annotate".
     task: str

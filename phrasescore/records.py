@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def to_words(text: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the words of a tokenised sentence (separated by U+0020), or of a sequence of words.
+    """Return the words in a tokenised sentence (separated by U+0020) or in a sequence of words.
 
     :raises TypeError: if it is neither.
 

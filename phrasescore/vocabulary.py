@@ -227,7 +227,7 @@ class SubwordVocabulary(Vocabulary):
         return tuple(word for word in "".join(pieces).split(BEGIN) if word)
 
     def ids(self, words: Sequence[str]) -> list[int]:
-        """Return the ids of the pieces of all words, one after another."""
+        """Return the piece ids of all words, concatenated."""
         return self.ids_of_pieces(list(chain.from_iterable(self.split(words))))
 
     def __contains__(self, word: object) -> bool:

@@ -164,7 +164,7 @@ class LexicalScore(Feature):
         return np.add.reduceat(padded, starts) if len(starts) else np.zeros(0), tally
 
     def _number(self, sides: list[tuple[str, ...]]) -> tuple[_Ids, _Ids]:
-        """Return the ids of all words, and the number of words in each entry of ``sides``."""
+        """Return the ids of all words, and the length of each entry in ``sides``."""
         lengths = np.fromiter(map(len, sides), np.int64, len(sides))
         get = self._lexicon.ids.get
         words = (get(word, 0) for word in chain.from_iterable(sides))

@@ -212,7 +212,7 @@ def _last_pieces(histories, starts, pieces, out):  # type: ignore[no-untyped-def
 def _list_ngrams(  # type: ignore[no-untyped-def]
     histories, phrases, offsets, ends, contexts, words
 ):
-    """Write the context and the word of each n-gram of some phrases, row by row."""
+    """Write the context and the word of each n-gram in the phrases, row by row."""
     width, at = histories.shape[1], 0
     for row in range(len(ends)):
         begin, size = offsets[row], offsets[row + 1] - offsets[row]

@@ -72,7 +72,7 @@ class TargetLength(Feature):
 
 @dataclass(frozen=True, slots=True)
 class RatioTally(Tally):
-    """The sum of the logarithms of ratios; its text is their geometric mean."""
+    """The sum of log ratios; as text, it is shown as the geometric mean of the ratios."""
 
     total: float
     pairs: int
@@ -90,7 +90,7 @@ class LengthRatio(Feature):
     """
 
     def score(self, block: PhraseBlock) -> BlockScores:
-        """Return the logarithm of the ratio of each pair."""
+        """Return the log ratio for each pair."""
         ratios = [(len(target) + 1) / (len(source) + 1) for source, target in block.pairs()]
         values = np.array([math.log(ratio) for ratio in ratios], np.float64)
         return BlockScores(values[None], RatioTally(math.fsum(values), len(values)))

@@ -153,7 +153,7 @@ class _BeamLevel(NamedTuple):
 
 
 class _SentenceBeam:
-    """The beams of a batch of sources."""
+    """The beams for a batch of sources."""
 
     def __init__(
         self, generator: Generator, sources: Sequence[Source], settings: BeamSettings

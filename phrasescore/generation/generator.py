@@ -1,4 +1,4 @@
-"""Generators: networks that compute the distribution of the next word of targets, step by step.
+"""Generators: networks that compute the distribution of a target's next word, step by step.
 
 A search or a sampler extends target prefixes level by level. As in scoring, a prefix that several
 targets share is computed once, and to the last bit, its values depend only on its source and its

@@ -96,7 +96,7 @@ def _log_weights(per_segment: float, per_square: float, max_segment: int) -> Flo
 
 
 def _log_totals(log_weights: Floats, length: int) -> Floats:
-    """Return the log of the total weight of all segmentations of 0 to ``length`` words."""
+    """Return the log of the segmentations' total weight for 0 to ``length`` words."""
     totals = np.zeros(length + 1)
     for end in range(1, length + 1):
         longest = min(end, len(log_weights))

@@ -92,7 +92,7 @@ class SegmentedSentence(NamedTuple):
 
 
 def best_cuts(confidences: Floats) -> list[int]:
-    """Return the sizes of the segments with the highest sum of confidences (eq. 5-6).
+    """Return the segment sizes that maximise the sum of confidences (eq. 5-6).
 
     The number of segments with a confidence of minus infinity is minimized first; then the sum of
     the other confidences is maximized. Among ties, the last segment is as long as possible, then
@@ -364,8 +364,8 @@ def read_sizes(path: str, *, min_length: int, max_segment: int) -> Iterator[list
         is_empty = False
         yield sizes
     if is_empty:
-        minimum = f"sentences of at least {max(min_length, 1)} words"
-        raise DataError(path, None, f"expected segments of {minimum}, found none")
+        minimum = f"one sentence with {max(min_length, 1)} words or more"
+        raise DataError(path, None, f"expected at least {minimum}, found none")
 
 
 def _sizes(path: str, number: int, text: str) -> list[int]:

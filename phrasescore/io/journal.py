@@ -105,7 +105,7 @@ def digest_text(text: str) -> str:
 
 
 def digest_file(path: Path) -> str:
-    """Return the digest of the bytes of a regular file."""
+    """Return the digest of a regular file's bytes."""
     with open_plain(path) as stream:
         return hashlib.file_digest(stream, new_digest).hexdigest()
 

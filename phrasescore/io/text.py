@@ -38,7 +38,7 @@ _SHOWN = 60  # characters of the offending text in a message
 
 
 class InputLines(Protocol):
-    """Consecutive lines of an input, such as a block of a phrase table."""
+    """Consecutive input lines, such as a block of a phrase table."""
 
     @property
     def before(self) -> int:

@@ -18,7 +18,7 @@ _KERNEL = kept_njit()
 
 @_KERNEL
 def _shared(ids, starts, lengths, one, other):  # type: ignore[no-untyped-def]
-    """Return the length of the longest common prefix of two sequences."""
+    """Return the length of two sequences' longest common prefix."""
     count = min(lengths[one], lengths[other])
     a, b = starts[one], starts[other]
     for index in range(count):

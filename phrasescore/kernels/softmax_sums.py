@@ -87,7 +87,7 @@ def add_sums_of_powers(exponents: Tensor, bias: Tensor, out: Tensor) -> None:
 
 
 def add_sums_of_scaled_powers(exponents: Product, bias: Tensor, out: Tensor) -> None:
-    """Add the sum of 2^(x + bias) over each row of a product of integers to ``out``."""
+    """Add the sum of 2^(x + bias) over each row of an integer product to ``out``."""
     _add_sums_of_scaled_powers(*arrays(*exponents.parts(), bias, out))
 
 

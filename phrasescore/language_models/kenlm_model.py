@@ -81,7 +81,7 @@ def score_sentence(model: "kenlm.Model", words: Sequence[str]) -> float:
 
 
 def score_words(model: "kenlm.Model", words: Sequence[str]) -> list[tuple[float, bool]]:
-    """Return log10 p of each word and of ``</s>``, and whether it is unknown."""
+    """Return (log10 p, whether it is unknown) for each word and for ``</s>``."""
     text = " ".join(words)
     if _DIVIDERS.search(text) is None:
         return [(log_10, is_unknown) for log_10, _, is_unknown in model.full_scores(text)]

@@ -1,4 +1,4 @@
-"""Score words that the caller numbers with a feed-forward language model.
+"""Score words, numbered by the caller, with a feed-forward language model.
 
 A word that the network does not know is ``<unk>``, or an n-gram model scores it
 (:mod:`phrasescore.language_models.kenlm_model`).

@@ -145,7 +145,7 @@ class AttentiveRecurrence(Function):
 
 
 class Alignment(nn.Module):
-    """W_a, U_a and v_a of the alignment model."""
+    """The alignment model's weights W_a, U_a and v_a."""
 
     def __init__(self, hidden_size: int, alignment_size: int) -> None:
         super().__init__()

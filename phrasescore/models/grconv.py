@@ -45,7 +45,7 @@ class CellPyramid:
         return replace(self, left=move(device, self.left)[0])
 
     def left_children(self, level: int) -> Tensor:
-        """Return the row of the left child of each cell of ``level``, which is at least 1."""
+        """Return the row of each cell's left child; ``level`` is at least 1."""
         return self.left[self.starts[level] - self.starts[1] :] - self.starts[level - 1]
 
     def endings(self) -> list[slice]:
@@ -195,7 +195,7 @@ class GrconvNetwork(GatedDecoderNetwork):
 
     @torch.no_grad()
     def soft_parse(self, ids: Sequence[int]) -> tuple[Tensor, ...]:
-        """Return the gates of a source of N words, given as word ids without ``</s>``.
+        """Return the gates for a source with N words, given as ids without ``</s>``.
 
         Entry t - 1 is ``(N - t, 3)``, for t from 1 to N - 1. Row i belongs to the cell over the
         words i to i + t, counted from 0: the shares of the new activation, of the left child (words

@@ -37,7 +37,7 @@ def blend_backward(
     *,
     z_keeps: bool,
 ) -> None:
-    """Write the gradients of the inputs of z and the candidate into column blocks 1 and 3.
+    """Write the input gradients for z and the candidate into column blocks 1 and 3.
 
     :param z_keeps: whether z is the share of the old state; otherwise, of the candidate.
     """
@@ -54,7 +54,7 @@ def blend_backward(
 
 
 def reset_backward(to_product: Tensor, factor: Tensor, reset: Tensor, to_gates: Tensor) -> None:
-    """Write the gradient of the input of r, the gate of ``factor``, into column block 2."""
+    """Write the input gradient for r, the gate on ``factor``, into column block 2."""
     to_reset = to_gates.split(factor.shape[1], dim=1)[1]
     torch.mul(to_product, factor, out=to_reset)
     to_reset.mul_(reset).mul_(1 - reset)

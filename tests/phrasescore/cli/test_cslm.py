@@ -222,7 +222,9 @@ def test_rescore_backs_off_or_leaves_log_z_out(
     )
     RandomModel(tmp_path / "pairs", ["x"], ["a"])
     command[-1] = tmp_path / "pairs"
-    check_refusal(run(*command, "--backoff-lm", lm), "of the kind cslm, and there is none", 2)
+    check_refusal(
+        run(*command, "--backoff-lm", lm), "--backoff-lm requires a model of the kind cslm", 2
+    )
 
 
 def test_a_phrase_table_has_no_column_of_a_language_model(

@@ -218,5 +218,7 @@ def test_a_worker_elsewhere_must_have_the_same_model(tmp_path: Path) -> None:
     assert folder.path == str(tmp_path / "model")
     assert folder.load().fingerprint == checkpoint.fingerprint
     RandomModel(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS, seed=5)
-    with pytest.raises(ModelError, match=f"^{folder.path}: expected the model with the finger"):
+    with pytest.raises(
+        ModelError, match=f"^{folder.path}: a worker expected a model with the finger"
+    ):
         folder.load()
