@@ -106,7 +106,9 @@ class SentenceScore(Feature):
         cslm: CslmOptions = USUAL,
     ) -> None:
         if ensemble and len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
-            raise ModelError("models in an ensemble need the same direction; some have --reverse")
+            raise ModelError(
+                "models in an ensemble must have the same direction; some were trained with --reverse"
+            )
         if ensemble and words and len({each.right_to_left for each in checkpoints}) > 1:
             raise ModelError(
                 "an ensemble has no log-probabilities of single words if some of its models "

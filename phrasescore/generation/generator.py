@@ -139,11 +139,13 @@ def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
                 f"generate a target: expected one of the kinds {kinds}"
             )
     if len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
-        raise ModelError("models in an ensemble need the same direction; some have --reverse")
+        raise ModelError(
+            "models in an ensemble must have the same direction; some were trained with --reverse"
+        )
     if len({checkpoint.right_to_left for checkpoint in checkpoints}) > 1:
         raise ModelError(
-            "models in an ensemble that generates word by word need the same order; some have "
-            "--right-to-left; rescore accepts both"
+            "an ensemble that generates word by word needs models with the same order; some were "
+            "trained with --right-to-left; rescore accepts both"
         )
 
 

@@ -242,7 +242,7 @@ def test_an_ensemble_of_two_directions_is_refused(model: Path, tmp_path: Path) -
     other = RandomModel(tmp_path / "other", "uvw", "abcd", reverse=True).path
     check_refusal(
         run(model, "--ensemble", other, stdin="u\n"),
-        "models in an ensemble need the same direction",
+        "models in an ensemble must have the same direction",
     )
 
 

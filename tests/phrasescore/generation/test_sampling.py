@@ -227,7 +227,7 @@ def test_models_that_cannot_generate_together_are_refused(tmp_path: Path) -> Non
     with pytest.raises(ModelError, match="the same direction"):
         Generator(models, CPU)
     turned = RandomModel(tmp_path / "turned", "uv", "ab", right_to_left=True)
-    with pytest.raises(ModelError, match="need the same order; some have --right-to-l"):
+    with pytest.raises(ModelError, match="the same order; some were trained with --right-to-l"):
         Generator([models[0], load_checkpoint(turned.path)], CPU)
 
 
