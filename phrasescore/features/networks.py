@@ -107,7 +107,8 @@ class SentenceScore(Feature):
     ) -> None:
         if ensemble and len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
             raise ModelError(
-                "models in an ensemble must have the same direction; some were trained with --reverse"
+                "models in an ensemble must have the same direction; some were trained with "
+                "--reverse"
             )
         if ensemble and words and len({each.right_to_left for each in checkpoints}) > 1:
             raise ModelError(
