@@ -1,10 +1,10 @@
-"""What training optimises: the likelihood of pairs, or the expected BLEU of n-best lists.
+"""Training objectives: the likelihood of pairs, or the expected BLEU of n-best lists.
 
 For pairs, the loss is -log p, and validation measures the perplexity.
 
 For n-best lists, the loss of a list is minus its expected BLEU. The network is one feature of a
-log-linear model with fixed weights and other features, and the likelihood of some pairs is a
-regulariser. If a validation does not raise the expected BLEU of the held-out lists, the best
+log-linear model with fixed weights and other features, and the likelihood of training pairs is a
+regulariser. If the expected BLEU of the held-out lists does not improve at a validation, the best
 weights are restored and the learning rate is halved.
 
 Gao et al. (2014), Learning Continuous Phrase Representations for Translation Modeling, section 4;
@@ -49,15 +49,15 @@ from phrasescore.training.stores import KnownScores, ListBatch, ListStore, PairS
 
 _logger = logging.getLogger(__name__)
 
-# Number of pairs of a batch in validation.
+# Number of pairs in a validation batch.
 _VALIDATION_BATCH = 256
-# The standard deviation of scaled totals in the held-out lists at the start. (The scales in
-# tuning/expected_bleu.py go from 1 to 16.)
+# The initial standard deviation of scaled totals in the held-out lists. (The scales in
+# tuning/expected_bleu.py range from 1 to 16.)
 _SPREAD = 2.0
 
 
 class LikelihoodLoop(TrainingLoop):
-    """Maximise the likelihood of the targets."""
+    """Maximise the likelihood of the targets; see `TrainingLoop`."""
 
     def _count(self, batch: PairBatch) -> tuple[int, int]:
         target_words = int(batch.target.lengths.sum())
@@ -89,11 +89,11 @@ class LikelihoodLoop(TrainingLoop):
 
 @dataclass(frozen=True, kw_only=True)
 class PairRun(TrainingRun):
-    """A run on pairs. The sentences of a language model's text are targets without a source.
+    """A run on pairs. For a language model, sentences are targets without a source.
 
     :param read: opens the inputs and yields their pairs.
-    :param shortlists: returns the shortlists of the sides that the network reads and predicts. It
-        may read a corpus, so it is called only when the pairs are read.
+    :param shortlists: returns the shortlists for the side that the network reads and for the side
+        that it predicts. It may read a corpus, so it is called only when the pairs are read.
     """
 
     read: Callable[[], Iterable[CountedPair]]
@@ -142,11 +142,11 @@ class PairRun(TrainingRun):
         )
 
     def _open_pairs(self, folder: RunFolder, ranks: Ranks, *, is_resumed: bool) -> PairStore:
-        """Store the pairs, or open the stored ones; the other ranks wait for the first one."""
+        """Store the pairs, or open stored pairs; the other ranks wait for the first one."""
         if not ranks.is_first:
             ranks.wait()
             return PairStore(folder.pairs)
-        # If a state was saved and the pairs are missing, opening them raises the error.
+        # If a state was saved but the pairs are missing, opening them raises an error.
         if is_resumed and (folder.pairs.exists() or folder.state is not None):
             store = PairStore(folder.pairs)
             self._check(store)
@@ -171,7 +171,7 @@ class PairRun(TrainingRun):
         return store
 
     def _check(self, store: PairStore) -> None:
-        """Check that the stored run has the same inputs, options and shortlists as this one."""
+        """Check that the stored run has the same inputs, options and shortlists as this run."""
         store.check()
         if (store.affiliations is not None) != self.config.network.is_aligned:
             kind = "with" if self.config.network.is_aligned else "without"
@@ -232,13 +232,13 @@ class ExpectedBleu(NamedTuple):
 
 
 def expected_gains(scores: KnownScores, values: Tensor, *, weight: float, scale: float) -> Tensor:
-    """Return the expected gain of each list, ``(lists,)``, differentiable by the values.
+    """Return each list's expected gain, ``(lists,)``, differentiable with respect to ``values``.
 
-    A hypothesis has the probability softmax(scale * total) in its list, where its total is the
-    model score plus ``weight`` times its value: the network's log-probability.
+    The probability of a hypothesis is softmax(scale * total) over its list. The total is its model
+    score plus ``weight`` times its value, the network's log-probability.
 
     :param values: ``(hypotheses,)`` float64.
-    :param scale: gamma of the papers, above 0.
+    :param scale: gamma in the papers, above 0.
     """
     lists, size = scores.lists, scores.num_lists
     totals = scale * (scores.model_scores + weight * values)
@@ -286,7 +286,7 @@ class ExpectedBleuLoop(TrainingLoop):
 
     def _make_gradient(self, batch: ListBatch, count: int) -> Tensor:
         network = self._network
-        # Without dropout, which would drop different units for hypotheses that are compared.
+        # Disable dropout, which would drop different units for hypotheses that are compared.
         network.eval()
         with self._autocast:
             values = batch.values(network(batch.pairs))
@@ -339,8 +339,8 @@ class ExpectedBleuLoop(TrainingLoop):
 class ListRun(TrainingRun):
     """A run on n-best lists, which are not stored: a resumed run reads them again.
 
-    :param start: the network to train further, on the CPU.
-    :param feature: the name of the network's feature in the log-linear model, for the record.
+    :param start: the network to fine-tune, on the CPU.
+    :param feature: the name of the network's feature in the log-linear model, to be recorded.
     :param read: opens the inputs and returns the lists.
     """
 

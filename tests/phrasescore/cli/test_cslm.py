@@ -218,11 +218,13 @@ def test_rescore_backs_off_or_leaves_log_z_out(
     ]
     assert found[1][1] == pytest.approx(sum(shares) + 2 * math.log(0.7), abs=1e-5)
     check_refusal(
-        run(*command, "--backoff-lm", lm, "--unnormalized"), "do not use --unnormalized with it", 2
+        run(*command, "--backoff-lm", lm, "--unnormalized"), "cannot be used with --unnormalized", 2
     )
     RandomModel(tmp_path / "pairs", ["x"], ["a"])
     command[-1] = tmp_path / "pairs"
-    check_refusal(run(*command, "--backoff-lm", lm), "of the kind cslm, and there is none", 2)
+    check_refusal(
+        run(*command, "--backoff-lm", lm), "--backoff-lm requires a model of the kind cslm", 2
+    )
 
 
 def test_a_phrase_table_has_no_column_of_a_language_model(

@@ -241,7 +241,8 @@ def test_a_language_model_has_nothing_to_generate_from(tmp_path: Path) -> None:
 def test_an_ensemble_of_two_directions_is_refused(model: Path, tmp_path: Path) -> None:
     other = RandomModel(tmp_path / "other", "uvw", "abcd", reverse=True).path
     check_refusal(
-        run(model, "--ensemble", other, stdin="u\n"), "an ensemble needs models of one direction"
+        run(model, "--ensemble", other, stdin="u\n"),
+        "models in an ensemble must have the same direction",
     )
 
 

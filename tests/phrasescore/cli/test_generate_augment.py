@@ -244,7 +244,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
         if groups_done:
             check_refusal(
                 run(model.path, *options, "-o", out, "--resume", "--targets", 2),
-                "started with another num targets (3, now 2)",
+                "started with another value for num targets (3, now 2)",
             )
         succeeded(run(model.path, *options, "-o", out, "--resume"))
         assert out.read_bytes() == whole.read_bytes()

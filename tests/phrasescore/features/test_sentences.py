@@ -207,7 +207,7 @@ def test_an_ensemble_of_both_orders_has_no_scores_of_words() -> None:
 
 
 def test_an_ensemble_is_of_one_direction() -> None:
-    with pytest.raises(ModelError, match="one direction"):
+    with pytest.raises(ModelError, match="the same direction"):
         SentenceScores([checkpoint(), checkpoint(reverse=True)], CPU, ensemble=True)
 
 

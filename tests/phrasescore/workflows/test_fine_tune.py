@@ -262,10 +262,12 @@ def test_a_run_is_resumed_with_its_lists_alone(
         fine_tune(task, "lstm")
     with pytest.raises(PhrasescoreError, match="an unfinished run; continue it with --resume"):
         fine_tune(task, "lstm")
-    with pytest.raises(PhrasescoreError, match="was started with another likelihood"):
+    with pytest.raises(PhrasescoreError, match="was started with another value for likelihood"):
         fine_tune(task, "lstm", resume=True, likelihood=0.2)
     task.references.write_text(task.references.read_text().replace("t1", "t2"))
-    with pytest.raises(PhrasescoreError, match="was started with another text of lists, source or"):
+    with pytest.raises(
+        PhrasescoreError, match="was started with another value for text of lists, source or"
+    ):
         fine_tune(task, "lstm", resume=True)
 
 

@@ -159,7 +159,8 @@ def test_a_run_is_not_resumed_with_other_search_weights(embedded: Path) -> None:
     assert tune(*options).exit_code == 0
     (embedded / "start").write_text(f"[search]\nLM0= 0.25\n[lists]\n{lists}Lexicon0= 1\n")
     check_refusal(
-        tune(*options, "--resume"), "work was started with another start weights of the search"
+        tune(*options, "--resume"),
+        "work was started with another value for start weights of the search",
     )
 
 

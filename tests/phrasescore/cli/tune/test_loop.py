@@ -107,7 +107,7 @@ def test_a_run_that_is_there_is_neither_lost_nor_mixed_up(folder: Folder) -> Non
     check_refusal(folder.run(), "work: the folder has a run already: continue it with --resume")
     check_refusal(
         folder.run("--resume", "--seed", "2"),
-        "work was started with another seed (1, now 2): resume it with the same",
+        "work was started with another value for seed (1, now 2): resume it with the same",
     )
 
 
@@ -167,7 +167,7 @@ def test_what_is_no_network_joins_each_round_without_one(folder: Folder) -> None
     assert "SOURCE --lexicon lex --feature target_length -o RESCORED" in result.stderr
     assert not (folder.path / "work" / "scores.cache").exists()
     check_refusal(
-        folder.run("--rescore-feature", "unknown_words"), "at least one model is needed", 2
+        folder.run("--rescore-feature", "unknown_words"), "requires at least one model", 2
     )
 
 

@@ -206,7 +206,7 @@ def test_a_signal_while_decoding_ends_the_decoder_and_keeps_the_best(
     wait_for_end(decoder)
     check_refusal(
         folder.run("--resume", decoder=command.replace("slow.py", str(DECODER))),
-        "started with another decoder",
+        "started with another value for decoder",
     )
 
 
@@ -311,7 +311,7 @@ def test_no_file_of_the_decoder_or_the_loop_is_overwritten(
 def test_a_run_with_another_moses_ini_is_not_gone_on_with(folder: Folder) -> None:
     assert folder.run("--iterations", "1").exit_code == 0
     (folder.path / "moses.ini").write_text(INI + "[distortion-limit]\n2\n")
-    check_refusal(folder.run("--resume"), "work was started with another moses.ini (")
+    check_refusal(folder.run("--resume"), "work was started with another value for moses.ini (")
 
 
 def test_a_run_with_other_content_of_a_model_is_not_gone_on_with(folder: Folder) -> None:
@@ -321,7 +321,8 @@ def test_a_run_with_other_content_of_a_model_is_not_gone_on_with(folder: Folder)
     succeeded(folder.run(*options))
     lexicon.write_text("one w1 0.25\ntwo w2 0.5\n")
     check_refusal(
-        folder.run(*options, "--resume"), "work was started with another content of the models ("
+        folder.run(*options, "--resume"),
+        "work was started with another value for content of the models (",
     )
 
 

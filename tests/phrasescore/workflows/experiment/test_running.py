@@ -95,7 +95,7 @@ with locked(Path({str(steps.folder)!r})):
 """],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert "another run is at work here" in refused.stderr
+    assert "another run is using this folder" in refused.stderr
     os.kill(_pid_of(steps.folder / "b.out"), signal.SIGKILL)
     steps.mood("b", None)
     assert steps.done() == [True, False, False]
