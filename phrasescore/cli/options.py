@@ -71,12 +71,12 @@ class Verb(click.Command):
 
 
 class FileName(StringParamType):
-    """The name of a file or a folder, which a shell completes."""
+    """A file or folder name that the shell can complete."""
 
     def shell_complete(
         self, _ctx: click.Context, _param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Tell the shell to complete the names of files itself."""
+        """Tell the shell to complete file names itself."""
         return [CompletionItem(incomplete, type="file")]
 
 
@@ -92,7 +92,7 @@ def heading(subject: Subject) -> Decorator:
     """
 
     def label(command: Any) -> Any:
-        # Decorators run from the last to the first, so options below the next heading have theirs.
+        # Decorators run bottom-up, so options below the next heading already have a subject.
         for param in getattr(command, "__click_params__", ()):
             if isinstance(param, SubjectOption) and param.subject is None:
                 param.subject = subject
@@ -104,7 +104,7 @@ def heading(subject: Subject) -> Decorator:
 def option(flags: str, text: str, **settings: Any) -> Decorator:
     """Return an option that shows its default.
 
-    :param flags: separated by spaces; the parameter's name comes last if it differs.
+    :param flags: option names separated by spaces; the parameter's name comes last if it differs.
     """
     kind = {"cls": SubjectOption, "show_default": True}
     return click.option(*flags.split(), help=text, **{**kind, **settings})
@@ -126,7 +126,7 @@ def file(flags: str, text: str, metavar: str = "FILE", **settings: Any) -> Decor
 
 
 def files(flags: str, text: str, metavar: str = "FILE", **settings: Any) -> Decorator:
-    """Return an option like a `file` that may be repeated; the command gets a tuple."""
+    """Return a repeatable `file` option; the command gets a tuple."""
     return file(flags, text, metavar, multiple=True, **settings)
 
 
@@ -136,7 +136,7 @@ def choice(flags: str, text: str, values: Sequence[str], **settings: Any) -> Dec
 
 
 def together(*options: Decorator) -> Decorator:
-    """Return the decorator that adds all these options, in their order."""
+    """Return one decorator that adds several options, in the given order."""
 
     def add(command: Any) -> Any:
         for decorator in reversed(options):
@@ -153,11 +153,11 @@ def of(
     without: Collection[str] = (),
     **changes: dict[str, Any],
 ) -> Decorator:
-    """Return a decorator that adds an option for each field of a class of settings.
+    """Return a decorator that adds an option for each field of a settings class.
 
     :param only: the fields that get an option; by default all fields.
     :param without: fields that get no option.
-    :param changes: for each field, the arguments of `click.option` that differ.
+    :param changes: arguments for `click.option` that override a field's own, by field name.
     """
     return together(
         *(
@@ -169,16 +169,16 @@ def of(
 
 
 def take(kind: type[_Kind], given: dict[str, Any], **fields: Any) -> _Kind:
-    """Remove the values of settings from a command's parameters, and return the settings.
+    """Remove the parameters that belong to a settings class, and return its instance.
 
-    :param fields: values of other fields.
+    :param fields: values for fields that are not parameters.
     """
     names = [setting.name for setting in settings_of(kind) if setting.name in given]
     return kind(**{name: given.pop(name) for name in names}, **fields)
 
 
 def names_of(*kinds: type[Settings]) -> set[str]:
-    """Return the parameters of a command that has the options of these settings."""
+    """Return the names of the parameters that the options for settings classes have."""
     return {setting.name for kind in kinds for setting in settings_of(kind)}
 
 
@@ -232,17 +232,17 @@ def given_flags(ctx: click.Context) -> dict[str, str]:
 
 
 def refuse_others(ctx: click.Context, allowed: Collection[str], reason: str) -> None:
-    """Refuse parameters on the command line that have no effect.
+    """Reject parameters on the command line that have no effect.
 
-    :param reason: such as "only with --decoder".
+    :param reason: the end of the message, such as "can only be used with --decoder".
     """
     others = [shown for name, shown in given_flags(ctx).items() if name not in allowed]
     if others:
-        raise click.UsageError(f"{', '.join(others)}: {reason}")
+        raise click.UsageError(f"{', '.join(others)} {reason}")
 
 
 def matching(pattern: str, expected: str) -> Callable[..., Any]:
-    """Return the callback of an option whose values must match a pattern."""
+    """Return a callback for an option whose values must match a pattern."""
 
     def check(ctx: click.Context, param: click.Parameter, given: Any) -> Any:
         for value in given if isinstance(given, tuple) else (given,):
@@ -254,10 +254,10 @@ def matching(pattern: str, expected: str) -> Callable[..., Any]:
 
 
 def numbers_by_name(expected: str, *, above: float, default: str = "") -> Callable[..., Any]:
-    """Return the callback of a repeated option NAME=NUMBER; the command gets a dict, or None.
+    """Return a callback for a repeatable option NAME=NUMBER; the command gets a dict, or None.
 
-    :param above: the limit that each number exceeds.
-    :param default: the number of a name without "=".
+    :param above: the lower bound, which each number must exceed.
+    :param default: the number for a name without "=".
     """
 
     def parse(
@@ -286,7 +286,7 @@ def _set_level(_ctx: click.Context, param: click.Parameter, value: bool) -> None
 
 output = file(
     "-o --output",
-    "The output file, which appears whole or not at all; a name in .gz is compressed.",
+    "The output file, written atomically; it is compressed if its name ends in .gz.",
     default="-",
     show_default="stdout",
     subject="Output",
@@ -299,8 +299,8 @@ report_format = choice(
     subject="Output",
 )
 resume = flag("--resume", "Continue a run of this command that was killed.", subject="Long runs")
-# These options change the amount of messages, and the command does not get them. Both the group and
-# a verb have them: ``phrasescore -q annotate`` and ``phrasescore annotate -q`` are the same.
+# These options set the log level and are not passed to the command. The group has them as well:
+# ``phrasescore -q annotate`` and ``phrasescore annotate -q`` are the same.
 verbosity = together(
     heading("Messages and help"),
     flag("-v --verbose", "Show more messages.", expose_value=False, callback=_set_level),

@@ -1,4 +1,4 @@
-"""The settings of a training run, which are read from TOML into frozen dataclasses.
+"""Settings for a training run, read from TOML into frozen dataclasses.
 
 A file has a table per dataclass (``[model]``, ``[vocabulary]``, ``[training]``) and the key
 ``kind`` above them; a missing setting keeps its default. Environment variables and files in the
@@ -44,7 +44,7 @@ OptimizerName = Literal["adadelta", "adam", "sgd"]
 
 @dataclass(frozen=True, slots=True)
 class VocabularyConfig:
-    """Sizes of the shortlists, in words, without ``</s>`` and ``<unk>``; or subwords."""
+    """Shortlist sizes in words, without ``</s>`` and ``<unk>``, or the number of subwords."""
 
     # Size for the side that the network reads; with --reverse that is the table's target side.
     source_size: ShortlistSize = 15000
@@ -56,7 +56,7 @@ class VocabularyConfig:
 
 @dataclass(frozen=True, slots=True)
 class TrainingConfig:
-    """Settings of a network's training."""
+    """Settings for training a network."""
 
     # Pairs per update.
     batch_size: Annotated[int, Meta(ge=1, le=1 << 20)] = 64
@@ -100,7 +100,7 @@ class TrainingConfig:
     # A checkpoint is saved after the first of these; 0: only at the end.
     checkpoint_minutes: Amount = 10.0
     checkpoint_updates: Count = 0
-    # For the initial weights, the held-out part and the order of the pairs.
+    # Seed for the initial weights, the held-out part and the order of the pairs.
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
 
 
@@ -135,7 +135,7 @@ class Config:
 
     @property
     def network(self) -> NetworkKind:
-        """The kind of network."""
+        """The kind of network that the settings are for."""
         return get_kind(self.kind)
 
     @classmethod
@@ -168,9 +168,9 @@ class Config:
 
     @classmethod
     def preset(cls, name: str, folder: Path = PRESETS) -> "Config":
-        """Return a preset.
+        """Return the settings of a preset.
 
-        :param folder: the folder of the kind's presets, by default this package's.
+        :param folder: the folder with the kind's presets, by default this package's.
         """
         names = _presets_in(folder)
         if name not in names:
@@ -194,7 +194,7 @@ class Config:
         return "\n".join(lines) + "\n"
 
     def override(self, assignments: Iterable[str], path: str = "--set") -> "Config":
-        """Return these settings changed by ``table.key=value``; later assignments win."""
+        """Return a copy with ``table.key=value`` assignments applied; later ones win."""
         values = self.to_dict()
         for assignment in assignments:
             key, equals, text = assignment.partition("=")
@@ -238,7 +238,7 @@ def layer_settings(
     :param stored: settings of the run to resume, used if neither a preset nor a file is named.
     """
     if preset is not None and config_file is not None:
-        raise ArgumentError("--preset and --config exclude one another")
+        raise ArgumentError("--preset and --config cannot be combined")
     if config_file is not None:
         config, origin = Config.from_toml(config_file), f"--config {config_file}"
     elif preset is None and stored is not None:
@@ -262,7 +262,7 @@ def fine_tuning_settings(
 ) -> Config:
     """Return the settings for fine-tuning a network on n-best lists.
 
-    :param start: settings of the network, which keeps its sizes.
+    :param start: settings of the trained network, whose sizes cannot change.
     """
     config = stored or dataclasses.replace(start, training=FINE_TUNING)
     config = config.override(assignments)
@@ -287,7 +287,7 @@ def check_resumable(old: Config, new: Config) -> None:
     :raises ConfigError: at the first setting that differs and changes the weights.
     """
     if old.kind != new.kind:
-        raise ConfigError("--resume", "kind", f"the run has {old.kind!r}")
+        raise ConfigError("--resume", "kind", f"the run to resume has the kind {old.kind!r}")
     before, after = old.to_dict(), new.to_dict()
     for table in ("model", "vocabulary", "training"):
         for key, value in before[table].items():
@@ -296,12 +296,12 @@ def check_resumable(old: Config, new: Config) -> None:
                     "--resume",
                     f"[{table}] {key}",
                     f"the run to resume has {value!r}, got {after[table][key]!r}; resume it with "
-                    "its own settings, or train into another folder",
+                    "its original settings, or train into another folder",
                 )
 
 
 def _with_table(name: str, values: Mapping[str, Any]) -> str:
-    """Return a hint at the setting with the closest name in any table, or ""."""
+    """Return a hint that names the closest setting in any table, or ""."""
     keys = {
         key: f"{table}.{key}"
         for table, settings in values.items()
