@@ -84,7 +84,7 @@ class Compute(Settings, heading="Speed"):
             )
         if self.workers is not None:
             raise ArgumentError(
-                "--threads and --workers cannot be combined: --engine here has one number for both"
+                "--threads and --workers cannot be combined: with --engine here they are the same"
             )
         return replace(self, threads=None, workers=self.threads)
 

@@ -21,13 +21,13 @@ _logger = logging.getLogger(__name__)
 # Models are checked when this many words have been counted, early in a long run; and again after
 # the maximum number of words, or at the end.
 _EARLY_WORDS, _MOST_WORDS = 10_000, 1_000_000
-# About the maximum number of pairs of a block whose words are counted.
+# Approximate maximum number of pairs per block whose words are counted.
 _MOST_PAIRS = 256
 # Forms of words that do not occur in Moses' text, and the messages about them.
 _FORMS = {
     re.compile(pattern): f"these are {cause}"
     for pattern, cause in (
-        (r"\|\d+-\d+(,.*)?\|", "marks of phrases: leave out -report-segmentation, or remove them"),
+        (r"\|\d+-\d+(,.*)?\|", "phrase marks: omit -report-segmentation, or remove them"),
         (r"[^|]+(\|[^|]+)+", "words with factors (word|POS): keep only the words"),
         (r".+@@", "pieces of words (BPE): join them"),
         (r"▁.*", "pieces of words (sentencepiece): join them"),
@@ -55,8 +55,8 @@ def known_words(path: str, checkpoint: "Checkpoint") -> KnownWords:
 class UnknownWordCheck:
     """Counts up to a million words of a text, and warns once about each model that lacks many.
 
-    Such a model knows less than half of the words; or more than a tenth of the words is unknown and
-    has a form that does not occur in Moses' text, such as ``word|POS``.
+    It warns if a model knows fewer than half of the words, or if more than a tenth of the words
+    are unknown to it and have a form that does not occur in Moses' text, such as ``word|POS``.
 
     :param text: the name of the text, for the message.
     :param models: the words that each model knows, by the model's name.
@@ -150,7 +150,7 @@ def _likely_cause(unknown: Counter[str], known: Container[str]) -> str:
 def unknown_words_of(
     source: str, target: str, models: Iterable[KnownWords]
 ) -> tuple[UnknownWordCheck, UnknownWordCheck]:
-    """Return the checks of a source and of its translations, by their names in messages."""
+    """Return a check for a source and one for its translations, with their names in messages."""
     models = list(models)
     return (
         UnknownWordCheck(source, {name: known for name, known, _ in models if known is not None}),
@@ -171,8 +171,8 @@ def warn_of_lengths(path: str, words: int, reference_words: int) -> None:
     """Warn about translations less than half or more than twice as long as a set of references."""
     if reference_words > 2 * words or words > 2 * reference_words:
         _logger.warning(
-            "%s has %s words, the references %s: are they of the same text, in the same language, "
-            "tokenised alike?",
+            "%s has %s words, the references %s: are they for the same text, in the same language, "
+            "with the same tokenisation?",
             *(shown_path(path), f"{words:,}", f"{reference_words:,}"),
         )
 
@@ -199,7 +199,7 @@ def warn_of_shortlists(checkpoints: "Sequence[Checkpoint]") -> None:
         return
     if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
         _logger.warning(
-            "the ensemble's models predict words of different shortlists (of %s words): a smaller "
-            "one gives <unk> more probability than the others give any one rare word",
+            "the ensemble's models have different shortlists (%s words): with a smaller one, <unk> "
+            "gets more probability than a rare word gets with the others",
             ", ".join(f"{len(vocabulary):,}" for vocabulary in vocabularies),
         )

@@ -1,4 +1,4 @@
-"""The pipeline: lines with pairs in, the same lines with the values of their pairs out."""
+"""The scoring pipeline: reads lines with pairs, and yields them with the pairs' values."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,23 +29,23 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Words = list[list[Floats]]
 
-# Lines of a group for each pair that it should have, at most: few lines of a table may have pairs,
-# and a list has several lines for each distinct hypothesis.
+# Maximum number of lines in a group, per pair that it should have: few lines of a table may have
+# pairs, and a list has several lines for each distinct hypothesis.
 _TABLE_LINES_PER_PAIR, _LIST_LINES_PER_PAIR = 4, 16
-# Pairs of parallel text that are read at once.
+# Number of pairs of parallel text that are read at once.
 _PAIRS_OF_TEXT = 256
 
 
 class InputPairs(Protocol):
-    """Some lines of an input, and their pairs."""
+    """A block of input lines, and their pairs."""
 
     @property
     def before(self) -> int:
-        """Number of lines of the input before these."""
+        """Number of input lines before this block."""
 
     @property
     def num_lines(self) -> int:
-        """Number of these lines."""
+        """Number of lines in this block."""
 
     @property
     def block(self) -> PhraseBlock:
@@ -56,14 +56,14 @@ AnyLines = TypeVar("AnyLines", bound=InputPairs)
 
 
 class PairLines(NamedTuple):
-    """Some lines of parallel text, or pairs from Python."""
+    """A block of lines of parallel text, or of pairs passed from Python."""
 
     before: int
     block: PhraseBlock
 
     @property
     def num_lines(self) -> int:
-        """Number of the pairs."""
+        """Number of pairs in this block."""
         return len(self.block.places)
 
 
@@ -76,11 +76,11 @@ def group_pairs(pairs: Iterable[PhrasePair]) -> Iterator[PairLines]:
 
 
 class LineScores(NamedTuple):
-    """The values of the pairs of some lines."""
+    """The values of the pairs in a block of lines."""
 
     # (columns, pairs), the columns of all features one after another.
     values: Floats
-    # For each column the log-probabilities of words, see `phrasescore.features.BlockScores`.
+    # For each column, the log-probabilities of words; see `phrasescore.features.BlockScores`.
     words: Words | None
 
 
@@ -109,20 +109,20 @@ class Scoring:
         return self.loader.device
 
     def in_folders(self) -> "Scoring":
-        """Return the same work for other machines, which have the same folders."""
+        """Return a copy for workers on other machines, which have the same folders."""
         return replace(self, loader=self.loader.in_folders(), features=None)
 
     def load(self) -> Callable[[Item], list[BlockScores]]:
-        """Load the features.
+        """Load the features, and return the function that scores an item.
 
-        :raises PhrasescoreError: if they differ from the features of the process that began the
+        :raises PhrasescoreError: if they differ from the features in the process that started the
             run.
         """
         features = self.loader.load() if self.features is None else self.features
         for feature, expected in zip(features, self.fingerprints, strict=True):
             if feature.fingerprints != expected:
                 raise PhrasescoreError(
-                    f"a worker has loaded another feature: expected {expected}, found "
+                    f"a worker has loaded a different feature: expected {expected}, found "
                     f"{feature.fingerprints}"
                 )
         for index in self.needed:
@@ -151,12 +151,12 @@ class _LineGroup(NamedTuple, Generic[AnyLines]):
 class Scorer:
     """Scores the pairs of lines on an engine. A context manager, which ends the workers.
 
-    A value depends only on its pair, to the last bit: not on the lines beside it, the engine, the
-    number of workers, or a cache.
+    A value depends only on its pair, to the last bit, and not on neighbouring lines, the engine,
+    the number of workers, or a cache.
 
     :param engine: each of its workers has one thread.
     :param cache: stores the values of the features that use a cache.
-    :param unit: the noun for an item of the input, for messages.
+    :param unit: the noun for an input item in messages.
     :ivar tallies: the tally of each feature over the lines so far.
     """
 
@@ -184,7 +184,7 @@ class Scorer:
         self.start_counting()
 
     def start_counting(self) -> None:
-        """Begin new tallies."""
+        """Reset the tallies."""
         nothing = PhraseBlock.of([])
         self.tallies: list[Any] = [feature.score(nothing).tally for feature in self.features]
 
