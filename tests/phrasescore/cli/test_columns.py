@@ -138,9 +138,9 @@ def test_unknown_words_are_those_of_all_models_or_of_one_and_of_either_side() ->
         (["--model", "one", "--feature", "unknown_words@0"], "expected the number of a --model"),
         (["--model", "one", "--feature", "unknown_words@"], "expected the number of a --model"),
         (["--lm", "lm", "--normalize"], "--normalize needs a network"),
-        (["--lm", "lm", "--cache", "cache"], "--cache needs a network"),
+        (["--lm", "lm", "--cache", "cache"], "--cache requires a network"),
         (["--lm", "lm", "--word-scores", "words"], "--word-scores needs a network"),
-        (["--lm", "lm", "--ensemble"], "--ensemble averages at least two models"),
+        (["--lm", "lm", "--ensemble"], "--ensemble requires at least two models"),
         (["--lexicon", "-", "--reverse-lexicon", "-"], "two files cannot share stdin"),
     ],
 )

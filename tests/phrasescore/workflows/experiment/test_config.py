@@ -40,7 +40,7 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
         ("test.news", "test", "x.toml: [data.test.source]: expected a table"),
         ('"train.fr"]', "]", "[data] train: expected the source and the target side, got 1"),
         ("[data]", "systems = ['+RNM']\n[data]", "unknown row '+RNM'; did you mean '+RNN'?"),
-        ("[data]", "systems = ['+RNN', '+RNN']\n[data]", "two rows are called '+RNN'"),
+        ("[data]", "systems = ['+RNN', '+RNN']\n[data]", "two rows have the name '+RNN'"),
         ("[data]", "[data]\nlexicon = 'no.f2e'", "no.f2e: cannot open: No such file"),
         (
             "[data]",
@@ -98,14 +98,22 @@ def test_what_is_wrong_in_the_file_is_named(
     ("row", "data", "problem"),
     [
         ("columns = ['cslm']", "", "row 'x': expected a encoder-decoder, cslm is a cslm"),
-        ("columns = ['unknown_words']", "", "name one, too"),
+        ("columns = ['unknown_words']", "", "add a network"),
         ("rescore = ['lexikon']", "", "row 'x': unknown model or feature 'lexikon'; did you mean "),
-        ("rescore = ['lm']", "", "row 'x': lm needs a file: expected [data] lm"),
-        ("columns = ['lm']", "lm = 'lm.arpa'", "row 'x': lm is only for n-best lists"),
-        ("columns = ['length_ratio']", "", "row 'x': length_ratio is only for n-best lists: the "),
+        ("rescore = ['lm']", "", "row 'x': lm requires a file: expected [data] lm"),
+        ("columns = ['lm']", "lm = 'lm.arpa'", "row 'x': lm can only be used on n-best lists"),
+        (
+            "columns = ['length_ratio']",
+            "",
+            "row 'x': length_ratio can only be used on n-best lists: the ",
+        ),
         ("search = ['number_mismatch']", "", "unknown model or feature 'number_mismatch'"),
         ("search = ['cslmm']", "", "unknown model or feature 'cslmm'"),
-        ("rescore = ['joint']", "", "row 'x': joint is a joint, which is only for the search: ex"),
+        (
+            "rescore = ['joint']",
+            "",
+            "row 'x': joint is a joint, which can only be used in the search",
+        ),
         ("rescore = ['mine']", "scores.mine = 'table'", "row 'x': mine has a number per line of t"),
     ],
 )
