@@ -37,7 +37,7 @@ def test_generate_returns_counts(
     assert (done.lines, done.words, done.unknown_words) == (3, 5, 1)
     lines = (tmp_path / "out").read_text().split("\n")
     assert done.predicted_unknown_words == sum(line.split().count("<unk>") for line in lines)
-    cut = [warning for warning in warnings(caplog) if "found no end" in warning]
+    cut = [warning for warning in warnings(caplog) if "did not end" in warning]
     assert len(cut) == (done.unfinished > 0)
 
 

@@ -142,7 +142,7 @@ def test_what_is_wrong_in_a_row_is_named(tmp_path: Path, row: str, data: str, pr
             "[models.cslm] backoff_lm: ",
         ),
         ("[models.cslm]\nbackoff_lm = 'no.arpa'", "no.arpa: cannot open: No such"),
-        ("nplm = true", '[engine] nplm: needs decoder = "moses"'),
+        ("nplm = true", '[engine] nplm: requires decoder = "moses"'),
         ("iterations = 1", "x.toml: [engine] iterations: must be at least 2, got 1"),
         ("jobs = 0", "x.toml: [engine] jobs: must be at least 1, got 0"),
     ],
