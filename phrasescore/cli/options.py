@@ -38,7 +38,7 @@ Subject = Literal[
 # In the order of every help text.
 SUBJECTS: tuple[Subject, ...] = get_args(Subject)
 
-# Takes and returns a command's function.
+# A decorator for a command's function.
 Decorator = Callable[[Any], Any]
 
 _Kind = TypeVar("_Kind", bound=Settings)
@@ -111,17 +111,17 @@ def option(flags: str, text: str, **settings: Any) -> Decorator:
 
 
 def argument(name: str, metavar: str, **settings: Any) -> Decorator:
-    """Return an argument whose value is the name of a file or a folder."""
+    """Return an argument for the name of a file or a folder."""
     return click.argument(name, metavar=metavar, **{"type": FileName(), **settings})
 
 
 def flag(flags: str, text: str, **settings: Any) -> Decorator:
-    """Return an option without a value."""
+    """Return a flag, an option without a value."""
     return option(flags, text, is_flag=True, **settings)
 
 
 def file(flags: str, text: str, metavar: str = "FILE", **settings: Any) -> Decorator:
-    """Return an option whose value is the name of a file, a folder or a program."""
+    """Return an option for the name of a file, a folder or a program."""
     return option(flags, text, metavar=metavar, **{"type": FileName(), **settings})
 
 
@@ -131,7 +131,7 @@ def files(flags: str, text: str, metavar: str = "FILE", **settings: Any) -> Deco
 
 
 def choice(flags: str, text: str, values: Sequence[str], **settings: Any) -> Decorator:
-    """Return an option whose value is one of several words."""
+    """Return an option that accepts one of several words."""
     return option(flags, text, type=click.Choice(values), **settings)
 
 
@@ -155,8 +155,8 @@ def of(
 ) -> Decorator:
     """Return a decorator that adds an option for each field of a settings class.
 
-    :param only: the fields that get an option; by default all fields.
-    :param without: fields that get no option.
+    :param only: the fields to add options for; by default all fields.
+    :param without: fields to skip.
     :param changes: arguments for `click.option` that override a field's own, by field name.
     """
     return together(
@@ -218,7 +218,7 @@ def _type_of(setting: Setting) -> Any:
 
 
 def given_flags(ctx: click.Context) -> dict[str, str]:
-    """Return the flags (or metavars) of the parameters on the command line, by name."""
+    """Return the flags (or metavars) of the parameters that were given, by parameter name."""
     return {
         param.name or "": next(
             (name for name in param.opts if name.startswith("--")),

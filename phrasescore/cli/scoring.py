@@ -28,7 +28,7 @@ _logger = logging.getLogger(__name__)
 @heading("Input")
 @options.files(
     "--for texts",
-    "Keep only lines whose source occurs in this text, which has a tokenised sentence per line.",
+    "Keep only lines whose source occurs in this text, which has one tokenised sentence per line.",
     "TEXT",
 )
 @options.option(

@@ -1,7 +1,7 @@
 """``python -m phrasescore.cli.step CALL``: run one step of an experiment.
 
 CALL is JSON, as `phrasescore.workflows.experiment.calls.Call` writes it. Messages for the
-experiment go to stdout as JSON; all other output is the step's log.
+experiment are written to stdout as JSON; all other output is the step's log.
 """
 
 import logging

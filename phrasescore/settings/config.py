@@ -50,7 +50,7 @@ class VocabularyConfig:
     source_size: ShortlistSize = 15000
     # Size for the side that the network predicts, the only side of a language model.
     target_size: ShortlistSize = 15000
-    # Number of subwords per side instead of shortlists of words; 0 for words.
+    # Number of subwords per side, used instead of shortlists of words; 0: words.
     subwords: Annotated[int, Meta(ge=0, le=1 << 20)] = 0
 
 
@@ -81,7 +81,7 @@ class TrainingConfig:
     # Adam: decays of the running averages.
     beta1: Annotated[float, Meta(ge=0.0, le=0.9999)] = 0.9
     beta2: Annotated[float, Meta(ge=0.0, le=0.999999)] = 0.999
-    # Maximum Euclidean norm of the loss's gradient, which is scaled down if necessary; 0: none.
+    # Maximum Euclidean norm of the loss's gradient, which is scaled down if larger; 0: no limit.
     clip_norm: Amount = 1.0
     # Precision of matrix products; weights are always float32. tf32 is for CUDA. bfloat16 rounds
     # the factors on a CPU and is autocast on CUDA.
@@ -93,7 +93,7 @@ class TrainingConfig:
     validation_updates: Count = 1000
     # Training stops after this number of validations without a better perplexity; 0: never.
     patience: Count = 0
-    # Training ends at the first of these limits; 0: none.
+    # Training ends at the first of these limits; 0: no limit.
     updates: Count = 0
     epochs: Amount = 0.0
     minutes: Amount = 0.0
@@ -229,13 +229,13 @@ def layer_settings(
     limits: Mapping[str, int | float | None],
     stored: Config | None = None,
 ) -> Config:
-    """Return the settings of a run: a preset or a file, then assignments, then limits.
+    """Return the settings for a run: a preset or a file, then assignments, then limits.
 
     :param preset: name of a preset; by default the kind's small preset.
     :param config_file: path of a TOML file, instead of a preset.
     :param assignments: ``table.key=value``, as for `Config.override`.
     :param limits: training settings by name; None keeps the setting.
-    :param stored: settings of the run to resume, used if neither a preset nor a file is named.
+    :param stored: settings of the run to resume, used if neither a preset nor a file is given.
     """
     if preset is not None and config_file is not None:
         raise ArgumentError("--preset and --config cannot be combined")

@@ -52,7 +52,7 @@ class Generating(BeamSearch):
     )
     name: str | None = option(
         None,
-        "Name of the feature in --nbest whose value is log p.",
+        "Name of the feature for log p in the lists of --nbest.",
         metavar="NAME",
         heading="Output",
         shown="LSTM0, Attention0, RNN0, GrConv0 or Ensemble0",

@@ -34,9 +34,7 @@ class TrainingChanges(Settings, heading="Training"):
 class NewNetwork(TrainingChanges):
     """Settings of `train`, which trains a new network."""
 
-    preset: str | None = option(
-        None, "The preset whose settings to start from.", shown="small or KIND-small"
-    )
+    preset: str | None = option(None, "The preset to start from.", shown="small or KIND-small")
     config: StrPath | None = option(
         None, "A TOML file with the settings to start from, instead of a preset."
     )
@@ -55,8 +53,12 @@ class NewNetwork(TrainingChanges):
 class Shortlists(Settings, heading="Input"):
     """Where the shortlists are read from; by default, words are counted in the input."""
 
-    source_corpus: StrPath | None = option(None, "Take the source shortlist from this text.")
-    target_corpus: StrPath | None = option(None, "Take the target shortlist from this text.")
+    source_corpus: StrPath | None = option(
+        None, "Use the most frequent words in this text as the source shortlist."
+    )
+    target_corpus: StrPath | None = option(
+        None, "Use the most frequent words in this text as the target shortlist."
+    )
     source_vocabulary: StrPath | None = option(
         None, "Use the source.vocab of another model as the source shortlist."
     )

@@ -14,7 +14,8 @@ class TuningMethod(Settings, heading="Method"):
     """The method and the metric of tuning."""
 
     method: MethodName = option(
-        "mert", "mert is for up to about twenty features; pro, mira and xbleu are for many."
+        "mert",
+        "The tuning method: mert for up to about twenty features; pro, mira or xbleu for more.",
     )
     # The weight of each metric; None for BLEU only.
     metrics: Mapping[str, float] | None = option(

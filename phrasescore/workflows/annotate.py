@@ -71,7 +71,7 @@ def annotate(
     :param moses_ini: the moses.ini that uses the table.
     :param moses_ini_out: the moses.ini to write, in which the new columns have weight 0.
     :param texts: tokenised texts to translate, one sentence per line: only lines whose
-        source occurs in a sentence are scored, and others are left out; empty for all lines.
+        source occurs in a sentence are scored, and others are omitted; empty for all lines.
     :param keep_others: keep the other lines as well, with this value in the new columns, a
         probability from 3.8e-44 to 1.6e38 as it is written into the table; 1 is a logarithm of 0.
     :param resume: continue a killed run with the same arguments, if it left anything. Only

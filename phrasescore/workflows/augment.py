@@ -221,7 +221,7 @@ class Augmenter:
     # One check per side, for lines whose sources may get new targets.
     unknown_words: tuple[UnknownWordCheck, UnknownWordCheck]
     scores: PairScores
-    # The sources that get new targets; None if all do.
+    # The sources for which targets are generated; None for all.
     only: frozenset[Source] | None
     settings: Augmenting
     # The fields of AugmentSummary.

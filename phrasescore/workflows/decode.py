@@ -63,8 +63,8 @@ def decode(
         and the lists' optional fields.
     :param moses_bin: the folder with Moses' programs, for the decoder ``moses``.
     :param search: the search's features, limits and processes; for Moses, its limits and threads.
-    :param engine: where the embedded search runs; None for the engine ``processes``, whose workers
-        are the processes of ``search``. The engine ``here`` uses only this process.
+    :param engine: where the embedded search runs; None for the engine ``processes`` with as many
+        workers as ``search`` has processes. The engine ``here`` uses only this process.
     :raises ConfigError: if the embedded search does not support something in the moses.ini.
     """
     source, config, output = os.fspath(source), os.fspath(config), os.fspath(output)

@@ -37,7 +37,7 @@ class Finding:
     is_there: bool
     # A description, or why it is missing.
     found: str
-    # How to use it, or how to get it.
+    # How to use it, or how to install it.
     advice: str
 
 

@@ -37,7 +37,7 @@ _logger = logging.getLogger(__name__)
 
 Sentence = tuple[str, ...]
 
-# Sentences queued per worker: all stay busy while one sentence takes long.
+# Sentences queued per worker, so that all stay busy during a slow sentence.
 _AHEAD = 8
 
 

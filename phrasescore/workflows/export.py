@@ -37,7 +37,7 @@ _NEVER = -100.0
 class ExportSummary:
     """A description of the exported network."""
 
-    # Moses' class of the feature, and its name in moses.ini; None without a moses.ini.
+    # Moses' class for the feature, and its name in moses.ini; None without a moses.ini.
     kind: str
     name: str | None
     # NPLM's order: the number of words that the network reads, plus 1.
@@ -105,7 +105,7 @@ def export(
         raise ModelError(f"{model}: {error}") from error
     if path == "-" and feature.vocabularies:
         raise ArgumentError(
-            f"--output: expected a file, not stdout: a {kind} has vocabulary files beside it"
+            f"--output: expected a file, not stdout: a {kind} also writes vocabulary files"
         )
     vocabularies = {key: f"{path}.{key}" for key in feature.vocabularies}
     named = () if ini is None else map(str, named_files(ini))

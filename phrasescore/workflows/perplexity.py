@@ -81,7 +81,7 @@ class TextPerplexities:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the values of a JSON object; a perplexity without known tokens is None."""
+        """Return the values of a JSON object; a perplexity is None if no token is known."""
         models: list[dict[str, object]] = []
         for each in self.models:
             values = {"model": each.model, "weight": each.weight, **asdict(each.found)}

@@ -1,4 +1,4 @@
-"""Reorder n-best lists, or take the best hypothesis of each."""
+"""Rerank n-best lists, or select the best hypothesis of each."""
 
 import logging
 import os
@@ -131,7 +131,7 @@ def _warn_of_scales(score: EvenAverage) -> None:
 def _aligned(
     lists: Iterable[NbestList], path: str, num_sentences: int | None, allow_missing: bool
 ) -> Iterator[NbestList | None]:
-    """Yield the list of each sentence, or None if the sentence has no list."""
+    """Yield each sentence's list, or None for a sentence without a list."""
     expected = 0
     for found in lists:
         if num_sentences is not None and found.id >= num_sentences:

@@ -123,8 +123,8 @@ def rescore_file(
 ) -> RescoreSummary:
     """Write the n-best lists in a file with a scorer's columns appended to field 3.
 
-    :param resume: whether to resume the unfinished output of another run; None if no unfinished
-        output is kept.
+    :param resume: whether to resume the unfinished output of another run; None to keep no
+        unfinished output.
     """
     replace, allow_missing = scorer.settings.replace, scorer.settings.allow_missing
     known = () if replace else scorer.names

@@ -228,7 +228,7 @@ def _write(
 
 
 def choose_best(values: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
-    """Return flags of the ``count`` sentences with the lowest values; ties go to the earlier one.
+    """Return flags that mark the ``count`` lowest values; ties are resolved in favour of earlier ones.
 
     >>> choose_best(np.array([0.5, -1.0, 0.5, 0.0]), 3).tolist()
     [True, True, False, True]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Phrases with more words share one row of the text output.
 _LONGEST = 10
-# A folder with one of these is a model, perhaps a damaged one.
+# A folder with one of these files is a model, although it may be damaged.
 _MODEL_FILES = {"config.toml", "model.safetensors", "training.json"}
 
 

@@ -146,7 +146,7 @@ def compute_of(threads: int | None) -> Compute | None:
 
 
 def _option_words(option: str, value: Any) -> Iterator[str]:
-    """Yield an option and its value: nothing for None and False, only the option for True."""
+    """Yield an option and its value: nothing for None or False, only the option for True."""
     if value is True:
         yield option
     elif value is not False:

@@ -66,7 +66,7 @@ class Data:
     alignments: Path | None = None
     # The phrase table to use if moses.ini has several.
     table: Path | None = None
-    # The folder that paths in moses.ini are relative to; None for the folder of moses.ini.
+    # Base folder for paths in moses.ini; None for the folder of moses.ini.
     paths_from: Path | None = None
     lm: Path | None = None
     lexicon: Path | None = None

@@ -182,7 +182,7 @@ class Preparation:
         return {model.name: model.xbleu for model in networks if model.xbleu is not None}
 
     def train_on(self, system: System, runs: list[Run]) -> Iterator[Step]:
-        """Yield the steps that fine-tune networks of earlier rows, using those rows' weights."""
+        """Yield the steps that fine-tune networks from earlier rows, with these rows' weights."""
         for name, xbleu in self.trained_on(system).items():
             start = self.model_folder(xbleu.model)
             run = next(run for run in runs if run.system.name == xbleu.row)

@@ -1,8 +1,8 @@
 """Run an experiment: train, annotate, tune and translate for each row of a table of systems.
 
 Each step runs in its own process, so that it cannot change the memory or threads of another step.
-The process gets the step's call as JSON. It sends messages as JSON through its stdout; its stderr
-is a log.
+The process receives the step's call as JSON. It sends messages as JSON on its stdout; its stderr is
+the log.
 """
 
 import contextlib

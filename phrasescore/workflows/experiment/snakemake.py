@@ -47,11 +47,11 @@ _logger = logging.getLogger(__name__)
 def export_experiment(
     config: str | os.PathLike[str], output: str | os.PathLike[str], folder: str | os.PathLike[str]
 ) -> None:
-    """Write an experiment as a Snakefile, whose first rule makes the table of `run_experiment`.
+    """Write an experiment as a Snakefile whose first rule makes the table of `run_experiment`.
 
-    Nothing runs, and nothing else is written. docs/experiment.md says how Snakemake 9 runs the
-    file. Its paths are absolute, and so is the path of the current Python: every machine in
-    the cluster needs them.
+    Nothing runs, and nothing else is written. docs/experiment.md describes how to run the file
+    with Snakemake 9. Its paths, including that of the current Python, are absolute; they must exist
+    on every machine in the cluster.
 
     :param config: a file as for `run_experiment`; ``[engine]`` must have ``processes`` and
         ``threads``, the number of cores that jobs request.

@@ -1,6 +1,6 @@
 """Steps that run once: a finished step is not repeated, and a killed step is resumed.
 
-A step has a key: a digest of its call and of the content of its inputs. It is done when it ran with
+A step has a key: a digest of its call and its inputs' content. It is done when it ran with
 this key and its outputs have not changed since. A changed input or setting therefore repeats only
 the step and the steps that read its outputs. The journal ``steps.json`` is replaced before and
 after each step.
@@ -122,7 +122,7 @@ class StepStates:
         return digest_text(json.dumps([step.call.to_json(), inputs]))
 
     def is_done(self, step: Step) -> bool:
-        """Return whether a step need not run."""
+        """Return whether a step is done, and so need not run."""
         known = self.state(step)
         try:
             if known.done is None or known.done != self._key(step):

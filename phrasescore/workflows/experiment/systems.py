@@ -37,7 +37,7 @@ _Limit = Annotated[float, msgspec.Meta(gt=0)]
 class XbleuPlan:
     """How a network is fine-tuned from another network for expected BLEU."""
 
-    # The network to start from, and the row whose weights score the lists.
+    # The network to start from, and the row that provides the weights for the lists.
     model: str
     row: str
     # n-best lists for the sentences in ``source``, with the row's features.
@@ -230,7 +230,7 @@ def _preset(model: ModelPlan, kind: NetworkKind) -> Config:
 
 
 def _kind(name: str) -> str | None:
-    """Return the kind of network that a name stands for, or None."""
+    """Return the kind of network that a model's name stands for, or None."""
     kind = find_kind(_KINDS_BY_NAME.get(name, name))
     return None if kind is None else kind.name
 

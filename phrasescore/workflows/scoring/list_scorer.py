@@ -35,7 +35,7 @@ _logger = logging.getLogger(__name__)
 class ListScorer:
     """Scores the pairs of n-best lists or parallel text, and counts unknown words.
 
-    A context manager, which closes the cache. Columns of given scores belong to one input file.
+    A context manager, which closes the cache. Columns of given scores are for one input file.
 
     :param words: whether the scores of single words are needed, which disables the cache.
     :ivar added: the columns that are added, in order.

@@ -98,7 +98,7 @@ class Scoring:
 
     loader: FeatureLoader
     fingerprints: tuple[tuple[str, ...], ...]
-    # The loaded features; None on another machine, which loads them from the same files.
+    # The loaded features; None on another machine, where they are loaded from the same files.
     features: Sequence[Feature] | None
     # Indices of the features that are needed from the beginning.
     needed: tuple[int, ...] = ()
@@ -138,7 +138,7 @@ def _score_item(features: Sequence[Feature], item: Item) -> list[BlockScores]:
 
 
 class _LineGroup(NamedTuple, Generic[AnyLines]):
-    """Lines whose pairs are scored together."""
+    """A group of lines that are scored together."""
 
     lines: list[AnyLines]
     missing: tuple[Indices | None, ...]

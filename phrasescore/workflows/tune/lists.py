@@ -187,7 +187,7 @@ def tune(
 
 
 def merge_weights(weights: StrPath, moses_ini: StrPath, moses_ini_out: StrPath) -> None:
-    """Write a moses.ini with the weights in a file; from two sets, those for the search."""
+    """Write a moses.ini with the weights in a file; if it has two sets, use the search's."""
     output = os.fspath(moses_ini_out)
     check_output(output)
     check_files(_paths(weights, moses_ini), [output])

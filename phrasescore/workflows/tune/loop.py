@@ -203,7 +203,7 @@ def tune_with_decoder(
 def _open_decoder(
     decoder: Decoder | SearchSettings | str, path: str | None
 ) -> tuple[MosesIni | None, Decoder | EmbeddedSearch]:
-    """Return the moses.ini whose weights are tuned (None if unknown), and the decoder.
+    """Return the moses.ini to tune (None if unknown), and the decoder.
 
     :param path: the path of the moses.ini; None for the one in Moses' command.
     """
@@ -335,7 +335,7 @@ class _LoopRun:
 
         :param output: the file that the weights will be written to, named in a message.
         :param options: ``phrasescore rescore`` options that add the features, for that message.
-        :param details: whether to evaluate each feature for the report, which takes time.
+        :param details: whether to evaluate each feature for the report, which is slow.
         """
         result, added, metric = self.result, self.rounds.added, self.rounds.reader.metric
         best, pool, ini = result.best, result.pool, self.rounds.ini

@@ -24,7 +24,7 @@ from tuning.settings import METRICS, ReferenceLength, TuneSettings
 
 _logger = logging.getLogger(__name__)
 
-# Number of distinct hypotheses whose statistics are computed at once: words take much memory.
+# Number of distinct hypotheses whose statistics are computed at once; limits memory.
 _BATCH = 20_000
 
 

@@ -92,7 +92,7 @@ def describe_round(result: LoopResult, metric: str, added: Sequence[str]) -> str
 
 
 def find_problems(result: LoopResult, metric: str, added: Sequence[str]) -> list[str]:
-    """Return warnings about a run whose rounds became worse or did not improve."""
+    """Return warnings about rounds that became worse or did not improve."""
     best, promised = result.best, result.promised
     assert best is not None
     found = []

@@ -64,7 +64,7 @@ class TuneJournal(msgspec.Struct):
 
     settings: dict[str, Any]
     rounds: list[RoundRecord]
-    # The weights to decode with next; None if the loop has ended.
+    # The weights for the next decoding; None if the loop has ended.
     next: Weights | None
     reason: str = ""
 
@@ -73,7 +73,7 @@ def check_folder(work: Path, named: Iterable[str]) -> None:
     """Check that a run overwrites and removes only files from earlier runs in its folder.
 
     :param named: other files that the run reads or writes.
-    :raises PhrasescoreError: if one of them, or an unknown file, has a name that the run needs.
+    :raises PhrasescoreError: if one of them, or an unknown file, has a name that the run will use.
     """
     folder = os.path.realpath(work)
     for name in named:
@@ -190,7 +190,7 @@ class Rounds:
     """Decodes in a working folder; a round whose lists exist is not decoded again."""
 
     decoder: Decoder | EmbeddedSearch
-    # The moses.ini whose weights are tuned; None if unknown.
+    # The moses.ini to tune; None if unknown.
     ini: MosesIni | None
     source: str
     work: Path
@@ -271,7 +271,7 @@ class Rounds:
         return pool
 
     def _decode(self, source: str, weights: Weights, nbest: str) -> None:
-        """Decode with only the weights whose features the decoder has."""
+        """Decode with the weights for the decoder's own features only."""
         own = {
             name: values
             for name, values in weights.items()
