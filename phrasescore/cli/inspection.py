@@ -18,7 +18,7 @@ def _print(found: Any, report_format: str) -> None:
 @options.report_format
 @options.verbosity
 def doctor(report_format: str) -> None:
-    """Show what phrasescore can use on this machine, and how to get the rest.
+    """Show what phrasescore can use on this machine, and how to install what is missing.
 
     The report covers the processor, threads, GPU, Moses, KenLM, CTranslate2 and Ray. A missing
     component is not an error: only the verbs and options listed next to it need it.

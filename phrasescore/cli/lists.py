@@ -49,7 +49,7 @@ def combine(lists: tuple[str, ...], output: str) -> None:
 @options.output
 @options.verbosity
 def rerank(nbest: str, output: str, **given: Any) -> None:
-    """Order the hypotheses of NBEST by a new score, and write the best one of each list.
+    """Order the hypotheses in NBEST by a new score, and write the best one from each list.
 
     The output has one line per source sentence, in order. Hypotheses with equal scores keep the
     decoder's order. Scores are natural logarithms; with --mbr the new score is the expected BLEU or

@@ -68,7 +68,7 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 @options.verbosity
 @click.pass_context
 def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
-    """Train a network of KIND and write the folder MODEL.
+    """Train a network of the given KIND, and write it to the folder MODEL.
 
     KIND is attention, cslm, encoder-decoder, grconv, joint or lstm.
 

@@ -46,7 +46,7 @@ _METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", os.PathLike: "FILE"}
 
 
 class SubjectOption(click.Option):
-    """An option under a heading of the help."""
+    """An option that is listed under a heading in the help."""
 
     def __init__(self, *args: Any, subject: Subject | None = None, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -57,7 +57,7 @@ class Verb(click.Command):
     """A command whose help has a section for each subject, in the order of `SUBJECTS`."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the sections; click's own ``--help`` is in the last one."""
+        """Write a section per subject; click's own ``--help`` is in the last one."""
         sections: dict[Subject, list[tuple[str, str]]] = {subject: [] for subject in SUBJECTS}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
@@ -81,7 +81,7 @@ class FileName(StringParamType):
 
 
 def heading(subject: Subject) -> Decorator:
-    """Return a decorator that puts the options below it, up to the next heading, under a subject.
+    """Return a decorator that lists the options below it, up to the next heading, under a subject.
 
     ::
 
@@ -178,7 +178,7 @@ def take(kind: type[_Kind], given: dict[str, Any], **fields: Any) -> _Kind:
 
 
 def names_of(*kinds: type[Settings]) -> set[str]:
-    """Return the names of the parameters that the options for settings classes have."""
+    """Return the parameter names of the options for settings classes."""
     return {setting.name for kind in kinds for setting in settings_of(kind)}
 
 

@@ -50,7 +50,7 @@ class ProgressDisplay:
         self._tasks: dict[str, _ShownTask] = {}
 
     def __call__(self, now: Progress) -> None:
-        """Update the bar or log of the task that reports its progress."""
+        """Update the bar of a task, or log its progress from time to time."""
         task = self._tasks.get(now.task)
         if task is None or (now.done == 0 and not now.finished):
             task = self._begin(now)

@@ -190,7 +190,7 @@ def _only_merges(ctx: click.Context) -> bool:
 
 
 def _search_settings(flags: str) -> SearchSettings:
-    """Return the embedded search's settings from options of ``decode``.
+    """Parse options of ``decode`` into settings for the embedded search.
 
     :raises click.UsageError: if an option is unknown to ``decode``, or set by the loop.
     """

@@ -121,7 +121,7 @@ FINE_TUNING = TrainingConfig(
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings of a training run.
+    """All settings for a training run.
 
     >>> Config().override(["training.batch_size=32"]).training.batch_size
     32
@@ -140,13 +140,13 @@ class Config:
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> "Config":
-        """Read a TOML file."""
+        """Read the settings from a TOML file."""
         path = os.fspath(path)
         return cls.from_dict(read_toml(path), path)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], path: str) -> "Config":
-        """Check tables of settings, as parsed from TOML; a missing setting keeps its default.
+        """Create settings from parsed TOML tables; missing settings keep their defaults.
 
         :raises ConfigError: at the first key that is unknown, of a wrong type or out of range.
         """
@@ -179,11 +179,11 @@ class Config:
         return cls.from_dict(tomllib.loads(text), f"preset {name}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the tables for :meth:`from_dict`."""
+        """Return the settings as tables, which :meth:`from_dict` reads."""
         return dataclasses.asdict(self)
 
     def to_toml(self) -> str:
-        """Return the text of a file with all settings, which :meth:`from_toml` reads."""
+        """Return all settings as the text of a TOML file, which :meth:`from_toml` reads."""
         lines = []
         for key, value in self.to_dict().items():
             if isinstance(value, dict):

@@ -95,7 +95,7 @@ class Setting:
 
     @property
     def flag(self) -> str:
-        """The name of the setting in messages."""
+        """The option that stands for the setting in messages."""
         return next(name for name in self.flags if name.startswith("--"))
 
     def problem(self, value: Any) -> str | None:
@@ -167,7 +167,7 @@ def _setting(field: "dataclasses.Field[Any]", hint: Any, heading: str) -> Settin
 
 
 def settings_parameters(function: Callable[..., Any]) -> dict[str, Settings]:
-    """Return a function's parameters whose defaults are `Settings`, with these defaults."""
+    """Return the default `Settings` of a function's parameters, by parameter name."""
     return {
         name: parameter.default
         for name, parameter in inspect.signature(function).parameters.items()

@@ -11,7 +11,7 @@ _SAMPLES = "Samples"
 
 @dataclass(frozen=True, kw_only=True)
 class BeamSearch(Settings, heading="Search"):
-    """Settings that `generate` and `augment` share."""
+    """Settings shared by `generate` and `augment`."""
 
     ensemble: Sequence[StrPath] = option(
         (),

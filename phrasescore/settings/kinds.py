@@ -270,7 +270,7 @@ def find_kind(name: str) -> NetworkKind | None:
 
 
 def get_kind(name: str) -> NetworkKind:
-    """Return the kind of network with this name, which must exist."""
+    """Return the kind of network with this name; raise a LookupError if there is none."""
     kind = find_kind(name)
     if kind is None:
         raise LookupError(f"unknown kind of network: {name!r}")
@@ -296,5 +296,5 @@ def known_kinds() -> list[str]:
 
 
 def meant_kind(name: str) -> str:
-    """Return the kind that papers call ``name``, or ``name`` itself if there is none."""
+    """Translate a name used in papers into that of a kind; return other names unchanged."""
     return next((kind.name for kind in KINDS.values() if name.lower() in kind.other_names), name)

@@ -168,7 +168,7 @@ class TomlTable:
 
 
 def read_table(path: str) -> TomlTable:
-    """Read a file as a table; its paths are relative to its folder. See `read_toml`."""
+    """Read a file as a table, with paths relative to the file's folder. See `read_toml`."""
     return TomlTable(path, "", read_toml(path), folder=Path(os.path.abspath(path)).parent)
 
 

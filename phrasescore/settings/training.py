@@ -89,7 +89,7 @@ class ListTraining(TrainingChanges):
 
 @dataclass(frozen=True, kw_only=True)
 class UnfinishedRun(Settings, heading="Long runs"):
-    """The folder of a run's state, and whether to continue that run."""
+    """The folder for a run's state, and whether to continue that run."""
 
     resume: bool = option(False, "Continue a run that was stopped or killed, if there is one.")
     work_dir: StrPath | None = option(

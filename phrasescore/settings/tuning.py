@@ -11,7 +11,7 @@ from tuning.settings import METRICS, MethodName, MetricName, ReferenceLength
 
 @dataclass(frozen=True, kw_only=True)
 class TuningMethod(Settings, heading="Method"):
-    """The method and the metric of tuning."""
+    """The tuning method and its metric."""
 
     method: MethodName = option(
         "mert",
@@ -75,7 +75,7 @@ class ListTuning(TuningMethod):
 
 @dataclass(frozen=True, kw_only=True)
 class RoundTuning(TuningMethod, FeedForwardScoring, heading="Rounds with a decoder"):
-    """Settings of `tune_with_decoder`; the second names of options are mert-moses.pl's."""
+    """Settings of `tune_with_decoder`; alternative option names are those of mert-moses.pl."""
 
     iterations: int = option(
         25, "Maximum number of rounds.", ge=1, flags="--iterations --maximum-iterations"

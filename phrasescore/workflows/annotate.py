@@ -38,7 +38,7 @@ CHUNK_LINES = 65536
 
 @dataclass(frozen=True, slots=True)
 class AnnotateSummary:
-    """Counts from one run of `annotate`; a resumed run excludes earlier runs."""
+    """Counts from one run of `annotate`; after resuming, they exclude earlier runs."""
 
     lines: int
     # Number of lines that were scored; with texts, only lines whose source occurs in them.
@@ -168,7 +168,7 @@ def _settings(loader: FeatureLoader, scorer: Scorer) -> dict[str, str]:
 
 
 def _with_given(computed: Sequence[_Column], given: Mapping[int, _Column]) -> list[_Column]:
-    """Insert the columns of given scores at their indices, which are in ascending order."""
+    """Insert columns with given scores at their indices, which are in ascending order."""
     columns = list(computed)
     for place, column in given.items():
         columns.insert(place, column)
@@ -216,7 +216,7 @@ class TextFilter:
 
 
 def check_moses_ini(moses_ini: str | None, moses_ini_out: str | None) -> None:
-    """Raise an ArgumentError if only one of the two is given."""
+    """Raise an ArgumentError if only one of the two files is given."""
     if (moses_ini is None) != (moses_ini_out is None):
         raise ArgumentError("--moses-ini and --moses-ini-out must be given together")
 

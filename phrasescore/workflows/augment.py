@@ -50,7 +50,7 @@ GROUP_LINES = 4096
 
 @dataclass(frozen=True, slots=True)
 class AugmentSummary:
-    """Counts from one run of `augment`; a resumed run excludes earlier runs."""
+    """Counts from one run of `augment`; after resuming, they exclude earlier runs."""
 
     # Number of sources that were read, and of sources for which targets were generated.
     sources: int
@@ -83,7 +83,7 @@ def augment(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> AugmentSummary:
-    """Generate targets for the sources of a phrase table, and add the pairs that it lacks.
+    """Generate targets for the sources in a phrase table, and add the pairs that it lacks.
 
     The table stays sorted. Each old line gets one more score, 1, and each new line e; Moses uses
     their logarithms, 0 and 1. Sources with a word that a network does not know are skipped: a

@@ -37,7 +37,7 @@ CHUNK_LISTS = 64
 
 @dataclass(frozen=True, slots=True)
 class RescoreSummary:
-    """Counts from rescoring one file of n-best lists; a resumed run excludes earlier runs."""
+    """Counts from one run of `rescore`; after resuming, they exclude earlier runs."""
 
     # Names of the new features, in the order of the columns.
     features: tuple[str, ...]

@@ -171,7 +171,7 @@ LIMITS = {section: field for section, field in ALL_LIMITS.items() if field in _F
 
 
 def moses_limits(settings: SearchSettings) -> dict[str, str]:
-    """Return a search's limits for Moses' command line, by option without ``-``."""
+    """Return a search's limits for Moses' command line, by option name without ``-``."""
     return {
         name: str(ALGORITHMS.index(value) if name == "search-algorithm" else value)
         for name, value in settings.limits().items()
@@ -179,7 +179,7 @@ def moses_limits(settings: SearchSettings) -> dict[str, str]:
 
 
 def choose_engine(engine: Compute | None, settings: SearchSettings) -> Compute:
-    """Return a search's engine, by default ``processes``, with its number of workers."""
+    """Return the engine for a search, by default ``processes``, with its number of workers."""
     engine = engine or Compute(engine="processes")
     if engine.engine == "here":
         if (engine.workers or 1) > 1:

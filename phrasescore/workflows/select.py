@@ -215,7 +215,7 @@ def _blocks(
 def _write(
     stack: ExitStack, texts: Sequence[str], outputs: Sequence[str | None], chosen: Flags
 ) -> None:
-    """Write the chosen lines unchanged, and check that the text has not changed."""
+    """Write the chosen lines, and check that the texts have not changed since scoring."""
     streams = [stack.enter_context(open_output(name)) for name in outputs if name is not None]
     number = 0
     for number, (raws, _) in enumerate(_read(texts), start=1):
@@ -228,7 +228,7 @@ def _write(
 
 
 def choose_best(values: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
-    """Return flags that mark the ``count`` lowest values; ties are resolved in favour of earlier ones.
+    """Return flags that mark the ``count`` lowest values, preferring earlier values on ties.
 
     >>> choose_best(np.array([0.5, -1.0, 0.5, 0.0]), 3).tolist()
     [True, True, False, True]
@@ -239,7 +239,7 @@ def choose_best(values: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
 
 
 def draw(total: int, count: int, seed: int) -> NDArray[np.bool_]:
-    """Return flags of sentences drawn without replacement, as a baseline for a selection."""
+    """Return flags that mark random sentences, as a baseline for a selection."""
     chosen = np.zeros(total, dtype=bool)
     chosen[np.random.default_rng(seed).permutation(total)[:count]] = True
     return chosen

@@ -114,7 +114,7 @@ def _rows(report: TableReport) -> list[tuple[str, str]]:
 
 
 def _length_rows(report: TableReport) -> list[list[str]]:
-    """Return the numbers of phrases by their length; the longest ones share a row."""
+    """Return the number of phrases by length; all longer phrases share one row."""
     names = [*map(str, range(1, _LONGEST + 1)), f"> {_LONGEST}"]
     sides = []
     for lengths in (report.source_lengths, report.target_lengths):

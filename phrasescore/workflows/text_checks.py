@@ -53,7 +53,7 @@ def known_words(path: str, checkpoint: "Checkpoint") -> KnownWords:
 
 
 class UnknownWordCheck:
-    """Counts up to a million words of a text, and warns once about each model that lacks many.
+    """Counts up to a million words, and warns once about each model that lacks many of them.
 
     It warns if a model knows fewer than half of the words, or if more than a tenth of the words
     are unknown to it and have a form that does not occur in Moses' text, such as ``word|POS``.
@@ -70,7 +70,7 @@ class UnknownWordCheck:
         self._limit = _EARLY_WORDS
 
     def count(self, words: Sequence[str]) -> None:
-        """Count the words of a sentence; check the models if there are enough words."""
+        """Count the words in a sentence; check the models if there are enough words."""
         if not self._models:
             return
         self._counts.update(words)
@@ -82,7 +82,7 @@ class UnknownWordCheck:
             self._limit = _MOST_WORDS
 
     def count_side(self, block: PhraseBlock, side: int) -> None:
-        """Count the words of one side (0 or 1) of pairs spread over a block.
+        """Count the words on one side (0 or 1) of pairs that are spread over a block.
 
         The first pairs are not typical: a sorted table begins with numbers and punctuation.
         """
@@ -102,7 +102,7 @@ class UnknownWordCheck:
         self.warn()
 
     def warn(self) -> None:
-        """Warn about models that lack many of the words so far; called at the end of a text."""
+        """Warn about models that lack many of the counted words; called at the end of a text."""
         for model, known in list(self._models.items()):
             # A model of subwords may know all pieces of such a form.
             forms = _FORMS if getattr(known, "is_subwords", False) else ()
@@ -128,7 +128,7 @@ class UnknownWordCheck:
             )
 
     def _of_form(self, unknown: Counter[str]) -> tuple[Counter[str], str] | None:
-        """Return the unknown words of an unusual form that is common, and the cause."""
+        """Return the unknown words with an unusual form, if there are many, and the cause."""
         for form, cause in _FORMS.items():
             found = Counter({word: n for word, n in unknown.items() if form.fullmatch(word)})
             if found.total() > _MANY_OF_FORM * self._words:
@@ -178,7 +178,7 @@ def warn_of_lengths(path: str, words: int, reference_words: int) -> None:
 
 
 def warn_of_texts(systems: Sequence[Sentences], references: Sequence[Sentences]) -> None:
-    """Warn about empty translations, sentences without any reference, and unlike lengths."""
+    """Warn about empty translations, missing references, and very different lengths."""
     for system in systems:
         if system.num_empty:
             path = shown_path(system.path)
@@ -193,7 +193,7 @@ def warn_of_texts(systems: Sequence[Sentences], references: Sequence[Sentences])
 
 
 def warn_of_shortlists(checkpoints: "Sequence[Checkpoint]") -> None:
-    """Warn if the models of an ensemble predict different words."""
+    """Warn if the models in an ensemble predict different words."""
     vocabularies = [checkpoint.target_vocabulary for checkpoint in checkpoints]
     if all(vocabulary.is_subwords for vocabulary in vocabularies):
         return

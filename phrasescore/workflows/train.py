@@ -218,7 +218,7 @@ def _run_training(
 
 
 def _shortlist(side: str, shortlists: Shortlists, kind: NetworkKind) -> Shortlist:
-    """Return the origin of a side's shortlist: a corpus, a vocabulary, or neither (the input)."""
+    """Return where a side's shortlist is from: a corpus, a vocabulary, or neither (the input)."""
     corpus = optional_path(getattr(shortlists, f"{side}_corpus"))
     vocabulary = optional_path(getattr(shortlists, f"{side}_vocabulary"))
     if corpus is not None:
@@ -284,7 +284,7 @@ def _check_arguments(
 def _read(
     kind: NetworkKind, inputs: tuple[str, ...], progress: ProgressCallback | None
 ) -> Iterator[CountedPair]:
-    """Yield the pairs of a table with their counts, or of text, where each line counts 1.
+    """Yield pairs and their counts from a table, or from text with a count of 1 per line.
 
     Sentences of a single text are pairs without a source.
     """
@@ -305,7 +305,7 @@ def _read(
 
 
 def _run_folders(output: StrPath, work_dir: StrPath | None) -> tuple[Path, Path]:
-    """Return the model folder to write, and the folder of its unfinished run."""
+    """Return the model folder to write, and the folder for its unfinished run."""
     model = Path(os.path.normpath(output))
     if not model.name or os.fspath(output) == "-":
         raise PhrasescoreError(

@@ -80,7 +80,7 @@ def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
 
 
 class _PairCollector:
-    """Adds pairs to a store as a network reads and predicts them."""
+    """Adds pairs to a store, as the ids that a network reads and predicts."""
 
     def __init__(self, checkpoint: Checkpoint, builder: ListStoreBuilder) -> None:
         self.kind, self._reverse = checkpoint.config.network, checkpoint.reverse
@@ -201,7 +201,7 @@ def _read_affiliations(
 
 
 def _numbered(paths: Sequence[str], size: int, source: str) -> Iterator[NbestList]:
-    """Yield the lists of consecutive files, and check that there is one per sentence."""
+    """Yield the lists in consecutive files, and check that there is one per sentence."""
     done = 0
     expected = f"expected lists of the {size:,} sentences of {shown_path(source)}"
     for path in paths:
@@ -273,7 +273,7 @@ class _Reader:
     def _pairs_of(
         self, nbest: NbestList, index: int, source: tuple[str, ...], words: tuple[str, ...]
     ) -> list[int]:
-        """Return the pairs of a hypothesis: its phrases, or the whole sentence."""
+        """Return the indices of a hypothesis' pairs: its phrases, or the whole sentence."""
         found = nbest.raws[index], len(source), len(words), nbest.path, nbest.first_line + index
         if self.pairs.kind.is_aligned:
             return [self.pairs.add(source, words, affiliate_hypothesis(*found))]

@@ -160,7 +160,7 @@ class FeatureLoader:
         return list(map(known_words, paths, self.checkpoints))
 
     def in_folders(self) -> "FeatureLoader":
-        """Return a copy that workers on other machines can use, which have the same folders."""
+        """Return a copy for workers on other machines, which have the same folders."""
         columns = [
             column
             if column.kind == "feature"

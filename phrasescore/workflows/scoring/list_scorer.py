@@ -108,7 +108,7 @@ class ListScorer:
     def score(
         self, lines: Iterable[AnyLines], source: str, target: str
     ) -> Iterator[tuple[AnyLines, LineScores]]:
-        """Yield lines with the values of their pairs, in order; count their unknown words.
+        """Yield lines with their pairs' values, in order, and count unknown words.
 
         The values have a row for each of `added`, except given scores.
 

@@ -47,7 +47,7 @@ class NewTargets(NamedTuple):
 def plan_columns(
     scores: str | None, given: Mapping[str, str | None], num_scores: int
 ) -> list[ColumnContent]:
-    """Return the content of each column of a new pair.
+    """Return the content of each column for new pairs.
 
     :param scores: the contents, separated by commas; None for Moses' four scores.
     :param given: the file for each score, by the score's name.

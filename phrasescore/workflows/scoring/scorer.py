@@ -68,7 +68,7 @@ class PairLines(NamedTuple):
 
 
 def group_pairs(pairs: Iterable[PhrasePair]) -> Iterator[PairLines]:
-    """Yield pairs in blocks, lazily."""
+    """Lazily group pairs into blocks."""
     iterator, before = iter(pairs), 0
     while some := list(islice(iterator, _PAIRS_OF_TEXT)):
         yield PairLines(before, PhraseBlock.of(some))
@@ -85,7 +85,7 @@ class LineScores(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A block that is sent to a worker."""
+    """A block to score, as sent to a worker."""
 
     block: PhraseBlock
     # The indices of the pairs to score, per feature; None for all pairs.
@@ -94,7 +94,7 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True)
 class Scoring:
-    """Scores blocks: a :class:`phrasescore.engines.Work`."""
+    """The work of scoring blocks, for workers: a :class:`phrasescore.engines.Work`."""
 
     loader: FeatureLoader
     fingerprints: tuple[tuple[str, ...], ...]
@@ -202,7 +202,7 @@ class Scorer:
         self._stack.close()
 
     def score(self, lines: Iterable[AnyLines]) -> Iterator[tuple[AnyLines, LineScores]]:
-        """Yield the lines with the values of their pairs, in order; some groups are read ahead.
+        """Yield lines with their pairs' values, in order; some groups are read ahead.
 
         :raises ModelError: on reaching lines with a value that is not a finite log-probability.
         """
@@ -253,7 +253,7 @@ class Scorer:
         return group, [self._open_pool(needed).submit(Item(block, group.missing))]
 
     def _open_pool(self, needed: Sequence[int]) -> WorkerPool[Item, list[BlockScores]]:
-        """Return the workers, which are never needed if the cache has all values."""
+        """Return the workers, started on first use: the cache may have all values."""
         if self._pool is None:
             work = replace(self._work, needed=tuple(needed))
             pool = open_pool(self._engine, work, gpu_threads=GPU_THREADS)
@@ -263,7 +263,7 @@ class Scorer:
     def _finish(
         self, group: _LineGroup[AnyLines], pending: Sequence[Pending[list[BlockScores]]]
     ) -> Iterator[tuple[AnyLines, LineScores]]:
-        """Yield the lines of a group with their values, and store the new ones."""
+        """Yield the lines in a group with their values, and cache new values."""
         try:
             computed = [each.result() for each in pending]
         except ModelError as error:

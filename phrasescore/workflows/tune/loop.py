@@ -268,7 +268,7 @@ def _check_source(
 
 @dataclass
 class _LoopRun:
-    """A run of the loop in its folder; `result` is kept up to date."""
+    """A run of the tuning loop in its folder; `result` has all rounds so far."""
 
     rounds: Rounds
     settings: RoundTuning
@@ -283,7 +283,7 @@ class _LoopRun:
         return LoopResult() if self._loop is None else self._loop.result
 
     def run(self, *, resume: bool) -> None:
-        """Decode and optimise until a limit, or until the translations no longer improve."""
+        """Decode and optimise until a limit is reached or translations stop improving."""
         rounds, optimiser, settings = self.rounds, self.optimiser, self.settings
         with locked(rounds.work) as lock:
             decided = read_decisions(rounds.work, self.about, resume=resume)

@@ -28,7 +28,7 @@ _NOTABLE_GAIN = 0.005
 
 
 def check_outputs(read: Sequence[str | None], *written: StrPath | None) -> list[str]:
-    """Check that files can be written and are not among the files to read; return their names."""
+    """Check that files can be written and are not inputs as well; return their names."""
     names = [os.fspath(name) for name in written if name is not None]
     for name in names:
         check_output(name)
@@ -43,7 +43,7 @@ def write_outputs(
     report: TuneReport,
     ini: MosesIni | None,
 ) -> None:
-    """Write the files; log the weights of features that had no weight, and the final score."""
+    """Write the files; log newly found weights and the final score."""
     if output is not None:
         write_weights(os.fspath(output), weights)
     if files.moses_ini_out is not None and ini is not None:

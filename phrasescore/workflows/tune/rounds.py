@@ -164,7 +164,7 @@ class Decoder(Protocol):
 
 
 def about_decoder(decoder: Decoder | SearchSettings | str) -> dict[str, object]:
-    """Return all properties of a decoder that a resumed run must share."""
+    """Return the properties of a decoder that must not change when a run is resumed."""
     if isinstance(decoder, SearchSettings):
         return {"decoder": "embedded", "search": about_search(decoder)}
     if isinstance(decoder, str):
