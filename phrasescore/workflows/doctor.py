@@ -48,7 +48,7 @@ class Diagnosis:
     findings: tuple[Finding, ...]
 
     def to_json(self) -> str:
-        """Return a JSON list, indented."""
+        """Return the findings as an indented JSON list."""
         return json.dumps([asdict(finding) for finding in self.findings], indent=2)
 
     def to_text(self) -> str:
@@ -167,7 +167,7 @@ def _packages() -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class ListedName:
-    """A feature or a metric, with the name that options accept."""
+    """A feature or a metric, listed under the name that options accept."""
 
     kind: PluginKind
     name: str
@@ -188,7 +188,7 @@ class FeatureList:
     names: tuple[ListedName, ...]
 
     def to_json(self) -> str:
-        """Return a JSON list of objects."""
+        """Return the names as a JSON list of objects."""
         return json.dumps([asdict(each) for each in self.names], indent=2, ensure_ascii=False)
 
     def to_text(self) -> str:

@@ -67,7 +67,7 @@ class EmbeddedSearch:
         return [slot.name for slot in self._configuration.slots] + self._settings.feature_names
 
     def read_source(self, path: str) -> list[Sentence]:
-        """Return the words of each line of a text."""
+        """Return the words in each line of a text."""
         return read_source(path, MAX_WORDS, self._markup)
 
     def open(
@@ -133,7 +133,7 @@ class EmbeddedSearch:
         *,
         progress: ProgressCallback | None = None,
     ) -> None:
-        """Translate a file into n-best lists, as a decoder of the tuning loop.
+        """Translate a file into n-best lists, as a decoder for the tuning loop.
 
         The best translations are written next to the lists, to a file that ends in ``.out``.
         """
@@ -214,7 +214,7 @@ class OutputLines(NamedTuple):
 
 
 class SentenceTask(NamedTuple):
-    """A sentence to translate."""
+    """A sentence to translate, as sent to a worker."""
 
     sent_id: int
     words: Sentence
@@ -224,7 +224,7 @@ class SentenceTask(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchWork:
-    """Translates with a moses.ini: a :class:`phrasescore.engines.Work`."""
+    """The work of translating with a moses.ini: a :class:`phrasescore.engines.Work`."""
 
     ini_path: str
     settings: SearchSettings
@@ -270,7 +270,7 @@ def read_configuration(ini_path: str, settings: SearchSettings) -> DecoderConfig
 
 
 class SentenceTranslator:
-    """Translates sentences; each worker loads the networks at its first sentence."""
+    """Translates sentences; each worker loads the networks on its first sentence."""
 
     def __init__(self, work: SearchWork) -> None:
         settings, sentences = work.settings, work.sentences

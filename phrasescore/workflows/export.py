@@ -128,7 +128,7 @@ def export(
 
 
 def _cslm(checkpoint: Checkpoint) -> _MosesFeature:
-    """Return a language model for Moses' feature NeuralLM: one vocabulary for both sides."""
+    """Convert a language model for Moses' feature NeuralLM."""
     network = checkpoint.model
     assert isinstance(network, CslmNetwork)
     words = _target_words(checkpoint)
@@ -138,7 +138,7 @@ def _cslm(checkpoint: Checkpoint) -> _MosesFeature:
 
 
 def _joint(checkpoint: Checkpoint) -> _MosesFeature:
-    """Return a joint model for Moses' BilingualNPLM: target words, then source words."""
+    """Convert a joint model for Moses' BilingualNPLM: target words, then source words."""
     network = checkpoint.model
     assert isinstance(network, JointNetwork)
     words = _target_words(checkpoint)
@@ -174,7 +174,7 @@ def _nplm(
     embedding: Tensor,
     activation: Literal["rectifier", "tanh"],
 ) -> NplmNetwork:
-    """Return a network in NPLM's form, with the target words as its input words.
+    """Convert a network to NPLM's format, with the target words as its input words.
 
     ``<s>`` and ``</s>``, which are one word in the network's contexts, are two words in NPLM.
     """

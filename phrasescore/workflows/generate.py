@@ -181,7 +181,7 @@ class _CountedText:
         self._lines_unfinished: list[int] = []
 
     def sources(self) -> Iterator[Source]:
-        """Yield the sentences and count their words."""
+        """Yield the sentences, and count their words."""
         check = UnknownWordCheck(self.path, self._vocabularies)
         vocabularies = self._vocabularies.values()
         for line in self._sentences:
@@ -285,7 +285,7 @@ def _write_samples(
     top: int | None,
     progress: ProgressCallback | None,
 ) -> None:
-    """Write the distinct samples of each line, the best first."""
+    """Write the distinct samples for each line, best first."""
     with (
         open_output(output) as stream,
         Meter("generate", "phrases", progress, lines_of=text.path) as meter,

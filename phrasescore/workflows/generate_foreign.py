@@ -95,7 +95,7 @@ def generate_foreign(
 
 @dataclass(frozen=True)
 class ForeignGeneration:
-    """Translates groups of sentences: a :class:`phrasescore.engines.Work`."""
+    """The work of translating groups of sentences: a :class:`phrasescore.engines.Work`."""
 
     model: ForeignFolder
     beam: int
@@ -103,7 +103,7 @@ class ForeignGeneration:
 
     @property
     def device(self) -> str:
-        """The device of the model."""
+        """The device that the model runs on."""
         return self.model.device
 
     def in_folders(self) -> "ForeignGeneration":
@@ -111,7 +111,7 @@ class ForeignGeneration:
         return replace(self, model=self.model.in_folder())
 
     def load(self) -> Callable[[list[Words]], list[list[Generated]]]:
-        """Return the function that translates; each process loads the model at its first call."""
+        """Return a function that translates; each process loads the model on its first call."""
         lazy = LazyNetwork(self.model)
 
         def translate(sources: list[Words]) -> list[list[Generated]]:

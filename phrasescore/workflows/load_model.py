@@ -30,7 +30,7 @@ def load_model(path: StrPath, *, compute: Compute = Compute()) -> "ScoringModel"
 
 
 class NetworkScorer:
-    """Scores with one network in threads of this process; several iterators may overlap.
+    """Scores with one network, in threads of this process; several iterators may be active.
 
     A score is a natural logarithm, as in `ScoringModel`.
 
@@ -48,12 +48,12 @@ class NetworkScorer:
         self._features, self._engine = self._loader.load(), Compute(workers=threads)
 
     def score_pairs(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        """Yield the score of each pair, in order; some blocks are read ahead."""
+        """Yield the score of each pair, in order; blocks are read ahead."""
         for values in self._values(group_pairs(pairs)):
             yield from values
 
     def score_lists(self, lists: Iterable[HypothesisList]) -> Iterator[list[float]]:
-        """Yield the scores of each list's hypotheses, in order; some lists are read ahead."""
+        """Yield the scores of each list's hypotheses, in order; lists are read ahead."""
         blocks = (PhraseBlock.of_source(*each) for each in lists)
         return self._values(PairLines(place, block) for place, block in enumerate(blocks))
 

@@ -45,7 +45,7 @@ class ModelPerplexity:
 
 @dataclass(frozen=True, slots=True)
 class LogZ:
-    """The log normalizer of a network over a text: mean, deviation and largest absolute value."""
+    """A network's log normalizer on a text: mean, deviation and largest absolute value."""
 
     mean: float
     deviation: float
@@ -81,7 +81,7 @@ class TextPerplexities:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the values of a JSON object; a perplexity is None if no token is known."""
+        """Return the content of a JSON object; a perplexity is None if no token is known."""
         models: list[dict[str, object]] = []
         for each in self.models:
             values = {"model": each.model, "weight": each.weight, **asdict(each.found)}
@@ -109,7 +109,7 @@ def perplexity(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> PerplexitySummary:
-    """Return the perplexities of each text under language models.
+    """Compute the perplexities of each text under language models.
 
     Words and the end of each sentence are predicted. As in KenLM's query, one perplexity includes
     unknown words, scored as ``<unk>``, and one excludes them. By itself, a network scores all words

@@ -47,7 +47,7 @@ def rerank(
     settings: Reranking = Reranking(),
     progress: ProgressCallback | None = None,
 ) -> RerankSummary:
-    """Order the hypotheses of n-best lists by a new score, and write the best of each list.
+    """Order the hypotheses in n-best lists by a new score, and write the best of each list.
 
     The output has one line per source sentence, in order. Hypotheses with equal scores keep the
     decoder's order. Scores are natural logarithms; with ``mbr`` the new score is expected BLEU or
@@ -117,7 +117,7 @@ def rerank(
 
 
 def _warn_of_scales(score: EvenAverage) -> None:
-    """Warn if one part of the average, the total or the other scores, dominates the order."""
+    """Warn if one part of the average dominates: the total, or the other scores."""
     names = ("the decoder's total", " + ".join(score.names))
     (low, other), (high, dominant) = sorted(zip(score.deviations(), names, strict=True))
     if high > _DOMINATES * low:
@@ -161,7 +161,7 @@ def _expected_gains(found: NbestList, scores: Values, scale: float, metric: Metr
 
 
 def _best_text(found: NbestList, scores: Values) -> bytes:
-    """Return the best hypothesis as a line; the first on ties."""
+    """Return the best hypothesis as a line; on ties, the first one."""
     best = int(scores.argmax())
     decode(found.path, found.first_line + best, found.lines(best, best + 1).raw)
     return found.hypothesis(best).strip(b" ") + b"\n"

@@ -51,7 +51,7 @@ class RescoreSummary:
     notes: tuple[tuple[str, str], ...]
 
     def summary(self) -> list[str]:
-        """Return lines to print: one for all networks, then one for each other feature."""
+        """Return log lines: one for all networks, then one for each other feature."""
         others = dict(self.notes)
         networks = []
         if self.networks is not None:
@@ -213,7 +213,7 @@ class SourcedList:
 
     @property
     def raw(self) -> bytes:
-        """The bytes of the lines and the sentence; the new features depend on both."""
+        """The bytes of the lines and the source sentence, on which the new features depend."""
         return self.nbest.raw + " ".join(self.source).encode() + b"\n"
 
     def lines(self, first: int, after: int) -> "SourcedList":

@@ -37,7 +37,7 @@ class ScoreSummary:
     notes: tuple[tuple[str, str], ...]
 
     def summary(self) -> list[str]:
-        """Return lines to print: one for all networks, then one per other feature."""
+        """Return log lines: one for all networks, then one for each other feature."""
         networks = [] if self.networks is None else [str(self.networks)]
         return networks + [f"{name}: {note}" for name, note in self.notes]
 

@@ -58,7 +58,7 @@ def segment(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> SegmentSummary:
-    """Translate sentences, split into segments that networks translate with high confidence.
+    """Translate sentences, split into segments that networks translate confidently.
 
     Every span of a sentence is translated, the segmentation with the highest sum of confidences is
     chosen, and its segments' translations are concatenated. The output for a sentence depends only

@@ -55,7 +55,7 @@ class TextSet:
 
 @dataclass(frozen=True)
 class Data:
-    """The files of an experiment."""
+    """The input files for an experiment."""
 
     moses_ini: Path
     dev: TextSet
@@ -120,7 +120,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The method of tuning, and its number of replicas."""
+    """The tuning method, and its number of replicas."""
 
     method: str = "mert"
     # None for 3 with a random method, and 1 otherwise.
@@ -292,7 +292,7 @@ def _check_length(source: Path, others: Iterable[Path]) -> None:
 
 
 def _check_model(config: str, model: ModelPlan, path: Path) -> None:
-    """Check that a trained network has the kind and direction that the file gives it."""
+    """Check that a trained network has the kind and direction stated in the file."""
     record, _ = read_record(path)
     kind = Config.from_toml(path / "config.toml").kind
     if kind != model.kind:

@@ -98,7 +98,7 @@ class _Planner:
         return runs
 
     def _starts(self, run: Run) -> tuple[Run, ...]:
-        """Return the runs among which the best one on dev provides the start weights."""
+        """Return the candidate runs: the best one on dev provides the start weights."""
         return run.parts if self._wanted.tuning.start == PREVIOUS else ()
 
     def _added(self, system: System) -> dict[str, str]:
@@ -230,7 +230,7 @@ class _Planner:
         yield Step(_step_name("rerank", text.name, run), call, inputs, (output,), cores=1)
 
     def _write_start(self, run: Run, path: Path) -> None:
-        """Write the weights that tuning starts from."""
+        """Write the start weights for tuning."""
         before = None
         if starts := self._starts(run):
             # On ties, prefer the row with the most features, then the latest one.

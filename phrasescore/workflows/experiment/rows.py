@@ -53,7 +53,7 @@ class Run:
         return self.folder / f"{text.name}.out"
 
     def remarks(self, report: TuneReport) -> Iterator[str]:
-        """Yield remarks for the table's reader, from the run's tuning report."""
+        """Yield remarks for readers of the table, based on the tuning report."""
         idle = [
             self.added[row.name]
             for row in report.features
@@ -79,7 +79,7 @@ class Layout(NamedTuple):
 
 
 def network_names(models: Mapping[str, ModelPlan]) -> dict[str, str]:
-    """Return the names of networks' features in n-best lists, by model.
+    """Return the feature name of each network in n-best lists, by model.
 
     >>> network_names({name: ModelPlan(name, "lstm") for name in ("first", "second")})
     {'first': 'LSTM0', 'second': 'LSTM1'}
@@ -205,7 +205,7 @@ class Preparation:
             yield self._training(model, call, (start, *files, run.weights))
 
     def _feature_of(self, xbleu: XbleuPlan, system: System) -> str:
-        """Return the name of a network's feature in a row's weights."""
+        """Return the name that a network's feature has in a row's weights."""
         layout = self.layout(system)
         if xbleu.model in layout.columns:
             return f"{layout.table}_{layout.num_scores + layout.columns.index(xbleu.model)}"
@@ -276,7 +276,7 @@ class Preparation:
         return self._table_of(columns).with_name(MOSES_INI) if columns else self._base
 
     def files_of(self, system: System) -> tuple[Path, ...]:
-        """Return the moses.ini of a row, and the files that it names."""
+        """Return a row's moses.ini, and the files that it names."""
         ini, files = self._tables_ini(system.columns), self._files
         if system.columns:
             old = Path(self._table_feature.path or "")
@@ -286,7 +286,7 @@ class Preparation:
         return (ini, *files)
 
     def in_search(self, system: System) -> tuple[str, ...]:
-        """Return the networks that the search uses."""
+        """Return the networks that a row uses in its search."""
         return system.search if self._engine.searches_with_networks else ()
 
     def in_lists(self, system: System) -> tuple[str, ...]:

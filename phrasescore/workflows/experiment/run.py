@@ -64,7 +64,7 @@ class PlannedStep:
 def plan_experiment(
     config: str | os.PathLike[str], folder: str | os.PathLike[str]
 ) -> list[PlannedStep]:
-    """Return the steps of an experiment in order, and whether each is done.
+    """Return the steps of an experiment in order, with whether each is done.
 
     Models may still be in training. Nothing is written.
     """
@@ -134,7 +134,7 @@ def run_experiment(
 def collect_table(
     wanted: Experiment, plan: Plan, existing: Collection[Path], states: Callable[[Step], StepStates]
 ) -> ExperimentTable:
-    """Return the table of the results so far, with the warnings and times of the steps.
+    """Return the table with the results so far, and the steps' warnings and times.
 
     :param states: returns the `StepStates` that contain a given step.
     """

@@ -54,7 +54,7 @@ class Step:
     cores: int | None = None
 
     def reads(self, paths: Collection[Path]) -> bool:
-        """Return whether the step reads any of these paths, or a file inside one of them."""
+        """Return whether the step reads any of the paths, or a file inside one of them."""
         return any(
             path == other or path in other.parents for path in paths for other in self.inputs
         )
@@ -106,7 +106,7 @@ class StepStates:
                     stream.write(content)
 
     def write(self) -> None:
-        """Write the journal."""
+        """Write the journal, ``steps.json``."""
         write_journal(self._path, StepJournal(self._journal.steps, self._files.known))
 
     def state(self, step: Step) -> StepState:
@@ -122,7 +122,7 @@ class StepStates:
         return digest_text(json.dumps([step.call.to_json(), inputs]))
 
     def is_done(self, step: Step) -> bool:
-        """Return whether a step is done, and so need not run."""
+        """Return whether a step is done and need not run."""
         known = self.state(step)
         try:
             if known.done is None or known.done != self._key(step):
@@ -133,7 +133,7 @@ class StepStates:
         return all(known.outputs.get(path) == digest for path, digest in digests.items())
 
     def done(self, steps: Sequence[Step]) -> list[bool]:
-        """Return for each step whether it is done; a step that reads unfinished outputs is not."""
+        """Return whether each step is done; a step with unfinished inputs is not."""
         are_done: list[bool] = []
         unfinished: set[Path] = set()
         for step in steps:

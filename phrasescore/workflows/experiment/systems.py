@@ -76,7 +76,7 @@ class ModelPlan:
 
     @property
     def network(self) -> NetworkKind:
-        """The kind of network."""
+        """The kind of this network."""
         return get_kind(self.kind)
 
     @property
@@ -91,7 +91,7 @@ class ModelPlan:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """The further settings, such as "training.batch_size=32"."""
+        """All other settings, such as "training.batch_size=32"."""
         return tuple(
             f"{table}.{key}={str(value).lower() if isinstance(value, bool) else value}"
             for table, values in self.set.items()
@@ -189,7 +189,7 @@ def check_model(
 def _like_its_start(
     own: TomlTable, model: ModelPlan, xbleu: XbleuPlan, models: dict[str, ModelPlan]
 ) -> ModelPlan:
-    """Return a network with the kind and directions of the network that it is fine-tuned from."""
+    """Return a network with its kind and directions copied from its start network."""
     for key in ("path", "preset", "kind", "reverse", "right_to_left"):
         if getattr(model, key):
             raise own.error(key, f"is copied from {xbleu.model}, which is fine-tuned: remove it")
@@ -219,7 +219,7 @@ def reference_files(names: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def is_self_normalized(model: ModelPlan) -> bool:
-    """Return whether training keeps the log Z of a cslm network or joint model near 0."""
+    """Return whether training keeps a network's log Z near 0."""
     config = _preset(model, model.network)
     config = config.override(model.settings, path=f"[models.{model.name}.set]")
     return bool(getattr(config.model, "self_normalization", 0))

@@ -46,7 +46,7 @@ class SystemRow:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentTable:
-    """The table, with its notes."""
+    """The table of results, with its notes."""
 
     # Names of the columns.
     texts: tuple[str, ...]

@@ -176,7 +176,7 @@ class FeatureLoader:
         return replace(self, columns=tuple(columns), models=models, backoff_lm=backoff)
 
     def load(self) -> list[Feature]:
-        """Load models and files. Without a network, torch is not imported.
+        """Load models and files; torch is imported only if there is a network.
 
         :raises DataError: if a file is malformed.
         :raises ModelError: if a model cannot be loaded, or does not score phrase pairs.
