@@ -135,7 +135,7 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
         from phrasescore.workflows.tune.lists import tune as tune_lists
 
         allowed = _OF_LISTS | names_of(ListTuning, ListTuningFiles) | {"device", "threads"}
-        options.refuse_others(ctx, allowed, "only with --decoder")
+        options.refuse_others(ctx, allowed, "can only be used with --decoder")
         tune_lists(
             **{name: given[name] for name in _OF_LISTS},
             settings=take(ListTuning, given),
@@ -148,7 +148,7 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
 
         allowed = _OF_ROUNDS | names_of(RoundTuning, RoundTuningFiles, Compute)
         allowed |= {"decoder", "decoder_flags", *(f"rescore_{name}" for name in _COLUMNS)}
-        options.refuse_others(ctx, allowed, "not with --decoder")
+        options.refuse_others(ctx, allowed, "cannot be used with --decoder")
         flags = given["decoder_flags"]
         tune_with_decoder(
             _search_settings(flags) if decoder == "embedded" else f"{decoder} {flags}".strip(),

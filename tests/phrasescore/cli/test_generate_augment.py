@@ -311,7 +311,7 @@ def test_a_source_that_is_no_phrase_is_named(
         (["--nbest", "f", "3"], "--nbest cannot be used with --augment"),
         (["--seed", "3"], "--seed cannot be used with --augment"),
         (["--beam", "2"], "--beam: expected at least 3, for --targets, got 2"),
-        (["--moses-ini", "x"], "--moses-ini and --moses-ini-out go together"),
+        (["--moses-ini", "x"], "--moses-ini and --moses-ini-out must be given together"),
         (["--no-indicator", "--moses-ini", "x", "--moses-ini-out", "y"], "--no-indicator"),
         (["--scores", "forward"], "--scores: expected 4 columns, as in the table, got 1"),
         (["--scores", "a,1,1,1"], "--scores: expected forward, reverse, lexicon, reverse-lexicon"),

@@ -128,7 +128,7 @@ def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
             "expected exactly one of --share, --lines and --threshold",
         ),
         ("en --lines 1", "expected --in-domain and --general, or --random"),
-        ("en --in-domain in.en --lines 1", "--in-domain and --general go together"),
+        ("en --in-domain in.en --lines 1", "--in-domain and --general must be given together"),
         (f"en {BOTH} --lines 1", "and --general-target require a target text"),
         (f"en fr {MODELS} --lines 1", "and --target-output must be given together"),
         (f"en {MODELS} --lines 1 --target-output x", "a target text and --target-output must be g"),
@@ -144,7 +144,7 @@ def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
         (f"- {MODELS} --lines 1", "a text is read twice and cannot be stdin"),
         ("pipe --random --lines 1", "a text is read twice and cannot be stdin or another stream"),
         (f"en {MODELS} --lines 1 --scores -", "two files cannot share stdin or stdout"),
-        ("en --in-domain in.en --general ./in.en --lines 1", "--general are one file"),
+        ("en --in-domain in.en --general ./in.en --lines 1", "--general are the same file"),
         (f"en en {BOTH} --lines 1 --target-output o", "text and target are the same file"),
     ],
 )

@@ -17,7 +17,10 @@ def test_threads_are_the_workers_of_the_engine_here() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"workers": 2}, "--threads and --workers cannot be combined"),
+        (
+            {"workers": 2},
+            "--threads and --workers cannot be combined: with --engine here they are the same",
+        ),
         ({"engine": "ray"}, "--threads requires --engine here; use --workers with ray"),
     ],
 )

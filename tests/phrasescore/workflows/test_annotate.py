@@ -65,7 +65,11 @@ def test_relative_paths_in_a_moses_ini_of_another_folder_are_warned_of(
     [
         ([], {}, "nothing to add"),
         ([ColumnSpec("lm", "lm.arpa")], {}, "a language model can only be used with rescore"),
-        ([PUNCTUATION], {"moses_ini": "x"}, "--moses-ini and --moses-ini-out go together"),
+        (
+            [PUNCTUATION],
+            {"moses_ini": "x"},
+            "--moses-ini and --moses-ini-out must be given together",
+        ),
         ([PUNCTUATION], {"resume": True}, "--resume needs --output FILE"),
     ],
 )

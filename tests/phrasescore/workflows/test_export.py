@@ -170,7 +170,10 @@ def test_a_moses_ini_that_cannot_have_the_feature_is_refused(
     ("arguments", "problem"),
     [
         ({"output": "x.gz"}, "--output: NPLM cannot read gzip"),
-        ({"output": "x", "moses_ini": "i"}, "--moses-ini and --moses-ini-out go together"),
+        (
+            {"output": "x", "moses_ini": "i"},
+            "--moses-ini and --moses-ini-out must be given together",
+        ),
         (
             {"output": "-", "moses_ini": "i", "moses_ini_out": "o"},
             "--moses-ini requires an --output",
@@ -255,7 +258,7 @@ def test_the_target_words_of_moses_own_have_the_rows_of_a_language_model_s(tmp_p
         (("ab", "uv"), {"self_normalization": 0.0}, "nplm", "joint: Moses omits log Z from"),
         ((["a", "<s>"], "u"), {}, "nplm", "shortlist's word '<s>': it is one of NPLM's own"),
         (("a", ["u", "b\vc"]), {}, "nplm", r"shortlist's word 'b\\x0bc': it holds a blank"),
-        (("a", "u"), {}, "-", "--output: expected a file, not stdout: a joint has"),
+        (("a", "u"), {}, "-", "--output: expected a file, not stdout: a joint also"),
         (("a", "u"), {}, "none/nplm", "none/nplm: cannot write: there is no folder"),
     ],
 )

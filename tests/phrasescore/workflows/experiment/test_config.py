@@ -55,7 +55,11 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
         ("[data]", "systems = ['Baseline', '+joint']\n[data]", "x.toml: [data] alignments: is mis"),
         ("[data]", "[data]\nalignments = 'moses.ini'", "/moses.ini: expected 2 lines, as"),
         ("= 2", f"= 2\n{MOSES}[models.cslm]\nkind = 'joint'", "[engine] nplm: expected true: cslm"),
-        ("= 2", f"= 2\n{MOSES}nplm = true", "[models.cslm] set.model.self_normalization: Moses le"),
+        (
+            "= 2",
+            f"= 2\n{MOSES}nplm = true",
+            "[models.cslm] set.model.self_normalization: Moses omits",
+        ),
         ("[data]", "[data]\nscores.rnn2 = 'no'", "/no: cannot open: No such file"),
         ("= 2", f"= 2\n{FINE.format('xbleu', 'x', '+x')}", "[models.fine.xbleu] model: expected a"),
         ("= 2", f"= 2\n{FINE.format('xbleu', 'joint', '+x')}", "[models.fine.xbleu] alignments: a"),
@@ -97,7 +101,7 @@ def test_what_is_wrong_in_the_file_is_named(
 @pytest.mark.parametrize(
     ("row", "data", "problem"),
     [
-        ("columns = ['cslm']", "", "row 'x': expected a encoder-decoder, cslm is a cslm"),
+        ("columns = ['cslm']", "", "row 'x': expected a encoder-decoder, but cslm is a cslm"),
         ("columns = ['unknown_words']", "", "add a network"),
         ("rescore = ['lexikon']", "", "row 'x': unknown model or feature 'lexikon'; did you mean "),
         ("rescore = ['lm']", "", "row 'x': lm requires a file: expected [data] lm"),
@@ -135,7 +139,10 @@ def test_what_is_wrong_in_a_row_is_named(tmp_path: Path, row: str, data: str, pr
         ("[models.rnn]\npreset = 'smal'", "unknown value; did you mean 'small'?"),
         ("[models.rnn]\nset.model.hiden_size = 3", "x.toml: [models.rnn.set]: unknown"),
         ("[models.lm]\nkind = 'cslm'", "[models] lm: is the name of a feature"),
-        ("[models.rnn]\nunnormalized = true", "[models.rnn] unnormalized: is for a csl"),
+        (
+            "[models.rnn]\nunnormalized = true",
+            "[models.rnn] unnormalized: can only be used with a csl",
+        ),
         ("[models.cslm]\nunnormalized = 1", "unnormalized: expected true or false"),
         (
             "[models.cslm]\nunnormalized = true\nbackoff_lm = 'lm.arpa'",
