@@ -142,8 +142,8 @@ def test_perplexities_of_a_network_an_n_gram_model_and_their_mixture(
     ("arguments", "code", "message"),
     [
         ([], 2, "nothing to measure"),
-        (["--lm", "lm.arpa", "--mix-on", "text"], 2, "--mix-on needs --model and --lm"),
-        (["--lm", "lm.arpa", "--log-z"], 2, "--log-z needs --model"),
+        (["--lm", "lm.arpa", "--mix-on", "text"], 2, "--mix-on requires --model and --lm"),
+        (["--lm", "lm.arpa", "--log-z"], 2, "--log-z requires --model"),
         (["--lm", "text"], 1, "text: expected an ARPA file or a KenLM binary"),
         (["--model", "pairs"], 1, "use `score` for networks that read a source"),
         (["--model", "joint"], 1, "use `rescore` for networks that read a source"),

@@ -119,8 +119,8 @@ def test_empty_hypotheses_are_counted_and_allowed(folder: Folder) -> None:
     result = succeeded(folder.run("base", "--references", "ref", "--metric", "multi-bleu"))
     assert result.stderr == (
         "phrasescore: warning: base has 3 empty lines\n"
-        "phrasescore: warning: base has 0 words, the references 13: are they of the same text, in "
-        "the same language, tokenised alike?\n"
+        "phrasescore: warning: base has 0 words, the references 13: are they for the same text, in "
+        "the same language, with the same tokenisation?\n"
     )
     assert result.stdout == (
         "BLEU = 0.00, 0.0/0.0/0.0/0.0 (BP=0.000, ratio=0.000, hyp_len=0, ref_len=13)\n"

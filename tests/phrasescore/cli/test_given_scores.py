@@ -251,7 +251,7 @@ def test_from_python_scores_need_a_name_for_lists_and_no_decoder() -> None:
     with pytest.raises(ArgumentError, match="a name is required for n-best lists"):
         phrasescore.rescore("nbest", "source", scores, "out")
     named: list[ColumnSpec | str] = [ColumnSpec("scores", "scores", name="QE")]
-    with pytest.raises(ArgumentError, match="not with --decoder"):
+    with pytest.raises(ArgumentError, match="it cannot be used with --decoder"):
         phrasescore.tune_with_decoder("moses", "text", ["text"], None, "work", columns=named)
     with pytest.raises(ArgumentError, match="only for tables and n-best lists"):
         phrasescore.score("source", "target", named, "out")

@@ -172,7 +172,7 @@ def test_a_wrong_input_is_said_in_one_line(folder: Folder, arguments: str, messa
         ("--source -", "a report can only read files, got '-'"),
         ("pipe", "a report can only read files, got 'pipe'"),
         ("--translation base", "expected NAME=FILE, got 'base'"),
-        ("--lines 0", "expected numbers of lines, from 1, with commas between them, got '0'"),
+        ("--lines 0", "expected line numbers, from 1, separated by commas, got '0'"),
         ("--lines 1 --sentences 2", "--sentences draws lines, and --lines names them"),
         ("--model m --model m", "--model: expected different models, got m twice"),
         (

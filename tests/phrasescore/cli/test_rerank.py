@@ -182,12 +182,12 @@ def test_features_and_weights_that_do_not_match_are_named(folder: Folder) -> Non
     [
         ([], "expected either --weights or --average"),
         (["--weights", "w", "--average", "a"], "expected either --weights or --average"),
-        (["--average", "a", "--ignore-missing"], "go with --weights"),
-        (["--average", "a", "--mbr-scale", "2"], "--mbr-scale goes with --mbr"),
+        (["--average", "a", "--ignore-missing"], "require --weights"),
+        (["--average", "a", "--mbr-scale", "2"], "--mbr-scale requires --mbr"),
         (["--average", "a", "--mbr", "--mbr-scale", "0"], "--mbr-scale"),
-        (["--average", "a", "--mbr-metric", "chrf"], "--mbr-metric goes with --mbr"),
+        (["--average", "a", "--mbr-metric", "chrf"], "--mbr-metric requires --mbr"),
         (["--average", "a", "--mbr", "--mbr-metric", "ter"], "--mbr-metric"),
-        (["--average", "a", "--nbest", "--allow-missing"], "do not go with --nbest"),
+        (["--average", "a", "--nbest", "--allow-missing"], "cannot be combined with --nbest"),
     ],
 )
 def test_options_that_do_not_go_together_are_a_usage_error(

@@ -234,11 +234,11 @@ def test_random_segments_are_as_long_as_those_of_another_run() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--model forward", "--confidence penalized needs a --reverse-model"),
+        ("--model forward", "--confidence penalized requires a --reverse-model"),
         (f"{BOTH} --confidence forward", "--confidence forward uses no --reverse-model"),
-        (f"{ALONE} --swapped", "--swapped needs a --reverse-model"),
-        (f"{ALONE} --segmentation random", "needs --like"),
-        (f"{ALONE} --like text", "--like has an effect only with --segmentation random"),
+        (f"{ALONE} --swapped", "--swapped requires a --reverse-model"),
+        (f"{ALONE} --segmentation random", "requires --like"),
+        (f"{ALONE} --like text", "--like requires --segmentation random"),
         (
             f"{ALONE} --beam 2 --candidates 3",
             "--beam: expected at least 3, for --cand",

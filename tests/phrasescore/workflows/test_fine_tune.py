@@ -307,7 +307,9 @@ def test_a_kind_that_cannot_learn_from_lists_is_refused(tmp_path: Path) -> None:
     task = ListTask(tmp_path, "lstm", sentences=20)
     with pytest.raises(ModelError, match="expected a model of the kind grconv, found lstm"):
         fine_tune(task, "lstm", kind="grconv")
-    with pytest.raises(ArgumentError, match="--alignments is for joint, not for lstm"):
+    with pytest.raises(
+        ArgumentError, match="--alignments can only be used with joint, not with lstm"
+    ):
         fine_tune(task, "lstm", alignments=task.alignments)
     joint = ListTask(tmp_path, "joint", sentences=20)
     with pytest.raises(ArgumentError, match="joint is trained on aligned text: --alignments is"):

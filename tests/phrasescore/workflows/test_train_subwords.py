@@ -239,7 +239,7 @@ def test_what_makes_no_sense_with_subwords_is_refused(
     models: dict[str, Path], texts: tuple[Path, Path], tmp_path: Path
 ) -> None:
     source, attention, out = texts[0], models["attention"], tmp_path / "out"
-    with pytest.raises(ModelError, match="predict words, and this one predicts subwords"):
+    with pytest.raises(ModelError, match="predict words, but this one predicts subwords"):
         phrasescore.export(models["cslm"], out)
     with pytest.raises(PhrasescoreError, match="needs an attention model of whole words"):
         phrasescore.generate(

@@ -104,7 +104,7 @@ def test_a_feature_is_a_name_or_one_of_several_values() -> None:
     "name", ["RNN0", "TM0", "TM0_2", "TM0_x", "_", "LM0_1", "TM0_" + "1" * 5000]
 )
 def test_a_network_without_one_weight_is_refused(name: str) -> None:
-    problem = f"W: expected one weight of {name}: name the network's feature by --feature"
+    problem = f"W: expected one weight for {name}: name the network's feature with --feature"
     with pytest.raises(PhrasescoreError, match=problem):
         find_feature(WEIGHTS, name, "W")
 
@@ -119,7 +119,7 @@ def test_features_without_weights_are_named(
 ) -> None:
     caplog.set_level(logging.INFO)
     read(tmp_path, [line.replace("LM0=", "X0= 5 LM0=") for line in NBEST])
-    assert "without a weight in W, and so 0: X0" in caplog.text
+    assert "features without a weight in W, for which 0 is used: X0" in caplog.text
 
 
 @pytest.mark.parametrize(

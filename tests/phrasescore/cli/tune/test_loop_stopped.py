@@ -102,7 +102,7 @@ def test_a_first_round_that_was_decoded_is_not_decoded_again(folder: Folder) -> 
     check_refusal(folder.run("--fix", "Godo0"), "--fix Godo0: expected one of the features")
     again = folder.run("--fix", "Godo0", "--resume")
     assert "round 1: reusing work/run1.nbest" in again.stderr
-    assert "the folder has a run already" in folder.run().stderr  # and is not lost
+    assert "the folder already has a run" in folder.run().stderr  # and is not lost
 
 
 def test_a_run_that_decoded_nothing_is_begun_anew(folder: Folder) -> None:
@@ -117,13 +117,13 @@ def test_a_source_of_another_number_of_lines_is_not_decoded(folder: Folder, chan
     (folder.path / "source").write_text("one two\n" * (30 + change))
     result = folder.run()
     assert result.exit_code == 1
-    expected = f"Error: source: expected 30 lines, as there are references, found {30 + change}"
+    expected = f"Error: source: expected 30 lines, one per reference, found {30 + change}"
     assert result.stderr.splitlines() == [expected]
 
 
 def test_a_packed_source_is_not_given_to_the_decoder(folder: Folder) -> None:
     (folder.path / "source").write_bytes(gzip.compress(b"one two\n" * 30))
-    check_refusal(folder.run(), "source: the decoder cannot read compressed text: unpack it")
+    check_refusal(folder.run(), "source: the decoder cannot read compressed text: decompress it")
 
 
 def test_links_and_pipes_in_the_place_of_files_of_a_round_are_replaced(folder: Folder) -> None:
