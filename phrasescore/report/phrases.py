@@ -60,7 +60,7 @@ after twice the number of source words plus 10 are left out."""
 
 
 class TablePair(NamedTuple):
-    """A line of a phrase table."""
+    """A phrase pair in a table, with its scores and count."""
 
     pair: PhrasePair
     # Probabilities, in the order of the table.
@@ -159,7 +159,7 @@ def choose_from_table(
                     rare.add(phrase)
                 yield phrase
 
-    # If phrases are equally frequent, shorter ones come first, because longer ones may contain them.
+    # On equal frequency, shorter phrases come first, because longer ones may contain them.
     frequent = heapq.nlargest(
         _CANDIDATES, candidates(), key=lambda phrase: (phrase.times, -len(phrase.source))
     )

@@ -41,9 +41,9 @@ measure of a single translation."""
 
 _TUNING_LEAD = """\
 A feature's contribution is its weight times the standard deviation of its values among the \
-hypotheses for a sentence: how much it affects model scores. Its share is this contribution divided \
-by the sum of all contributions. "Without it" is the score on the tuning set with this weight set \
-to 0 and the others unchanged, without tuning again."""
+hypotheses for a sentence: how much it affects model scores. Its share is this contribution \
+divided by the sum of all contributions. "Without it" is the score on the tuning set with this \
+weight set to 0 and the others unchanged, without tuning again."""
 
 _TRAINING_LEAD = """\
 Perplexity is exp of the mean of -ln p per predicted word; the </s> after each phrase or sentence \

@@ -31,9 +31,9 @@ choose another translation."""
 
 _PARSE_LEAD = """\
 The network merges neighbours, level by level, until a single unit represents the whole sentence. \
-Each unit is a mixture of its left child, its right child, and a new activation computed from both. \
-Where the shares are near 0 and 1, a tree is visible, although the network was trained without \
-trees."""
+Each unit is a mixture of its left child, its right child, and a new activation computed from \
+both. Where the shares are near 0 and 1, a tree is visible, although the network was trained \
+without trees."""
 
 
 class SentencePair(NamedTuple):

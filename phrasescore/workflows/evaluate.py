@@ -53,7 +53,7 @@ class SystemFigures:
 
 @dataclass(frozen=True, slots=True)
 class NbestFigures:
-    """BLEU of the first hypotheses of n-best lists, and of the best choice (oracle)."""
+    """BLEU for the first hypotheses in n-best lists, and for the oracle, the best selection."""
 
     path: str
     # Number of distinct hypotheses.

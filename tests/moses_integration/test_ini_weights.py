@@ -49,8 +49,11 @@ def test_a_weight_file_is_read_from_the_working_folder_and_weight_overrules_it(
     [
         (None, "moses.ini:8: [weight-file] : cannot open sparse: there is no such file (paths "),
         ("WT0_la 1\nWT0_la 1\n", "sparse:2: expected one weight of WT0_la, found another"),
-        ("\nWT0_la 1 2\n", "sparse:2: expected 'name value' of a sparse feature, found 'WT0_la 1 "),
-        ("WT0_la x\n", "sparse:1: expected a number as weight of WT0_la, found 'x'"),
+        (
+            "\nWT0_la 1 2\n",
+            "sparse:2: expected 'name value' for a sparse feature, found 'WT0_la 1 ",
+        ),
+        ("WT0_la x\n", "sparse:1: expected a number as weight for WT0_la, found 'x'"),
         ("LM0 1\n", "sparse:1: expected a sparse feature, with '_' in its name, found 'LM0'; "),
     ],
 )

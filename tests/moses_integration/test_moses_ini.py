@@ -176,7 +176,7 @@ def test_the_old_format_of_moses_is_refused_wherever_a_moses_ini_is_read(section
     for reader in (MosesIni, IniText):
         message = refusal(partial(reader, "moses.ini", text))
         assert message.startswith(f"moses.ini:4: [{section}] : expected [feature] and [weight]; ")
-        assert message.endswith("which its convert-moses-ini-to-v2.perl changes")
+        assert message.endswith("which ; convert it with convert-moses-ini-to-v2.perl")
 
 
 # Editing
@@ -295,7 +295,11 @@ def test_a_class_without_a_converter_is_to_be_changed() -> None:
             ),
         ),
         (b"input-factor=0", b"tuneable-components=1,1", "21: [feature] TranslationModel0: expecte"),
-        (b"input-factor=0", b"path=x", "21: [feature] TranslationModel0: expected each key once"),
+        (
+            b"input-factor=0",
+            b"path=x",
+            "21: [feature] TranslationModel0: expected each key only once",
+        ),
         (b"input-factor=0", b"input-factor", "21: [feature] TranslationModel0: expected key=value"),
         (b"num-features=4", b"num-features=four", "21: [feature] TranslationModel0: expected a nu"),
     ],

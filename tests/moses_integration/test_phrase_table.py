@@ -310,7 +310,7 @@ def test_a_score_that_moses_would_take_for_infinity_is_refused(tmp_path: Path, s
         assert np.isinf(np.float32(score))
     message = problem(tmp_path, f"maison ||| house ||| {score}".encode())
     assert message == (
-        f"table:1: expected a score that float32 can hold, as Moses reads it, found {score!r}"
+        f"table:1: expected a score within the range of float32, which Moses uses, found {score!r}"
     )
 
 

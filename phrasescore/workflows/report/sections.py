@@ -62,12 +62,12 @@ class MadeSection(NamedTuple):
 
 
 class SectionPlan(NamedTuple):
-    """The function that makes a section, and the inputs that it needs."""
+    """The function that makes a section, and the inputs that it requires."""
 
     make: Callable[[ReportInputs], MadeSection]
-    # Names of inputs, see `missing_inputs`.
+    # Names of required inputs; see `missing_inputs`.
     needs: tuple[str, ...] = ()
-    # The property that the kind of a model must have; empty if no such model is needed.
+    # The required property of a model's kind; empty if no such model is required.
     kind: str = ""
 
 

@@ -128,7 +128,7 @@ def test_a_feature_that_is_not_known_may_be_ignored_or_weigh_nothing() -> None:
     text = INI.replace("Distortion\n", "Distortion\nOpSequenceModel name=OSM0 path=osm\n")
     with pytest.raises(ConfigError) as caught:
         read(text)
-    wanted = "moses.ini:14: [feature] OSM0: this search has no feature OpSequenceModel"
+    wanted = "moses.ini:14: [feature] OSM0: this search does not support OpSequenceModel"
     assert str(caught.value).startswith(wanted)
     assert read(text, ("OSM0",)).slots
     with pytest.raises(ConfigError, match="no feature OpSequenceModel"):
@@ -161,7 +161,7 @@ def test_settings_that_this_search_does_not_know_are_warned_of(
     ("old", "new", "line", "problem"),
     [
         ("path=table", "path=tabel", 11, "cannot open tabel: there is no such file"),
-        ("path=table", "", 11, "expected path= to a text table"),
+        ("path=table", "", 11, "expected path= with the path of a text table"),
         ("path=table", "path=binary", 11, "found a binary one: binary; name the phrase-table.gz"),
         ("path=table", "path=compact", 11, "a binary one, compact.minphr"),
         ("path=lm.arpa", "path=binary", 14, "name the .arpa or .arpa.gz"),
@@ -212,7 +212,7 @@ def test_what_this_search_cannot_follow_is_refused_with_its_line(
 @pytest.mark.parametrize("kind", ["KENLM", "PhraseDictionaryMemory", "UnknownWordPenalty"])
 def test_a_model_without_what_every_search_needs_is_refused(kind: str) -> None:
     text = "".join(line for line in INI.splitlines(keepends=True) if not line.startswith(kind))
-    with pytest.raises(ConfigError, match=f"expected a feature {kind}, found none"):
+    with pytest.raises(ConfigError, match=f"expected the feature {kind}, found none"):
         read(text)
 
 

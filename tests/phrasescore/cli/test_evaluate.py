@@ -276,16 +276,16 @@ def test_files_of_different_length_are_refused_naming_where_one_ends(folder: Fol
     folder.write("base", "a\nb\n")
     result = folder.run("new", "base", "--references", "ref")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "Error: base:2: the file ends with this line, and ref has 3 lines\n"
+    assert result.stderr == "Error: base:2: the file ends with this line, but ref has 3 lines\n"
     folder.write("base", REFERENCE + "more\n")
     result = folder.run("base", "--references", "ref")
-    assert result.stderr == "Error: ref:3: the file ends with this line, and base has 4 lines\n"
+    assert result.stderr == "Error: ref:3: the file ends with this line, but base has 4 lines\n"
     folder.write("base", BASELINE)
     folder.write("src", "one\n")
     result = folder.run(
         *("base", "--references", "ref", "--by-length", "source", "--source", "src")
     )
-    assert result.stderr == "Error: src:1: the file ends with this line, and ref has 3 lines\n"
+    assert result.stderr == "Error: src:1: the file ends with this line, but ref has 3 lines\n"
 
 
 def test_an_empty_file_is_refused(folder: Folder) -> None:
@@ -308,9 +308,9 @@ def test_a_figure_overwrites_no_other_file(folder: Folder) -> None:
     ("arguments", "message"),
     [
         ([], "nothing to evaluate"),
-        (["base", "--paired", "bootstrap"], "--paired needs a second file of translations"),
+        (["base", "--paired", "bootstrap"], "--paired requires a second file of translations"),
         (["base", "new", "--paired", "bootstrap", "--metric", "multi-bleu"], "of sacrebleu"),
-        (["base", "--trials", "5"], "--trials needs --paired"),
+        (["base", "--trials", "5"], "--trials requires --paired"),
         (["base", "--by-length", "source"], "needs --source"),
         (["base", "--source", "src"], "--source needs"),
         (["--nbest", "n", "--by-length", "reference"], "need translations"),

@@ -104,7 +104,7 @@ def test_what_was_asked_for_and_cannot_be_is_refused(folder: Folder) -> None:
     result = run(folder, "--only", "words", "--only", "parses", models="deep", quiet=False)
     assert (result.exit_code, "report: words" in result.stderr) == (2, False)
     message = refused(folder, "--lines", "3", models="deep", code=2)
-    assert message == "--sentences and --lines need --source"
+    assert message == "--sentences and --lines require --source"
 
 
 def test_nothing_to_show_is_an_error_that_says_what_is_needed(folder: Folder) -> None:
@@ -145,7 +145,7 @@ def test_a_table_that_lacks_the_score_is_refused_with_the_option(folder: Folder)
         ("--tuning-report bad", "bad: expected the JSON that tune --report wrote"),
         ("--tuning-report other", "other: expected the JSON that tune --report wrote"),
         ("gap --references ref", "gap:1: expected id 0, found 1: a sentence has no"),
-        ("lists --references ref", "lists:1: the file ends with this line, and ref has 3"),
+        ("lists --references ref", "lists:1: the file ends with this line, but ref has 3"),
         ("empty", "empty: expected a phrase table or an n-best list, found no lines"),
     ],
 )  # fmt: skip
@@ -189,7 +189,7 @@ def test_a_wrong_command_line_is_refused(folder: Folder, arguments: str, message
 
 def test_a_line_that_is_not_there_is_refused_before_the_work(folder: Folder) -> None:
     arguments = ["--source", "src", "--references", "ref", "--lines", "4"]
-    message = "src: --lines: expected a line of the file, which has 3, got 4"
+    message = "src: --lines: expected line numbers from 1 to 3, got 4"
     assert refused(folder, *arguments, models="att") == message
     assert "report: words" not in run(folder, *arguments, models="att", quiet=False).stderr
 
