@@ -191,7 +191,7 @@ def line(number: int | str, *, fields: bytes = b"x ||| LM0= -2.5 ||| -3") -> byt
         ([line(0), line(0, fields=b"x ||| LM0= ||| 1")], ":2: expected a value after 'LM0='"),
         ([line(0, fields=b"x ||| -2 -3 ||| 1")], ":1: expected the name of a feature, .*labeled"),
         ([line(0, fields=b"x ||| A0= B0= 1 ||| 1")], ":1: expected a value after 'A0='"),
-        ([line(0, fields=b"x ||| A0= 1 A0= 1 ||| 1")], ":1: the feature A0 comes twice"),
+        ([line(0, fields=b"x ||| A0= 1 A0= 1 ||| 1")], ":1: the feature A0 appears twice"),
         ([line(0, fields=b"x ||| = 1 ||| 1")], ":1: expected a value after '='"),
         ([line(0), line(0, fields=b"x ||| LM0= 1 LSTM0= 1 ||| 1")], ":2: .*LSTM0 already; .* --re"),
     ],
@@ -216,7 +216,7 @@ def test_a_bad_line_is_an_error_with_its_number(
         (b"x ||| LM0= -1 B= 2 ||| 1 2 ||| 0-0", "expected a number, found '1 2'"),
         (b"x ||| LM0= -1 B= " + b"9" * 400 + b" ||| 1", "expected a number, found '999"),
         (b"x ||| LM0= -1 B= 2e-x ||| 1", "expected a number, found '2e-x'"),
-        (b"x ||| LM7= -1 LM7= 2 ||| 1", "the feature LM7 comes twice"),
+        (b"x ||| LM7= -1 LM7= 2 ||| 1", "the feature LM7 appears twice"),
     ],
 )
 def test_a_bad_number_is_seen_also_after_a_line_with_the_same_letters(
@@ -346,7 +346,7 @@ def test_lines_of_joshua_are_read_by_one_pattern(tmp_path: Path) -> None:
     [
         (b"0 ||| la ||| -1.5 ||| lm=-3 tm=-1", "found the total first, as Travatar has it: exch"),
         (b"0 ||| la ||| -1.5 ||| 0-0", "the features of this list have no names; write a name"),
-        (b"0 ||| la ||| -1.5", "found 3: .*; Nematus writes no features: make the score one"),
+        (b"0 ||| la ||| -1.5", "found 3: .*; Nematus writes no features: add the score as one"),
         (b"0 ||| la ||| lm=-1.5", "found 3: .*; the total is missing: add"),
         (b"0 ||| la ||| lm=-1.5 -2 ||| -1", "expected the name of a feature, as 'LM0=', found '-2"),
         (b"0 ||| la ||| lm=-1,5 ||| -1", "expected a number, found '-1,5'"),

@@ -92,7 +92,7 @@ def test_hierarchical_rules_are_refused(tmp_path: Path, lines: list[bytes]) -> N
     with pytest.raises(DataError) as caught:
         next(read_table_blocks(path))
     assert str(caught.value).startswith(
-        f"{path}:1: expected phrases, found a hierarchical rule with the label '[X]'; a table of"
+        f"{path}:1: expected phrases, found a hierarchical rule with the label '[X]'; train a"
     )
     with pytest.raises(DataError, match="hierarchical"):
         next(lines_of_phrases(path, [("dog",)], 5))

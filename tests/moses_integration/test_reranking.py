@@ -156,13 +156,13 @@ def test_a_hypothesis_of_joshua_without_features_may_come_first(read: Read) -> N
 def test_another_number_of_weights_than_values_is_refused(read: Read) -> None:
     nbest = read(LIST)
     weights: Weights = {"LM0": (1.0,), "TM0": (1.0,), "LSTM0": (1.0,)}
-    expected = f"{nbest.path}:1: TM0 has 2 values, and 1 weights"
+    expected = f"{nbest.path}:1: TM0 has 2 values but 1 weights"
     assert refusal(lambda: WeightedSum(weights, True, True)(nbest)) == expected
 
 
 def test_another_number_of_values_than_before_is_refused(read: Read) -> None:
     nbest = read("0 ||| a ||| A= 1 2 ||| 1\n0 ||| b ||| A= 1 ||| 2\n")
-    expected = f"{nbest.path}:2: expected 2 values of A as before, found 1"
+    expected = f"{nbest.path}:2: expected 2 values for A as before, found 1"
     assert refusal(lambda: feature_matrix(nbest)) == expected
 
 
@@ -183,7 +183,7 @@ def test_an_average_needs_a_feature_of_one_value(read: Read, name: str, problem:
     [
         ("A= 1.2.3 ||| 1", "expected a number, found '1.2.3'"),
         ("A= 1e999 ||| 1", "expected a number, found '1e999'"),
-        ("A= 1 A= 2 ||| 1", "the feature A comes twice"),
+        ("A= 1 A= 2 ||| 1", "the feature A appears twice"),
     ],
 )
 def test_a_number_that_is_none_is_refused_with_its_line(

@@ -194,11 +194,11 @@ def test_weights_that_are_commented_out_do_not_count(path: Path) -> None:
         ((0.0, -0.0), "expected weights that are not all zero"),
         (
             (1e-40, 0.0),
-            "expected a largest weight between 1e-30 to 1e+30, found 1e-40; a factor common",
+            "expected a largest weight between 1e-30 and 1e+30, found 1e-40; rescale all",
         ),
         (
             (1.0, -1e31),
-            "expected a largest weight between 1e-30 to 1e+30, found 1e+31; a factor common",
+            "expected a largest weight between 1e-30 and 1e+30, found 1e+31; rescale all",
         ),
         ((1.0, 1e-300), None),
         ((1e-20,), None),

@@ -247,7 +247,7 @@ def test_a_limit_that_the_search_does_not_have_is_refused_before_tables_are_read
     (folder / "table").write_text("no phrase table\n")
     check_refusal(
         decode("--stack-diversity", "2"),
-        "moses.ini: [stack-diversity]: this search has no stack-diversity",
+        "moses.ini: [stack-diversity]: this search does not support stack-diversity",
     )
 
 

@@ -69,7 +69,7 @@ def test_an_n_best_list_is_no_translation(folder: Folder) -> None:
     folder.write("lists", "0 ||| la maison  ||| LM0= -1 ||| -1\n" * 9)
     check_refusal(
         folder.run("base", "lists", "--references", "ref"),
-        "lists:1: expected one translation per line, found an n-best list: name",
+        "lists:1: expected one translation per line, found an n-best list: pass",
     )
 
 
@@ -200,7 +200,7 @@ def test_lists_of_another_length_than_the_references_are_warned_of(folder: Folde
     ("nbest", "message"),
     [
         ("0 ||| a ||| A= 1 ||| 1\n2 ||| a ||| A= 1 ||| 1\n", ":2: expected id 1 of 3 sentences, f"),
-        ("0 ||| a ||| A= 1 ||| 1\n", ": expected lists of 3 sentences, found 1"),
+        ("0 ||| a ||| A= 1 ||| 1\n", ": expected lists for 3 sentences, found 1"),
         (NBEST + "3 ||| a ||| A= 1 ||| 1\n", ":7: expected no more than 3 sentences, found id 3"),
     ],
 )
