@@ -91,9 +91,7 @@ def check_pair(features: ExtractedLists, scores: ExtractedLists) -> None:
     both = zip(features.lines.items(), sizes, scores.lines.items(), other_sizes, strict=False)
     for (one, line), size, (other, other_line), other_size in both:
         if (one, size) != (other, other_size):
-            problem = (
-                f"expected sentence {one} with {size} hypotheses, as in {features.path}:{line}"
-            )
+            problem = f"expected sentence {one} with {size} hypotheses, as {features.path}:{line}"
             found = f"found sentence {other} with {other_size}"
             raise DataError(scores.path, other_line, f"{problem} has, {found}")
     if len(sizes) != len(other_sizes):

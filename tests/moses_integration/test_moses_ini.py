@@ -176,7 +176,7 @@ def test_the_old_format_of_moses_is_refused_wherever_a_moses_ini_is_read(section
     for reader in (MosesIni, IniText):
         message = refusal(partial(reader, "moses.ini", text))
         assert message.startswith(f"moses.ini:4: [{section}] : expected [feature] and [weight], ")
-        assert message.endswith("which ; convert it with convert-moses-ini-to-v2.perl")
+        assert message.endswith("; convert it with convert-moses-ini-to-v2.perl")
 
 
 # Editing
@@ -290,7 +290,8 @@ def test_a_class_without_a_converter_is_to_be_changed() -> None:
             b"[weight]\n",
             b"[weight-overwrite]\nTranslationModel0= 1 1 1 1\n[weight]\n",
             (
-                "27: [weight-overwrite] TranslationModel0: expected the weights for this table in [weight]; "
+                "27: [weight-overwrite] TranslationModel0: expected the weights for "
+                "this table in [weight]; "
                 "move them there"
             ),
         ),

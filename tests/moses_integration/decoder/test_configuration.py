@@ -131,12 +131,12 @@ def test_a_feature_that_is_not_known_may_be_ignored_or_weigh_nothing() -> None:
     wanted = "moses.ini:14: [feature] OSM0: this search does not support OpSequenceModel"
     assert str(caught.value).startswith(wanted)
     assert read(text, ("OSM0",)).slots
-    with pytest.raises(ConfigError, match="no feature OpSequenceModel"):
+    with pytest.raises(ConfigError, match="does not support OpSequenceModel"):
         read(text + "OSM0= 0 0.1\n")
     without_weight = read(text + "OSM0= 0 0\n")
     assert len(without_weight.slots) == 7
     assert without_weight.with_weights({"OSM0": (0.0, 0.0)}).slots == without_weight.slots
-    with pytest.raises(ConfigError, match="no feature OpSequenceModel"):
+    with pytest.raises(ConfigError, match="does not support OpSequenceModel"):
         without_weight.with_weights({"OSM0": (0.0, 0.1)})
 
 
@@ -180,7 +180,7 @@ def test_settings_that_this_search_does_not_know_are_warned_of(
         ("output-factor=0", "output-factor=0,1", 11, "expected output-factor=0"),
         ("table-limit=7", "table-limit=many", 11, "expected a number in table-limit="),
         ("table-limit=7", "table-limit=" + "7" * 5000, 11, "expected a number in table-limit="),
-        ("PhrasePenalty\n", "PhrasePenalty per-phrase-table=true\n", 10, "one table"),
+        ("PhrasePenalty\n", "PhrasePenalty per-phrase-table=true\n", 10, "one phrase table"),
         ("Distortion\n", "Distortion\nDistortion name=D1\n", 14, "expected one Distortion"),
         ("0 T 0", "0 T 0\n1 T 0", 5, "expected one step, found 2: '0 T 0; 1 T 0'; generation"),
         ("0 T 0", "T 0\nG 0", 5, "expected one step, found 2: 'T 0; G 0'; generation steps"),
@@ -190,7 +190,7 @@ def test_settings_that_this_search_does_not_know_are_warned_of(
         ("[input-factors]\n0", "[input-factors]\n0,1", 2, "expected factor 0"),
         ("[distortion-limit]\n6", "[distortion-limit]\nsix", 6, "a whole number from -1"),
         ("[weight]", "[search-algorithm]\n3\n[weight]", 16, "expected 0 (stacks) or 1"),
-        ("[weight]", "[monotone-at-punctuation]\n1\n[weight]", 16, "no such setting"),
+        ("[weight]", "[monotone-at-punctuation]\n1\n[weight]", 16, "not support this setting"),
         ("[weight]", "[factor-delimiter]\n_\n[weight]", 16, "expected the delimiter '|'"),
     ],
 )
