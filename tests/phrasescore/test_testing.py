@@ -167,7 +167,7 @@ class NoNumber(Matches):
         (OneAtATime, "score: "),
         (Undefined, "score: expected finite numbers, got nan"),
         (Percent, "score: expected 0 to 1, got 100"),
-        (NoNumber, "num_stats: expected a whole number from 1, got 0"),
+        (NoNumber, "num_stats: expected a positive integer, got 0"),
         (lambda references: references, "num_stats: AttributeError: 'list' object has no attr"),
     ],
 )

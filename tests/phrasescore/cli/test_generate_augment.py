@@ -288,7 +288,7 @@ def test_a_table_that_is_not_sorted_leaves_nothing_behind(
     before = sorted(tmp_path.iterdir())
     check_refusal(
         run(model.path, "--augment", table, "-o", tmp_path / "out"),
-        "table:2: expected a table sorted as LC_ALL=C sort does",
+        "table:2: expected a table sorted with LC_ALL=C sort",
     )
     assert sorted(tmp_path.iterdir()) == before
 

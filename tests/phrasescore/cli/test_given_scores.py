@@ -119,7 +119,7 @@ def test_a_feature_that_is_there_is_refused_or_replaced(tmp_path: Path, lists: L
     write(tmp_path / "scores", values(LINES))
     result = rescore(lists, "--scores", "scores=LM0", "-o", "out")
     assert (result.exit_code, Path("out").exists()) == (1, False)
-    assert f"{lists.path}:1: has the feature LM0 already" in result.stderr
+    assert f"{lists.path}:1: already has the feature LM0" in result.stderr
     assert rescore(lists, "--scores", "scores=LM0", "--replace", "-o", "out").exit_code == 0
     assert [each["LM0"] for each in features(Path("out"))] == [(n,) for n in values(LINES)]
 

@@ -67,7 +67,7 @@ def test_a_resumed_run_needs_the_same_alignment(text: Path) -> None:
 @pytest.mark.parametrize(
     ("links", "problem"),
     [
-        ("0-0 9-1\n" * 80, "links:1: the words 9-1 of the alignment (from 0) are outside of a"),
+        ("0-0 9-1\n" * 80, "links:1: the alignment link 9-1 (0-based) is outside the"),
         ("0-0\n1 1\n" * 40, "links:2: expected a word alignment, as '0-0 1-2', found '1 1'"),
         ("0-0\n" * 79, "links:80: expected as many lines as source has, found the end of the"),
         ("0-0\n" * 81, "source:81: expected as many lines as links has, found the end of the"),

@@ -257,7 +257,7 @@ def test_the_target_words_of_moses_own_have_the_rows_of_a_language_model_s(tmp_p
     [
         (("ab", "uv"), {"self_normalization": 0.0}, "nplm", "joint: Moses omits log Z from"),
         ((["a", "<s>"], "u"), {}, "nplm", "shortlist's word '<s>': it is one of NPLM's own"),
-        (("a", ["u", "b\vc"]), {}, "nplm", r"shortlist's word 'b\\x0bc': it holds a blank"),
+        (("a", ["u", "b\vc"]), {}, "nplm", r"shortlist's word 'b\\x0bc': it contains a blank"),
         (("a", "u"), {}, "-", "--output: expected a file, not stdout: a joint also"),
         (("a", "u"), {}, "none/nplm", "none/nplm: cannot write: there is no folder"),
     ],

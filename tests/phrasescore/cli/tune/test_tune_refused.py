@@ -31,7 +31,7 @@ def test_dense_and_sparse_features_may_be_mixed(folder: TuneFolder) -> None:
 
 def test_weights_that_are_not_one_a_value_are_refused(folder: TuneFolder) -> None:
     (folder.path / "weights").write_text(WEIGHTS + "RNN0= 1\n")
-    problem = "expected 1 weights of RNN0, one for each of its values, found 2"
+    problem = "expected 1 weights for RNN0, one per value, found 2"
     assert folder.refusal() == f"weights: {problem}"
 
 
