@@ -1,4 +1,4 @@
-"""The formats of Moses: phrase tables, n-best lists, configuration; and its search.
+"""Phrase tables, n-best lists and configuration files in Moses' formats, and a search like Moses'.
 
-Invalid input raises DataError, or ConfigError for a moses.ini, with file and line.
+Invalid input raises a DataError, or a ConfigError for a moses.ini, that names the file and line.
 """

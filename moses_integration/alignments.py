@@ -1,21 +1,22 @@
-"""Word alignments and phrase segmentations, and the affiliations of target words.
+"""Word alignments, phrase segmentations and affiliations of target words.
 
 Alignments are in Pharaoh's format, ``0-0 1-2``: pairs of 0-based source and target words. In n-best
 lists Moses and the embedded search write two more fields after the total: the alignment, and the
-phrases in target order, ``0-1=0-2 2=3``, 0-based with ends included, as source and target words. A
-range of one word, or of no target words, has only its first number (Moses, Manager::OutputNBest).
+phrases in target order, ``0-1=0-2 2=3``: a range of source words and a range of target words,
+0-based and with inclusive ends. A range with one word, or without target words, is written as its
+first number only (Moses, Manager::OutputNBest).
 
 A joint model reads the source words around the *affiliation* of a target word (Devlin et al., 2014,
 section 2.1), by the rule of Moses' BilingualLM:
 
-* An aligned word is affiliated with the middle one of its source words: of n words in order, the
-  one at index (n - 1) // 2.
-* An unaligned word takes the affiliation of the nearest aligned word, the right one of two at the
-  same distance.
+* An aligned word is affiliated with the middle one of its n source words, at index (n - 1) // 2.
+* An unaligned word takes the affiliation of the nearest aligned word. If two words are equally
+  near, it is the word on the right.
 * ``</s>`` is affiliated with the end of the source.
 
-A search looks for the nearest word within the phrase (moses/LM/BilingualLM.cpp, getSourceWords), a
-text within the whole sentence including ``</s>`` (scripts/training/bilingual-lm/extract.py).
+In a search, the nearest word is looked up within the phrase (moses/LM/BilingualLM.cpp,
+getSourceWords). In parallel text it is looked up within the whole sentence, including ``</s>``
+(scripts/training/bilingual-lm/extract.py).
 """
 
 import re
@@ -36,14 +37,14 @@ _PHRASE = re.compile(rb"(\d{1,6})(?:-(\d{1,6}))?=(\d{1,6})(?:-\d{1,6})?")
 def parse_links(
     field: bytes, source_length: int, target_length: int, path: str, line: int
 ) -> list[list[int]]:
-    """Return the indices of each target word's aligned source words, from ``0-0 1-2``."""
+    """Parse an alignment such as ``0-0 1-2`` into the source word indices of each target word."""
     linked: list[list[int]] = [[] for _ in range(target_length)]
     field = field.removesuffix(b"\r").strip(b" ")
     check_links(field, path, line)
     for link in field.split():
         source, target = map(int, link.split(b"-"))
         if source >= source_length or target >= target_length:
-            problem = f"the words {link.decode()} of the alignment (from 0) are outside of a pair"
+            problem = f"the alignment link {link.decode()} (0-based) is outside the pair"
             raise DataError(path, line, f"{problem} of {source_length} and {target_length} words")
         linked[target].append(source)
     return linked
@@ -69,7 +70,7 @@ def affiliate(linked: Sequence[Sequence[int]]) -> Affiliations | None:
         distinct = sorted(set(links))
         middle = distinct[(len(distinct) - 1) // 2]
         if waiting := index - len(affiliations):
-            # The nearer half of the unaligned words before; of three, two are nearer to this one.
+            # The half of the preceding unaligned words that is nearer to this word: two of three.
             nearer_left = waiting // 2 if affiliations else 0
             affiliations += affiliations[-1:] * nearer_left + [middle] * (waiting - nearer_left)
         affiliations.append(middle)
@@ -80,7 +81,7 @@ def affiliate(linked: Sequence[Sequence[int]]) -> Affiliations | None:
 
 
 def affiliate_sentence(linked: Sequence[Sequence[int]], source_length: int) -> Affiliations:
-    """Return the affiliation of each word of a sentence, in which ``</s>`` counts as a word."""
+    """Return the affiliation of each target word in a sentence; ``</s>`` counts as a word."""
     affiliations = affiliate([*linked, [source_length]])
     assert affiliations is not None
     return affiliations[:-1]
@@ -89,7 +90,7 @@ def affiliate_sentence(linked: Sequence[Sequence[int]], source_length: int) -> A
 def affiliate_phrase(
     field: bytes, source_length: int, target_length: int, path: str, line: int
 ) -> Affiliations:
-    """Return the affiliation of each target word of a phrase pair, from its alignment field."""
+    """Return the affiliation of each target word in a phrase pair, from its alignment field."""
     affiliations = affiliate(parse_links(field, source_length, target_length, path, line))
     if affiliations is None:
         problem = "expected a word alignment in the fourth field, found none"
@@ -98,14 +99,14 @@ def affiliate_phrase(
 
 
 def has_links(raw: bytes) -> bool:
-    """Return whether a line of an n-best list has a word alignment with a link."""
+    """Return whether an n-best line has a word alignment with at least one link."""
     return any(_LINKS.fullmatch(field.rstrip(b"\r")) for field in raw.split(b"|||")[4:])
 
 
 def affiliate_hypothesis(
     raw: bytes, source_length: int, target_length: int, path: str, line: int
 ) -> Affiliations:
-    """Return the affiliations of the words of a hypothesis, a line of an n-best list.
+    """Return the affiliations of the words in a hypothesis, given as an n-best line.
 
     An empty alignment means that no word is aligned. If there is also a phrase segmentation,
     unaligned words are affiliated within their phrase, as in the search. Otherwise, and in phrases
@@ -125,11 +126,11 @@ def affiliate_hypothesis(
     phrases = next((row for row in tokens if all(map(_PHRASE.fullmatch, row))), None)
     if phrases is None:
         return in_sentence
-    # A phrase without words begins where the next phrase does.
+    # A phrase without target words begins at the same word as the next phrase.
     starts = [int(token.partition(b"=")[2].partition(b"-")[0]) for token in phrases]
     borders = [*starts, target_length]
     if starts[0] != 0 or borders != sorted(borders):
-        problem = f"expected phrases of {target_length} words, found {shorten(b' '.join(phrases))}"
+        problem = f"expected phrases for {target_length} words, found {shorten(b' '.join(phrases))}"
         raise DataError(path, line, problem)
     affiliations: list[int] = []
     for begin, end in pairwise(borders):
@@ -138,7 +139,7 @@ def affiliate_hypothesis(
 
 
 class PhraseSpan(NamedTuple):
-    """A phrase of a derivation: spans of 0-based word indices, ends exclusive."""
+    """The source and target spans of a phrase: 0-based word indices, with exclusive ends."""
 
     source_start: int
     source_end: int
@@ -149,7 +150,7 @@ class PhraseSpan(NamedTuple):
 def parse_segmentation(
     raw: bytes, source_size: int, target_size: int, path: str, line: int
 ) -> list[PhraseSpan]:
-    """Return the phrases of a line of an n-best list, in target order.
+    """Return the phrases of an n-best line in target order.
 
     >>> parse_segmentation(b"0 ||| la maison  ||| A= 1 ||| 0 ||| 1=0 0=1", 2, 2, "nbest", 1)
     [PhraseSpan(source_start=1, source_end=2, target_start=0, target_end=1),
@@ -158,14 +159,14 @@ def parse_segmentation(
     fields = [field.split() for field in raw.split(b"|||")[4:]]
     tokens = next((field for field in fields if field and b"=" in field[0]), None)
     if tokens is None:
-        cure = "made by decode --segmentation, or by Moses' -include-segmentation-in-n-best"
-        problem = f"expected a segmentation into phrases after the total, {cure}"
+        cure = "written by decode --segmentation or by Moses with -include-segmentation-in-n-best"
+        problem = f"expected a phrase segmentation after the total, {cure}"
         raise DataError(path, line, f"{problem}, found none")
     ranges = []
     for token in tokens:
         match = _PHRASE.fullmatch(token)
         if match is None:
-            raise DataError(path, line, f"expected a phrase as 0-1=0-2, found {shorten(token)}")
+            raise DataError(path, line, f"expected a phrase like 0-1=0-2, found {shorten(token)}")
         ranges.append((int(match[1]), int(match[2] or match[1]) + 1, int(match[3])))
     borders = [*(target for _, _, target in ranges), target_size]
     spans = [
@@ -177,13 +178,13 @@ def parse_segmentation(
         first < after for first, after, _ in ranges
     )
     if not covers or borders[0] != 0 or borders != sorted(borders):
-        problem = f"expected phrases of {source_size} source and {target_size} target words"
+        problem = f"expected phrases for {source_size} source and {target_size} target words"
         raise DataError(path, line, f"{problem}, found {shorten(b' '.join(tokens))}")
     return spans
 
 
 def format_segmentation(spans: Sequence[PhraseSpan]) -> str:
-    """Return phrases in Moses' format.
+    """Format a phrase segmentation as Moses writes it.
 
     >>> format_segmentation([PhraseSpan(0, 2, 0, 3), PhraseSpan(2, 3, 3, 4)])
     '0-1=0-2 2=3'

@@ -1,10 +1,11 @@
-"""Combine the n-best lists of several systems for a sentence into one.
+"""Merge the n-best lists that several systems wrote for a sentence.
 
-Only the first system, the decoder, has all features. What a hypothesis of another system lacks is
-filled with the values of the decoder's hypothesis of the lowest total. The decoder's list holds its
-best hypotheses, so any other has a lower total, or the decoder cannot produce it: the lowest total
-is an upper bound. Only the values of one hypothesis together add up to it. 0 would be the best
-possible log-probability, and the minimum of each feature the best value under a negative weight.
+Only the first system, the decoder, has all features. Features that another system's hypothesis
+lacks are copied from the decoder's hypothesis with the lowest total. The decoder lists its best
+hypotheses, so it gives any other hypothesis a lower total or cannot produce it. The lowest total is
+therefore an upper bound, and only the values of a single hypothesis add up to it. Filling in 0
+would mean the best possible log-probability. The minimum of each feature would be its best value if
+its weight is negative.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from moses_integration.nbest_lines import format_rows, split_feature
 from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError
 
-# The feature of system N is MadeN, counted from 0.
+# System N has the feature MadeN, counting from 0.
 MADE = "Made"
 
 
@@ -28,24 +29,24 @@ class _Bound(NamedTuple):
 
     path: str
     style: bytes  # see `NbestList.style`
-    values: dict[str, bytes]  # the values of each dense feature as text, each after a blank
+    values: dict[str, bytes]  # for each dense feature its values as text, each preceded by a blank
     total: float
 
 
 @dataclass
 class ListCombiner:
-    """Joins the lists of each sentence, one sentence after another."""
+    """Merges the lists of one sentence after another."""
 
     filled: set[str] = field(default_factory=set)  # features that were filled in so far
     # Features left out so far, because the decoder's hypotheses lack them.
     left_out: set[str] = field(default_factory=set)
 
     def __call__(self, lists: Sequence[NbestList]) -> Iterator[list[bytes]]:
-        """Yield the combined lines of each list, newlines included, in order.
+        """Yield the lines to write for each list, in order and with newlines.
 
-        A hypothesis is dropped if an earlier list has its text. Every line gets a feature ``MadeN``
-        for each list: 1 if the list has its words, else 0. Otherwise lines with all features stay
-        as they are. Where features are filled in, the total is replaced, too.
+        A hypothesis is dropped if its text is in an earlier list. Every line gets a feature
+        ``MadeN`` for each list, which is 1 if that list has the same words, else 0. Lines with all
+        features are otherwise unchanged. If features are filled in, the total is replaced as well.
 
         :param lists: one n-best list per system, the decoder's first.
         """
@@ -74,7 +75,7 @@ class ListCombiner:
         for name in own.keys() & bound.values.keys():
             expected, found = bound.values[name].count(b" "), own[name].count(b" ")
             if expected != found:
-                problem = f"expected {expected} values of {name} as in {bound.path}, found {found}"
+                problem = f"expected {expected} values for {name} as in {bound.path}, found {found}"
                 raise DataError(nbest.path, nbest.first_line + index, problem)
         sparse = set() if nbest.omits_zeros else set(filter(is_sparse, own))
         lacking = bound.values.keys() - own.keys()
@@ -91,7 +92,7 @@ class ListCombiner:
 
 
 def _lower_bound(nbest: NbestList) -> _Bound:
-    """Return the dense features and the total of the hypothesis with the lowest total."""
+    """Return the dense features and the total from the hypothesis with the lowest total."""
     scores = totals(nbest)
     index = int(scores.argmin())
     values = _value_texts(nbest.raws[index].split(b"|||", 3)[2])

@@ -1,6 +1,6 @@
 """The text of a moses.ini: its lines, its features and the files they name.
 
-The grammar is described in `moses_integration.moses_ini`.
+`moses_integration.moses_ini` describes the grammar.
 """
 
 import os
@@ -18,7 +18,7 @@ _WORD = re.compile(r"[^ \t\r]+")
 _FILE_ARGUMENTS = ("path", "source_vocab", "target_vocab")  # the last two belong to BilingualNPLM
 _PATH = re.compile(r"(?<=[ \t]path=)[^ \t\r#]+")
 
-# Sections of a moses.ini before version 2 of Moses, besides sections of weights such as [weight-l].
+# Sections in a moses.ini for Moses 1, besides weight sections such as [weight-l].
 _OLD_SECTIONS = ("ttable-file", "lmodel-file", "distortion-file", "generation-file")
 _WEIGHT_FILE = "weight-file"
 _NEW_WEIGHT_SECTIONS = (_WEIGHT_FILE, "weight-add", "weight-overwrite")
@@ -28,7 +28,7 @@ TRUE_VALUES = ("yes", "y", "true", "1")
 
 
 class IniLine(NamedTuple):
-    """A line with content."""
+    """A line of a section, without comments."""
 
     section: str
     row: int  # 0-based, in the file
@@ -36,17 +36,17 @@ class IniLine(NamedTuple):
 
 
 class IniFeature(NamedTuple):
-    """A feature line."""
+    """A feature that a line in ``[feature]`` declares."""
 
     name: str
     kind: str
-    # key=value in order, without the class; the value is None for a word without "=".
+    # The words after the class, split at "="; the value is None if a word has no "=".
     arguments: list[tuple[str, str | None]]
     line: IniLine
 
 
 class IniText:
-    """The text of a moses.ini, as lines and features; every byte that is not edited stays."""
+    """The text of a moses.ini as lines and features; bytes that are not edited are preserved."""
 
     def __init__(self, path: str, content: bytes) -> None:
         self.path = path
@@ -60,8 +60,10 @@ class IniText:
             if line.section in _OLD_SECTIONS or (
                 is_weight and line.section not in _NEW_WEIGHT_SECTIONS
             ):
-                problem = "expected [feature] and [weight]; this is an old format of Moses, which"
-                raise self.error(line, "", f"{problem} its convert-moses-ini-to-v2.perl changes")
+                problem = "expected [feature] and [weight], found an old format of moses.ini"
+                raise self.error(
+                    line, "", f"{problem}; convert it with convert-moses-ini-to-v2.perl"
+                )
         self.features = self.read_features()
 
     @classmethod
@@ -75,12 +77,12 @@ class IniText:
         return "\n".join(self.lines).encode(errors="surrogateescape")
 
     def write(self, path: str) -> None:
-        """Write the text to a file, whole or not at all; ``-`` is stdout."""
+        """Write the text to a file atomically; ``-`` is stdout."""
         with open_output(path) as output:
             output.write(self.to_bytes())
 
     def content_lines(self) -> list[IniLine]:
-        """Return all lines except blank lines, comments and section heads."""
+        """Return all lines except blank lines, comments and section headers."""
         lines = []
         section = ""
         for index, text in enumerate(self.lines):
@@ -93,14 +95,14 @@ class IniText:
         return lines
 
     def first_lines(self) -> dict[str, IniLine]:
-        """Return the first line of each section, whose value Moses takes."""
+        """Return the first line of each section, which is the one that Moses uses."""
         lines: dict[str, IniLine] = {}
         for line in self.content_lines():
             lines.setdefault(line.section, line)
         return lines
 
     def read_features(self) -> list[IniFeature]:
-        """Return the features, with names as Moses assigns them."""
+        """Return the features; features without ``name=`` get the names that Moses assigns."""
         features = []
         nameless: dict[str, int] = {}
         for line in self.content_lines():
@@ -116,7 +118,7 @@ class IniText:
         return features
 
     def weight_file(self) -> tuple[IniLine, str] | None:
-        """Return the path of the sparse weights that Moses reads, and the line that names it."""
+        """Return the line that names the file of sparse weights, and its path; None without one."""
         line = self.first_lines().get(_WEIGHT_FILE)
         if line is None:
             return None
@@ -134,9 +136,9 @@ class IniText:
             self.lines[named[0].row] = path
 
     def add_feature(self, kind: str, prefix: str, arguments: Mapping[str, str]) -> str:
-        """Declare a feature of one score after the others, with weight 0; return its name.
+        """Declare a feature with one score and weight 0 after the others; return its name.
 
-        The name is the prefix and the first free number.
+        The name consists of the prefix and the first free number.
         """
         ends = {}
         names = {feature.name for feature in self.features}
@@ -159,7 +161,7 @@ class IniText:
         return name
 
     def latest_weight_lines(self) -> dict[str, IniLine]:
-        """Return the last line of each name, which is the one that Moses uses."""
+        """Return the last weight line for each name, which is the one that Moses uses."""
         return {
             name.removesuffix("="): line
             for line in self._weight_lines()
@@ -167,12 +169,12 @@ class IniText:
         }
 
     def _weight_lines(self) -> list[IniLine]:
-        """Return the lines of weights, [weight-add] first (Parameter.cpp, CreateWeightsMap)."""
+        """Return all weight lines, [weight-add] first (Parameter.cpp, CreateWeightsMap)."""
         lines = [line for line in self.content_lines() if line.section in _WEIGHT_SECTIONS]
         return sorted(lines, key=lambda line: _WEIGHT_SECTIONS.index(line.section))
 
     def shown_components(self, name: str, num_weights: int) -> tuple[bool, ...]:
-        """Return which components of a feature, or of sparse weights, n-best lists show."""
+        """Return whether n-best lists show each component of a feature or a sparse weight."""
         feature = self._feature(name)
         if feature is None:
             return (True,) * num_weights
@@ -188,7 +190,7 @@ class IniText:
         return next((feature for feature in self.features if feature.name == name), None)
 
     def _tuneable_components(self, feature: IniFeature, num_features: int) -> str | None:
-        """Return tuneable-components=, one truth value per score; None if it is missing."""
+        """Return the value of tuneable-components=, or None if it is missing."""
         value = dict(feature.arguments).get("tuneable-components")
         if value is None or len(value.split(",")) == num_features:
             return value
@@ -196,14 +198,14 @@ class IniText:
         raise self.error(feature.line, feature.name, problem)
 
     def _edit(self, line: IniLine, edits: list[tuple[int, int, str]]) -> None:
-        """Replace parts of a line: (start, end, new text)."""
+        """Replace parts of a line, each given as (start, end, new text)."""
         text = self.lines[line.row]
         for start, stop, value in sorted(edits, key=lambda edit: edit[0], reverse=True):
             text = text[:start] + value + text[stop:]
         self.lines[line.row] = text
 
     def error(self, line: IniLine, name: str, problem: str) -> ConfigError:
-        """Return an error about one line."""
+        """Return an error for a line; ``name`` is the feature or key, empty for none."""
         where = f"{shown_path(self.path)}:{line.row + 1}"
         return ConfigError(where, f"[{line.section}] {name}", problem)
 
@@ -215,7 +217,7 @@ def split_argument(word: str) -> tuple[str, str | None]:
 
 
 def path_problem(path: str) -> str | None:
-    """Return why a moses.ini cannot hold a path, or None if it can."""
+    """Return a message if a moses.ini cannot hold a path, else None."""
     if path and not re.search(r"[ \t\r\n#]", path):
         return None
     return (
@@ -224,10 +226,11 @@ def path_problem(path: str) -> str | None:
 
 
 def with_paths_from(ini: IniText, folder: Path) -> None:
-    """Make the relative paths of features relative to a folder, not to Moses' working folder.
+    """Resolve the relative paths of features against a folder instead of Moses' working folder.
 
-    The paths become absolute, or relative to the working folder if the absolute path has a blank or
-    a ``#``, which a moses.ini cannot hold. If both have one, this is a ConfigError.
+    The new paths are absolute. If an absolute path has a blank or a ``#``, which a moses.ini cannot
+    hold, it is made relative to the working folder. If that path has one too, a ConfigError is
+    raised.
     """
     for feature in ini.features:
         old = dict(feature.arguments).get("path")
@@ -249,13 +252,13 @@ def _path_from(folder: Path, path: str) -> str:
 
 
 def files_of(ini_path: str) -> list[Path]:
-    """Return the files that Moses may read for a moses.ini, each with and without ``.gz``."""
+    """Return the files that Moses may read with a moses.ini, each with and without ``.gz``."""
     named = named_files(IniText.read(ini_path))
     return [*named, *(Path(f"{path}.gz") for path in named)]
 
 
 def named_files(ini: IniText) -> tuple[Path, ...]:
-    """Return the files that Moses reads, each once, in feature order; the weight file is last."""
+    """Return the distinct files that Moses reads, in feature order; the weight file is last."""
     paths = [
         dict(feature.arguments).get(key) for feature in ini.features for key in _FILE_ARGUMENTS
     ]

@@ -1,8 +1,8 @@
-"""Feature values of n-best lists, in columns, and scores that choose from a list.
+"""Feature values in n-best lists as columns, and scores for reranking.
 
-As in Moses (mert/Data.cpp), a feature is sparse if its name has an underscore: its value is 0 in a
-hypothesis that lacks it. Every other feature is dense: all hypotheses of all lists must have it.
-Lists of Joshua and cdec omit zeros of all features.
+As in Moses (mert/Data.cpp), a feature is sparse if its name has an underscore. Its value is 0 for
+hypotheses that lack it. Every other feature is dense: all hypotheses in all lists must have it.
+Joshua and cdec omit zero values of all features.
 """
 
 import logging
@@ -26,15 +26,15 @@ Values = NDArray[np.float64]
 
 
 class FeatureMatrix(NamedTuple):
-    """The features of all hypotheses of a list."""
+    """The feature values of all hypotheses in a list."""
 
-    sizes: dict[str, int]  # the number of values of each feature, in column order
+    sizes: dict[str, int]  # number of values per feature, in column order
     values: Values  # (hypotheses, values); 0 where a feature is missing
-    # (hypotheses, features), whether a feature is missing; None if none is.
+    # (hypotheses, features): whether the feature is missing; None if no feature is.
     missing: NDArray[np.bool_] | None
 
     def columns(self) -> dict[str, Values]:
-        """Return the values of each feature: (hypotheses, values)."""
+        """Return the columns of each feature by name: (hypotheses, values of the feature)."""
         ends = pairwise(accumulate(self.sizes.values(), initial=0))
         spans = zip(self.sizes, ends, strict=True)
         return {name: self.values[:, start:end] for name, (start, end) in spans}
@@ -55,7 +55,7 @@ class FeatureMatrix(NamedTuple):
 
 
 def feature_matrix(nbest: NbestList) -> FeatureMatrix:
-    """Return the features of a list; warn once per file that Marian's WordScores are ignored."""
+    """Return the feature values of a list; warn once per file about ignored WordScores (Marian)."""
     if WORD_SCORES in nbest.sizes:
         if nbest.first_line == 1:
             text = "%s: ignoring the feature %s, which has a value per word"
@@ -68,7 +68,7 @@ def feature_matrix(nbest: NbestList) -> FeatureMatrix:
         row.pop(WORD_SCORES, None)
         for name, numbers in row.items():
             if sizes.setdefault(name, len(numbers)) != len(numbers):
-                problem = f"expected {sizes[name]} values of {name} as before"
+                problem = f"expected {sizes[name]} values for {name} as before"
                 line = nbest.first_line + index
                 raise DataError(nbest.path, line, f"{problem}, found {len(numbers)}")
     values = [
@@ -82,17 +82,17 @@ def feature_matrix(nbest: NbestList) -> FeatureMatrix:
 
 
 class FeatureColumns:
-    """The columns of feature values; every new sparse feature adds one.
+    """Maps features to columns; every new sparse feature adds a column.
 
     The first hypothesis determines the dense features.
     """
 
     def __init__(self) -> None:
-        self.sizes: dict[str, int] = {}  # the number of values of each feature, in column order
+        self.sizes: dict[str, int] = {}  # number of values per feature, in column order
 
     @property
     def labels(self) -> tuple[FeatureLabel, ...]:
-        """The columns seen so far."""
+        """The labels of the columns so far."""
         return tuple(
             FeatureLabel(name, index) for name, size in self.sizes.items() for index in range(size)
         )
@@ -115,18 +115,18 @@ class FeatureColumns:
         if BAD_NAME.search(name):
             problem = f"expected the name of a feature without blanks, found {name!r}"
         elif is_sparse(name) and matrix.sizes[name] != 1:
-            problem = f"the feature {name} has '_' in its name, so it is a sparse one to Moses"
+            problem = f"the feature {name} has '_' in its name, so Moses treats it as sparse"
             problem += f": expected one value, found {matrix.sizes[name]}"
         if problem:
             raise DataError(nbest.path, nbest.first_line + matrix.first_with(name), problem)
         self.sizes[name] = matrix.sizes[name]
 
     def _check(self, nbest: NbestList, matrix: FeatureMatrix) -> None:
-        """Refuse a list whose dense features differ; add its new sparse features."""
+        """Reject a list whose dense features differ; add columns for new sparse features."""
         for name, size in matrix.sizes.items():
             line = nbest.first_line + matrix.first_with(name)
             if name in self.sizes and self.sizes[name] != size:
-                problem = f"expected {self.sizes[name]} values of {name} as before, found {size}"
+                problem = f"expected {self.sizes[name]} values for {name} as before, found {size}"
                 raise DataError(nbest.path, line, problem)
             if name not in self.sizes:
                 if not nbest.omits_zeros and not is_sparse(name):
@@ -143,10 +143,12 @@ class FeatureColumns:
 def read_tuning_lists(
     path: str, num_segments: int, columns: FeatureColumns, *, allow_missing: bool = False
 ) -> Iterator[tuple[Values, NbestList]]:
-    """Yield the lists of all sentences in order, lazily, with their values in the columns so far.
+    """Yield the n-best list of each sentence with its feature values, lazily and in order.
+
+    The values have the columns known so far: (hypotheses, columns).
 
     :param num_segments: the number of references.
-    :param allow_missing: for a sentence without a list, yield an empty hypothesis with values 0.
+    :param allow_missing: yield an empty hypothesis with values 0 for a sentence without a list.
     """
 
     def empty_lists(first: int, after: int) -> Iterator[tuple[Values, NbestList]]:
@@ -156,19 +158,19 @@ def read_tuning_lists(
     expected = 0
     for nbest in read_nbest(path):
         if nbest.id >= num_segments:
-            problem = f"id {nbest.id} is beyond the references, which have {num_segments:,} lines"
+            problem = f"id {nbest.id} is out of range: the references have {num_segments:,} lines"
             raise DataError(path, nbest.first_line, problem)
         if nbest.id != expected and not allow_missing:
             problem = f"expected id {expected}, found {nbest.id}: a sentence has no hypotheses"
-            cure = "--allow-missing takes an empty translation"
+            cure = "--allow-missing uses an empty translation"
             raise DataError(path, nbest.first_line, f"{problem} ({cure})")
         yield from empty_lists(expected, nbest.id)
         expected = nbest.id + 1
         yield columns.arrange(nbest, feature_matrix(nbest)), nbest
     if expected < num_segments and not allow_missing:
-        problem = f"expected lists of {num_segments:,} sentences, as there are references"
-        cure = "--allow-missing takes empty translations"
-        raise DataError(path, None, f"{problem}, the last has id {expected - 1} ({cure})")
+        problem = f"expected lists for {num_segments:,} sentences, as many as references"
+        cure = "--allow-missing uses empty translations"
+        raise DataError(path, None, f"{problem}, but the last id is {expected - 1} ({cure})")
     yield from empty_lists(expected, num_segments)
 
 
@@ -179,19 +181,19 @@ def read_tuning_lists(
 class WeightedSum:
     """The log-linear model: the sum of weight times value over all features.
 
-    Features that n-best lists omit, such as Moses' UnknownWordPenalty, are not included. So the sum
-    may differ from the decoder's total, by the same amount for all hypotheses of a list that leave
-    the same words untranslated.
+    Features that n-best lists omit, such as Moses' UnknownWordPenalty, are not included. The sum
+    may therefore differ from the decoder's total. The difference is the same for all hypotheses in
+    a list that leave the same words untranslated.
     """
 
     weights: Weights
-    ignore_missing: bool = False  # take 0 for a missing feature that has a weight
-    ignore_unweighted: bool = False  # take 0 as the weight of a feature that has none
-    used: set[str] = field(default_factory=set)  # features seen so far that have weights
-    unweighted: set[str] = field(default_factory=set)  # features seen so far that have none
+    ignore_missing: bool = False  # use value 0 for weighted features that are missing
+    ignore_unweighted: bool = False  # use weight 0 for features without a weight
+    used: set[str] = field(default_factory=set)  # features with weights, so far
+    unweighted: set[str] = field(default_factory=set)  # features without weights, so far
 
     def __call__(self, nbest: NbestList) -> Values:
-        """Return the weighted sum of each hypothesis; equal values give bit-identical sums."""
+        """Return the weighted sum for each hypothesis; equal values give bit-identical sums."""
         matrix = feature_matrix(nbest)
         self._check(nbest, matrix)
         scores = np.zeros(nbest.num_lines)
@@ -207,7 +209,7 @@ class WeightedSum:
         for name, size in matrix.sizes.items():
             weights = self.weights.get(name)
             if weights is not None and len(weights) != size:
-                problem = f"{name} has {size} values, and {len(weights)} weights"
+                problem = f"{name} has {size} values but {len(weights)} weights"
                 raise DataError(nbest.path, nbest.first_line, problem)
         self.used.update(matrix.sizes.keys() & self.weights.keys())
         without = [name for name in matrix.sizes if name not in self.weights]
@@ -216,7 +218,7 @@ class WeightedSum:
         without = [name for name in without if nbest.omits_zeros or not is_sparse(name)]
         if without and not self.ignore_unweighted:
             line = nbest.first_line + matrix.first_with(without[0])
-            problem = f"no weights for {', '.join(without)} (--ignore-unweighted takes 0)"
+            problem = f"no weights for {', '.join(without)} (--ignore-unweighted uses 0)"
             raise DataError(nbest.path, line, problem)
         if self.ignore_missing or nbest.omits_zeros:
             return
@@ -226,20 +228,20 @@ class WeightedSum:
             absent = ", ".join(name for name, index in indices.items() if index == first)
             problem = f"expected the features {absent}, which have weights, found none"
             line = nbest.first_line + first
-            raise DataError(nbest.path, line, f"{problem} (--ignore-missing takes 0)")
+            raise DataError(nbest.path, line, f"{problem} (--ignore-missing uses 0)")
 
 
 @dataclass
 class EvenAverage:
-    """The mean of the decoder's total and of named scores, all with the same weight.
+    """The unweighted mean of the decoder's total and the named features.
 
-    Sutskever et al. (2014, section 3.3) averaged the decoder's score and the log-probability of a
-    network or an ensemble. How much the total matters depends on the scale of the decoder's
-    weights; mert-moses.pl makes their absolute values sum to 1.
+    Sutskever et al. (2014, section 3.3) averaged the decoder's score and the log-probability from a
+    network or an ensemble. The influence of the total depends on the scale of the decoder's
+    weights; mert-moses.pl normalises them so that their absolute values sum to 1.
     """
 
-    names: Sequence[str]  # features of one value each; at least one
-    # For each list so far, the variances of the totals and of the sums of the named scores.
+    names: Sequence[str]  # at least one feature; each must have a single value
+    # For each list so far, the variance of the totals and the variance of the named features' sums.
     variances: list[tuple[float, float]] = field(default_factory=list)
 
     def __call__(self, nbest: NbestList) -> Values:
@@ -253,14 +255,14 @@ class EvenAverage:
             size = matrix.sizes[name] if index is None else 0
             if size != 1:
                 found = str(size) if size else f"none; there are {', '.join(matrix.sizes)}"
-                problem = f"expected one value of the feature {name}, found {found}"
+                problem = f"expected one value for the feature {name}, found {found}"
                 raise DataError(nbest.path, nbest.first_line + (index or 0), problem)
             scores = scores + columns[name][:, 0]
         self.variances.append((float(decoder.var()), float((scores - decoder).var())))
         return scores / (1 + len(self.names))
 
     def deviations(self) -> tuple[float, float]:
-        """Return the standard deviation within lists of the totals and of the named sums."""
+        """Return the standard deviations, within lists, of the totals and of the features' sums."""
         decoder, named = np.sqrt(np.mean(self.variances or [(0.0, 0.0)], axis=0)).tolist()
         return decoder, named
 
@@ -273,9 +275,9 @@ def totals(nbest: NbestList) -> Values:
 
 
 def with_total(raw: bytes, end: int, total: float) -> bytes:
-    """Return a line with its total replaced; every other byte stays.
+    """Return a line with its total replaced and all other bytes unchanged.
 
-    :param end: the end of field 3's last value, from `NbestList.ends`.
+    :param end: where the last value in field 3 ends, from `NbestList.ends`.
 
     >>> with_total(b"0 ||| la  ||| LM0= -2 ||| -3.5 ||| 0-0", 21, -1.25)
     b'0 ||| la  ||| LM0= -2 ||| -1.25 ||| 0-0'

@@ -1,11 +1,11 @@
-"""Read and edit moses.ini; all other lines stay as they are.
+"""Read and edit a moses.ini, leaving all other lines unchanged.
 
 The grammar follows moses/Parameter.cpp (ReadConfigFile, CreateWeightsMap) and
-moses/FF/FeatureFunction.cpp (ParseLine). ``#`` begins a comment anywhere in a line, surrounding
-blanks are dropped, and ``[section]`` heads the lines that follow. A feature is a class and
-``key=value`` words, separated by spaces and tabs. Without ``name=`` its name is the class and the
-number of nameless features of this class before it, such as ``PhraseDictionaryMemory0``. A weight
-line is ``Name= w1 w2``; the last line for a name counts. A weight in ``[weight]`` overrides the
+moses/FF/FeatureFunction.cpp (ParseLine). ``#`` begins a comment anywhere in a line, leading and
+trailing blanks are dropped, and ``[section]`` precedes the lines of a section. A feature line is a
+class followed by ``key=value`` words, separated by spaces and tabs. Without ``name=``, a feature is
+named after its class and its index among such features, as in ``PhraseDictionaryMemory0``. A weight
+line is ``Name= w1 w2``; the last line for a name is used. A weight in ``[weight]`` overrides the
 weight in the file that ``[weight-file]`` names (moses/StaticData.cpp, LoadSparseWeightsFromConfig).
 """
 
@@ -29,28 +29,28 @@ from phrasescore.io.output import open_output
 from phrasescore.io.text import NUMBER, is_stream, open_input, same_file, shorten, split_block
 from phrasescore.records import WeightPair, Weights
 
-# Weights as public functions accept them: a file, one set, or two sets.
+# Weights as public functions accept them: a path, one set of weights, or two sets.
 WeightsSource = str | os.PathLike[str] | Mapping[str, tuple[float, ...]] | WeightPair
 
 # Classes that load a text table from path=.
 TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
 
-# Classes that load another format, and the tool of Moses that makes it from a text table.
+# Classes that load other formats, and Moses' tools that convert a text table to each.
 CONVERTERS = {
     "PhraseDictionaryCompact": "processPhraseTableMin",
     "PhraseDictionaryOnDisk": "CreateOnDiskPt",
     "ProbingPT": "CreateProbingPT",
 }
 
-# Phrase tables whose class is not called PhraseDictionary... (moses/FF/Factory.cpp).
+# Phrase table classes whose names do not begin with PhraseDictionary (moses/FF/Factory.cpp).
 _MORE_TABLES = ("ProbingPT", "Mmsapt")
-# Ending of the file of sparse weights beside a moses.ini, as mert-moses.pl writes it.
+# Suffix of the sparse weight file next to a moses.ini, as in mert-moses.pl.
 _SPARSE_ENDING = ".sparse-weights"
 _NUMBER = re.compile(NUMBER)
 
 
 class PhraseTableFeature(NamedTuple):
-    """A phrase table as a ``[feature]`` line declares it."""
+    """A phrase table that a ``[feature]`` line declares."""
 
     name: str  # in n-best lists and in [weight], without "="
     kind: str  # the class, such as PhraseDictionaryMemory
@@ -59,7 +59,7 @@ class PhraseTableFeature(NamedTuple):
     line: int  # 1-based
 
     def reads(self, table_path: str) -> bool:
-        """Return whether path= leads to a file, or to one with the same name, ignoring .gz."""
+        """Return whether path= names a file, or one with the same file name, ignoring .gz."""
         if self.path is None:
             return False
         names = [os.path.basename(path).removesuffix(".gz") for path in (self.path, table_path)]
@@ -71,20 +71,20 @@ class MosesIni(IniText):
 
     def __init__(self, path: str, content: bytes) -> None:
         super().__init__(path, content)
-        # New weights of sparse features whose names do not fit into [weight].
+        # New weights for sparse features whose names cannot be written in [weight].
         self._sparse: Weights = {}
 
     def phrase_tables(self) -> list[PhraseTableFeature]:
-        """Return the phrase tables of all classes, in file order."""
+        """Return all phrase tables of any class, in file order."""
         return [
             self._describe(feature) for feature in self.features if is_phrase_table(feature.kind)
         ]
 
     def find_phrase_table(self, table_path: str | None = None) -> PhraseTableFeature:
-        """Return the phrase table that reads a file, or the only one.
+        """Return the phrase table that reads a file, or the only phrase table if no file is given.
 
-        Its path= leads to the file from the working folder, as Moses resolves it; or else it has
-        the same file name, ignoring ``.gz``.
+        A phrase table matches if its path=, resolved against the working folder as in Moses, is the
+        file. If none does, one with the same file name matches, ignoring ``.gz``.
         """
         tables = self.phrase_tables()
         if not tables:
@@ -101,7 +101,7 @@ class MosesIni(IniText):
         raise ConfigError(
             shown_path(self.path),
             "[feature]",
-            f"{problem}, found {len(matches)}; there are {choices}",
+            f"{problem}, found {len(matches)} among {choices}",
         )
 
     def add_scores(
@@ -114,24 +114,26 @@ class MosesIni(IniText):
     ) -> PhraseTableFeature:
         """Declare more scores for a phrase table, with weight 0; return the new declaration.
 
-        An existing tuneable-components= is extended, so that tuners see the new scores. With the
-        weight 0 Moses translates exactly as before, and MERT can start from the old n-best lists
-        with the new scores in them: a zero does not hinder its line searches and random restarts
-        (mert/Optimizer.cpp, mert/Point.cpp). Another weight, such as the 0.2 of train-model.perl,
-        makes the first lists worse, because no other weight is balanced with it.
+        An existing tuneable-components= is extended so that tuners see the new scores. With weight
+        0, Moses translates exactly as before, and MERT can start from the old n-best lists after
+        the new scores are added to them. Zeros do not affect its line searches and random restarts
+        (mert/Optimizer.cpp, mert/Point.cpp). Any other weight, such as the 0.2 in train-model.perl,
+        makes the first lists worse, because the other weights were not tuned with it.
 
-        :param table_path: the new path=; None keeps the old one, as for a table that will be made
-            binary under its old name.
-        :param old_table_path: the annotated table, and ``num_scores``, its number of scores, to
-            check num-features=.
-        :raises ConfigError: if the table, num-features= and the weights do not agree. The text is
-            then unchanged.
+        :param table_path: the new path=; None keeps the old path, for example if the table will be
+            converted to a binary table with the old name.
+        :param old_table_path: the annotated table, to find its declaration.
+        :param num_scores: the number of scores in the annotated table, to check num-features=.
+        :raises ConfigError: if the table, num-features= and the weights do not agree. The text
+            then remains unchanged.
         """
         table = self.find_phrase_table(old_table_path)
         feature = self._feature(table.name)
         assert feature is not None
         if num_scores is not None and num_scores != table.num_features:
-            problem = f"expected num-features={num_scores}, as many as the phrase table has scores"
+            problem = (
+                f"expected num-features={num_scores}, the number of scores in the phrase table"
+            )
             raise self.error(feature.line, table.name, f"{problem}, found {table.num_features}")
         if table_path is not None:
             self._check_new_path(table, feature.line, table_path)
@@ -157,14 +159,14 @@ class MosesIni(IniText):
         return next(new for new in self.phrase_tables() if new.name == table.name)
 
     def _describe(self, feature: IniFeature) -> PhraseTableFeature:
-        """Return the phrase table that a line declares, if Moses would accept the line."""
+        """Return the phrase table that a line declares; a line that Moses rejects is an error."""
         arguments = dict(feature.arguments)
         num_features = arguments.get("num-features") or "1"
         problem = ""
         if without := [key for key, value in feature.arguments if value is None]:
             problem = f"expected key=value, found {shorten(without[0])}"
         elif len(arguments) != len(feature.arguments):
-            problem = "expected each key once"
+            problem = "expected each key only once"
         elif re.fullmatch("[1-9][0-9]{0,5}", num_features) is None:
             problem = f"expected a number in num-features=, found {shorten(num_features)}"
         if problem:
@@ -178,11 +180,11 @@ class MosesIni(IniText):
         )
 
     def _check_new_path(self, table: PhraseTableFeature, line: IniLine, table_path: str) -> None:
-        """Refuse a path that Moses would not read as a text table."""
+        """Reject a path that Moses would not read as a text table."""
         if table.kind not in TEXT_TABLES:
             problem = f"expected class {TEXT_TABLES[0]} for a text table, found {table.kind}"
             tool = CONVERTERS.get(table.kind)
-            cure = f", or convert the new table with {tool} and keep path= as it is" if tool else ""
+            cure = f", or convert the new table with {tool} and do not change path=" if tool else ""
             raise self.error(line, table.name, f"{problem}; change the class{cure}")
         if fault := path_problem(table_path):
             raise self.error(line, table.name, fault)
@@ -191,7 +193,7 @@ class MosesIni(IniText):
         key = f"{table.name}="
         for line in self.content_lines():
             if line.section == "weight-overwrite" and key in (word.group() for word in line.words):
-                problem = "expected no weights of this table here; move them to [weight]"
+                problem = "expected the weights for this table in [weight]; move them there"
                 raise self.error(line, table.name, problem)
         weights = self.latest_weight_lines().get(table.name)
         if weights is None:
@@ -200,12 +202,12 @@ class MosesIni(IniText):
             raise ConfigError(shown_path(self.path), where, f"{problem}, found none")
         num_weights = len(weights.words) - 1
         if num_weights != table.num_features:
-            problem = f"expected {table.num_features} weights, as num-features= says"
+            problem = f"expected {table.num_features} weights, as in num-features="
             raise self.error(weights, table.name, f"{problem}, found {num_weights}")
         return weights
 
     def tuneable_weights(self) -> Weights:
-        """Return the weights of the scores that n-best lists show, by feature, in file order.
+        """Return the weights for scores that n-best lists show, by feature name, in file order.
 
         Moses omits features with tuneable=false, every UnknownWordPenalty, and the components that
         tuneable-components= switches off (moses/ScoreComponentCollection.cpp, OutputFeatureScores;
@@ -215,7 +217,7 @@ class MosesIni(IniText):
         weights: Weights = {}
         for line in self.content_lines():
             if line.section == "weight-overwrite":
-                problem = "expected no weights here; move them to [weight]"
+                problem = "expected weights only in [weight]; move them there"
                 raise self.error(line, line.words[0].group(), problem)
         for line in self._weight_lines():
             first, *values = (word.group() for word in line.words)
@@ -226,7 +228,9 @@ class MosesIni(IniText):
                 if _NUMBER.fullmatch(value) is None or not math.isfinite(float(value)):
                     problem = f"expected a number as weight, found {shorten(value)}"
                     raise self.error(line, name, problem)
-            weights[name] = tuple(map(float, values))  # the last line of a name counts
+            weights[name] = tuple(
+                map(float, values)
+            )  # the last line for a name overrides earlier ones
         for name, numbers in weights.items():
             weights[name] = tuple(compress(numbers, self.shown_components(name, len(numbers))))
         shown = {name: numbers for name, numbers in weights.items() if numbers}
@@ -241,15 +245,15 @@ class MosesIni(IniText):
         if os.path.exists(path):
             return read_sparse_weights(path)
         problem = f"cannot open {path}: there is no such file"
-        raise self.error(line, "", f"{problem} (paths begin at the working folder)")
+        raise self.error(line, "", f"{problem} (paths are relative to the working folder)")
 
     def set_weights(self, weights: Mapping[str, tuple[float, ...]]) -> list[str]:
-        """Replace weights of scores that n-best lists show; other weights and comments stay.
+        """Replace the weights for scores that n-best lists show; keep other weights and comments.
 
-        A sparse feature without a weight gets one at the end of the section. If its name does not
-        fit there, `write` writes its weight to a file.
+        A sparse feature without a weight is appended to the section. If [weight] cannot hold its
+        name, `write` writes the weight to a separate file.
 
-        :return: names without a feature in this file; their weights are left out.
+        :return: names that do not belong to a feature in this file; their weights are ignored.
         """
         lines = self.latest_weight_lines()
         names = {feature.name for feature in self.features}
@@ -271,27 +275,27 @@ class MosesIni(IniText):
         return unknown
 
     def check_writable(self, path: str, names: Iterable[str]) -> None:
-        """Check that `write` could write weights of these features to a path.
+        """Check that `write` can write weights for the features ``names`` to a path.
 
-        It cannot if a name needs a file beside the moses.ini, but the path is a stream, or that
-        file is the one that this moses.ini names.
+        If a name requires a separate weight file, the path must not be a stream, and this moses.ini
+        must not already use a weight file of that name.
         """
         name = next((name for name in names if is_sparse(name) and not _fits_section(name)), None)
         if name is None:
             return
-        problem = f"[weight] cannot hold {shorten(name)}, whose weight goes to a file beside it"
+        problem = f"[weight] cannot hold {shorten(name)}; its weight requires a separate file"
         named = self.weight_file()
         if is_stream(path):
-            raise ConfigError(shown_path(path), "[weight]", f"{problem}: name a regular file")
+            raise ConfigError(shown_path(path), "[weight]", f"{problem}: write to a regular file")
         if named is not None and same_file(named[1], f"{path}{_SPARSE_ENDING}"):
             cure = f"{named[1]}, which {self.path} names: write to another file"
             raise ConfigError(shown_path(path), "[weight]", f"{problem}: {cure}")
 
     def write(self, path: str) -> None:
-        """Write the text to a file, whole or not at all; ``-`` is stdout.
+        """Write the text to a file atomically; ``-`` is stdout.
 
-        Weights whose names do not fit into [weight] go to a file beside it, together with the
-        old [weight-file]'s weights; [weight-file] then names this file.
+        Weights whose names cannot be written in [weight] go to a separate file next to it, together
+        with the weights in the old [weight-file]. The new [weight-file] then names this file.
         """
         if self._sparse:
             self.check_writable(path, self._sparse)
@@ -307,7 +311,10 @@ class MosesIni(IniText):
         super().write(path)
 
     def weight_overwrite(self, weights: Mapping[str, tuple[float, ...]]) -> str:
-        """Return weights for ``moses -weight-overwrite``, ``x`` for components that lists omit."""
+        """Return the argument for ``moses -weight-overwrite``, with ``x`` for hidden components.
+
+        A component is hidden if n-best lists omit it.
+        """
         lines = self.latest_weight_lines()
         parts = []
         for name, values in weights.items():
@@ -322,27 +329,27 @@ class MosesIni(IniText):
     def _replace_weights(self, line: IniLine, name: str, values: tuple[float, ...]) -> None:
         words = list(compress(line.words[1:], self.shown_components(name, len(line.words) - 1)))
         if len(words) != len(values):
-            problem = f"expected {len(values)} weights, as there are values in the lists"
+            problem = f"expected {len(values)} weights, one per value in the lists"
             raise self.error(line, name, f"{problem}, found {len(words)}")
         texts = map(format_weight, values)
         self._edit(line, [(*word.span(), text) for word, text in zip(words, texts, strict=True)])
 
 
 def _fits_section(name: str) -> bool:
-    """Return whether Moses would not take a name in [weight] for a comment or a section head."""
+    """Return whether [weight] can hold a name: it is not read as a comment or a section header."""
     return "#" not in name and not name.startswith("[")
 
 
 def is_phrase_table(kind: str) -> bool:
-    """Return whether a class of features is a phrase table."""
+    """Return whether a feature class is a phrase table."""
     return kind.startswith("PhraseDictionary") or kind in _MORE_TABLES
 
 
 def load_weights(source: WeightsSource) -> WeightPair:
-    """Return the search's and the lists' weights, which are equal for a file with one set.
+    """Load the weights for the search and for the lists; a file with one set is used for both.
 
-    The content decides what kind of file it is: a moses.ini, whose `MosesIni.tuneable_weights` are
-    taken, or a file that `weight_lines` describes. Features keep the order of the file.
+    The format is detected from the content: a moses.ini, read with `MosesIni.tuneable_weights`, or
+    a weight file as described in `weight_lines`. Features are in file order.
     """
     if isinstance(source, WeightPair):
         return source
@@ -356,10 +363,10 @@ def load_weights(source: WeightsSource) -> WeightPair:
         weights = MosesIni(path, content).tuneable_weights()
         pair = WeightPair(weights, weights)
     if not all(pair):
-        raise DataError(path, None, "expected weights, as in 'LM0= 0.5', found none")
+        raise DataError(path, None, "expected weights such as 'LM0= 0.5', found none")
     return pair
 
 
 def weights_path(source: WeightsSource | None) -> str | None:
-    """Return the file that weights come from, or None if they do not come from a file."""
+    """Return the path of a weight file, or None if the weights are not given as a file."""
     return os.fspath(source) if isinstance(source, str | os.PathLike) else None

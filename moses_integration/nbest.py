@@ -1,21 +1,21 @@
-"""Read n-best lists of Moses and other decoders, and add features to their lines.
+"""Read n-best lists from Moses and other decoders, and add features to their lines.
 
 A line is ``id ||| hypothesis ||| Name0= v v ... Name1= v ||| total [||| more fields]``. The lines
-of a sentence are adjacent, and ids rise. A line is valid if Moses' own tuning reads it
-(mert/Data.cpp, loadNBest and AddFeatures) without damage:
+of a sentence are adjacent, and ids are ascending. A line is valid if Moses' tuning reads it
+correctly (mert/Data.cpp, loadNBest and AddFeatures):
 
 * ``|||`` is the separator wherever it occurs; the spaces around it belong to the fields. Moses
-  writes two spaces after a hypothesis, and an empty hypothesis for an empty line of input.
-* A token of field 3 that ends in ``=`` names a feature, and the numbers after it are its values.
-  Moses treats a name with an underscore as a sparse feature, which has one value.
-* Two other styles are read as well, and new features are written in the style of the list:
-  ``Name0=v`` of Joshua and cdec, in one token, and ``name: v v`` of Moses before 2013, where a
-  repeated name adds values to the first ones.
+  writes two spaces after a hypothesis, and an empty hypothesis for an empty input line.
+* A token in field 3 that ends in ``=`` is the name of a feature; the numbers after it are its
+  values. Moses treats a name with an underscore as a sparse feature, which has one value.
+* Two other styles are also read: ``Name0=v`` from Joshua and cdec, in one token, and ``name: v v``
+  from Moses before 2013, where a repeated name appends values. New features are written in the
+  style of the list.
 * Fields after the total are read only by :mod:`moses_integration.alignments`.
-* Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without a warning. They are refused here, and
-  so are numbers that overflow the float32 values of Moses.
+* Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without a warning. Here they are rejected, and
+  so are numbers that are out of range for Moses' float32 values.
 
-Values are natural logarithms, written as they are (a phrase table holds ``exp`` of them).
+Values are natural logarithms, written unchanged (a phrase table holds ``exp`` of them).
 """
 
 import contextlib
@@ -51,27 +51,27 @@ _NEWLINE = 10
 
 @dataclass(frozen=True)
 class NbestList:
-    """All hypotheses of one sentence, in the order of the file."""
+    """All hypotheses for one sentence, in file order."""
 
     path: str
     id: int  # 0-based number of the sentence, as the decoder counts
     first_line: int  # 1-based number of the first line
-    data: bytes  # the bytes of the lines, perhaps among other lines of the file
-    # (lines + 1,): where each line begins, and where the last one ends, with its newline if any.
+    data: bytes  # bytes that contain the lines, possibly with other lines before and after
+    # (lines + 1,): where each line begins, and where the last line ends, with its newline if any.
     begins: Ids
     fields: Ids  # (lines, 2): begin and end of field 2, with the spaces around the hypothesis
     # (lines,): where the last value of field 3 ends; new features are inserted there.
     value_ends: Ids
     # (lines, values + 1): the feature values and the total of each line that `is_plain`.
     numbers: Values
-    # (lines,): whether the features of a line and their order are the same as in the first line of
-    # the file.
+    # (lines,): whether a line has the same features in the same order as the first line of the
+    # file.
     is_plain: NDArray[np.bool_]
-    sizes: Mapping[str, int]  # the number of values of each feature of the file's first line
+    sizes: Mapping[str, int]  # number of values per feature in the first line of the file
 
     @classmethod
     def empty(cls, path: str, sent_id: int) -> "NbestList":
-        """Return a list with one empty hypothesis, which has no line in the file."""
+        """Return a list with one empty hypothesis that is not in the file."""
         nothing, begins = np.zeros((1, 0)), np.zeros(2, np.int64)
         is_plain = np.ones(1, np.bool_)
         return cls(path, sent_id, 0, b"", begins, begins[None], begins[:1], nothing, is_plain, {})
@@ -94,23 +94,23 @@ class NbestList:
 
     @cached_property
     def hypotheses(self) -> list[bytes]:
-        """Field 2 of each line, with the spaces around it."""
+        """Field 2 of each line, including the spaces around it."""
         return [self.data[begin:end] for begin, end in self.fields.tolist()]
 
     @cached_property
     def ends(self) -> list[int]:
-        """The end of the last value in field 3 of each line of `raws`."""
+        """For each line in `raws`, the index at which the last value in field 3 ends."""
         return (self.value_ends - self.begins[:-1]).tolist()  # type: ignore[no-any-return]
 
     @cached_property
     def numbering(self) -> tuple[Ids, Ids]:
-        """The first line of each distinct hypothesis, and the number of each line's hypothesis."""
+        """The first line of each distinct hypothesis, and the index of each line's hypothesis."""
         text, table = np.frombuffer(self.data, np.uint8), make_table(self.num_lines, 2)
         begins, ends = self.fields.T
         return number_texts(text, begins, ends, table)  # type: ignore[no-any-return]
 
     def hypothesis(self, index: int) -> bytes:
-        """Return field 2 of a line (0-based index), with the spaces around it."""
+        """Return field 2 of a line (0-based index), including the spaces around it."""
         begin, end = self.fields[index].tolist()
         return self.data[begin:end]
 
@@ -135,12 +135,12 @@ class NbestList:
         return tuple(filter(None, text.decode().split(" ")))
 
     def distinct(self) -> dict[bytes, tuple[str, ...]]:
-        """Return the words of each distinct hypothesis by its field, in order of appearance."""
+        """Map each distinct hypothesis, as in `hypotheses`, to its words, in file order."""
         firsts = self.numbering[0].tolist()
         return {self.hypothesis(index): self.words(index) for index in firsts}
 
     def lines(self, first: int, after: int) -> "NbestList":
-        """Return the lines ``first`` to before ``after``, counted from 0."""
+        """Return a list with the lines from ``first`` up to but excluding ``after`` (0-based)."""
         return replace(
             self,
             first_line=self.first_line + first,
@@ -163,7 +163,7 @@ class NbestList:
 
     @property
     def omits_zeros(self) -> bool:
-        """Whether any missing feature means 0, as in lists with ``Name0=v``."""
+        """Whether a missing feature, sparse or dense, means 0, as in lists with ``Name0=v``."""
         return self.style == b"="
 
     @cached_property
@@ -173,10 +173,10 @@ class NbestList:
         return first or next(filter(None, map(feature_style, self.raws)), b"= ")
 
     def with_features(self, added: Sequence[bytes], numbers: Ids | None = None) -> bytes:
-        """Return the lines with new features, formatted by `nbest_lines.format_rows`.
+        """Return the lines with new features appended to field 3.
 
-        :param added: a text per line; or some texts, of which each line has the one that
-            ``numbers`` says.
+        :param added: texts from `nbest_lines.format_rows`, one per line, or distinct texts.
+        :param numbers: for distinct texts, the index of each line's text.
         """
         numbers = np.arange(len(added)) if numbers is None else numbers
         ends = np.cumsum([len(text) for text in added], dtype=np.int64)
@@ -185,7 +185,7 @@ class NbestList:
         return lines.tobytes()  # type: ignore[no-any-return]
 
     def without_features(self, names: Collection[str]) -> "NbestList":
-        """Return the list with some features removed from every line."""
+        """Return a copy of the list with the named features removed from every line."""
         raws = [remove_features(raw, names) for raw in self.raws]
         data = b"\n".join(raws) + b"\n" * self.raw.endswith(b"\n")
         begins, spans, numbers, _ = _scan(data, _NO_FEATURES)
@@ -202,7 +202,7 @@ class NbestList:
 
 
 def _pattern(sizes: Mapping[str, int], style: bytes) -> tuple[Any, ...]:
-    """Return the features of a file's first line in the form that `scan_lines` takes."""
+    """Return the features of a file's first line as the ``pattern`` for `scan_lines`."""
     names = [name.encode() for name in sizes]
     ends = np.cumsum([len(name) for name in names], dtype=np.int64)
     text = np.frombuffer(b"".join(names), np.uint8)
@@ -213,7 +213,7 @@ _NO_FEATURES = _pattern({"": 1}, b"=")  # no line has these features
 
 
 def _scan(data: bytes, pattern: tuple[Any, ...]) -> tuple[Ids, Ids, Values, NDArray[np.bool_]]:
-    """Return begins, spans, numbers and new ids of the lines of a text, as `scan_lines` does."""
+    """Call `scan_lines` for a text; return ``begins``, ``spans``, ``numbers`` and ``is_new``."""
     text = np.frombuffer(data, np.uint8)
     (ends,) = np.nonzero(text == _NEWLINE)
     if text[-1] != _NEWLINE:
@@ -228,11 +228,11 @@ def _scan(data: bytes, pattern: tuple[Any, ...]) -> tuple[Ids, Ids, Values, NDAr
 
 
 def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList]:
-    """Yield the lists of a file in order, lazily: one list is in memory at a time.
+    """Yield the lists in a file in order, lazily, with one list in memory at a time.
 
-    The number of fields, the id, the feature names and all numbers of each line are checked, in
-    compiled code where the features are the first line's. Lines with other features are allowed,
-    and read more slowly.
+    The number of fields, the id, the feature names and all numbers in each line are checked. This
+    is done in compiled code for lines with the same features as the first line. Lines with other
+    features are valid but slower to read.
 
     :param new_names: names of features to be added; a line that already has one is an error.
     :raises DataError: at the first ``next`` if the file cannot be opened or is empty; later, on
@@ -274,19 +274,19 @@ def _join(parts: Sequence[NbestList]) -> NbestList:
 
 
 class _NbestReader:
-    """Reads the lines of a file, and checks the lines that compiled code does not."""
+    """Reads the lines of a file, and parses the lines that compiled code does not handle."""
 
     def __init__(self, path: str, new_names: Collection[str]) -> None:
         self._path, self._new_names = path, new_names
         self._before = 0
         self._key: bytes | None = None
         self._id = -1
-        self._first_lines: dict[int, int] = {}  # of each sentence so far
-        self._sizes: dict[str, int] = {}  # the number of values of each feature of the first line
+        self._first_lines: dict[int, int] = {}  # first line of each sentence so far
+        self._sizes: dict[str, int] = {}  # number of values per feature in the first line
         self._pattern = _NO_FEATURES
 
     def read(self, data: bytes) -> Iterator[NbestList | None]:
-        """Yield the lines of a block, in parts of one sentence each; None ends a sentence."""
+        """Yield the lines of a block, split by sentence; None marks the end of a sentence."""
         if self._before == 0:
             first_line = data.partition(b"\n")[0]
             with contextlib.suppress(DataError, ValueError):
@@ -337,8 +337,8 @@ class _NbestReader:
 
     def _begin(self, sent_id: int, number: int) -> None:
         if sent_id in self._first_lines:
-            problem = f"id {sent_id} again, which began in line {self._first_lines[sent_id]}"
-            cure = "the hypotheses of a sentence have to stand together"
+            problem = f"id {sent_id} again; its list began in line {self._first_lines[sent_id]}"
+            cure = "the hypotheses for a sentence must be adjacent"
             raise DataError(self._path, number, f"{problem}: {cure}")
         if sent_id < self._id:
             raise DataError(self._path, number, f"expected an id above {self._id}, found {sent_id}")
@@ -349,7 +349,7 @@ class _NbestReader:
         features = parse_features(raw, self._path, number)
         total = parse_total(raw, self._path, number)
         for name in filter(self._new_names.__contains__, features):
-            problem = f"has the feature {name} already; give the new one another name by --name"
+            problem = f"already has the feature {name}; name the new one differently with --name"
             raise DataError(
                 self._path, number, f"{problem}, or replace the old values with --replace"
             )

@@ -1,4 +1,4 @@
-"""Compiled loops over the lines of n-best lists: see :mod:`moses_integration.nbest`."""
+"""Compiled loops over the lines in n-best lists; see :mod:`moses_integration.nbest`."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ _KERNEL = kept_njit()
 _RETURN, _SPACE, _BAR = 13, 32, 124
 _PLUS, _MINUS, _POINT, _ZERO, _E = 43, 45, 46, 48, 101
 
-# A whole number below 10^15 and a power of ten up to 10^22 are exact in float64, and so their
-# product or quotient is the nearest float64, as float() returns it (Clinger, 1990).
+# Integers below 10^15 and powers of ten up to 10^22 are exact in float64. Their product or quotient
+# is therefore the nearest float64, the same that float() returns (Clinger, 1990).
 _MOST_DIGITS = 15
 _POWERS = np.array([float(f"1e{power}") for power in range(23)])
 
@@ -38,7 +38,7 @@ def _skip_spaces(text, begin, end):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _read_digits(text, begin, end, number):  # type: ignore[no-untyped-def]
-    """Return the end of the digits from ``begin`` on, and ``number`` with these digits appended."""
+    """Return where the digits at ``begin`` end, and ``number`` with these digits appended."""
     while begin < end:
         digit = np.int64(text[begin]) - _ZERO
         if not 0 <= digit <= 9:
@@ -50,9 +50,9 @@ def _read_digits(text, begin, end, number):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _read_number(text, begin, end):  # type: ignore[no-untyped-def]
-    """Return the end of a number such as -12, 0.5 or 1.25e-07, and its value.
+    """Return where a number such as -12, 0.5 or 1.25e-07 ends, and its value.
 
-    The end is -1 if it is not such a number; the value is NaN if it cannot be computed exactly.
+    The end is -1 for any other text. The value is NaN if it cannot be computed exactly.
     """
     first = begin + 1 if begin < end and text[begin] == _MINUS else begin
     stop, mantissa = _read_digits(text, first, end, 0)
@@ -82,7 +82,7 @@ def _read_number(text, begin, end):  # type: ignore[no-untyped-def]
 def _read_values(text, begin, end, pattern, row):  # type: ignore[no-untyped-def]
     """Read fields 3 and 4 from ``begin`` on; return where the last feature value ends.
 
-    It returns -1 if the features and their order are not the pattern's.
+    The result is -1 if the features or their order differ from the pattern.
     """
     names, name_ends, sizes, sign, is_spaced = pattern
     start = number = 0
@@ -125,15 +125,15 @@ def _read_values(text, begin, end, pattern, row):  # type: ignore[no-untyped-def
 
 @_KERNEL
 def scan_lines(text, begins, pattern, spans, numbers, is_new):  # type: ignore[no-untyped-def]
-    """Find the parts of lines, and read the numbers of lines whose features are the pattern's.
+    """Locate the fields of lines, and read the numbers in lines whose features match the pattern.
 
-    :param begins: ``(lines + 1,)``: where each line begins, and where a next one would.
-    :param pattern: the names of the features one after another, where each ends, the number of
-        values of each, the byte after a name, and whether spaces follow it.
-    :param spans: output, ``(lines, 4)``: the end of field 1, begin and end of field 2, and the end
-        of the last value of field 3; this end is -1 if the line has to be parsed in another way.
+    :param begins: ``(lines + 1,)``: where each line begins, and where the next line would begin.
+    :param pattern: the concatenated feature names, where each name ends, the number of values per
+        feature, the byte after a name, and whether spaces follow it.
+    :param spans: output, ``(lines, 4)``: the end of field 1, the begin and end of field 2, and the
+        end of the last value in field 3, or -1 if the line must be parsed in Python.
     :param numbers: output, ``(lines, values + 1)``: the feature values and the total.
-    :param is_new: output, ``(lines,)``: whether field 1 differs from the line before.
+    :param is_new: output, ``(lines,)``: whether field 1 differs from the previous line.
     """
     last = last_end = 0
     for line in range(len(is_new)):
@@ -157,9 +157,9 @@ def scan_lines(text, begins, pattern, spans, numbers, is_new):  # type: ignore[n
 
 @_KERNEL
 def number_texts(text, begins, ends, table):  # type: ignore[no-untyped-def]
-    """Return the first of each distinct text in order, and the number of each text among these.
+    """Return where each distinct text first occurs, and the number of each text's distinct text.
 
-    :param table: empty, with room for all texts and a column for their numbers.
+    :param table: an empty hash table with room for all texts and a column for their numbers.
     """
     firsts, numbers = np.empty(len(begins), np.int64), np.empty(len(begins), np.int64)
     count = 0
@@ -179,10 +179,11 @@ def number_texts(text, begins, ends, table):  # type: ignore[no-untyped-def]
 def insert_texts(text, begins, positions, added, added_ends, numbers):  # type: ignore[no-untyped-def]
     """Return the bytes of lines with a text inserted into each.
 
-    :param begins: ``(lines + 1,)``: where each line begins, and where the last one ends.
-    :param positions: ``(lines,)``: where the text of each line goes.
-    :param added: the texts one after another; ``added_ends``: where each ends.
-    :param numbers: ``(lines,)``: the number of each line's text.
+    :param begins: ``(lines + 1,)``: where each line begins, and where the last line ends.
+    :param positions: ``(lines,)``: where to insert the text in each line.
+    :param added: the concatenated texts.
+    :param added_ends: where each text ends in ``added``.
+    :param numbers: ``(lines,)``: the index of each line's text.
     """
     size = begins[-1] - begins[0]
     for number in numbers:

@@ -1,4 +1,4 @@
-"""Parse and format single lines of n-best lists: see :mod:`moses_integration.nbest`."""
+"""Parse and format single lines of n-best lists; see :mod:`moses_integration.nbest`."""
 
 import math
 import re
@@ -14,26 +14,26 @@ _VALUE = re.compile(NUMBER.encode())
 # The largest float32.
 LARGEST_VALUE = 3.4028234663852886e38
 _COLON = ord(":")
-# Marian's feature with one value per word (--word-scores); no weight can multiply it.
+# Marian's feature with one value per word (--word-scores), which cannot be weighted.
 WORD_SCORES = "WordScores"
 
-# A name that Moses takes for a dense feature: to mert and kbmira, one with "_" is sparse.
+# A name that Moses treats as a dense feature; mert and kbmira treat names with "_" as sparse.
 FEATURE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 
 def check_feature_names(names: Sequence[str]) -> None:
-    """Check the names of new features: Moses must take them for dense ones."""
+    """Check the names of new features; Moses must treat them as dense features."""
     for name in names:
         if FEATURE_NAME.fullmatch(name) is None:
             problem = "expected a letter, then letters and digits"
-            cause = "Moses takes a name with '_' for a sparse feature"
+            cause = "Moses treats a name with '_' as a sparse feature"
             raise ArgumentError(f"feature name {name}: {problem} ({cause})")
         if names.count(name) > 1:
             raise ArgumentError(f"feature name {name}: two new features have this name")
 
 
 def format_value(value: float) -> bytes:
-    """Return a natural logarithm or a count as an n-best list holds it, with 7 digits.
+    """Format a natural logarithm or a count for an n-best list, with 7 digits.
 
     >>> format_value(-12.3456789), format_value(-0.0)
     (b'-12.34568', b'0')
@@ -44,10 +44,10 @@ def format_value(value: float) -> bytes:
 
 
 def format_rows(names: Sequence[str], rows: NDArray[np.float64], style: bytes) -> list[bytes]:
-    """Return the text of each row's features, which is inserted after a line's last feature.
+    """Format new features for n-best lines, one text per row, to be inserted after field 3.
 
-    :param rows: values, (rows, names).
-    :param style: the list's style, see `NbestList.style`.
+    :param rows: feature values: (rows, names).
+    :param style: the style of the list; see `NbestList.style`.
 
     >>> format_rows(["LSTM0", "UnknownWords0"], np.array([[-2.5, 1]]), b"= ")
     [b' LSTM0= -2.5 UnknownWords0= 1']
@@ -67,11 +67,11 @@ def format_hypothesis(
     alignment: str | None = None,
     segmentation: str | None = None,
 ) -> bytes:
-    """Return a line of an n-best list, newline included.
+    """Format a line of an n-best list, including the newline.
 
-    :param features: names without ``=``, and unweighted natural logarithms and counts.
-    :param alignment: in Moses' format, ``0-0 1-2``, and ``segmentation``, from
-        `moses_integration.alignments`; None leaves the field out.
+    :param features: names without ``=``, with unweighted values (natural logarithms or counts).
+    :param alignment: a word alignment such as ``0-0 1-2``; None omits the field.
+    :param segmentation: from `alignments.format_segmentation`; None omits the field.
 
     >>> format_hypothesis(0, ["la", "maison"], [("LM0", [-2.5]), ("TM0", [-1, 0])], -1.25)
     b'0 ||| la maison  ||| LM0= -2.5 TM0= -1 0 ||| -1.25\\n'
@@ -88,19 +88,19 @@ def format_hypothesis(
 
 
 def too_few_fields(path: str, number: int, raw: bytes) -> DataError:
-    """Return the error for a line with fewer than four fields, with the remedy if it is known."""
+    """Return the error for a line with fewer than four fields, with a fix if one is known."""
     fields = raw.count(b"|||") + 1
     found = f"found {fields}: {shorten(raw)}" if raw.strip() else "found an empty line"
     problem = f"expected at least 4 fields separated by '|||', {found}"
     if fields == 3 and _VALUE.fullmatch(raw.split(b"|||")[2].strip(b" \r")):
-        problem += "; Nematus writes no features: make the score one, as '||| Score= -1 ||| -1'"
+        problem += "; Nematus writes no features: add the score as one, '||| Score= -1 ||| -1'"
     elif fields == 3:
-        problem += "; the total is missing: add ' ||| 0' where no total is needed"
+        problem += "; the total is missing: add ' ||| 0' if it is not needed"
     return DataError(path, number, problem)
 
 
 def parse_id(path: str, number: int, field: bytes) -> int:
-    """Return field 1, the 0-based number of the sentence."""
+    """Parse field 1, the 0-based number of the sentence."""
     text = field.strip(b" ")
     if not text.isdigit() or len(text) > 18:
         raise DataError(path, number, f"expected a sentence number, found {shorten(text)}")
@@ -110,7 +110,7 @@ def parse_id(path: str, number: int, field: bytes) -> int:
 def parse_features(
     raw: bytes, path: str = "n-best list", line: int | None = None
 ) -> dict[str, tuple[float, ...]]:
-    """Return the features of a line: names without ``=``, and their values.
+    """Parse the features of a line into names, without ``=``, and values.
 
     >>> parse_features(b"0 ||| la  ||| LM0= -2 TM0= -0.5 -1 ||| -3.5 ||| 0-0")
     {'LM0': (-2.0,), 'TM0': (-0.5, -1.0)}
@@ -125,7 +125,7 @@ def parse_features(
         if style:
             name = decode(path, line or 1, text)
             if name in features and style != b": ":
-                raise DataError(path, line, f"the feature {name} comes twice")
+                raise DataError(path, line, f"the feature {name} appears twice")
             values = features.setdefault(name, [])
         if number:
             if values is None:
@@ -140,9 +140,10 @@ def parse_features(
 
 
 def split_feature(token: bytes) -> tuple[bytes, bytes, bytes]:
-    """Split a token of field 3 into name, style of the list, and value.
+    """Split a token in field 3 into the name, the style of the list, and the value.
 
-    Name and style are empty if the token is a value; the value is empty if it follows.
+    Name and style are empty if the token is only a value. The value is empty if it is in the next
+    token.
 
     >>> split_feature(b"LM0="), split_feature(b"lm_0=-2"), split_feature(b"lm:")
     ((b'LM0', b'= ', b''), (b'lm_0', b'=', b'-2'), (b'lm', b': ', b''))
@@ -153,7 +154,7 @@ def split_feature(token: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 def feature_style(raw: bytes) -> bytes:
-    """Return the separator after a line's first feature name, or ``b""`` without a feature."""
+    """Return the style of a line, or ``b""`` if it has no features; see `NbestList.style`."""
     start, end = feature_span(raw)
     return split_feature(raw[start:end].lstrip(b" ").partition(b" ")[0])[1]
 
@@ -161,7 +162,7 @@ def feature_style(raw: bytes) -> bytes:
 def _unnamed(raw: bytes, token: bytes) -> str:
     """Return the message for a line that has a value where a name should be."""
     if _VALUE.fullmatch(token) and b"=" in raw.split(b"|||", 4)[3]:
-        problem = "expected features and then the total, found the total first, as Travatar has it"
+        problem = "expected features before the total, found the total first, as Travatar has it"
         return f"{problem}: exchange fields 3 and 4 of each line"
     problem = f"expected the name of a feature, as 'LM0=', found {shorten(token)}"
     if _VALUE.fullmatch(token):
@@ -171,7 +172,7 @@ def _unnamed(raw: bytes, token: bytes) -> str:
 
 
 def parse_total(raw: bytes, path: str = "n-best list", line: int | None = None) -> float:
-    """Return field 4, the decoder's total.
+    """Parse field 4, the decoder's total.
 
     >>> parse_total(b"0 ||| la  ||| LM0= -2 ||| -3.5 ||| 0-0")
     -3.5
@@ -180,7 +181,7 @@ def parse_total(raw: bytes, path: str = "n-best list", line: int | None = None) 
 
 
 def parse_number(token: bytes, path: str, line: int | None) -> float:
-    """Return a number, if Moses reads the same finite number."""
+    """Parse a finite number; texts that Moses reads as another number are an error."""
     # float() would also accept nan, inf, 1_0 and tabs.
     value = float(token) if _VALUE.fullmatch(token) else math.nan
     if not abs(value) <= LARGEST_VALUE:
@@ -191,11 +192,11 @@ def parse_number(token: bytes, path: str, line: int | None) -> float:
 def read_inexact(
     data: bytes, begins: NDArray[np.int64], spans: NDArray[np.int64], numbers: NDArray[np.float64]
 ) -> None:
-    """Read the numbers of lines for which compiled code has left NaN, mostly of 16 digits or more.
+    """Fill in numbers that compiled code left as NaN, mostly those with 16 digits or more.
 
-    A line with a number that Moses' float32 cannot hold is left to `parse_features`.
+    Lines with a number that is out of range for float32 are left to `parse_features`.
 
-    :param spans: as in `nbest_kernels.scan_lines`.
+    :param spans: see `nbest_kernels.scan_lines`.
     """
     lines = np.flatnonzero((spans[:, 3] >= 0) & np.isnan(numbers).any(axis=1))
     rows = []
@@ -209,7 +210,7 @@ def read_inexact(
 
 
 def remove_features(raw: bytes, names: Collection[str]) -> bytes:
-    """Return a line without some features, byte for byte as before they were added.
+    """Return a line without the named features, byte for byte as before they were added.
 
     >>> remove_features(b"0 ||| la  ||| LM0= -2 LSTM0= -1.25 ||| -3.5", ["LSTM0"])
     b'0 ||| la  ||| LM0= -2 ||| -3.5'
@@ -227,7 +228,7 @@ def remove_features(raw: bytes, names: Collection[str]) -> bytes:
 
 
 def feature_span(raw: bytes) -> tuple[int, int]:
-    """Return the begin of field 3 and the end of its last value."""
+    """Return where field 3 begins and where its last value ends."""
     fields = raw.split(b"|||", 3)
     if len(fields) < 4:
         raise ValueError(f"expected a line of an n-best list, found {shorten(raw)}")

@@ -1,10 +1,10 @@
-"""Write feed-forward networks as NPLM's text model, which Moses' own search can load.
+"""Write feed-forward networks as NPLM text models, which Moses can use in its search.
 
-Moses built ``--with-nplm`` reads it in the features NeuralLM (moses/LM/NeuralLMWrapper.cpp) and
-BilingualNPLM (moses/LM/bilingual-lm/BiLM_NPLM.cpp). The format is defined by NPLM's src/model.cpp:
-the concatenated embeddings of the context words pass through one or two layers with the same
-activation to the row of the predicted word. Moses takes the output of this row as a natural
-logarithm, without subtracting log Z.
+If Moses is built ``--with-nplm``, its features NeuralLM (moses/LM/NeuralLMWrapper.cpp) and
+BilingualNPLM (moses/LM/bilingual-lm/BiLM_NPLM.cpp) read these models. NPLM's src/model.cpp defines
+the format. The concatenated embeddings of the context words pass through one or two layers with the
+same activation, then through the output row for the predicted word. Moses uses the output as a
+natural logarithm, without subtracting log Z.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,22 +19,23 @@ Floats = NDArray[np.float32]
 
 FORMAT = "NPLM's text model"  # in messages
 
-NPLM_BLANKS = " \t\n"  # at which NPLM splits lines (src/util.cpp, readWordsFile)
-MOSES_BLANKS = " \t\n\v\f\r"  # at which Moses splits the vocabulary files of BilingualNPLM
+NPLM_BLANKS = " \t\n"  # characters at which NPLM splits lines (src/util.cpp, readWordsFile)
+MOSES_BLANKS = " \t\n\v\f\r"  # characters at which Moses splits BilingualNPLM's vocabulary files
 
 
 class NplmLayer(NamedTuple):
-    """A matrix product, and the biases that are added."""
+    """The weights and biases of a linear layer."""
 
     weights: Floats  # (outputs, inputs)
     biases: Floats  # (outputs,)
 
 
 class NplmNetwork(NamedTuple):
-    """A network in NPLM's form.
+    """A network in the form that NPLM stores.
 
-    NeuralLM finds input words by name. BilingualNPLM takes ids from its own vocabulary files, which
-    are indices here, so a word may appear twice: as a target and as a source word.
+    NeuralLM looks up input words by name. BilingualNPLM reads ids from separate vocabulary files,
+    which are indices into the input words, so a word may occur twice: as a source word and as a
+    target word.
     """
 
     input_words: Sequence[str]
@@ -42,19 +43,21 @@ class NplmNetwork(NamedTuple):
     activation: Literal["identity", "rectifier", "tanh", "hardtanh"]
     input_embeddings: Floats  # (input words, embedding)
     first: NplmLayer  # (hidden, (order - 1) * embedding), the oldest word first
-    second: NplmLayer | None  # (output embedding, hidden); None: the hidden units are the output's
+    # (output embedding, hidden); None if the first layer is the input of the output layer.
+    second: NplmLayer | None
     output: NplmLayer  # (output words, output embedding)
 
     @property
     def order(self) -> int:
-        """The length of an n-gram: the context and the predicted word."""
+        """The length of an n-gram: the context words and the predicted word."""
         return 1 + int(self.first.weights.shape[1]) // int(self.input_embeddings.shape[1])
 
     @property
     def num_bytes_in_moses(self) -> int:
-        """The memory of the first layer in Moses, nearly all that the model takes.
+        """The memory that the first layer uses in Moses, nearly all that the model uses.
 
-        Moses multiplies it with all words when it starts (NPLM's src/model.cpp, premultiply).
+        At startup, Moses multiplies it with the embeddings of all words (NPLM's src/model.cpp,
+        premultiply).
         """
         return 4 * len(self.first.weights) * len(self.input_words) * (self.order - 1)
 
@@ -65,25 +68,25 @@ def check_words(words: Iterable[str], blanks: str = NPLM_BLANKS) -> None:
     for word in words:
         # If two words are equal, NPLM uses the last one, and BilingualNPLM the first.
         if word in seen or set(word) & set(blanks):
-            problem = "is one of NPLM's own words" if word in seen else "holds a blank"
+            problem = "is one of NPLM's own words" if word in seen else "contains a blank"
             raise ModelError(f"{FORMAT} cannot hold the shortlist's word {word!r}: it {problem}")
         seen.add(word)
 
 
 def write_words(words: Iterable[str], output: BinaryIO) -> None:
-    """Write a vocabulary file of BilingualNPLM, one word per line, ``<unk>`` first."""
+    """Write a vocabulary file for BilingualNPLM, one word per line with ``<unk>`` first."""
     output.write("".join(f"{word}\n" for word in words).encode())
 
 
 def write_nplm(network: NplmNetwork, output: BinaryIO) -> None:
-    """Write a network whose words passed `check_words`; NPLM reads the same float32 numbers."""
+    """Write a network whose words passed `check_words`; NPLM reads identical float32 numbers."""
     config = {
         "version": 1,
         "ngram_size": network.order,
         "input_vocab_size": len(network.input_words),
         "output_vocab_size": len(network.output_words),
         "input_embedding_dimension": network.input_embeddings.shape[1],
-        # To NPLM, one layer means 0 hidden units: src/model.cpp, resize.
+        # NPLM takes 0 hidden units to mean a single layer (src/model.cpp, resize).
         "num_hidden": len(network.first.weights) if network.second else 0,
         "output_embedding_dimension": network.output.weights.shape[1],
         "activation_function": network.activation,
@@ -105,7 +108,7 @@ def _write_section(output: BinaryIO, name: str, lines: Sequence[str]) -> None:
 
 
 def _write_numbers(output: BinaryIO, name: str, matrix: Floats) -> None:
-    """Write one line per row, with the nine digits that a float32 may need."""
+    """Write a matrix, one line per row, with nine significant digits, enough for float32."""
     row_format = " ".join(["%.9g"] * matrix.shape[1]) + "\n"
     output.write(f"\\{name}\n".encode())
     for row in matrix.tolist():

@@ -1,6 +1,6 @@
-"""Read Moses' text phrase tables, and add scores and phrase pairs to them.
+"""Read Moses' text phrase tables and lexical tables; add scores and phrase pairs to phrase tables.
 
-Lexical translation tables are read, too. :mod:`moses_integration.table_line` describes the lines.
+:mod:`moses_integration.table_line` describes the lines of a phrase table.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,29 +36,29 @@ class PhraseTableLine(NamedTuple):
     number: int  # 1-based, counted after decompression
     raw: bytes  # the whole line without its newline, byte for byte
     pair: PhrasePair
-    num_scores: int  # the same in every line of a table
+    num_scores: int  # the same in all lines of a table
     end: bytes  # the newline; empty if the last line of the file has none
 
 
 class TableBlock(NamedTuple):
-    """Valid lines of a phrase table, and the offsets of their parts."""
+    """A block of valid phrase table lines, with the offsets of their parts."""
 
-    before: int  # the number of lines of the file before these
-    num_scores: int  # the same in every line of a table
-    # UTF-8: the lines, among other lines of the file. The phrases of lines that are not plain
-    # follow behind, with single spaces.
+    before: int  # number of lines in the file before this block
+    num_scores: int  # the same in all lines of a table
+    # UTF-8 text that contains the lines, possibly with other lines before and after. For lines that
+    # are not plain, copies of their phrases with single spaces are appended.
     data: bytes
-    # (lines + 1,): where each line begins, and where the last one ends, with its newline if any.
+    # (lines + 1,): where each line begins, and where the last line ends, with its newline if any.
     begins: NDArray[np.int64]
     score_ends: NDArray[np.int64]  # (lines,): where the last score of each line ends
     phrases: NDArray[np.int64]  # (lines, 4): begin and end of the source, then of the target
     wanted: NDArray[np.bool_] | None = None  # (lines,): which lines get new scores; None for all
-    # The new score of the other lines, a natural logarithm; None leaves these lines out.
+    # The new score for all other lines, a natural logarithm; None omits these lines.
     default: float | None = None
 
     @property
     def num_lines(self) -> int:
-        """The number of lines."""
+        """The number of lines in the block."""
         return len(self.score_ends)
 
     @property
@@ -67,7 +67,7 @@ class TableBlock(NamedTuple):
         return self.data[self.begins[0] : self.begins[-1]]
 
     def lines(self, first: int, after: int) -> "TableBlock":
-        """Return the lines ``first`` to before ``after``, counted from 0."""
+        """Return a block with the lines from ``first`` up to but excluding ``after`` (0-based)."""
         return self._replace(
             before=self.before + first,
             begins=self.begins[first : after + 1],
@@ -78,7 +78,7 @@ class TableBlock(NamedTuple):
 
     @property
     def block(self) -> PhraseBlock:
-        """The phrase pairs that get new scores, as offsets in the bytes."""
+        """The phrase pairs that get new scores, as offsets into the bytes."""
         wanted = self.phrases if self.wanted is None else self.phrases[self.wanted]
         return PhraseBlock(self.data, wanted)
 
@@ -87,14 +87,15 @@ class TableBlock(NamedTuple):
         return self.block.pairs()
 
     def of_pairs(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the values of the lines that get new scores, from one value per line."""
+        """Select the values for lines that get new scores, given one value per line."""
         return values if self.wanted is None else values[self.wanted]
 
     def with_scores(self, columns: Sequence[NDArray[np.float64]]) -> bytes:
-        """Return the lines with more scores after the last one; every other byte stays.
+        """Return the lines with new scores appended to field 3, and all other bytes unchanged.
 
-        :param columns: natural logarithms, one array per column, one value per pair. Values above
-            88 can only be counts and are written as 88: Moses reads a larger exp as infinity.
+        :param columns: natural logarithms, one array per column with one value per pair. Values
+            above 88 can only be counts. They are written as 88, because Moses would read a larger
+            exp as infinity.
         """
         finite = [
             np.where(np.isinf(values), values, np.minimum(values, HIGHEST_LOG))
@@ -113,7 +114,7 @@ class TableBlock(NamedTuple):
         return insert_scores(text, begins, ends, score_ends, added).tobytes()  # type: ignore[no-any-return]
 
     def table_lines(self) -> Iterator[PhraseTableLine]:
-        """Yield the lines one by one."""
+        """Yield the lines of the block one by one."""
         new = tuple.__new__  # as in a NamedTuple's own __new__, twice as fast
         data, num_scores = self.data, self.num_scores
         begins, stops = self.begins[:-1].tolist(), (self.begins[1:] - 1).tolist()
@@ -127,14 +128,14 @@ class TableBlock(NamedTuple):
 
 
 def read_table_blocks(path: str) -> Iterator[TableBlock]:
-    """Yield the lines of a phrase table in order, checked, lazily, some thousands at once.
+    """Yield the lines of a phrase table in blocks of a few thousand, checked, lazily and in order.
 
-    The joined raw bytes of the blocks are the file: no line is skipped. The table need not be
+    No line is skipped: the concatenated raw bytes of the blocks are the file. The table need not be
     sorted.
 
-    :raises DataError: at the first ``next`` if the file cannot be opened, has no lines, or holds
-        hierarchical rules; later, after all lines before it were yielded, for an invalid line or
-        damaged data.
+    :raises DataError: at the first ``next`` if the file cannot be opened, has no lines, or contains
+        hierarchical rules. Later, for an invalid line or damaged data, after all preceding lines
+        were yielded.
     """
     before = num_scores = 0
     for data in read_blocks(path):
@@ -152,14 +153,14 @@ def read_table_blocks(path: str) -> Iterator[TableBlock]:
 
 
 def read_phrase_table(path: str) -> Iterator[PhraseTableLine]:
-    """Yield the lines of a phrase table like `read_table_blocks`, one by one."""
+    """Yield the lines of a phrase table one by one, as `read_table_blocks` does in blocks."""
     return chain.from_iterable(block.table_lines() for block in read_table_blocks(path))
 
 
 def _check(
     path: str, before: int, num_scores: int, data: bytes
 ) -> tuple[TableBlock, DataError | None]:
-    """Return the lines of the data up to the first invalid one, and the error of that line."""
+    """Return the lines before the first invalid line, and the error for that line, if any."""
     num_lines = count_lines(data)
     begins = np.empty(num_lines + 1, np.int64)
     score_ends = np.empty(num_lines, np.int64)
@@ -191,31 +192,31 @@ def _check(
 
 # New phrase pairs
 
-# Field 7, the properties, marks a new pair. Moses accepts only registered keys there, and ends with
-# "Phrase property is not registered" at any other, such as Origin (moses/PP/Factory.cpp). Tree
-# accepts any text as its value, and only the feature TreeStructureFeature reads it.
+# Field 7, the properties, marks a new pair. Moses accepts only registered keys there and exits with
+# "Phrase property is not registered" for any other key, such as Origin (moses/PP/Factory.cpp). The
+# key Tree accepts any text as value, and only TreeStructureFeature reads it.
 _NEW_PAIR = b"{{Tree generated}}"
-_SEPARATOR = b" ||| "  # follows a phrase in a line, so it affects sorting by bytes
+_SEPARATOR = b" ||| "  # comes after a phrase in a line, and so affects the byte order of lines
 
 
 class SourceBlock(NamedTuple):
-    """A source and its lines in the table, which are empty if the table lacks it."""
+    """A source phrase with its lines in the table; none if the table does not have it."""
 
     source: tuple[str, ...]
     lines: list[PhraseTableLine]
 
     @property
     def times_extracted(self) -> float:
-        """The sum of the joint counts in field 5."""
+        """How often the source phrase was extracted: the sum of the joint counts in field 5."""
         return sum(joint_count(line.raw) for line in self.lines)
 
     def lacks(self, target: tuple[str, ...]) -> bool:
-        """Return whether the table lacks this pair."""
+        """Return whether the table has no line for the source with this target."""
         return all(line.pair.target != target for line in self.lines)
 
 
 class NewPair(NamedTuple):
-    """A new target phrase of a source."""
+    """A new target phrase for a source phrase, with its scores."""
 
     target: tuple[str, ...]
     log_scores: tuple[float, ...]  # natural logarithms
@@ -224,18 +225,18 @@ class NewPair(NamedTuple):
 def read_sources(
     path: str, lines: Iterable[PhraseTableLine], *, after: tuple[str, ...] | None = None
 ) -> Iterator[SourceBlock]:
-    """Yield the sources of a table with their lines, in order, one at a time.
+    """Yield each source phrase of a table with its lines, in order, one at a time.
 
-    The table must be sorted by bytes (``LC_ALL=C sort``), as Moses' training sorts it.
+    The table must be sorted by bytes (``LC_ALL=C sort``), as it is after Moses' training.
 
-    :param after: the source of the line before these.
+    :param after: the source phrase in the line before the first block.
     """
     previous = after
     for source, group in groupby(lines, lambda line: line.pair.source):
         block = list(group)
         if previous is not None and _key(source) < _key(previous):
             found = f"{shorten(' '.join(source))} after {shorten(' '.join(previous))}"
-            problem = f"expected a table sorted as LC_ALL=C sort does, found {found}; sort it"
+            problem = f"expected a table sorted with LC_ALL=C sort, found {found}; sort the table"
             raise DataError(path, block[0].number, problem)
         yield SourceBlock(source, block)
         previous = source
@@ -247,9 +248,9 @@ def with_missing(
     *,
     after: tuple[str, ...] | None = None,
 ) -> Iterator[SourceBlock]:
-    """Yield the blocks in order, with an empty block for each of ``sources`` that they lack.
+    """Yield the blocks in order, with an empty block for each missing source in ``sources``.
 
-    :param after: the source before the first block; sources up to this one are left out.
+    :param after: the source phrase before the first block; sources up to this one are omitted.
     """
     waiting = sorted(set(sources), key=_key, reverse=True)
     while after is not None and waiting and _key(waiting[-1]) <= _key(after):
@@ -273,10 +274,10 @@ def is_writable(phrase: Sequence[str]) -> bool:
 def write_block(
     block: SourceBlock, pairs: Iterable[NewPair], *, indicator: bool
 ) -> Iterator[bytes]:
-    """Yield the lines of a source, with the new pairs in their sorted positions.
+    """Yield the lines of a source phrase, with the new pairs in their sorted positions.
 
-    :param indicator: whether to add a score to each line: 1 for an old pair, e for a new one, so
-        that Moses' logarithms are 0 and 1. Without it old lines stay as they are.
+    :param indicator: whether to add a score to each line: 1 for an old pair and e for a new pair.
+        Moses takes the logarithms, 0 and 1. If false, old lines are unchanged.
     """
     waiting = sorted(pairs, key=lambda pair: _key(pair.target), reverse=True)
     for line in block.lines:
@@ -289,7 +290,7 @@ def write_block(
 
 
 def end_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield lines; add a missing newline between two lines."""
+    """Yield the lines; add a newline to any line except the last one that lacks it."""
     ends = True
     for line in lines:
         yield line if ends else b"\n" + line
@@ -303,7 +304,7 @@ def _new_line(source: tuple[str, ...], pair: NewPair, *, indicator: bool) -> byt
         " ".join(pair.target).encode(),
         b" ".join(map(format_probability, scores)),
         b"",  # no alignment
-        b"0 0 0",  # counts: no corpus has the pair
+        b"0 0 0",  # counts: the pair is not in the corpus
         b"",
         _NEW_PAIR,
     ]
@@ -315,12 +316,13 @@ def _key(phrase: tuple[str, ...]) -> bytes:
 
 
 def read_lexicon(path: str) -> Iterator[tuple[str, str, float]]:
-    """Yield (predicted word, given word, probability) of each line of a lexical table, lazily.
+    """Yield (predicted word, given word, probability) for each line of a lexical table, lazily.
 
-    ``lex.f2e`` and ``lex.e2f`` of Moses' train-model.perl have lines ``word word probability`` with
-    p(first word | second word), to 7 decimals, for words that were aligned in training; ``NULL``
-    stands for no word. Moses calls the source f and the target e: lines of ``lex.f2e`` are ``target
-    source p(target | source)`` (scripts/training/LexicalTranslationModel.pm).
+    Moses' train-model.perl writes ``lex.f2e`` and ``lex.e2f`` with a line ``word word probability``
+    for each pair of words that were aligned in training. The probability is p(first word | second
+    word), with 7 decimals, and ``NULL`` stands for no word. Moses calls the source f and the target
+    e, so a line in ``lex.f2e`` is ``target source p(target | source)``
+    (scripts/training/LexicalTranslationModel.pm).
     """
     for number, raw in enumerate(read_lines(path), start=1):
         fields = raw.removesuffix(b"\r").split(b" ")

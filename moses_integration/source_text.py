@@ -1,9 +1,9 @@
-"""Source texts, and the lines of tables that have a phrase of them.
+"""Source texts, and selection of table lines whose phrases occur in them.
 
-A text is tokenised, with a sentence per line. Phrases are found by a 64-bit hash of their words
-(`phrasescore.io.hashing`). Reading the lines of a table that some sentences need takes about as
-long as reading the file: compiled code reads each line up to the end of its key, the words of its
-first field (a source phrase) or of its first two (a phrase pair), whatever blanks separate them.
+A text is tokenised, with one sentence per line. Phrases are looked up by a 64-bit hash of their
+words (`phrasescore.io.hashing`). Selecting lines takes about as long as reading the file. Compiled
+code reads each line only up to the end of its key, regardless of the blanks between words. The key
+consists of the words in the first field (a source phrase) or in the first two (a phrase pair).
 """
 
 import re
@@ -25,20 +25,20 @@ from phrasescore.io.text import MARKUP, Markup, decode, read_blocks, read_lines,
 drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 _KERNEL = kept_njit()
 
-# Moses splits words here (moses/Util.h, Tokenize), but not at a "\r" at the end of the line.
+# Moses splits words at these, but not at "\r" at the end of a line (moses/Util.h, Tokenize).
 _BLANKS = re.compile(r"[ \t]+")
 
-_SEPARATOR = np.uint64(0x9E3779B97F4A7C15)  # stands for a word at the end of a field
-# Phrases of up to this many words are hashed; of a longer one, this many first words.
+_SEPARATOR = np.uint64(0x9E3779B97F4A7C15)  # hashed like a word at the end of a field
+# Number of words by which phrases are looked up: the first ones of longer phrases.
 _LOOKED_UP = 7
 
-# Longest sentence of the embedded search, in words; it takes about a minute. Time and memory grow
-# faster than the square of the length.
+# Longest sentence that the embedded search accepts, in words. It takes about a minute; time and
+# memory grow faster than the square of the length.
 MAX_WORDS = 4000
 
 
 def markup_of(ini: IniText) -> Markup:
-    """Return the markup that a moses.ini enables by xml-brackets and xml-input."""
+    """Return the markup that a moses.ini enables with xml-brackets and xml-input."""
     values = ini.first_lines()
     brackets = ["<", ">"]
     xml_input = values.get("xml-input")
@@ -46,7 +46,7 @@ def markup_of(ini: IniText) -> Markup:
     if (line := values.get("xml-brackets")) is not None:
         brackets = [word.group() for word in line.words]
         if len(brackets) != 2:
-            problem = "expected an opening and a closing bracket, with a blank between them"
+            problem = "expected an opening and a closing bracket, separated by a blank"
             raise ini.error(line, "", f"{problem}, found {shorten(' '.join(brackets))}")
     return Markup(*brackets, every_tag=every_tag)
 
@@ -54,52 +54,52 @@ def markup_of(ini: IniText) -> Markup:
 def read_source(
     path: str, max_words: int | None = None, markup: Markup = MARKUP
 ) -> list[tuple[str, ...]]:
-    """Return the words of each line; refuse a line with markup that a decoder would interpret."""
+    """Return the words of each line; reject lines with markup that a decoder would interpret."""
     sentences = []
     for number, raw in enumerate(read_lines(path), start=1):
         line = decode(path, number, raw).removesuffix("\r")
         markup.check(path, number, line)
         words = tuple(filter(None, _BLANKS.split(line)))
         if max_words is not None and len(words) > max_words:
-            problem = f"expected a sentence of {max_words:,} words at most, found {len(words):,}"
+            problem = f"expected a sentence with at most {max_words:,} words, found {len(words):,}"
             raise DataError(path, number, problem)
         for word in words:
             if "|" in word:
                 problem = f"expected words without factors, found {shorten(word)}"
-                raise DataError(path, number, f"{problem}; '|' as a word is escaped, &#124;")
+                raise DataError(path, number, f"{problem}; write &#124; for '|' in a word")
         sentences.append(words)
     return sentences
 
 
 class TextPhrases:
-    """All sequences of consecutive words of some sentences.
+    """All sequences of consecutive words in the given sentences.
 
-    Moses' filter-model-given-input.pl selects lines of a phrase table by them.
+    Moses' filter-model-given-input.pl uses them to select lines of a phrase table.
     """
 
     def __init__(self, sentences: Iterable[Sequence[str]]) -> None:
         # UTF-8, one sentence per line, one space between words.
         self.text = "".join(" ".join(words) + "\n" for words in sentences if words).encode()
         self._keys = _phrase_keys(self.text, _LOOKED_UP)
-        # With a space on both sides of each word.
+        # The text with a space on both sides of each word.
         self._spaced = b" " + self.text.replace(b"\n", b" \n ")
 
     @classmethod
     def read(cls, paths: Iterable[str]) -> Self:
-        """Read texts; each must contain a word."""
+        """Read tokenised texts; each must contain at least one word."""
         sentences: list[tuple[str, ...]] = []
         for path in paths:
             text = read_source(path)
             if not any(text):
-                raise DataError(path, None, "expected a tokenised text, found no word")
+                raise DataError(path, None, "expected a tokenised text, found no words")
             sentences += text
         return cls(sentences)
 
     def contain(self, text: bytes, phrases: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return for each phrase whether it occurs as consecutive words of a sentence.
+        """Return for each phrase whether its words occur consecutively in a sentence.
 
-        :param text: UTF-8; one space between the words of a phrase.
-        :param phrases: ``(phrases, 2)``, begin and end of each in ``text``.
+        :param text: UTF-8, with one space between the words of a phrase.
+        :param phrases: ``(phrases, 2)``: the begin and end of each phrase in ``text``.
         """
         occurs, is_longer = np.empty((2, len(phrases)), np.bool_)
         _look_up(np.frombuffer(text, np.uint8), phrases, self._keys, occurs, is_longer)
@@ -112,14 +112,14 @@ class TextPhrases:
 def lines_of_phrases(
     path: str, sentences: Iterable[Sequence[str]], max_length: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield number (from 1) and text of the lines whose first field is a phrase of sentences."""
+    """Yield (1-based number, text) for each line whose first field is a phrase of a sentence."""
     distinct = {" ".join(sentence) for sentence in sentences}
     text = "".join(f"{sentence}\n" for sentence in sorted(distinct)).encode()
     return _matching_lines(path, 1, _phrase_keys(text, max_length))
 
 
 def lines_of_pairs(path: str, pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Yield number (from 1) and text of the lines whose first two fields are one of the pairs."""
+    """Yield (1-based number, text) for each line whose first two fields are one of the pairs."""
     lines = [b"%b|||%b|||\n" % pair for pair in pairs]
     keys = make_table(len(lines))
     _insert_keys(np.frombuffer(b"".join(lines), np.uint8), 2, keys)
@@ -149,7 +149,7 @@ def _phrase_keys(text: bytes, max_length: int) -> Any:
 
 @_KERNEL
 def _count_phrases(text: Any, max_length: int) -> int:
-    """Return at least the number of phrases that `_add_phrases` adds."""
+    """Return an upper bound on the number of phrases that `_add_phrases` adds."""
     count, words = 0, 0
     for byte in text:
         if byte == 32 or byte == 10:
@@ -186,7 +186,7 @@ def _add_phrases(text: Any, max_length: int, keys: Any) -> None:
 
 @_KERNEL
 def _look_up(text: Any, phrases: Any, keys: Any, found: Any, is_longer: Any) -> None:
-    """Mark the phrases that occur, by their first words if they are longer than ``_LOOKED_UP``."""
+    """Mark the phrases that occur; of longer phrases, compare only ``_LOOKED_UP`` words."""
     for phrase in range(len(phrases)):
         end = phrases[phrase, 1]
         key, word, words, position = EMPTY, NO_BYTES, 0, phrases[phrase, 0]
@@ -204,7 +204,7 @@ def _look_up(text: Any, phrases: Any, keys: Any, found: Any, is_longer: Any) -> 
 
 @_KERNEL
 def _read_key(text: Any, position: int, num_fields: int) -> tuple[Any, int, int]:
-    """Return the key of a line, the number of its complete fields, and where reading stopped."""
+    """Return a line's key, the number of complete fields, and where reading stopped."""
     key, word, fields = EMPTY, NO_BYTES, 0
     while fields < num_fields and position < len(text):
         byte = text[position]
@@ -230,14 +230,14 @@ def _insert_keys(text: Any, num_fields: int, keys: Any) -> None:
     while position < len(text):
         key, _, position = _read_key(text, position, num_fields)
         add_key(keys, key)
-        position += 1  # over the newline
+        position += 1  # skip the newline
 
 
 @_KERNEL
 def _scan(text: Any, num_fields: int, keys: Any) -> tuple[Any, int, int]:
-    """Return start, end and number of the matching lines, the number of lines, and an error.
+    """Return (start, end, number) of each matching line, the number of lines read, and an error.
 
-    The error is the position of a line with too few fields, or -1.
+    The error is the position of a line with too few fields, or -1 if there is none.
     """
     matches = np.empty((64, 3), np.int64)
     size, line, start = 0, 0, 0

@@ -1,25 +1,26 @@
 r"""Parse a line of a Moses text phrase table, and add scores to it.
 
-A line is ``source ||| target ||| scores ||| alignment ||| counts ||| sparse ||| properties``, where
-the fields after the scores may be missing. A line is valid if Moses itself loads it
-(moses/TranslationModel/RuleTable/LoaderStandard.cpp) without damage:
+A line is ``source ||| target ||| scores ||| alignment ||| counts ||| sparse ||| properties``. The
+fields after the scores may be missing. A line is valid if Moses loads it correctly
+(moses/TranslationModel/RuleTable/LoaderStandard.cpp):
 
 * ``|||`` is the separator wherever it occurs; the spaces around it belong to the fields. One ``\r``
   before the newline is not part of the line (util/file_piece.hh, ReadLine).
 * Scores are separated by any number of spaces and tabs. Moses' double-conversion must read the
   whole token as a number: ``1``, ``.5``, ``5.``, ``+0.5``, ``1E-5``; not ``0x10``, ``1e``, ``0,5``,
   ``1_0``, ``nan``.
-* Moses takes the logarithm of a score without checking it: ``inf``, anything beyond float32 such as
-  ``1e39``, and negative numbers load silently and ruin the search. They are refused here.
-* Words are separated only by spaces (U+0020). Moses also splits at tabs, which no tokeniser leaves
-  in its text.
+* Moses takes the logarithm of a score without checking it. It silently loads ``inf``, numbers
+  beyond float32 such as ``1e39``, and negative numbers, which make the search useless. They are
+  rejected here.
+* Words are separated only by spaces (U+0020). Moses also splits at tabs, which tokenised text does
+  not contain.
 
-In memory a score is a natural logarithm, on disk a probability.
+In memory a score is a natural logarithm; on disk it is a probability.
 
-Nearly every line of a table is plain: single spaces between words and around separators, scores
-without a sign. `scan_lines` finds the parts of plain lines in compiled code, a hundred times as
-fast as Python. `parse_line` reads every other line and raises all errors: a line that it would
-refuse, or read in another way, must not pass as plain.
+Nearly all lines of a table are plain: words and separators have single spaces between them, and
+scores have no sign. `scan_lines` locates the parts of plain lines in compiled code, a hundred times
+as fast as Python. `parse_line` reads all other lines and raises all errors. Lines that it would
+reject or read differently must therefore not be treated as plain.
 """
 
 import math
@@ -35,15 +36,16 @@ from phrasescore.io.text import NUMBER, decode, shorten, split_words
 from phrasescore.records import PhrasePair
 
 LOWEST_LOG = -100.0  # LOWEST_SCORE, moses/TypeDef.h: where Moses floors a logarithm
-HIGHEST_LOG = 88.0  # exp(88.73) is beyond float32, which Moses reads as infinity
-HIGHEST_COUNT = 1e15  # of a phrase pair; a larger number is not a count
+HIGHEST_LOG = 88.0  # Moses reads exp(88.73) as infinity, because it overflows float32
+HIGHEST_COUNT = 1e15  # maximum count of a phrase pair; larger numbers are not counts
 
-# The least number that rounds to infinity in float32: half a step above the largest, 2^128 - 2^104.
+# The smallest number that rounds to infinity in float32: half a step above 2^128 - 2^104, the
+# largest float32.
 FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 
 _SCORE = re.compile(NUMBER)
 
-# The left-hand side of a rule, [X] or [NP], which ends both sides. [1] is a footnote, not a rule.
+# A label at the end of both sides of a rule, such as [X] or [NP]; [1] is a footnote, not a label.
 _LABEL = re.compile(rb"\[(?![0-9]+\])[^\[\]]+\]")
 
 _KERNEL = kept_njit()
@@ -51,32 +53,33 @@ _KERNEL = kept_njit()
 _NEWLINE, _TAB, _SPACE, _BAR = 10, 9, 32, 124
 _PLUS, _MINUS, _POINT, _ZERO, _NINE, _E = 43, 45, 46, 48, 57, 101
 _SEPARATOR = 5  # " ||| "
-# Digits before the point of a plain score, and the largest first digit of a two-digit exponent:
-# less than 10^8 times 10^29 is never out of float32's range.
+# Maximum number of digits before the decimal point in a plain score, and the limit for the first
+# byte of a two-digit exponent. Numbers below 10^8 times 10^29 are within float32's range.
 _MOST_DIGITS, _LARGEST_TENS = 8, 50
 
 
 def check_no_rules(path: str, start: bytes) -> None:
-    """Refuse a table of hierarchical rules, such as ``the [X][X] dog [X]``.
+    """Reject a table with hierarchical rules, such as ``the [X][X] dog [X]``.
 
-    Its gaps and labels would be scored as words. In a rule both sides end in a label. Some phrases
-    of an unescaped text may do so, too; so a table is refused only if its first 100 lines all do.
+    Gaps and labels would be scored as words. Both sides of a rule end with a label. Phrases from
+    unescaped text may do so as well, so a table is rejected only if this is true for all of its
+    first 100 lines.
     """
     lines = filter(None, start.split(b"\n", 100)[:100])
     fields = [field for line in lines for field in line.split(b"|||", 2)[:2]]
     ends = [field.rstrip(b" ").rpartition(b" ")[2] for field in fields]
     if ends and all(map(_LABEL.fullmatch, ends)):
         problem = f"expected phrases, found a hierarchical rule with the label {shorten(ends[0])}"
-        cure = "a table of a phrase-based model is made without -hierarchical, -ghkm and the like"
+        cure = "train a phrase-based model, without -hierarchical, -ghkm and similar options"
         raise DataError(path, 1, f"{problem}; {cure}")
 
 
 def parse_line(
     path: str, number: int, raw: bytes, num_scores: int | None
 ) -> tuple[PhrasePair, int]:
-    """Return the phrase pair of any valid line, and its number of scores.
+    """Return the phrase pair in a line, and its number of scores; the line need not be plain.
 
-    :param num_scores: the first line's number of scores; None if this is the first line.
+    :param num_scores: the number of scores in the first line; None if this is the first line.
     """
     text = decode(path, number, raw).removesuffix("\r")
     fields = text.split("|||")
@@ -95,7 +98,7 @@ def parse_line(
         elif float(score) < 0:
             expected = "a score of at least 0 (scores are probabilities, not logarithms)"
         elif float(score) >= FLOAT32_OVERFLOW:
-            expected = "a score that float32 can hold, as Moses reads it"
+            expected = "a score within the range of float32, which Moses uses"
         if expected:
             raise DataError(path, number, f"expected {expected}, found {shorten(score)}")
     if not scores:
@@ -107,11 +110,11 @@ def parse_line(
 
 
 def format_probability(log_value: float) -> bytes:
-    """Return a log-probability, or a count n as e to the n, with the 7 digits of a phrase table.
+    """Format exp of a log-probability, or of a count, with the 7 digits of phrase table scores.
 
     Moses reads the number as float32 and floors its logarithm at -100, so smaller values are
-    written as exp(-100). float32 is coarse there: exp(-100) comes back as -99.98. All 7 digits
-    survive above exp(-87). Moses reads the exp of more than 88 as infinity.
+    written as exp(-100). Near this value float32 is coarse: exp(-100) is read back as -99.98. Above
+    exp(-87), all 7 digits are preserved. Moses reads exp of values above 88 as infinity.
 
     >>> format_probability(math.log(0.25)), format_probability(-1000), format_probability(0)
     (b'0.25', b'3.720076e-44', b'1')
@@ -125,7 +128,7 @@ def format_probability(log_value: float) -> bytes:
 
 
 def format_scores(columns: Sequence[NDArray[np.float64]]) -> bytes:
-    """Return new scores as text: one line per line of the table, a space before each score.
+    """Format new scores with a space before each score, one output line per table line.
 
     :param columns: natural logarithms, one array per column.
 
@@ -135,13 +138,13 @@ def format_scores(columns: Sequence[NDArray[np.float64]]) -> bytes:
     logs = np.stack(columns, axis=1).ravel()
     for wrong in logs[~(np.isfinite(logs) & (logs <= HIGHEST_LOG))][:1]:
         format_probability(float(wrong))
-    # One operation for all numbers takes a quarter of the time of one operation per number.
+    # Formatting all numbers in one operation is four times as fast as formatting each number.
     template = (b" %.7g" * len(columns) + b"\n") * len(columns[0])
     return template % tuple(map(math.exp, np.maximum(logs, LOWEST_LOG).tolist()))
 
 
 def add_scores(raw: bytes, log_values: Sequence[float]) -> bytes:
-    """Return a valid line with more scores, from natural logarithms; every other byte stays.
+    """Append scores, given as natural logarithms, to a valid line; all other bytes are unchanged.
 
     >>> add_scores(b"la maison ||| the house ||| 0.5 1 ||| 0-0 1-1", [math.log(0.25)])
     b'la maison ||| the house ||| 0.5 1 0.25 ||| 0-0 1-1'
@@ -151,7 +154,7 @@ def add_scores(raw: bytes, log_values: Sequence[float]) -> bytes:
 
 
 def score_span(raw: bytes) -> tuple[int, int]:
-    """Return the begin of field 3 and the end of its last score."""
+    """Return where field 3 begins and where its last score ends."""
     first = raw.find(b"|||")
     second = raw.find(b"|||", first + 3)
     if first < 0 or second < 0:
@@ -169,9 +172,9 @@ def score_span(raw: bytes) -> tuple[int, int]:
 def joint_count(raw: bytes) -> float:
     """Return how often the phrase pair was extracted: the third count in field 5.
 
-    Moses skips the field when it loads a table, so nothing in it is an error: a count that is
-    missing or not a number from 0 to 10^15 becomes 1. (No corpus is larger; a sum of counts like
-    1e308 is infinite.)
+    Moses skips the field when it loads a table, so its content is never an error. A count that is
+    missing or not a number from 0 to 10^15 is replaced by 1. (No corpus is larger, and a sum of
+    counts such as 1e308 would be infinite.)
 
     >>> joint_count(b"la maison ||| the house ||| 0.5 ||| 0-0 1-1 ||| 7 9 4 ||| |||")
     4.0
@@ -230,7 +233,7 @@ def _digits_end(text, begin, end):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _score_end(text, begin, end):  # type: ignore[no-untyped-def]
-    """Return the end of a score such as 12, 0.5 or 1.25e-07, or -1 if it is not plain."""
+    """Return where a score such as 12, 0.5 or 1.25e-07 ends, or -1 if it is not plain."""
     position = _digits_end(text, begin, end)
     if not 0 < position - begin <= _MOST_DIGITS:
         return -1
@@ -252,7 +255,7 @@ def _score_end(text, begin, end):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _read_line(text, begin, end, num_scores, phrases):  # type: ignore[no-untyped-def]
-    """Return the end of a line's last score, or -1 if the line is not plain."""
+    """Return where a line's last score ends, or -1 if the line is not plain."""
     for side in range(2):
         stop = _phrase_end(text, begin, end)
         if stop < 0:
@@ -272,9 +275,10 @@ def _read_line(text, begin, end, num_scores, phrases):  # type: ignore[no-untype
 
 @_KERNEL
 def scan_lines(text, num_scores, begins, score_ends, phrases):  # type: ignore[no-untyped-def]
-    """Find the parts of plain lines in a text of whole lines: the last three arguments.
+    """Locate the parts of plain lines in a text of complete lines.
 
-    They are as in `phrase_table.TableBlock`; ``score_ends`` is -1 if the line is not plain.
+    The last three arguments are filled; see `phrase_table.TableBlock`. An element of ``score_ends``
+    is -1 if the line is not plain.
     """
     position = 0
     for line in range(len(score_ends)):
@@ -288,7 +292,7 @@ def scan_lines(text, num_scores, begins, score_ends, phrases):  # type: ignore[n
 
 @_KERNEL
 def insert_scores(text, begins, ends, positions, added):  # type: ignore[no-untyped-def]
-    """Return the bytes of lines with new scores from `format_scores` inserted at the positions."""
+    """Return the lines with new scores, formatted by `format_scores`, inserted at ``positions``."""
     out = np.empty((ends - begins).sum() + len(added) - len(positions), np.uint8)
     to, new = 0, 0
     for line in range(len(positions)):

@@ -1,8 +1,8 @@
-"""Compute the figures of a phrase table in one pass, without keeping its phrases.
+"""Compute statistics of a phrase table in one pass, without keeping its phrases in memory.
 
-Memory is 12 bytes for each group of lines with the same source and 8 to 16 for each distinct
-target, because phrases are compared by a 64-bit hash. Among n distinct phrases, two share a hash
-with probability n² / 2^65: 3e-8 for a million, 3e-4 for a hundred million.
+Phrases are compared by a 64-bit hash. The memory used is 12 bytes for each group of lines with the
+same source plus 8 to 16 bytes for each distinct target. Among n distinct phrases, the probability
+of a hash collision is n² / 2^65: 3e-8 for a million, 3e-4 for a hundred million.
 """
 
 import math
@@ -24,54 +24,54 @@ _BLOCK = 20_000  # lines whose scores are converted to an array at a time
 
 @dataclass(frozen=True)
 class TargetsPerSource:
-    """The number of lines (target phrases) of a source phrase."""
+    """Statistics of the number of target phrases, or lines, per source phrase."""
 
     mean: float
     median: float
     max: int
-    # The first source with max targets; None if the lines of a source are not adjacent and the
+    # The first source with ``max`` targets; None if the lines of a source are not adjacent and the
     # table could not be read again.
     max_source: str | None
 
 
 @dataclass(frozen=True)
 class ScoreColumn:
-    """The range of one score column, as probabilities, and its mean logarithm."""
+    """The range of a score column, as probabilities, and its mean logarithm."""
 
     min: float
     max: float
-    mean_log: float  # mean of max(ln p, -100), the values that Moses loads
+    mean_log: float  # mean of max(ln p, -100), the value that Moses loads
 
 
 @dataclass(frozen=True)
 class Counts:
     """Totals over field 5, the counts of extracted phrases."""
 
-    lines: int  # lines that have the field
-    joint: float  # sum of the joint counts; a line without one counts 1
-    once: int  # lines whose joint count is 1 or less
+    lines: int  # number of lines with the field
+    joint: float  # sum of the joint counts; 1 for a line without a count
+    once: int  # number of lines whose joint count is 1 or less
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Shares, from 0 to 1, of a table's words and lines that two shortlists cover."""
+    """Fractions of a table's words and lines that two shortlists cover."""
 
-    source_words: float  # of the running words, each line counted once
+    source_words: float  # fraction of running words, with each line counted once
     target_words: float
-    source_words_by_count: float  # the same, each line counted as often as it was extracted
+    source_words_by_count: float  # with each line counted as often as it was extracted
     target_words_by_count: float
-    pairs: float  # of the lines without an unknown word on either side
+    pairs: float  # fraction of lines without an unknown word on either side
 
 
 @dataclass(frozen=True)
 class TableReport:
-    """The figures of a phrase table."""
+    """Statistics of a phrase table."""
 
     lines: int
     distinct_sources: int
     distinct_targets: int
     targets_per_source: TargetsPerSource
-    source_lengths: Mapping[int, int]  # number of words -> number of lines, by number of words
+    source_lengths: Mapping[int, int]  # number of words -> number of lines, in ascending order
     target_lengths: Mapping[int, int]
     scores: tuple[ScoreColumn, ...]
     counts: Counts
@@ -84,13 +84,13 @@ def report_table(
     shortlists: tuple[Container[str], Container[str]] | None = None,
     read_again: Callable[[], Iterable[PhraseTableLine]] | None = None,
 ) -> TableReport:
-    """Return the figures of a phrase table of at least one line, in any order.
+    """Compute statistics of a phrase table from its lines, at least one and in any order.
 
     :param shortlists: the source words and the target words that a model knows.
-    :param read_again: returns the same lines again. Called only if the lines of a source are not
-        adjacent, to find the source with the most targets.
+    :param read_again: function that returns the same lines again. It is called only if the lines
+        of a source are not adjacent, to find the source with the most targets.
     """
-    # The hash and the size of each group of neighbouring lines with the same source.
+    # The hash and the size of each group of adjacent lines with the same source.
     hashes, sizes = array("q"), array("I")
     largest: tuple[str, ...] = ()
     targets, scores = _DistinctHashes(), _Scores()
@@ -121,7 +121,7 @@ def report_table(
             max_size, largest = size, source
     num_lines = source_lengths.total()
     if not num_lines:
-        raise ValueError("expected at least one line")
+        raise ValueError("expected at least one line, found none")
     per_source = np.frombuffer(sizes, dtype=np.uint32)
     known, group_of = np.unique(np.frombuffer(hashes, dtype=np.int64), return_inverse=True)
     max_source: str | None = " ".join(largest)
@@ -154,7 +154,7 @@ class _DistinctHashes:
 
     def add(self, number: int) -> None:
         self._new.append(number)
-        # Merging at half the size keeps the work per number constant.
+        # Merging at half the size keeps the amortised work per number constant.
         if len(self._new) > 1_000_000 + len(self._known) // 2:
             self._merge()
 
@@ -170,7 +170,7 @@ class _DistinctHashes:
 class _Scores:
     def __init__(self) -> None:
         self._fields: list[bytes] = []
-        # (minimum, maximum, sum of logarithms) of each block; shape (columns,).
+        # (minimum, maximum, sum of logarithms) for each block; each has shape (columns,).
         self._blocks: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._lines = 0
 
@@ -199,10 +199,10 @@ class _Scores:
 
 
 class _CoverageTally:
-    """Counts the words and lines of both sides that two shortlists cover."""
+    """Counts the words on both sides, and the lines, that two shortlists cover."""
 
     def __init__(self, shortlists: tuple[Container[str], Container[str]]) -> None:
-        # Per side: running words, covered words, and both weighted by joint counts.
+        # For each side: running words, covered words, and both weighted by joint counts.
         self._words: list[list[float]] = [[0, 0, 0, 0], [0, 0, 0, 0]]
         self._sides = list(zip(shortlists, self._words, strict=True))
         self._pairs = self._pairs_inside = 0
@@ -218,7 +218,7 @@ class _CoverageTally:
         self._pairs_inside += all_inside
 
     def result(self) -> Coverage:
-        # Without running words (all counts are 0) every word is covered.
+        # If there are no running words (all counts are 0), coverage is complete.
         counts = [(words[column], words[column + 1]) for column in (0, 2) for words in self._words]
         source, target, source_by_count, target_by_count = (
             inside / words if words else 1.0 for words, inside in counts

@@ -1,18 +1,18 @@
-"""Read and write the files of Moses' tuners: feature values, statistics, and start weights.
+"""Read and write files for Moses' tuners: feature values, statistics and start weights.
 
-The extractor's file is a sequence of blocks, one per sentence::
+The extractor writes a sequence of blocks, one per sentence::
 
     FEATURES_TXT_BEGIN_0 0 2 3 LM0_0 TranslationModel0_0 TranslationModel0_1
     -50.6981 -3.21417 -5.746
     -50.6981 -3.33274 -5.746
     FEATURES_TXT_END_0
 
-The header holds the sentence number, the number of hypotheses, the number of values per line, and a
-name and index for each value. In files of scores (``SCORES_TXT_BEGIN_0``) it ends with the name of
-the metric instead. Sparse features follow the dense values of a line as ``Name=value``. The layout
-is defined by mert/FeatureArray.cpp, FeatureStats.cpp and ScoreArray.cpp. These read ``nan``,
-``inf`` and lines with too few numbers without a warning; all of them are refused here. Moses keeps
-the values as float32.
+The header consists of the sentence number, the number of hypotheses, the number of values per line,
+and a name with an index for each value. In score files (``SCORES_TXT_BEGIN_0``), the name of the
+metric takes the place of these names. In each line, sparse features follow the dense values as
+``Name=value``. mert/FeatureArray.cpp, FeatureStats.cpp and ScoreArray.cpp define the format. They
+read ``nan``, ``inf`` and lines with too few numbers without a warning; here these are rejected.
+Moses stores the values as float32.
 """
 
 import re
@@ -38,30 +38,30 @@ _WORD = re.compile(r"[^ \t\r]+")
 Values = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# mert/BleuScorer.cpp alternates matches and n-grams of each order, then has the reference length.
-# `tuning.metrics.Bleu` has all matches, all n-grams, then the reference length.
+# mert/BleuScorer.cpp writes matches and n-grams alternately for each order, then the reference
+# length. `tuning.metrics.Bleu` has all matches, all n-grams, then the reference length.
 _BLEU_ORDER = (0, 2, 4, 6, 1, 3, 5, 7, 8)
 _NUMBERS = b"0123456789.+-eE \n"
-_ROWS = 4096  # formatted at a time: Python numbers take much more memory than numpy's
+_ROWS = 4096  # rows to format at a time, because Python numbers take more memory than numpy's
 
 
 class ExtractedLists(NamedTuple):
-    """The numbers of all hypotheses in a file."""
+    """The numbers in an extractor file, for all hypotheses."""
 
     path: str
-    # (hypotheses, columns): feature values, 0 for a missing sparse feature; or statistics of BLEU
+    # (hypotheses, columns): feature values, with 0 for missing sparse features; or BLEU statistics
     # in the order of `tuning.metrics.Bleu`.
     values: Values
-    lines: dict[int, int]  # by sentence number, in file order: the 1-based line of the header
+    lines: dict[int, int]  # sentence number -> 1-based line number of the header, in file order
     starts: Integers  # (sentences + 1,): the first row of each sentence
-    # One per feature value; sparse features come last, in order of appearance.
+    # One label per feature value; sparse features come last, in order of appearance.
     labels: tuple[FeatureLabel, ...] = ()
 
 
 class _Block(NamedTuple):
-    """One sentence's part of a file."""
+    """The block for one sentence in a file."""
 
-    line: int  # 1-based
+    line: int  # 1-based line number of the header
     id: int
     size: int
     width: int
@@ -70,17 +70,17 @@ class _Block(NamedTuple):
 
 
 def read_features(path: str) -> ExtractedLists:
-    """Return the feature values of a file written by Moses' extractor."""
+    """Read the feature values in a file written by Moses' extractor."""
     lists, first, sparse = _read(path, "FEATURES")
     labels = _parse_labels(path, first)
     return lists._replace(labels=(*labels, *(FeatureLabel(name, 0) for name in sparse)))
 
 
 def read_scores(path: str) -> ExtractedLists:
-    """Return the BLEU statistics of a file written by Moses' extractor."""
+    """Read the BLEU statistics in a file written by Moses' extractor."""
     lists, first, _ = _read(path, "SCORES")
     if (first.rest, first.width) != ("BLEU", len(_BLEU_ORDER)):
-        problem = "expected 9 statistics of BLEU (extractor --sctype BLEU)"
+        problem = "expected 9 statistics for BLEU (extractor --sctype BLEU)"
         raise DataError(path, first.line, f"{problem}, found {first.width} of {first.rest}")
     return lists._replace(values=lists.values[:, _BLEU_ORDER])
 
@@ -100,7 +100,7 @@ def check_pair(features: ExtractedLists, scores: ExtractedLists) -> None:
 
 
 def _read(path: str, kind: str) -> tuple[ExtractedLists, _Block, list[str]]:
-    """Return the numbers of a file, its first block, and the names of the sparse features."""
+    """Return the numbers in a file, its first block, and the names of the sparse features."""
     first: _Block | None = None
     lines: dict[int, int] = {}
     starts = [0]
@@ -114,7 +114,7 @@ def _read(path: str, kind: str) -> tuple[ExtractedLists, _Block, list[str]]:
             problem = f"expected {first.width} values, {shorten(first.rest)}, as before"
             problem += f", found {block.width}, {shorten(block.rest)}"
         elif block.id in lines:
-            problem = f"sentence {block.id} again, which began in line {lines[block.id]}"
+            problem = f"sentence {block.id} again; its first block is in line {lines[block.id]}"
         if problem:
             raise DataError(path, block.line, problem)
         lines[block.id] = block.line
@@ -129,7 +129,9 @@ def _read(path: str, kind: str) -> tuple[ExtractedLists, _Block, list[str]]:
         parts.append(values)
         starts.append(starts[-1] + block.size)
     if first is None:
-        raise DataError(path, None, f"expected blocks of {kind}_TXT_BEGIN_0, found nothing")
+        raise DataError(
+            path, None, f"expected blocks that begin with {kind}_TXT_BEGIN_0, found none"
+        )
     table = np.concatenate(parts)
     if sparse:
         table = np.concatenate([table, np.zeros((len(table), len(sparse)))], axis=1)
@@ -141,7 +143,7 @@ def _read(path: str, kind: str) -> tuple[ExtractedLists, _Block, list[str]]:
 def _blocks(path: str, kind: str) -> Iterator[_Block]:
     end = f"{kind}_TXT_END_0".encode()
     pieces: list[bytes] = []
-    number = 1  # of the line that the pieces start with
+    number = 1  # number of the line at which the pieces start
     for text in read_blocks(path):
         start = 0
         while (position := text.find(end, start)) >= 0:
@@ -159,7 +161,7 @@ def _blocks(path: str, kind: str) -> Iterator[_Block]:
     header, _, body = b"".join(pieces).partition(b"\n")
     if header.strip() or body.strip():
         _parse_header(path, kind, number, header)
-        problem = f"the block that begins here has no {end.decode()}: the file is cut off"
+        problem = f"the block that begins here has no {end.decode()}: the file is truncated"
         raise DataError(path, number, problem)
 
 
@@ -168,7 +170,7 @@ def _parse_header(path: str, kind: str, number: int, raw: bytes) -> _Block:
     words = _WORD.findall(line)
     name = f"{kind}_TXT_BEGIN_0"
     if words[:1] == [f"{kind}_BIN_BEGIN_0"]:
-        problem = "this is a binary file; let the extractor write text (without --binary)"
+        problem = "expected a text file, found a binary file; run the extractor without --binary"
         raise DataError(path, number, problem)
     if words[:1] != [name] or len(words) < 4 or not all(map(_COUNT.fullmatch, words[1:4])):
         problem = f"expected '{name} sentence hypotheses values ...', found {shorten(line)}"
@@ -182,7 +184,7 @@ def _parse_header(path: str, kind: str, number: int, raw: bytes) -> _Block:
 def _parse_labels(path: str, block: _Block) -> tuple[FeatureLabel, ...]:
     names = _WORD.findall(block.rest)
     if len(names) != block.width:
-        problem = f"expected the names of {block.width} values in the header, found {len(names)}"
+        problem = f"expected names for {block.width} values in the header, found {len(names)}"
         raise DataError(path, block.line, problem)
     labels: list[FeatureLabel] = []
     sizes: Counter[str] = Counter()
@@ -191,14 +193,14 @@ def _parse_labels(path: str, block: _Block) -> tuple[FeatureLabel, ...]:
         expected = sizes[name]
         sizes[name] += 1
         if not separator or not name or BAD_NAME.search(name) or index != str(expected):
-            problem = f"expected a name and the index of a value, as in 'LM0_0', found {text!r}"
+            problem = f"expected a name and an index, such as 'LM0_0', found {text!r}"
             raise DataError(path, block.line, problem)
         labels.append(FeatureLabel(name, expected))
     return tuple(labels)
 
 
 def _plain_values(block: _Block) -> Values | None:
-    """Return (hypotheses, values) if a block holds only valid numbers, else None."""
+    """Return the numbers in a block, (hypotheses, values), or None if it has other tokens."""
     if block.body.translate(None, _NUMBERS):
         return None
     rows = [line.split() for line in split_block(block.body)]
@@ -213,7 +215,7 @@ def _plain_values(block: _Block) -> Values | None:
 
 
 def _any_values(path: str, block: _Block) -> tuple[Values, list[tuple[int, str, float]]]:
-    """Return the numbers of a block, and its sparse features as (row, name, value)."""
+    """Return the numbers in a block, and its sparse features as (row, name, value)."""
     rows: list[list[float]] = []
     sparse = []
     for row, line in enumerate(split_block(block.body)):
@@ -232,7 +234,7 @@ def _any_values(path: str, block: _Block) -> tuple[Values, list[tuple[int, str, 
             elif token:
                 dense.append(parse_number(token, path, number))
         if len(dense) != block.width:
-            problem = f"expected {block.width} numbers, as the header says, found {len(dense)}"
+            problem = f"expected {block.width} numbers as in the header, found {len(dense)}"
             raise DataError(path, number, problem)
         rows.append(dense)
     return np.array(rows, np.float64), sparse
@@ -241,10 +243,10 @@ def _any_values(path: str, block: _Block) -> tuple[Values, list[tuple[int, str, 
 def write_features(
     path: str, labels: Sequence[FeatureLabel], values: Values, starts: Sequence[int] | Integers
 ) -> None:
-    """Write feature values as Moses' tuners read them (``--ffile``), whole or not at all.
+    """Write feature values for Moses' tuners (``--ffile``) atomically.
 
-    Moses takes a name with an underscore for a sparse feature; these are written by name where they
-    are not 0. Nine digits are enough for Moses' float32.
+    Moses treats features with an underscore in the name as sparse. Nonzero sparse values are
+    written with their names. Nine digits suffice for Moses' float32 values.
     """
     _check_finite(path, values)
     for name, index in labels:
@@ -264,7 +266,7 @@ def write_features(
 
 
 def write_scores(path: str, statistics: Values, starts: Sequence[int] | Integers) -> None:
-    """Write BLEU statistics, in the order of `tuning.metrics.Bleu`, as Moses' tuners read them."""
+    """Write BLEU statistics for Moses' tuners, given in the order of `tuning.metrics.Bleu`."""
     _check_finite(path, statistics)
     lines = _format_rows(statistics[:, np.argsort(_BLEU_ORDER)])
     _write(path, "SCORES", lines, f"{len(_BLEU_ORDER)} BLEU", starts)
@@ -278,7 +280,7 @@ def _format_rows(values: Values) -> Iterator[bytes]:
 
 def _check_finite(path: str, values: Values) -> None:
     if not np.isfinite(values).all():
-        raise PhrasescoreError(f"{path}: expected only finite numbers to write")
+        raise PhrasescoreError(f"{path}: cannot write numbers that are not finite")
 
 
 def _write(
@@ -292,10 +294,10 @@ def _write(
 
 
 def read_start_weights(path: str, num_values: int) -> Values:
-    """Return the start weights of an ``init.opt`` of mert-moses.pl, one per feature value.
+    """Read the start weights from an ``init.opt`` of mert-moses.pl, one per feature value.
 
-    They are the first line, in the order of a features file. The other two lines, the range of
-    mert's random starts, may be missing and are only checked.
+    They are in the first line, in the same order as in a features file. The other two lines, the
+    range for mert's random starts, are optional and only checked.
     """
     rows: list[Values] = []
     for number, line in enumerate(read_lines(path), start=1):
@@ -309,12 +311,12 @@ def read_start_weights(path: str, num_values: int) -> Values:
             raise DataError(path, number, "expected 3 lines: start, lowest and highest weights")
         rows.append(np.array(row))
     if not rows:
-        raise DataError(path, None, "expected a line of weights to start from, found none")
+        raise DataError(path, None, "expected a line with the start weights, found none")
     return rows[0]
 
 
 def write_start_weights(path: str, weights: Values) -> None:
-    """Write an ``init.opt``: the start weights, and the range 0 to 1 of random starts."""
+    """Write an ``init.opt``: the start weights, and the range 0 to 1 for random starts."""
     _check_finite(path, weights)
     rows = (weights, np.zeros(len(weights)), np.ones(len(weights)))
     with open_output(path) as output:

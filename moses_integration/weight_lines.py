@@ -1,18 +1,18 @@
 """Read, check and write weights of the log-linear model as text, one line per feature or value.
 
-A text has ``Name= value ...`` lines with ``#`` comments. The dense weights of mert-moses.pl and
-kbmira (``run1.dense``) have one line per value. Sparse features may have lines ``name value``, as
-in ``run1.sparse-weights`` of Moses' tuners. Features have the same names as in moses.ini and n-best
-lists, without ``=``.
+A text has lines ``Name= value ...``, with ``#`` comments. In dense weight files from mert-moses.pl
+and kbmira (``run1.dense``), each value has a separate line. Sparse features may have lines
+``name value``, as in the ``run1.sparse-weights`` that Moses' tuners write. Features have the same
+names as in moses.ini and n-best lists, without ``=``.
 
-If n-best lists have features that the decoder lacks, a file holds two sets of weights: below
-``[search]`` the weights to decode with, below ``[lists]`` the weights of all features, which choose
-from the lists.
+If n-best lists have features that the decoder lacks, a file has two sets of weights. The weights
+for decoding follow ``[search]``. The weights for all features, which rerank the lists, follow
+``[lists]``.
 
-Moses reads files of sparse weights with FVector::load (moses/FeatureVector.cpp): a line that begins
-with ``#`` is a comment, and ASCII blanks separate the name from the value. So a name may contain
-``#``, ``=``, ``[`` and Unicode blanks. A name that begins with ``#`` is written after a blank,
-which Moses skips.
+Moses reads sparse weight files with FVector::load (moses/FeatureVector.cpp): a line that begins
+with ``#`` is a comment, and ASCII blanks separate the name from the value. A name may therefore
+contain ``#``, ``=``, ``[`` and Unicode blanks. A name that begins with ``#`` is written after a
+blank, which Moses skips.
 """
 
 import math
@@ -27,38 +27,38 @@ from phrasescore.io.output import open_output
 from phrasescore.io.text import NUMBER, decode, read_lines, shorten
 from phrasescore.records import WeightPair, Weights
 
-# The blanks of Moses' streams, which no feature name can contain.
+# Characters that Moses' streams treat as blanks, which feature names cannot contain.
 BAD_NAME = re.compile(r"[ \t\n\v\f\r]|^$")
 
 _NUMBER = re.compile(NUMBER)
 _WORD = re.compile(r"[^ \t\n\v\f\r]+")
-# A line of weights, even if it begins like a section head ("[") or a comment (" #").
+# A line with weights, even if it begins like a section header ("[") or a comment (" #").
 _WEIGHTS = re.compile(rf"[ \t]*[^ \t\r]+(?:[ \t]+{NUMBER})+[ \t\r]*(?:#.*)?")
 
-_PARTS = (b"[search]", b"[lists]")  # the heads of the parts, in the order of a WeightPair
+_PARTS = (b"[search]", b"[lists]")  # the headers of the parts, in the order of a WeightPair
 
-# Limits of the largest absolute weight. Moses computes with float32, in which sums beyond them are
-# 0 or infinite, and so equal.
+# Limits for the largest absolute weight. Moses computes with float32; beyond these limits, sums
+# become 0 or infinite and no longer order hypotheses.
 LARGEST_WEIGHT, _LEAST = 1e30, 1e-30
 
-# A line of weights.txt of Moses' mert, which has the feature's index for a name.
+# A line in the weights.txt of Moses' mert, which has indices instead of feature names.
 _NUMBERED = re.compile(r"F[0-9]+ [^=]*")
 
 
 class WeightLine(NamedTuple):
-    """The words of a line of weights: the name, with its ``=`` if it has one, and the values."""
+    """A line with weights: the name, with ``=`` if the line has it, and the values."""
 
     name: str
     values: list[str]
 
 
 def is_sparse(name: str) -> bool:
-    """Return whether Moses treats a feature as sparse: 0 if a hypothesis lacks it."""
+    """Return whether Moses treats a feature as sparse, with value 0 if a hypothesis lacks it."""
     return "_" in name
 
 
 def split_weight_line(line: str) -> WeightLine | None:
-    """Return the words of a line, or None if it is blank or a comment.
+    """Split a line into words; return None if it is blank or a comment.
 
     >>> split_weight_line("TM0= 0.5 -1 # tuned")
     WeightLine(name='TM0=', values=['0.5', '-1'])
@@ -81,15 +81,15 @@ def split_weight_line(line: str) -> WeightLine | None:
 def _parse_weight(path: str, line_number: int, name: str, value: str) -> float:
     weight = float(value) if _NUMBER.fullmatch(value) else math.nan
     if not math.isfinite(weight):
-        problem = f"expected a number as weight of {name}, found {shorten(value)}"
+        problem = f"expected a number as weight for {name}, found {shorten(value)}"
         raise DataError(path, line_number, problem)
     return weight
 
 
 def format_weight(value: float) -> str:
-    """Return a weight with 9 digits, enough for Moses' float32.
+    """Format a weight with 9 digits, which suffice for Moses' float32.
 
-    There is no exponent, because mert-moses.pl does not understand one.
+    Exponents are avoided, because mert-moses.pl does not understand them.
 
     >>> format_weight(0.2), format_weight(-1e-7)
     ('0.2', '-0.0000001')
@@ -99,29 +99,29 @@ def format_weight(value: float) -> str:
 
 
 def format_weight_line(path: str, name: str, word: str, value: str) -> str:
-    """Return a line with a weight; ``word`` is the name as written, with or without ``=``."""
+    """Format a line with a weight; ``word`` is the name as written, with or without ``=``."""
     if BAD_NAME.search(name):
-        problem = f"expected a name that a weights file can hold, found {shorten(name)}"
+        problem = f"expected a name that a weight file can hold, found {shorten(name)}"
         raise PhrasescoreError(f"{path}: {problem}")
     blank = " " if word.startswith("#") else ""
     return f"{blank}{word} {value}"
 
 
 def read_sparse_weights(path: str) -> Weights:
-    """Return the weights of a file as Moses reads it for ``[weight-file]``.
+    """Read the weights in a ``[weight-file]`` as Moses does.
 
-    The name of a dense feature is an error, because Moses would not apply its weight.
+    The name of a dense feature is an error, because Moses would not use its weight.
     """
     weights: Weights = {}
     for number, text, (name, values) in _split_lines(path, read_lines(path)):
         problem = ""
         if len(values) != 1:
-            problem = f"expected 'name value' of a sparse feature, found {shorten(text)}"
+            problem = f"expected 'name value' for a sparse feature, found {shorten(text)}"
         elif not is_sparse(name):
             problem = f"expected a sparse feature, with '_' in its name, found {shorten(name)}"
             problem += "; dense weights belong in [weight]"
         elif name in weights:
-            problem = f"expected one weight of {name}, found another"
+            problem = f"expected one weight for {name}, found a second"
         if problem:
             raise DataError(path, number, problem)
         weights[name] = (_parse_weight(path, number, name, values[0]),)
@@ -136,7 +136,7 @@ def _split_lines(path: str, lines: Iterable[bytes]) -> Iterator[tuple[int, str, 
 
 
 def parse_weight_pair(path: str, lines: list[bytes]) -> WeightPair | None:
-    """Return the search's and the lists' weights in a text, or None for a moses.ini."""
+    """Return the weights for the search and for the lists, or None if the text is a moses.ini."""
     starts = [line.decode(errors="replace") for line in lines if line.lstrip().startswith(b"[")]
     heads = [
         line.strip().encode()
@@ -152,7 +152,7 @@ def parse_weight_pair(path: str, lines: list[bytes]) -> WeightPair | None:
 
 
 def _lines_of(path: str, lines: list[bytes], wanted: bytes) -> list[bytes]:
-    """Return the lines of a part; all others are replaced by empty lines."""
+    """Return the lines of a part, with all other lines replaced by empty ones."""
     head = b""
     part = []
     for number, line in enumerate(lines, start=1):
@@ -166,21 +166,21 @@ def _lines_of(path: str, lines: list[bytes], wanted: bytes) -> list[bytes]:
 
 
 def check_weights(weights: Weights, where: str) -> None:
-    """Refuse weights that cannot order hypotheses: all zero, too small or too large."""
+    """Reject weights that cannot order hypotheses: all zero, too small or too large."""
     if WORD_SCORES in weights:
-        problem = f"expected no weight of {WORD_SCORES}, which has a value per word; remove it"
+        problem = f"expected no weight for {WORD_SCORES}, which has a value per word; remove it"
         raise DataError(where, None, problem)
     largest = max((abs(value) for values in weights.values() for value in values), default=0.0)
     if largest == 0:
         raise DataError(where, None, "expected weights that are not all zero")
     if not _LEAST <= largest <= LARGEST_WEIGHT:
-        problem = f"expected a largest weight of {_LEAST:g} to {LARGEST_WEIGHT:g}"
-        cure = "a factor common to all weights changes no order"
+        problem = f"expected a largest weight between {_LEAST:g} and {LARGEST_WEIGHT:g}"
+        cure = "rescale all weights by the same factor, which does not change the ranking"
         raise DataError(where, None, f"{problem}, found {largest:g}; {cure}")
 
 
 def _parse(path: str, lines: list[bytes]) -> Weights:
-    """Return the weights of lines; further lines of a name add values."""
+    """Parse lines into weights; consecutive lines for the same name add values."""
     weights: Weights = {}
     latest = ""
     # The first sparse feature with "=" after its name, and the first one without.
@@ -194,18 +194,18 @@ def _parse(path: str, lines: list[bytes]) -> Weights:
             problem = f"expected 'Name= value', found {shorten(text)}"
             if _NUMBERED.fullmatch(text):
                 problem += "; this looks like mert's weights.txt, which has no names"
-                problem += ": take the run*.dense beside it"
+                problem += ": use the run*.dense file next to it"
             raise DataError(path, number, problem)
         if is_sparse(name):
             first.setdefault(has_sign, line.name)
         if len(first) == 2:
-            # "a_b= 1" is the feature a_b here, but a_b= in a file of Moses.
-            problem = f"expected all sparse features as 'name value', as {first[False]}"
-            cure = f"or all as 'name= value', as {first[True]}; found both"
-            more = "(a moses.ini with [weight-file] takes the first for any name)"
+            # "a_b= 1" is the feature a_b here, but a_b= in Moses' files.
+            problem = f"expected all sparse features as 'name value', like {first[False]}"
+            cure = f"or all as 'name= value', like {first[True]}; found both"
+            more = "(with [weight-file] in a moses.ini, 'name value' works for any name)"
             raise DataError(path, number, f"{problem}, {cure} {more}")
         if name in weights and (name != latest or not has_sign):
-            problem = f"expected the weights of {name} in consecutive lines, found more here"
+            problem = f"expected the weights for {name} in consecutive lines, found more here"
             raise DataError(path, number, problem)
         latest = name
         values = (_parse_weight(path, number, name, value) for value in line.values)
@@ -216,8 +216,8 @@ def _parse(path: str, lines: list[bytes]) -> Weights:
 def write_weights(path: str, weights: Weights | WeightPair) -> None:
     """Write weights so that `load_weights` returns the same numbers, bit for bit.
 
-    There is one line per value, which Moses' kbmira can read, too (``--dense-init``). Two equal
-    sets are written as one. The file appears whole or not at all; ``-`` is stdout.
+    There is one line per value, which Moses' kbmira can also read (``--dense-init``). Two equal
+    sets are written as one. The file is written atomically; ``-`` is stdout.
     """
     both = weights if isinstance(weights, WeightPair) else WeightPair(weights, weights)
     if both.search == both.lists:
@@ -235,7 +235,7 @@ def _format(path: str, weights: Weights) -> list[str]:
     for name, values in weights.items():
         for value in values:
             if not math.isfinite(value):
-                problem = f"expected a finite weight of {name}, found {value}"
+                problem = f"expected a finite weight for {name}, found {value}"
                 raise PhrasescoreError(f"{path}: {problem}")
             lines.append(format_weight_line(path, name, f"{name}=", repr(float(value))))
     return lines

@@ -4,13 +4,14 @@ Every command of ``phrasescore`` is a function here, imported on first use: ``im
 does not import torch. `docs/library.md` has an example of each. These parameters and exceptions
 are common to all of them:
 
-:param output: like other files to write: ``-`` is stdout, a name in ``.gz`` is compressed, and a
-    file appears whole or not at all. For files to read, ``-`` is stdin, and gzip is recognised.
-:param model: like other models: the folder of a trained model.
-:param compute: the device, precision, threads and engine of the networks, a `Compute`.
+:param output: the file to write. For all outputs, ``-`` is stdout, a name that ends in ``.gz`` is
+    compressed, and the file appears whole or not at all. For inputs, ``-`` is stdin, and gzip is
+    recognised.
+:param model: the folder of a trained model, as for all parameters that name a model.
+:param compute: a `Compute`: the device, precision, threads and engine for the networks.
 :param settings: the other options of the command; their fields are described at the class.
-:param progress: a callable that regularly gets a `phrasescore.progress.Progress`.
-:raises ArgumentError: if a value is out of range, or arguments do not go together.
+:param progress: a callable that is regularly called with a `phrasescore.progress.Progress`.
+:raises ArgumentError: if a value is out of range, or arguments cannot be combined.
 :raises DataError: if an input file is malformed.
 :raises ModelError: if a model cannot be loaded or used, or gives a score that is not finite.
 :raises PhrasescoreError: if a file cannot be written, or would overwrite another one.
@@ -47,8 +48,9 @@ def __dir__() -> list[str]:
 
 
 # By default, the threads of torch's OpenMP library spin long while they wait for one another.
-# Beside other work, one then spins while the one it waits for has no core: training by two threads
-# on two busy cores was ten times slower than with one. Waiting passively at once costs a tenth of
-# the speed on free cores. The library reads this when it is loaded; results do not depend on it.
+# When other work uses the cores, a thread may spin while the thread it waits for has no core:
+# training with two threads on two busy cores was ten times slower than with one. Passive waiting
+# costs a tenth of the speed on free cores. The library reads the variable when it is loaded;
+# results do not depend on it.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")

@@ -1,4 +1,4 @@
-"""Types of arguments that several functions share, and checks of their values."""
+"""Argument types that several functions share, and checks for their values."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ SegmentationName = Literal["best", "none", "random", "random-confidence"]
 
 
 def flag(name: str) -> str:
-    """Return the name of a parameter in messages: its option on the command line.
+    """Return a parameter's name for messages: its command-line option.
 
     >>> flag("allow_missing")
     '--allow-missing'
@@ -32,9 +32,9 @@ def flag(name: str) -> str:
 
 
 def check_choice(choices: Iterable[str], /, **values: str | Sequence[str] | None) -> None:
-    """Raise an ArgumentError at the first value, or item of a sequence, that is not a valid choice.
+    """Raise an ArgumentError for the first value, or sequence item, that is not a valid choice.
 
-    None passes.
+    None is accepted.
 
     >>> check_choice(("text", "json"), format="xml")
     Traceback (most recent call last):
@@ -51,7 +51,7 @@ def check_choice(choices: Iterable[str], /, **values: str | Sequence[str] | None
 
 
 def check_at_least(least: float, /, **values: float | None) -> None:
-    """Raise an ArgumentError at the first value below ``least``, or NaN; None passes.
+    """Raise an ArgumentError for the first value that is NaN or below ``least``; None is accepted.
 
     >>> check_at_least(1, beam=5, threads=0)
     Traceback (most recent call last):
@@ -64,14 +64,14 @@ def check_at_least(least: float, /, **values: float | None) -> None:
 
 
 def check_positive(**values: float | None) -> None:
-    """Raise an ArgumentError at the first value that is 0, negative or NaN; None passes."""
+    """Raise an ArgumentError for the first value that is 0, negative or NaN; None is accepted."""
     for name, value in values.items():
         if value is not None and not value > 0:
             raise ArgumentError(f"{flag(name)}: expected a number above 0, got {value!r}")
 
 
 def check_sequences(**values: object) -> None:
-    """Raise an ArgumentError at the first value that is a single string or path."""
+    """Raise an ArgumentError for the first value that is a single string or path."""
     for name, value in values.items():
         if isinstance(value, str | os.PathLike):
             raise ArgumentError(f"{name}: expected a sequence, got the string {str(value)!r}")

@@ -1,4 +1,4 @@
-"""The device and the number of threads of a network."""
+"""Choose the device and the number of threads for a network."""
 
 import contextlib
 import os
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 # Number of threads that keep a GPU busy: while it computes for one, another prepares work.
 GPU_THREADS = 2
 
-# torch's number of threads before the first `torch_threads`, then the active ones, innermost last.
+# torch's number of threads before the first `torch_threads`, then the active numbers, innermost
+# last.
 _torch_threads: dict[object, int] = {}
 _lock = threading.Lock()
 
@@ -51,7 +52,7 @@ def move(device: "torch.device", *parts: "torch.Tensor") -> "Sequence[torch.Tens
 
 
 def is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
-    """Return whether torch or numpy raised this because memory is short.
+    """Return whether torch or numpy raised an error because memory is short.
 
     torch raises a plain RuntimeError on a CPU, "... can't allocate memory ...", and on a GPU an
     OutOfMemoryError or a library's "..._STATUS_ALLOC_FAILED".
@@ -69,7 +70,7 @@ def memory_problem(error: MemoryError | RuntimeError) -> str | None:
 
 
 def usable_threads(wanted: int | None) -> int:
-    """Return the number of threads to use: ``wanted``, or one per core that we may use."""
+    """Return the number of threads to use: ``wanted``, or one per available core."""
     if wanted is not None:
         return wanted
     try:
@@ -80,7 +81,7 @@ def usable_threads(wanted: int | None) -> int:
 
 @contextlib.contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Set the number of threads of torch's operations within the block.
+    """Set the number of threads for torch's operations within the block.
 
     Nested uses, also in overlapping iterators: the innermost active one wins.
     """

@@ -6,9 +6,9 @@
     |-- DataError(path, line, problem)     an input file is malformed
     |-- ConfigError(path, key, problem)    a setting is unknown, of a wrong type or out of range
     |-- ModelError(problem)                a checkpoint is unusable, or a score is not finite
-    |-- PluginError(title, problem)        a feature or metric of another package is unusable
-    |-- ArgumentError(problem)             the arguments of a call do not go together
-    `-- StoppedError(signal, problem)      a signal stopped long work, whose state is kept
+    |-- PluginError(title, problem)        a feature or metric from another package is unusable
+    |-- ArgumentError(problem)             an argument is invalid, or arguments cannot be combined
+    `-- StoppedError(signal, problem)      a signal stopped a long run, whose state is kept
 
 ``str()`` of an error is the whole message for the user. Any other exception is a bug.
 """
@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from typing import Any
 
 # Errors of the machine; other OSErrors without a file name are bugs. tempfile, which sacrebleu
-# uses, raises ENOENT if no folder takes a file, as on a full disk.
+# uses, raises ENOENT if no folder accepts a file, as on a full disk.
 _MACHINE_ERRORS = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EMFILE),
     errno.ENOENT,
@@ -35,7 +35,7 @@ _CONTROLS = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 
 
 def show_controls(text: str) -> str:
-    """Return a text that quotes files with its control characters escaped as in JSON.
+    """Return a text that may quote files, with its control characters escaped as in JSON.
 
     >>> show_controls(chr(27) + "[2J") == chr(92) + "u001b[2J"
     True
@@ -44,12 +44,12 @@ def show_controls(text: str) -> str:
 
 
 def shown_path(path: str) -> str:
-    """Return a path for a message: ``-`` is ``<stdin>``."""
+    """Return a path as shown in messages: ``-`` is ``<stdin>``."""
     return "<stdin>" if path == "-" else path
 
 
 def some_names(names: Iterable[str]) -> str:
-    """Return names for a message: at most ten, and the number of the others.
+    """Return up to ten names for a message, followed by the number of the remaining names.
 
     >>> some_names(["LM0", "TM0"])
     'LM0, TM0'
@@ -62,7 +62,7 @@ def some_names(names: Iterable[str]) -> str:
 class PhrasescoreError(Exception):
     """The base of all errors that are raised on purpose, which can be sent between processes.
 
-    Messages name parameters by their options: "--moses-ini and --moses-ini-out go together".
+    Messages name parameters by their options, such as "--mbr-scale requires --mbr".
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -80,7 +80,8 @@ def _restore(
 class DataError(PhrasescoreError):
     """An input file is malformed.
 
-    :param line: from 1, counted after decompression; None if the error is not in a single line.
+    :param line: the 1-based line number after decompression; None if the error is not in a single
+        line.
     """
 
     def __init__(self, path: str, line: int | None, problem: str) -> None:
@@ -95,7 +96,7 @@ class DataError(PhrasescoreError):
 class ConfigError(PhrasescoreError):
     """A setting is unknown, has a wrong type or is out of range.
 
-    :param path: the file or the parameter that has the setting.
+    :param path: the file or the parameter that contains the setting.
     :param key: ``[table] key``; None if the whole file is wrong.
     """
 
@@ -112,7 +113,7 @@ class ModelError(PhrasescoreError):
 
 
 class PluginError(PhrasescoreError):
-    """A feature or a metric of another package is unusable, or breaks its contract."""
+    """A feature or a metric from another package is unusable, or breaks its contract."""
 
     def __init__(self, title: str, problem: str) -> None:
         self.title = title
@@ -121,7 +122,7 @@ class PluginError(PhrasescoreError):
 
 
 class ArgumentError(PhrasescoreError, ValueError):
-    """The arguments of a call do not go together; the command line exits with 2."""
+    """An argument is invalid, or arguments cannot be combined; the command line exits with 2."""
 
 
 class StoppedError(PhrasescoreError):
@@ -137,7 +138,7 @@ class StoppedError(PhrasescoreError):
 
 
 def file_problem(error: OSError) -> str | None:
-    """Return the message about an error of a file or a disk, or None for a bug."""
+    """Return the message for a file or disk error, or None for a bug."""
     if error.filename is None and error.errno not in _MACHINE_ERRORS:
         return None
     where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "

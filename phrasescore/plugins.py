@@ -1,12 +1,13 @@
-"""Find features, metrics and kinds of networks of other packages by their entry points.
+"""Find features, metrics and network kinds from other packages by their entry points.
 
 An installed package names its classes in its metadata, from its ``pyproject.toml``::
 
     [project.entry-points."phrasescore.features"]
     copied_words = "outside_feature:CopiedWords"
 
-The search reads only the metadata of packages; a class is imported when a user names it or lists
-all classes. The current folder, which ``python -m`` puts on the path, has data and is not searched.
+The search reads only package metadata; a class is imported when a user names it or lists all
+classes. The current folder, which ``python -m`` puts on the path, contains data and is not
+searched.
 """
 
 import os
@@ -32,20 +33,20 @@ GROUPS: dict[PluginKind, str] = {
 
 # The form of a name after "@" on a command line, and of a feature's name in n-best lists.
 _NAME = re.compile("[a-z][a-z0-9_]*")
-# Maximum length of another package's error in a message.
+# Maximum length, in a message, of an error from another package.
 _SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A class of another package."""
+    """A class from another package."""
 
     kind: PluginKind
     name: str
     # The name and version of the package; another version may compute other values.
     package: str
     entry_point: "EntryPoint"
-    # The reason why it is unusable, if it is.
+    # The reason why the class is unusable, if it is.
     problem: str | None = None
 
     @property
@@ -54,7 +55,7 @@ class Plugin:
         return f"{self.package}: {self.kind} {self.name}"
 
     def load(self) -> Any:
-        """Import the class and return it; a PluginError has the reason why it is unusable."""
+        """Import and return the class; a PluginError gives the reason if it is unusable."""
         if self.problem is not None:
             raise PluginError(self.title, self.problem)
         try:
@@ -82,7 +83,7 @@ def find_plugins(kind: PluginKind, ours: Collection[str]) -> list[Plugin]:
 
 
 def find_plugin(kind: PluginKind, name: str, ours: Collection[str]) -> Plugin | None:
-    """Return the class with this name, which must be unique and not reserved, or None."""
+    """Return the class named ``name``, which must be unique and not reserved, or None."""
     plugin = next((plugin for plugin in find_plugins(kind, ours) if plugin.name == name), None)
     if plugin is not None and plugin.problem is not None:
         raise PluginError(plugin.title, plugin.problem)
@@ -121,7 +122,7 @@ def _problem(
 
 
 def shown_error(error: BaseException) -> str:
-    """Return another package's error for a message: its type and the beginning of its text.
+    """Return the type of another package's error and the beginning of its text, for a message.
 
     >>> shown_error(KeyError("x"))
     "KeyError: 'x'"

@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 _T = TypeVar("_T")
 
 # For each text, the number of lines that its latest reader has read, and a function that returns
-# the share of its bytes; None after the last line.
+# the share of bytes read; None after the last line.
 _read: dict[str, tuple[int, Callable[[], float] | None]] = {}
 
 # Minimum number of seconds between two calls of a callback.
@@ -20,7 +20,7 @@ INTERVAL = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a piece of work."""
+    """How much of a task is done."""
 
     # Such as "annotate".
     task: str
@@ -40,7 +40,7 @@ ProgressCallback = Callable[[Progress], None]
 
 
 class Meter:
-    """Counts finished things and reports the count to a callback.
+    """Counts finished items and reports the count to a callback.
 
     A context manager: it reports the beginning on entering, and the last count as ``finished`` on
     leaving without an error. In between, it reports at most every `INTERVAL` seconds. Without a
@@ -77,7 +77,7 @@ class Meter:
         return self
 
     def begin(self) -> None:
-        """Report the beginning of the work, from which its time is measured."""
+        """Report the start of the work, from which the elapsed time is measured."""
         self._report(finished=False)
 
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
@@ -85,7 +85,7 @@ class Meter:
             self._report(finished=True)
 
     def update(self, count: int = 1, note: str | None = None) -> None:
-        """Add ``count`` finished things, and replace the note of all further reports."""
+        """Count ``count`` more finished items, and replace the note in all later reports."""
         self.done += count
         if note is not None:
             self._note = note
@@ -115,7 +115,7 @@ class Meter:
 
 
 def format_count(number: int, unit: str) -> str:
-    """Return a count with its unit; ``unit`` is in the plural.
+    """Return a number with its unit, which is given in the plural.
 
     >>> format_count(1, "updates"), format_count(1, "hypotheses"), format_count(1209173, "lines")
     ('1 update', '1 hypothesis', '1,209,173 lines')
@@ -137,15 +137,15 @@ def format_duration(seconds: float) -> str:
 
 
 def note_lines(path: str, lines: int, share: Callable[[], float] | None) -> None:
-    """Record the number of lines that have been read from a text.
+    """Record how many lines of a text have been read.
 
-    :param share: returns the share of the bytes that have been read, 0 if unknown; None at the end.
+    :param share: returns the share of bytes read, or 0 if unknown; None at the end.
     """
     _read[path] = lines, share
 
 
 def estimate_lines(path: str) -> int | None:
-    """Return the number of lines of a text, an estimate until its end; None for a stream."""
+    """Return a text's number of lines, estimated until its end is reached; None for a stream."""
     lines, share = _read.get(path, (0, None))
     if share is None:
         return lines or None

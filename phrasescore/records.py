@@ -1,4 +1,4 @@
-"""The common types of the project: phrase pairs, hypotheses, and weights of features."""
+"""Common types: phrase pairs, hypotheses and feature weights."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def to_words(text: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the words of a tokenised sentence (separated by U+0020), or of a sequence of words.
+    """Return the words in a tokenised sentence (separated by U+0020) or in a sequence of words.
 
     :raises TypeError: if it is neither.
 
@@ -33,10 +33,10 @@ def to_words(text: str | Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Additive counts of how values were computed; the text is logged at the end of a run."""
+    """Additive counts of the work done to compute values; their text is logged at the end."""
 
     def __add__(self, other: Self) -> Self:
-        """Return the sums of the numbers; texts stay, and None is a number that is not counted."""
+        """Add the numbers; texts are kept, and None marks a number that is not counted."""
         pairs = ((getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
         return type(self)(
             *(
@@ -60,7 +60,7 @@ class PhrasePair(_Phrases):
     __slots__ = ()
 
     def __new__(cls, source: str | Iterable[str], target: str | Iterable[str]) -> Self:
-        """Return the pair; ``_make`` is faster, and checks nothing."""
+        """Return the pair after checking the arguments; ``_make`` is faster and checks nothing."""
         return cls._make((to_words(source), to_words(target)))
 
 
@@ -85,7 +85,7 @@ class PhraseBlock(NamedTuple):
         pairs: Iterable[tuple[Sequence[str], Sequence[str]]],
         affiliations: list[tuple[int, ...]] | None = None,
     ) -> "PhraseBlock":
-        """Return a block of these pairs of words."""
+        """Return a block with the given pairs, whose sides are sequences of words."""
         phrases = [" ".join(words).encode() for pair in pairs for words in pair]
         places = list(accumulate(map(len, phrases), initial=0))
         return cls._at(phrases, [*pairwise(places)], affiliations)
@@ -97,7 +97,7 @@ class PhraseBlock(NamedTuple):
         targets: Iterable[Sequence[str] | bytes],
         affiliations: list[tuple[int, ...]] | None = None,
     ) -> "PhraseBlock":
-        """Return a block of one source with each of these targets.
+        """Return a block in which one source is paired with each target.
 
         :param targets: words, or text with single spaces between words.
         """
@@ -129,7 +129,7 @@ class PhraseBlock(NamedTuple):
         return np.array(counts, np.float64)
 
     def select(self, indices: "NDArray[np.int64]") -> "PhraseBlock":
-        """Return a block of some of the pairs, in the order of ``indices``."""
+        """Return a block with the pairs at ``indices``, in that order."""
         known = self.affiliations
         chosen = None if known is None else [known[index] for index in indices.tolist()]
         return PhraseBlock(self.text, self.places[indices], chosen)
@@ -167,7 +167,7 @@ class HypothesisList(_List):
         hypotheses: Iterable[str | Iterable[str]],
         affiliations: Sequence[Sequence[int]] | None = None,
     ) -> Self:
-        """Return the list after a check of the arguments."""
+        """Return the list after checking the arguments."""
         if isinstance(hypotheses, str):
             raise TypeError(f"expected a list of hypotheses, got the string {hypotheses!r}")
         words, translations = to_words(source), list(map(to_words, hypotheses))
@@ -191,12 +191,12 @@ class FeatureLabel(NamedTuple):
         return f"{self.name}_{self.place}"
 
 
-# The weights of the log-linear model: one per value of each feature, by the feature's name.
+# The weights of the log-linear model by feature name: one weight per feature value.
 Weights = dict[str, tuple[float, ...]]
 
 
 class WeightPair(NamedTuple):
-    """The weights for decoding, and the weights of all features of n-best lists for reranking."""
+    """The weights for decoding, and the weights of all n-best list features for reranking."""
 
     search: Weights
     lists: Weights

@@ -25,7 +25,7 @@ def raise_signal(number: int) -> NoReturn:
 
 @contextmanager
 def _handling(numbers: Iterable[int], handler: Callable[..., Any]) -> Iterator[None]:
-    """Handle these signals within the block; outside the main thread, do nothing."""
+    """Install ``handler`` for signals within the block; outside the main thread, do nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

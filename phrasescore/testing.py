@@ -1,4 +1,4 @@
-"""Checks for the tests of another package: its features and metrics must keep the contract.
+"""Checks for other packages' tests: their features and metrics must keep the contract.
 
 phrasescore's own features and metrics pass the same checks. A broken contract raises a
 :class:`phrasescore.errors.PluginError` that explains it.
@@ -23,7 +23,8 @@ from phrasescore.evaluation.plugin_metric import CheckedMetric
 from phrasescore.features.plugin_feature import checked_values, copied
 from phrasescore.records import PhrasePair
 
-# These have unknown words, empty sides, repeated pairs and sources, long phrases, a number, a mark.
+# The pairs have unknown words, empty sides, repeated pairs and sources, long phrases, a number, and
+# a punctuation mark.
 PAIRS = [
     PhrasePair(("la", "maison"), ("the", "house")),
     PhrasePair(("rare",), ("rare", "house", "rare")),
@@ -50,22 +51,22 @@ _HYPOTHESES = [
     ((), 2),
 ]
 
-# Tolerances for values that are computed in other blocks, as by a network.
+# Tolerances for values that are computed in different blocks, such as a network's.
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-5
 
 
 def check_feature(
     feature: Any, pairs: Sequence[PhrasePair] = PAIRS, *, read_ahead: int = 20_000
 ) -> None:
-    """Check that a feature keeps the contract of features.
+    """Check that a feature keeps the contract for features.
 
     It yields a finite float for each pair, in order, for any number of pairs. Equal pairs have
     equal values, and a second run gives the same bits. It reads pairs lazily. Two copies
-    (``copy.copy``), as threads have them, do not disturb each other.
+    (``copy.copy``), as used by threads, do not disturb each other.
 
     :param feature: an object, or a class that can be called without arguments.
     :param read_ahead: number of pairs that it may read before it has returned their values.
-    :raises PluginError: at the first broken promise.
+    :raises PluginError: at the first violation of the contract.
     """
     if isinstance(feature, type):
         feature = feature()
@@ -78,15 +79,15 @@ def check_feature(
     expected = list(values(*pairs))
     list(values())
     if list(values(*pairs)) != expected:
-        raise PluginError(title, "a second run gives other values")
+        raise PluginError(title, "a second run gives different values")
     known: dict[PhrasePair, float] = {}
     for pair, value in zip(pairs, expected, strict=True):
         first_value = known.setdefault(pair, value)
         _check_equal(title, "equal pairs have different values", first_value, value)
         (single,) = values(pair)
-        _check_equal(title, "a single pair has another value than among others", single, value)
+        _check_equal(title, "a value depends on the other pairs", single, value)
     for value, last in zip(expected, reversed(list(values(*reversed(pairs)))), strict=True):
-        _check_equal(title, "in another order pairs have other values", value, last)
+        _check_equal(title, "a value depends on the order of the pairs", value, last)
     first, second = copied(feature, title), copied(feature, title)
     both = zip(values(*pairs, of=first), values(*reversed(pairs), of=second), strict=True)
     problem = "two copies that run at the same time disturb each other"
@@ -113,12 +114,13 @@ def _endless(title: str, pairs: Sequence[PhrasePair], most: int) -> Iterator[Phr
 
 
 def check_metric(make: Callable[[Any], Any]) -> None:
-    """Check that the class of a metric keeps the contract of metrics.
+    """Check that a metric class keeps the contract for metrics.
 
-    It takes references by file and segment, as words. It returns ``num_stats`` finite numbers per
-    hypothesis, which do not depend on the other hypotheses. The ``score`` of their sum over a
-    corpus is from 0 to 1, also for an array of sums, for fractional sums, and for sums plus 1,
-    which tuning uses. The references score higher than empty hypotheses.
+    References are indexed by reference file, then by segment; each entry is a sequence of words.
+    The metric returns ``num_stats`` finite numbers per hypothesis, which do not depend on the other
+    hypotheses. The ``score`` of their sum over a corpus is from 0 to 1, also for an array of sums,
+    and for the fractional sums and the sums plus 1 that tuning uses. The references score higher
+    than empty hypotheses.
 
     :param make: the class, or a function from references to an object of the class.
     """
@@ -130,19 +132,19 @@ def check_metric(make: Callable[[Any], Any]) -> None:
         metric = CheckedMetric(title, title, make, references)
         stats = metric.statistics(hypotheses, segments)
         again = metric.statistics(hypotheses, segments)
-        _check_same(title, "a second run gives other statistics", again, stats)
+        _check_same(title, "a second run gives different statistics", again, stats)
         backwards = metric.statistics(hypotheses[::-1], segments[::-1])[::-1]
-        _check_same(title, "in another order hypotheses have other statistics", backwards, stats)
+        _check_same(title, "the statistics depend on the order of the hypotheses", backwards, stats)
         both = zip(hypotheses, segments, strict=True)
         single = [metric.statistics([words], [segment]) for words, segment in both]
-        problem = "a single hypothesis has other statistics than among others"
+        problem = "the statistics depend on the other hypotheses"
         _check_same(title, problem, np.concatenate(single), stats)
         metric.statistics([], [])
         right, empty = stats[:num_segments].sum(axis=0), stats[-num_segments:].sum(axis=0)
         sums = np.stack([right, empty, stats.sum(axis=0), right / 2, right + 1, empty + 1])
         scores = metric.score(sums)
         one_by_one = np.stack([metric.score(row) for row in sums])
-        _check_same(title, "one sum has another score than many", one_by_one, scores)
+        _check_same(title, "an array of sums has other scores than single sums", one_by_one, scores)
         square = metric.score(sums.reshape(2, 3, -1)).reshape(-1)
         _check_same(title, "a matrix of sums has other scores than a list", square, scores)
         metric.score(stats)

@@ -1,8 +1,8 @@
 """Words or subwords and their ids: the shortlist of one side.
 
-The file is UTF-8 text: a header line, then one word per line by falling frequency. The 1-based line
-number of a word is its id; ids 0 and 1 are ``</s>`` and ``<unk>``. A vocabulary of subwords has
-sentencepiece's model beside it: ``source.spm`` beside ``source.vocab``.
+The file is UTF-8 text: a header line, then one word per line in descending order of frequency. The
+1-based line number of a word is its id; ids 0 and 1 are ``</s>`` and ``<unk>``. A subword
+vocabulary has its sentencepiece model beside it: ``source.spm`` beside ``source.vocab``.
 """
 
 import heapq
@@ -23,7 +23,7 @@ from phrasescore.io.text import decode, read_lines
 
 # Begins the first piece of a word.
 BEGIN = "▁"
-# Maximum number of words whose pieces are remembered.
+# Maximum number of words whose pieces are cached.
 _KEPT_WORDS = 1 << 20
 HEADER = "# phrasescore vocabulary 1; id 0 is </s>, id 1 is <unk>, other ids are line numbers"
 
@@ -45,9 +45,9 @@ class Vocabulary:
     is_subwords = False
 
     def __init__(self, words: Iterable[str]) -> None:
-        """Number ``words`` from 2 on, in order.
+        """Assign ids to ``words`` in order, starting from 2.
 
-        :raises ValueError: if a word occurs twice, is empty, has a newline, or is a symbol.
+        :raises ValueError: if a word occurs twice, is empty, contains a newline, or is a symbol.
         """
         self._words = [*self.SYMBOLS, *words]
         self._ids = {word: number for number, word in enumerate(self._words)}
@@ -56,11 +56,11 @@ class Vocabulary:
         for symbol in self.SYMBOLS:
             del self._ids[symbol]
         if any(not word or "\n" in word for word in self._ids):
-            raise ValueError("a word is empty or holds a line end")
+            raise ValueError("a word is empty or contains a line end")
 
     @classmethod
     def from_counts(cls, counts: Mapping[str, float], size: int) -> "Vocabulary":
-        """Return the ``size`` words with the highest counts; equal counts are sorted by bytes."""
+        """Return a vocabulary of the ``size`` most frequent words; ties are sorted by bytes."""
         if size < 1:
             raise ValueError(f"size must be at least 1, got {size}")
         # Code points have the same order as UTF-8's bytes.
@@ -85,7 +85,7 @@ class Vocabulary:
         return tuple(pieces)
 
     def word(self, number: int) -> str:
-        """Return the word with an id from 0 to ``len(self) - 1``."""
+        """Return the word for an id from 0 to ``len(self) - 1``."""
         if not 0 <= number < len(self._words):
             raise IndexError(f"expected an id from 0 to {len(self._words) - 1}, got {number}")
         return self._words[number]
@@ -158,17 +158,17 @@ class SubwordVocabulary(Vocabulary):
     def __init__(self, model: bytes) -> None:
         self._model = model
         try:
-            # With no bytes sentencepiece would make a processor that fails later.
+            # Without bytes, sentencepiece would return a processor that fails later.
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model or b"\0")
             # The first piece is <unk>.
             super().__init__(map(self._processor.id_to_piece, range(1, len(self._processor))))
         except (RuntimeError, ValueError) as error:
-            raise ValueError("expected a model of sentencepiece") from error
+            raise ValueError("expected a sentencepiece model") from error
         self._kept: dict[str, tuple[str, ...]] = {}
 
     @classmethod
     def from_counts(cls, counts: Mapping[str, float], size: int) -> "SubwordVocabulary":
-        """Train at most ``size`` pieces, including all characters, from counts in any order."""
+        """Train up to ``size`` pieces, including all characters, on word counts in any order."""
         # sentencepiece would take these for its own symbols, or for the end of a word.
         marks = (*cls.SYMBOLS, BEGIN, "\t")
         rows = [
@@ -201,12 +201,12 @@ class SubwordVocabulary(Vocabulary):
             characters = len(set(chain.from_iterable(counts))) + 1
             raise PhrasescoreError(
                 f"--subwords: sentencepiece cannot make {size:,} pieces; the words have "
-                f"{characters:,} different characters, each of which is a piece: ask for more"
+                f"{characters:,} different characters, each of which is a piece: increase it"
             ) from error
         return cls(model.getvalue())
 
     def split(self, words: Sequence[str]) -> list[tuple[str, ...]]:
-        """Return the pieces of each word, at least one; a new character is a piece of its own."""
+        """Return the pieces of each word, at least one; a new character is a separate piece."""
         kept = self._kept
         new = [word for word in dict.fromkeys(words) if word not in kept]
         if new:
@@ -227,7 +227,7 @@ class SubwordVocabulary(Vocabulary):
         return tuple(word for word in "".join(pieces).split(BEGIN) if word)
 
     def ids(self, words: Sequence[str]) -> list[int]:
-        """Return the ids of the pieces of all words, one after another."""
+        """Return the piece ids of all words, concatenated."""
         return self.ids_of_pieces(list(chain.from_iterable(self.split(words))))
 
     def __contains__(self, word: object) -> bool:
@@ -246,12 +246,12 @@ class SubwordVocabulary(Vocabulary):
 
 
 def model_path(path: str | os.PathLike[str]) -> Path:
-    """Return the path of the sentencepiece model that belongs to a vocabulary of subwords."""
+    """Return the path of the sentencepiece model that belongs to a subword vocabulary."""
     return Path(path).with_suffix(".spm")
 
 
 def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
-    """Read a vocabulary of words, or of subwords if a sentencepiece model is beside it."""
+    """Read a word vocabulary, or a subword vocabulary if a sentencepiece model is beside it."""
     words, beside = Vocabulary.load(path), model_path(path)
     if not beside.exists():
         return words
@@ -262,13 +262,13 @@ def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
     if not words.has_words_of(subwords):
         name = os.path.basename(path)
         raise DataError(
-            str(beside), None, f"expected the model of the pieces in {name}, found another one"
+            str(beside), None, f"expected the sentencepiece model for {name}, found another one"
         )
     return subwords
 
 
 def count_words(path: str) -> Counter[str]:
-    """Return the number of occurrences of each word of a text; see `read_monolingual_text`."""
+    """Count the occurrences of each word in a text; see `read_monolingual_text`."""
     counts: Counter[str] = Counter()
     for line in read_monolingual_text(path, refuse_marks=True):
         counts.update(line.words)

@@ -19,4 +19,4 @@ def check_refusal(result: Result, problem: str, code: int = 1) -> None:
     assert (result.exit_code, result.stdout) == (code, ""), result.output
     lines = result.stderr.splitlines(keepends=True)
     (line,) = [line for line in lines if line.startswith("Error: ")]
-    assert problem in line
+    assert problem in line, line

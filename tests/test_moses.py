@@ -198,7 +198,7 @@ def translate_as_before_and_list(folder: Path, text: str, name: str, *options: s
 
 
 def score_again(folder: Path, *options: object) -> list[dict[str, float]]:
-    """Return the features of each hypothesis, the network's own value as ``Ours``."""
+    """Return the features for each hypothesis, the network's own value as ``Ours``."""
     network = ["--model", folder / "model", "--name", "Ours", "--unnormalized", "--threads", 1]
     files = [folder / "nbest", "--source", folder / "dev.en", "-o", folder / "rescored"]
     run("rescore", *files, *network, *options)

@@ -1,9 +1,9 @@
-"""Choices from n-best lists by other means than weights: the oracle, and minimum Bayes risk.
+"""Selection from n-best lists with an oracle or by minimum Bayes risk.
 
-The oracle knows the references. Minimum Bayes risk chooses the translation closest to all others
-that the model finds likely: Kumar and Byrne (2004), Minimum Bayes-Risk Decoding for Statistical
-Machine Translation, with smoothed sentence BLEU or chrF as the gain. The hypotheses of a list are
-both choices and evidence.
+The oracle uses the references. Minimum Bayes risk selects the translation most similar to the other
+likely translations under the model: Kumar and Byrne (2004), Minimum Bayes-Risk Decoding for
+Statistical Machine Translation, with smoothed sentence BLEU or chrF as the gain. The hypotheses in
+a list serve as both candidates and evidence.
 """
 
 from collections.abc import Sequence
@@ -36,11 +36,11 @@ from tuning.settings import MetricName
 
 _Matches = NDArray[np.float32]
 
-# More rounds than any climb has needed; each round raises BLEU.
+# Maximum number of rounds of a climb, more than were ever needed; each round raises BLEU.
 MAX_ROUNDS = 100
-# The number of likeliest sentences that are evidence; Moses takes 200 (-mbr-size).
+# Maximum number of sentences used as evidence, the most likely ones; Moses uses 200 (-mbr-size).
 MAX_EVIDENCE = 1000
-# Sentences whose gains are computed at a time.
+# Number of sentences whose gains are computed at a time.
 _ROWS = 256
 
 
@@ -48,11 +48,11 @@ def oracle_rows(statistics: Statistics, segments: Integers) -> Integers:
     """Choose a hypothesis per sentence so that corpus BLEU is high; return their rows.
 
     Corpus BLEU is not a sum over sentences, so the best choice cannot be found sentence by
-    sentence. A climb visits the sentences in turn and gives each the hypothesis with which the
-    whole corpus scores highest while all others stay, the earliest of equals, until a whole round
-    changes nothing. One climb starts from the first hypothesis of each list, another from the best
-    smoothed sentence BLEU, and the better one counts. The result is a lower bound of the optimum;
-    on lists small enough for trying every choice, it mostly is the optimum.
+    sentence. Instead, coordinate ascent visits the sentences in turn. It selects the hypothesis
+    that gives the highest corpus score while all other sentences remain fixed, the earliest on
+    ties, until a round changes nothing. One ascent starts from the first hypothesis in each list
+    and another from the best smoothed sentence BLEU; the better result is returned. It is a lower
+    bound on the optimum. On lists small enough for exhaustive search, it is usually the optimum.
 
     :param segments: the segment of each hypothesis, in ascending order.
     """
@@ -77,7 +77,7 @@ def _climb(statistics: Statistics, begins: Integers, ends: Integers, start: Inte
             others = total - statistics[chosen[segment]]
             sums = others + statistics[begin:end]
             scores = bleu(sums)
-            if not scores.any():  # so that a climb can leave 0
+            if not scores.any():  # so that the ascent can get away from 0
                 scores = sentence_bleu(sums) - 1.0
             better = begin + int(scores.argmax())
             if scores[better - begin] > scores[chosen[segment] - begin]:
@@ -90,11 +90,12 @@ def _climb(statistics: Statistics, begins: Integers, ends: Integers, start: Inte
 
 
 def posterior(scores: Statistics, scale: float) -> Statistics:
-    """Return softmax(scale * score) of the hypotheses of a list.
+    """Return softmax(scale * score) over the hypotheses in a list.
 
-    :param scores: model scores, natural logarithms up to a constant. Each derivation of the same
-        translation has a share.
-    :param scale: above 0; a small one makes all hypotheses alike, a large one favours the best.
+    :param scores: model scores, natural logarithms up to a constant. Derivations of the same
+        translation are separate hypotheses.
+    :param scale: above 0. Small values flatten the distribution; large values favour the best
+        hypothesis.
     """
     weights = np.exp(scale * (scores - scores.max()))
     return np.asarray(weights / weights.sum())
@@ -103,11 +104,11 @@ def posterior(scores: Statistics, scale: float) -> Statistics:
 def expected_gains(
     sentences: Sequence[Sequence[str]], probabilities: Statistics, *, metric: MetricName = "bleu"
 ) -> Statistics:
-    """Return the expected gain of each sentence, 0 to 1, with all sentences as references.
+    """Return the expected gain of each sentence, 0 to 1, using all sentences as references.
 
-    The gain is `tuning.metrics.sentence_bleu`, as in Moses' ``-mbr`` (moses/mbr.cpp), or the chrF
-    of a sentence (`tuning.metrics.chrf`; sacrebleu's sentence_chrf). It is 1 for a sentence against
-    itself, even an empty one. Only the likeliest 1,000 sentences are references, so time grows
+    The gain is `tuning.metrics.sentence_bleu`, as in Moses' ``-mbr`` (moses/mbr.cpp), or sentence
+    chrF (`tuning.metrics.chrf`; sentence_chrf in sacrebleu). The gain of a sentence against itself
+    is 1, even if it is empty. Only the 1,000 most likely sentences are references, so time grows
     linearly with the number of sentences.
 
     :param sentences: distinct sentences.
@@ -135,16 +136,17 @@ def expected_gains(
         matches = [(matrix[rows] @ columns).toarray() for matrix, columns in pairs]
         gains = gains_of(matches, totals[rows], totals[references])
         own = (references >= begin) & (references < begin + _ROWS)
-        gains[references[own] - begin, own] = 1.0  # n-grams of a single sentence were not counted
+        gains[references[own] - begin, own] = 1.0  # n-grams in only one sentence were not counted
         expected[rows] = (gains * shares).sum(axis=1)
     return expected
 
 
 def _bleu_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) -> Statistics:
-    """Return the BLEU of each row's sentence against each column's: (rows, columns).
+    """Return the BLEU of each row's sentence against each column's sentence: (rows, columns).
 
-    ``matches`` has the number of common n-grams, (rows, columns), for each order; ``rows`` and
-    ``columns`` have the n-grams of the sentences, (rows, orders) and (columns, orders).
+    :param matches: for each order, the number of common n-grams, (rows, columns).
+    :param rows: the number of n-grams in each row's sentence: (rows, orders).
+    :param columns: the number of n-grams in each column's sentence: (columns, orders).
     """
     statistics = np.empty((len(rows), len(columns), CorpusBleu.num_stats))
     for order, common in enumerate(matches):
@@ -155,9 +157,10 @@ def _bleu_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) 
 
 
 def _chrf_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) -> Statistics:
-    """Return the chrF of each row's sentence against each column's, see `_bleu_gains`.
+    """Return the chrF of each row's sentence against each column's sentence, see `_bleu_gains`.
 
-    It equals `tuning.metrics.chrf` bit for bit, several times as fast as statistics of all pairs.
+    The result equals `tuning.metrics.chrf` bit for bit. It is several times as fast as computing
+    statistics for all pairs.
     """
     precision, recall = np.zeros((2, len(rows), len(columns)))
     for order, common in enumerate(matches):
@@ -169,13 +172,13 @@ def _chrf_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) 
 
 
 def _unary_counts(shape: tuple[int, int], ngrams: NgramCounts) -> csr_array:
-    """Return counts as rows of 0 and 1: column (n-gram, k) is 1 if the count is at least k.
+    """Return counts in unary: in each row, column (n-gram, k) is 1 if the count is at least k.
 
-    The product of two rows is then the clipped number of common n-grams, the sum of min(count,
-    count), and a matrix product computes it for all pairs. Integers up to 2^24 are exact in
-    float32. N-grams of a single sentence are left out.
+    The dot product of two rows is the number of common n-grams, the sum of min(count, count). A
+    matrix product computes it for all pairs. Integers up to 2^24 are exact in float32. N-grams
+    that occur in only one sentence are omitted.
 
-    :param shape: numbers of sentences and of distinct n-grams.
+    :param shape: the number of sentences and the number of distinct n-grams.
     """
     parts = [csr_array(shape, dtype=np.float32)]
     for least in range(1, int(ngrams.counts.max(initial=0)) + 1):

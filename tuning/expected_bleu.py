@@ -1,10 +1,11 @@
-"""Expected BLEU: the metric of expected statistics, which has a gradient, maximised by L-BFGS.
+"""Expected BLEU: the metric applied to expected statistics, maximised with L-BFGS.
 
-Each hypothesis has a probability within its segment: softmax(scale * model score). The score of the
-expected statistics, summed over segments, is smooth in the weights (Rosti et al., 2010, BBN System
-Description for WMT10, section 3; 2011, Expected BLEU Training for Graphs). With a small scale the
-surface is flat and has few hills; with a large scale it approaches the metric of the best
-hypotheses. So the scale rises in stages, each starting from the weights of the previous one.
+Each hypothesis has a probability within its segment: softmax(scale * model score). The metric of
+the expected statistics, summed over segments, is a smooth function of the weights (Rosti et al.,
+2010, BBN System Description for WMT10, section 3; 2011, Expected BLEU Training for Graphs). With a
+small scale the function is flat and has few local maxima; with a large scale it approaches the
+metric of the best hypotheses. The scale is therefore increased in stages, and each stage starts
+from the weights of the previous stage.
 """
 
 from collections.abc import Callable
@@ -21,21 +22,21 @@ from tuning.metrics import Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Pool, Vector
 
-# The scales, for start weights whose model scores have standard deviation 1 within segments.
+# The scales, relative to model scores that have standard deviation 1 within segments at the start.
 _SCALES = (1.0, 4.0, 16.0)
-# The step for differentiating a metric, relative to a statistic: the cube root of the precision,
-# where rounding and the third derivative err about equally.
+# The relative step for numerical differentiation of a metric: the cube root of the float64
+# precision, at which the rounding error and the truncation error are about equal.
 _DIFFERENCE = 6e-6
-# The pool is always divided into this many parts, so that the bits do not depend on threads.
+# The pool is always split into this many parts, so that results do not depend on the threads.
 _PARTS = 8
-# Smaller probabilities are left out; a list of 1,000 then lacks at most 1e-15.
+# Smaller probabilities are ignored; the total for a list of 1,000 changes by at most 1e-15.
 _NEGLIGIBLE = 1e-18
-# Iterations of L-BFGS at each scale.
+# Maximum number of L-BFGS iterations at each scale.
 _ITERATIONS = 30
 
 
 class Expected(NamedTuple):
-    """The metric of expected statistics, its gradient, and the likeliest hypotheses' metric."""
+    """The expected metric with its gradient, and the metric of the most likely hypotheses."""
 
     score: float
     gradient: Vector
@@ -45,13 +46,14 @@ class Expected(NamedTuple):
 def expected_score(
     pool: Pool, metric: Metric, weights: Vector, scale: float, *, threads: int = 1
 ) -> Expected:
-    """Return the metric of the expected statistics, and its gradient by the weights.
+    """Return the metric of the expected statistics, and its gradient with respect to the weights.
 
-    The derivative by the statistics uses central differences, so any metric will do; its relative
-    error is about 1e-10, and it is 0 where it does not exist. Everything else is exact, except that
-    hypotheses with a probability below 1e-18 do not count. Threads do not change the result.
+    The derivative with respect to the statistics uses central differences, so that any metric can
+    be used. Its relative error is about 1e-10; where it does not exist, it is set to 0. All other
+    derivatives are exact, except that hypotheses with a probability below 1e-18 are ignored. The
+    number of threads does not affect the result.
 
-    :param scale: the factor of the model scores in the softmax, above 0.
+    :param scale: the factor for model scores in the softmax, above 0.
     """
     ends = np.linspace(0, pool.num_segments, _PARTS + 1).astype(np.int64)
     parts = [pool.starts[begin : end + 1] for begin, end in pairwise(ends)]
@@ -79,10 +81,11 @@ def expected_score(
 
 
 def search_expected_score(problem: Problem) -> Solution:
-    """Raise the expected metric by L-BFGS while the scale of the softmax rises.
+    """Maximise the expected metric with L-BFGS at increasing scales of the softmax.
 
-    Weights are in units of the features' deviations; a penalty for their squared distance from the
-    start is subtracted. Of all weights that L-BFGS visits, the result scores best on the pool.
+    Weights are in units of the features' standard deviations. A penalty for the squared distance
+    from the start weights is subtracted. The result is the best-scoring weight vector on the pool
+    among all that L-BFGS visits.
     """
     pool, settings = problem.pool, problem.settings
     units = pool.deviations()
@@ -133,7 +136,7 @@ def search_expected_score(problem: Problem) -> Solution:
 
 
 def _sum_of(function: Callable[[Integers], Vector], parts: list[Integers], threads: int) -> Vector:
-    """Return the sum over all parts, added in order."""
+    """Apply a function to all parts and return the sum of the results, added in order."""
     with ThreadPoolExecutor(threads) as workers:
         results = workers.map(function, parts) if threads > 1 else map(function, parts)
         return np.asarray(np.sum(list(results), axis=0))
@@ -144,7 +147,7 @@ _KERNEL = kept_njit()
 
 @_KERNEL
 def _score(features: Any, starts: Any, weights: Any, scores: Any) -> None:
-    """Write model scores minus the segment's highest one, so that exp cannot overflow."""
+    """Write model scores minus the highest score in the segment, so that exp cannot overflow."""
     for segment in range(len(starts) - 1):
         first, end = starts[segment], starts[segment + 1]
         highest = -np.inf
@@ -160,10 +163,10 @@ def _score(features: Any, starts: Any, weights: Any, scores: Any) -> None:
 
 @_KERNEL
 def _expect(stats: Any, starts: Any, chances: Any) -> Any:
-    """Return the sums of expected and of most likely statistics: (2, num_stats).
+    """Return sums of the expected statistics and of the most likely ones: (2, num_stats).
 
-    :param chances: unnormalised probabilities, which are normalised here; the most likely
-        hypotheses of each segment have 1.
+    :param chances: unnormalised probabilities, which are normalised in place; the most likely
+        hypotheses in each segment have 1.
     """
     sums = np.zeros((2, stats.shape[1]))
     for segment in range(len(starts) - 1):

@@ -1,16 +1,17 @@
 """Exact search along a line in weight space: the metric as a function of the step.
 
-The model score of a hypothesis is a line in the step: the intercept is the score at the origin, the
-slope is features @ direction. The best hypothesis of a segment is the highest line, so it changes
-at the breakpoints of the upper envelope. The sorted breakpoints of all segments divide the line
-into intervals. From one to the next, the summed statistics change by one hypothesis, and the metric
-of all intervals is computed at once (Och, 2003, Minimum Error Rate Training in Statistical Machine
-Translation, section 5).
+The model score of a hypothesis is a linear function of the step: the intercept is the score at the
+origin, and the slope is features @ direction. The best hypothesis for a segment is the highest
+line, so it changes at the breakpoints of the upper envelope. The sorted breakpoints of all segments
+divide the search range into intervals. Between adjacent intervals, the summed statistics change by
+one hypothesis, and the metric is computed for all intervals at once (Och, 2003, Minimum Error Rate
+Training in Statistical Machine Translation, section 5).
 
-An envelope has few lines, a list has many, so lines are not sorted by slope. Instead, the highest
-lines at both ends are found, and the highest line at their intersection. If this is a third line,
-it lies between them, and both of its sides are searched in the same way (as in quickhull). For an
-envelope of k lines, all lines are evaluated at most 2k times, each time in one vectorised pass.
+An envelope has few lines and a list has many, so lines are not sorted by slope. Instead, the
+highest lines at both ends are computed, then the highest line at their intersection. If this is a
+third line, it lies between them, and both of its sides are searched in the same way (as in
+quickhull). For an envelope with k lines, all lines are evaluated at most 2k times, each time in one
+vectorised pass.
 """
 
 from typing import Any, NamedTuple
@@ -22,28 +23,28 @@ from tuning.metrics import Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Vector
 
-# The smallest width of an optimum, in steps, for weights of length 1. The weights of a narrower one
-# would need more digits than Moses' files have.
+# The minimum width of an optimum, in steps, for weights of length 1. Weights within a narrower
+# optimum would need more digits than Moses' files have.
 MIN_WIDTH = 1e-6
-# The largest step into an interval that is only closed by the end of the search.
+# The maximum step into an interval that extends to the end of the search range.
 REACH = 0.1
 
 
 class Profile(NamedTuple):
-    """The metric along a line: constant in each interval, different in neighbouring intervals."""
+    """The metric along a line: constant in each interval, different in adjacent intervals."""
 
-    # (intervals + 1,): rising; the first and the last are the ends of the search.
+    # (intervals + 1,): in ascending order; the first and last are the ends of the search range.
     edges: Vector
-    # (intervals,).
+    # (intervals,): the metric in each interval.
     scores: Vector
 
 
 class LineStep(NamedTuple):
-    """A step along the line, and the metric there."""
+    """A step along a line, with the metric at its end."""
 
     step: float
     score: float
-    # The rise compared to step 0 of the metric or, with smoothing, of the worst neighbour.
+    # The improvement over step 0 in the metric or, with smoothing, in the worst neighbour's metric.
     gain: float
 
 
@@ -55,7 +56,7 @@ def metric_along(
     metric: Metric,
     limit: float,
 ) -> Profile:
-    """Return the metric for every step from -limit to limit."""
+    """Return the metric along a line, for steps from -limit to limit."""
     envelopes = upper_envelopes(slopes, intercepts, starts, -limit, limit)
     firsts = envelopes.starts[:-1]
     is_change = np.ones(len(envelopes.rows), np.bool_)
@@ -68,7 +69,7 @@ def metric_along(
     base = stats[envelopes.rows[firsts]].sum(axis=0)
     sums = np.cumsum(np.concatenate([base[None], changes[visible[order]]]), axis=0)
     edges = np.concatenate([[-limit], steps[order], [limit]])
-    # Leave out empty intervals, and join neighbours of equal score.
+    # Drop empty intervals, and merge adjacent intervals with equal scores.
     wide = np.flatnonzero(edges[1:] > edges[:-1])
     begins, scores = edges[wide], metric.score(sums)[wide]
     new = np.concatenate([[True], scores[1:] != scores[:-1]])
@@ -78,12 +79,12 @@ def metric_along(
 def best_step(profile: Profile, *, neighbours: int = 0) -> LineStep:
     """Return the step to the middle of the best interval, or 0 if no interval is wide enough.
 
-    Of equally good intervals the widest is taken, then the one nearest to 0, then the lowest.
-    Intervals narrower than MIN_WIDTH are ignored, also as neighbours.
+    Ties are resolved in favour of the widest interval, then the one nearest to 0, then the one with
+    the smallest steps. Intervals narrower than MIN_WIDTH are ignored, also as neighbours.
 
-    :param neighbours: number of intervals on each side that count: the value of an interval is the
-        worst metric among them (Cer et al., 2008, Regularization and Search for Minimum Error Rate
-        Training, section 3.2, "max-min").
+    :param neighbours: number of intervals on each side for smoothing. The value of an interval is
+        the worst metric in this window (Cer et al., 2008, Regularization and Search for Minimum
+        Error Rate Training, section 3.2, "max-min").
     """
     edges, scores = profile
     here = int(np.searchsorted(edges[1:-1], 0.0, side="right"))
@@ -110,8 +111,8 @@ def best_step(profile: Profile, *, neighbours: int = 0) -> LineStep:
 
 _KERNEL = kept_njit()
 
-# Maxima are computed in this many lanes, so that the compiler can vectorise the loop (64 measured
-# fastest, 5 times as fast as a plain loop).
+# Number of lanes for computing maxima, so that the compiler can vectorise the loop. In
+# measurements 64 was best, 5 times as fast as a plain loop.
 _LANES = 64
 
 
@@ -120,9 +121,9 @@ class Envelopes(NamedTuple):
 
     # (segments + 1,): the envelope of segment s is starts[s] to starts[s + 1].
     starts: Integers
-    # The hypotheses in order of their slopes, as rows of the pool.
+    # The hypotheses in ascending order of slope, as rows of the pool.
     rows: Integers
-    # The step from which each is the highest; in each segment the first is ``low``.
+    # The step from which each hypothesis is highest; ``low`` for the first in each segment.
     begins: Vector
 
 
@@ -131,8 +132,8 @@ def upper_envelopes(
 ) -> Envelopes:
     """Return the upper envelope of each segment's lines between two steps.
 
-    The earliest of equal lines is taken. A line that touches the envelope in a single point is not
-    part of it, except by rounding: its interval is then about 1e-16 wide, or empty.
+    Among equal lines, the earliest is used. A line that only touches the envelope at a point is not
+    part of it, except through rounding: its interval is then about 1e-16 wide, or empty.
     """
     counts = np.zeros(len(starts), np.int64)
     rows = np.empty(len(slopes), np.int64)
@@ -143,7 +144,7 @@ def upper_envelopes(
 
 @_KERNEL
 def _highest(slopes: Any, intercepts: Any, first: int, end: int, step: float, lanes: Any) -> Any:
-    """Return the first of the highest lines at a step, and its height."""
+    """Return the highest line at a step, the first on ties, and its height."""
     lanes[:] = -np.inf
     for begin in range(first, end, _LANES):
         slope, intercept = slopes[begin : begin + _LANES], intercepts[begin : begin + _LANES]
@@ -174,7 +175,9 @@ def _fill_envelopes(
 ) -> Any:
     size = 0
     lanes = np.empty(_LANES)
-    pending = np.empty(len(rows), np.int64)  # lines right of the current one, the nearest last
+    pending = np.empty(
+        len(rows), np.int64
+    )  # lines to the right of the current line, the nearest last
     for segment in range(len(starts) - 1):
         first, end = starts[segment], starts[segment + 1]
         current, _ = _highest(slopes, intercepts, first, end, low, lanes)

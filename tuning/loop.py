@@ -1,22 +1,23 @@
-"""The tuning loop: decode, pool, optimise, until no better weights are found.
+"""The tuning loop: decode, pool and optimise until the weights no longer improve.
 
 It follows mert-moses.pl, with five differences:
 
-- The result is the best weights that were decoded with, not the last ones.
-- Optimising starts from the best weights so far, on the pool of all rounds.
+- The result is the best set of weights used for decoding, not the last one.
+- Optimisation starts from the best weights so far, on the pool of all rounds.
 - A stopped run can be resumed: it replays the decisions of earlier rounds and reads their lists.
-- Steps are bounded. New weights are tried on some of the sentences; if these get much worse, a
-  shorter step is tried. The lists of a round that is much worse nevertheless are not pooled.
-- Features that the decoder does not know, because they are added to its lists, are tuned
-  separately. The *search's* weights, to decode with, are tuned on the pool as if only the decoder's
-  features existed, so that the lists are good. (Without the added features, the lists' weights are
-  unbalanced, and decode badly.) The *lists'* weights, of all features, choose from the lists. Each
-  round tunes its own, only on the lists of this round.
+- Steps are bounded. New weights are tried on a sample of the sentences. If the score drops too
+  much, a shorter step is tried. If a round is much worse in spite of this, its lists are not
+  pooled.
+- Features that are added to the lists, and that the decoder does not know, are tuned separately.
+  The *search* weights are used for decoding. They are tuned on the pool with only the decoder's
+  features, to produce good lists. (The list weights without the added features would be unbalanced
+  and decode badly.) The *list* weights, for all features, rerank the lists. They are tuned in each
+  round, on the lists of this round only.
 
-A round is judged as a user would use it: decoded with its search weights, and reranked with its
-lists' weights. The first round's weights are at least as good as tuning once on its lists, so the
-best round is never worse than tuning once. Without added features both sets of weights are equal,
-and nothing is reranked.
+A round is scored as it would be used: decoded with its search weights and reranked with its list
+weights. The first round's weights are at least as good as tuning once on its lists, so the best
+round is never worse than tuning once. Without added features, both sets of weights are equal and
+nothing is reranked.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,26 +32,26 @@ from tuning.metrics import Metric
 from tuning.ngrams import Integers
 from tuning.pool import Pool, Vector, named_weights, union, weights_between, weights_vector
 
-# The smallest gain on the pool, of a metric from 0 to 1, that is worth another round: 0.01 BLEU.
+# The minimum gain on the pool that justifies another round, for metrics from 0 to 1: 0.01 BLEU.
 SMALLEST_GAIN = 1e-4
-# The largest acceptable loss in a trial and in a round: 2 and 3 BLEU.
+# The maximum acceptable losses in a trial and in a round: 2 and 3 BLEU.
 TRIAL_LOSS, ROUND_LOSS = 0.02, 0.03
-# Sentences of a trial, and the fractions of a step that are tried in turn.
+# The number of sentences in a trial, and the fractions of a step to try in turn.
 TRIAL_SIZE = 100
 STEPS = (1.0, 0.5, 0.25, 0.125, 0.0625)
-TOO_FAR = "every step towards the weights that are better on the lists loses too much"
+TOO_FAR = "the weights that are better on the lists lose too much in decoding, at every step size"
 
 
 class Decode(Protocol):
-    """A decoder, together with everything that adds features to its lists."""
+    """A decoder, together with any steps that add features to its lists."""
 
     def __call__(
         self, number: int, weights: Weights, segments: Sequence[int] | None = None
     ) -> Pool:
-        """Return the lists of a round; the first hypothesis of a list is the decoder's output.
+        """Return the lists for a round; the first hypothesis in each list is the decoder's output.
 
-        :param number: the round, from 1. If it was decoded before, its lists are read again.
-        :param segments: in a trial, decode only these segments, in this order.
+        :param number: the round, counting from 1. If it was decoded before, its lists are reused.
+        :param segments: for a trial, the segments to decode, in this order; None decodes all.
         """
 
 
@@ -58,47 +59,47 @@ class Round(NamedTuple):
     """A completed round, numbered from 1. All scores are values of the metric, 0 to 1."""
 
     number: int
-    # The weights it was decoded with, and the weights that rerank its lists.
+    # The weights for decoding, and the weights for reranking the lists.
     weights: WeightPair
-    # The score of its translations, after reranking if there are additional features.
+    # The score of the translations, after reranking if there are added features.
     score: float
-    # The score of the decoder's own output.
+    # The score of the decoder's output.
     decoded_score: float
-    # Numbers of hypotheses in the pool, and of hypotheses that this round added.
+    # The number of hypotheses in the pool, and how many of them this round added.
     hypotheses: int
     new: int
-    # The pool's score with the search weights, and with the optimised ones; None if the loop ended
-    # before optimising.
+    # The score on the pool with the search weights, and with the optimised weights; None if the
+    # loop ended before optimising.
     pool_score: float
     found_score: float | None
 
 
 class Decided(NamedTuple):
-    """The decisions after a round, from a stopped run."""
+    """The decisions after a round of a stopped run, to be replayed."""
 
-    # The lists' weights of the round; None to tune them.
+    # The list weights of the round; None to tune them.
     lists: Weights | None
-    # The search weights of the next round.
+    # The search weights for the next round.
     search: Weights
     found_score: float | None = None
 
 
 @dataclass(frozen=True)
 class LoopResult:
-    """The rounds so far."""
+    """The rounds so far, and why the loop ended if it has."""
 
     rounds: tuple[Round, ...] = ()
-    # The search weights of the next round; None if the loop has ended.
+    # The search weights for the next round; None if the loop has ended.
     next_weights: Weights | None = None
-    # Why it ended, and whether only because of the limit on rounds.
+    # Why the loop ended, and whether the limit on rounds was the only reason.
     reason: str = ""
     is_cut: bool = False
-    # The distinct hypotheses of all rounds whose lists are pooled.
+    # The distinct hypotheses from all rounds whose lists were pooled.
     pool: Pool | None = None
 
     @property
     def best(self) -> Round | None:
-        """The earliest round with the best translations; None before the first round."""
+        """The round with the highest score, the earliest on ties; None before the first round."""
         return max(self.rounds, key=lambda round_: round_.score, default=None)
 
     @property
@@ -110,30 +111,30 @@ class LoopResult:
 
 @dataclass(eq=False)
 class TuningLoop:
-    """Rounds of decoding and optimising, from start weights to the best ones; see `run`."""
+    """Alternates decoding and optimisation, beginning with the start weights; see `run`."""
 
     decode: Decode
     metric: Metric
-    # Weights of the first round; missing ones are 0.
+    # The weights for the first round; missing weights are 0.
     start: WeightPair
-    # A method, which takes a pool, the metric, start weights (one per feature value), and a seed.
+    # A method, called with a pool, the metric, start weights (one per feature value), and a seed.
     optimise: Callable[[Pool, Metric, Vector, int], Tuned]
     seed: int
-    # The limits on rounds, and on rounds without a better output; at least 1.
+    # The maximum number of rounds, and of rounds without an improvement; at least 1.
     iterations: int = 25
     patience: int = 5
-    # Names of the features that the decoder does not know.
+    # The names of features that the decoder does not know.
     list_features: frozenset[str] = frozenset()
-    # Receives a line when a step is shortened.
+    # Called with a message when a step is shortened.
     report: Callable[[str], None] = lambda _line: None
-    # Tells, after optimising, whether the user has stopped it.
+    # Called after optimisation: returns whether the user has stopped it.
     is_stopped: Callable[[], bool] = lambda: False
-    # Updated when a round is judged, and when the next weights are chosen.
+    # Updated when a round has been scored, and when the next weights are chosen.
     result: LoopResult = field(init=False)
     _best_lists: Pool | None = field(default=None, init=False)
     # Whether the lists of the latest round are in the pool.
     _is_pooled: bool = field(default=True, init=False)
-    # The search weights tuned on the latest pool, if tuning the lists' weights needed them.
+    # The search weights tuned on the latest pool, if they were needed to tune the list weights.
     _tuned_search: Tuned | None = field(default=None, init=False)
     # Halved by each round whose lists are not pooled.
     _longest_step: float = field(default=1.0, init=False)
@@ -146,11 +147,12 @@ class TuningLoop:
         decided: Sequence[Decided] = (),
         on_round: Callable[[LoopResult], None] = lambda _result: None,
     ) -> LoopResult:
-        """Run rounds until the loop ends; the best round of the result has the weights.
+        """Run rounds until the loop ends; the final weights are in the result's best round.
 
-        :param decided: decisions of a stopped run, one per completed round. These rounds are read
-            again, not optimised; the result is bit-identical to an uninterrupted run's.
-        :param on_round: receives the result after each round; may raise if the user stopped it.
+        :param decided: decisions of a stopped run, one per completed round. The lists of these
+            rounds are read again, without optimising. The result is bit-identical to that of an
+            uninterrupted run.
+        :param on_round: called with the result after each round; may raise an exception to stop.
         """
         while self.result.next_weights is not None:
             number = len(self.result.rounds) + 1
@@ -166,7 +168,7 @@ class TuningLoop:
         return self.result
 
     def _add_round(self, lists: Weights | None) -> None:
-        """Decode and judge a round; tune the lists' weights if ``lists`` is None."""
+        """Decode and score a round; tune the list weights if ``lists`` is None."""
         earlier, best, search = self.result.pool, self.result.best, self.result.next_weights
         assert search is not None
         number = len(self.result.rounds) + 1
@@ -216,14 +218,14 @@ class TuningLoop:
         self._change(next_weights=None, reason=reason, is_cut=is_cut)
 
     def _tune_search(self, own: Pool, number: int) -> Tuned:
-        """Return weights of the decoder's features, tuned on the pool from the best known ones."""
+        """Tune the decoder's weights on the pool, starting from the best weights so far."""
         known = [round_.weights.search for round_ in self.result.rounds]
         assert self.result.next_weights is not None
         start = self._best_of([*known, self.result.next_weights], own)
         return self.optimise(own, self.metric, start, self.seed + number)
 
     def _tune_lists(self, pool: Pool, number: int, search: Sequence[Weights]) -> Weights:
-        """Return weights of all features, as good as the search weights on a round's lists.
+        """Tune weights for all features; they are at least as good as the search weights.
 
         The first round uses the user's start weights and seed, so that it equals tuning once.
         """
@@ -236,7 +238,7 @@ class TuningLoop:
         return {**known[-1], **named_weights(tuned.weights, pool.labels)}
 
     def _choose_next(self) -> None:
-        """Set the search weights of the next round, or end if there are no better ones."""
+        """Set the search weights for the next round, or end the loop if none are better."""
         latest, pool = self.result.rounds[-1], self.result.pool
         assert pool is not None
         if not self._is_pooled:
@@ -248,7 +250,7 @@ class TuningLoop:
         if self.is_stopped():
             return
         if tuned.score < latest.pool_score + SMALLEST_GAIN:
-            self._end(f"no weights that are better by {100 * SMALLEST_GAIN:g} points on all lists")
+            self._end(f"no weights are better by {100 * SMALLEST_GAIN:g} points on all lists")
             return
         self._bound_step({**latest.weights.search, **named_weights(tuned.weights, own.labels)})
 
@@ -257,7 +259,10 @@ class TuningLoop:
         self._change(rounds=(*earlier, latest._replace(found_score=score)))
 
     def _bound_step(self, target: Weights) -> None:
-        """Set the next weights: from the best ones towards ``target``, as far as trials allow."""
+        """Set the next weights: the largest step to ``target`` that passes its trial.
+
+        Steps start from the best weights so far. If no step passes, the loop ends.
+        """
         best = self.result.best
         assert best is not None
         for step in (step for step in STEPS if step <= self._longest_step):
@@ -282,7 +287,7 @@ class TuningLoop:
         if after >= before - TRIAL_LOSS:
             return True
         self.report(
-            f"round {number}: a step of {step:g} towards the new weights takes {len(segments)} "
+            f"round {number}: a step of {step:g} towards the new weights changes {len(segments)} "
             f"sentences from {self.metric.name} {100 * before:.2f} to {100 * after:.2f}: trying a "
             "smaller step"
         )
@@ -290,7 +295,7 @@ class TuningLoop:
 
     def _chosen(self, pool: Pool, lists: Weights) -> Integers:
         if not self.list_features:
-            return pool.starts[:-1]  # the decoder's own output
+            return pool.starts[:-1]  # the decoder's output
         return pool.model_best(weights_vector(lists, pool.labels))
 
     def _score(self, pool: Pool, lists: Weights) -> float:
@@ -304,6 +309,6 @@ class TuningLoop:
         return pool if own.all() else pool.with_features(own)
 
     def _best_of(self, known: Sequence[Weights], pool: Pool) -> Vector:
-        """Return the weights that score best on a pool; the latest on ties."""
+        """Return the weights with the highest score on a pool, the latest on ties."""
         vectors = [weights_vector(weights, pool.labels) for weights in known[::-1]]
         return max(vectors, key=lambda weights: pool.score(self.metric, weights))

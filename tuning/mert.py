@@ -1,12 +1,13 @@
 """Minimum error rate training (Och, 2003): weights by exact line searches on the corpus metric.
 
 From each of several starts, lines are searched in turn: along the gradient of the expected metric,
-along every axis, and at the end along random directions. Each best step is taken at once. The
-metric has very many local optima, so many starts matter more than thorough searches: all starts get
-a round, the better half of them another, and so on. Then starts near the best weights are searched
-several times, because near good weights there are usually better ones.
+along every axis, and finally along random directions. Each best step is taken immediately. The
+metric has very many local optima, so many starts matter more than thorough searches. All starts get
+a round, the better half of them a second round, and so on. Starts near the best weights are then
+searched several times, because there are usually better weights nearby.
 
-Weights have length 1 in units of the features' deviations: only their direction matters.
+Only the direction of the weights matters. They are normalised to length 1, in units of the
+features' standard deviations.
 """
 
 import contextlib
@@ -24,34 +25,35 @@ from tuning.line_search import best_step, metric_along
 from tuning.methods import Problem, Solution, StopTuning
 from tuning.pool import Mask, Matrix, Vector
 
-# The longest step, for weights of length 1. Beyond it the old weights nearly vanish, and the result
-# has weights like 2.9e-39.
+# The maximum step length, for weights of length 1. With longer steps the old weights nearly vanish,
+# and the result has weights such as 2.9e-39.
 LIMIT = 100.0
-# Scales of the softmax in the expected metric, for alternate rounds: the whole list counts with the
-# first, the best few hypotheses with the second.
+# Scales of the softmax in the expected metric, for alternate rounds: with the first, all hypotheses
+# have an influence; with the second, only the best few.
 SCALES = (1.0, 10.0)
-# The least number of starts that a race keeps.
+# The minimum number of starts that a race keeps.
 LEAST_ALIVE = 3
 # Every ANY_SIGNth random start has random signs.
 ANY_SIGN = 4
-# Number of draws of starts near the best weights, and their distance from weights of length 1.
+# How many times starts near the best weights are drawn, and their distance from these weights.
 GENERATIONS = 4
 NEAR = 0.25
-# In a small pool, which is searched quickly, single starts matter. There, starts are drawn until
-# IDLE draws in a row find nothing better, at most MOST_GENERATIONS times. Pools of more than a
-# tenth of SMALL hypotheses get fewer draws.
+# In a small pool, which is searched quickly, single starts matter. Starts are then drawn until IDLE
+# consecutive draws bring no improvement, or MOST_GENERATIONS times. Pools with more than a tenth of
+# SMALL hypotheses get fewer draws.
 IDLE = 10
 MOST_GENERATIONS = 40
 SMALL = 80_000
-# Smaller rises of the metric are rounding errors.
+# Smaller improvements of the metric are treated as rounding errors.
 _RISE = 1e-9
-# Rows whose scores are summed at a time, so that they stay in the processor's cache.
+# Number of rows to sum at a time, so that the scores stay in the processor's cache.
 _ROWS = 1024
 
 
 @dataclass(eq=False)
 class _CoordinateWalk:
-    # (features,), length 1; the weights are these times `length`, in units of deviations.
+    # (features,): normalised to length 1; multiply by `length` to get weights in units of standard
+    # deviations.
     weights: Vector
     length: float
     scores: Vector
@@ -59,15 +61,15 @@ class _CoordinateWalk:
     random: np.random.Generator
     searches: int = 0
     rounds: int = 0
-    # Whether a round changed nothing, or was the last one.
+    # Whether a round changed nothing or reached the limit on rounds.
     done: bool = False
 
 
 def search_mert(problem: Problem) -> Solution:
-    """Return the best weights of all walks.
+    """Return the best weights among all walks.
 
-    Random starts are drawn in units of the features' deviations, see `_random_start`; Moses draws
-    each weight from 0 to 1 in the features' own units.
+    Random starts are drawn in units of the features' standard deviations; see `_random_start`.
+    Moses draws each weight between 0 and 1, in unscaled units.
     """
     search = _MertSearch(problem)
     start = problem.start * search.units
@@ -92,7 +94,7 @@ def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch") -> Non
             _race(others + added, search, threads.map)
             best = max(walks, key=attrgetter("metric"))
             for walk in walks:
-                if walk is not best:  # it is not continued; free its memory
+                if walk is not best:  # this walk is not continued; free its memory
                     walk.scores = walk.scores[:0].copy()
             return best
 
@@ -110,7 +112,7 @@ def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch") -> Non
                 if idle == IDLE:
                     break
         except StopTuning:
-            threads.shutdown(cancel_futures=True)  # or pending walks would continue
+            threads.shutdown(cancel_futures=True)  # otherwise pending walks would continue
             raise
     best_walk = max(walks, key=attrgetter("metric"))
     search.finish(best_walk)
@@ -127,10 +129,10 @@ def _generations(problem: Problem) -> int:
 def _random_start(
     start: Vector, free: Mask, random: np.random.Generator, *, any_sign: bool
 ) -> Vector:
-    """Return weights of random sizes, with the signs of the start weights or with random signs.
+    """Return weights with random sizes, and with the signs of the start weights or random signs.
 
-    Often the start weights are right only in their signs, and with many features a random direction
-    is hardly ever near a good one. But the signs may be wrong, too.
+    Often only the signs of the start weights are right, and with many features a random direction
+    is rarely near a good one. Random signs are drawn as well, because the signs may be wrong.
     """
     drawn = random.normal(size=len(start))
     if not any_sign:
@@ -140,7 +142,7 @@ def _random_start(
 
 
 def _near_start(best: Vector, free: Mask, random: np.random.Generator) -> Vector:
-    """Return the weights plus a step in a random direction, NEAR times as long as the weights."""
+    """Return the weights after a random step whose length is NEAR times the weights' length."""
     step = np.where(free, random.normal(size=len(best)), 0.0)
     return np.asarray(best + step * (NEAR * np.linalg.norm(best) / np.linalg.norm(step)))
 
@@ -150,12 +152,12 @@ def _race(
     search: "_MertSearch",
     run: Callable[[Callable[[_CoordinateWalk], None], Iterable[_CoordinateWalk]], Iterable[None]],
 ) -> None:
-    """Continue all walks, then the better half, and so on, until no good walk changes."""
+    """Continue all walks, then the better half, and so on, until the remaining ones are done."""
     ranked, report = walks, search.problem.report
     while walks:
         for number, _ in enumerate(run(search.advance, walks), start=1):  # modifies the walks
             report(f"start {number} of {len(walks)}")
-        ranked = sorted(ranked, key=lambda walk: -walk.metric)  # earlier starts first among equals
+        ranked = sorted(ranked, key=lambda walk: -walk.metric)  # earlier starts first on ties
         name, best = search.problem.metric.name, 100 * ranked[0].metric
         report(f"{len(walks)} starts: {name} {best:.2f}")
         alive = max(LEAST_ALIVE, len(walks) // 2)
@@ -163,22 +165,23 @@ def _race(
 
 
 class _MertSearch:
-    """Line searches for weights in units of the features' deviations within the segments.
+    """Line searches on weights in units of the features' standard deviations within segments.
 
-    In these units, steps of 1 along different axes change about equally many choices.
+    In these units, steps with length 1 along different axes change about the same number of
+    selected hypotheses.
     """
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self._pool, self._metric = problem, problem.pool, problem.metric
         self._axes = np.eye(len(problem.free))[problem.free]
         self._settings = problem.settings
-        # (features,): the deviation of each feature; above 0.
+        # (features,): the standard deviation of each feature; above 0.
         self.units: Vector = problem.pool.deviations()
         # (features, hypotheses): a search along an axis reads one contiguous row.
         self._columns: Matrix = _standardise(problem.pool.features, self.units)
 
     def _scores(self, weights: Vector) -> Vector:
-        """Return the model scores; along an axis, this is the feature's own array."""
+        """Return model scores; for a weight vector along an axis, the feature's column itself."""
         (used,) = np.nonzero(weights)
         if len(used) == 1 and weights[used[0]] == 1.0:
             return np.asarray(self._columns[used[0]])
@@ -197,7 +200,7 @@ class _MertSearch:
         walk.done = not self._round(walk) or walk.rounds >= self._settings.rounds
 
     def finish(self, walk: _CoordinateWalk) -> None:
-        """Search also along random directions until nothing improves."""
+        """Continue a walk, also along random directions, until a round brings no improvement."""
         if not self._settings.directions:
             return
         while walk.rounds < self._settings.rounds:
@@ -212,7 +215,7 @@ class _MertSearch:
                 break
 
     def _round(self, walk: _CoordinateWalk) -> bool:
-        """Search along the gradient and every axis; return whether the metric rose."""
+        """Search along the gradient and every axis; return whether the metric improved."""
         before = walk.metric
         scale = SCALES[walk.rounds % len(SCALES)]
         weights = walk.weights / self.units
@@ -223,7 +226,7 @@ class _MertSearch:
         return walk.metric > before + _RISE
 
     def _search(self, walk: _CoordinateWalk, direction: Vector) -> None:
-        """Move to the best step along a direction, unless that is 0."""
+        """Take the best step along a direction, unless the direction is 0."""
         direction = np.where(self.problem.free, direction, 0.0)
         size = float(np.linalg.norm(direction))
         if not size > 0:
@@ -258,7 +261,7 @@ def _standardise(features: Any, units: Any) -> Any:
 
 @_KERNEL
 def _combine(columns: Any, weights: Any) -> Any:
-    """Return weights @ columns; every number is summed in the same order."""
+    """Return weights @ columns, with a fixed order of summation."""
     scores = np.zeros(columns.shape[1])
     for begin in range(0, len(scores), _ROWS):
         part = scores[begin : begin + _ROWS]

@@ -1,10 +1,10 @@
-"""Tuning methods, and the guarantees that all of them give.
+"""Tuning methods, and the guarantees that hold for all of them.
 
-A method searches for the weights that solve a `Problem`. `Optimise` wraps it so that the result is
-never worse than the start, never zero and never NaN. Weights that cannot or must not be tuned stay
-as they are, and the result has a note about them.
+A method searches for weights that solve a `Problem`. `Optimise` wraps it so that the result is
+never worse than the start, never zero and never NaN. Weights that cannot or must not be tuned are
+left unchanged, and the result has a note about them.
 
-To add a method, write a function of type `Search`, and add it to METHODS in `tuning.settings`
+To add a method, write a function of type `Search` and add it to METHODS in `tuning.settings`,
 together with its settings. The contract test covers all METHODS.
 """
 
@@ -21,24 +21,24 @@ from tuning.ngrams import Integers
 from tuning.pool import Mask, Pool, Vector
 from tuning.settings import METHODS, TuneSettings
 
-# Limits of the largest start weight, so that squares of model scores stay finite.
+# Limits for the largest absolute start weight, so that squares of model scores remain finite.
 _SIZES = (1e-60, 1e60)
 
-# Receives a line about the progress of a search. It may raise StopTuning.
+# Called with a line about the progress of a search. It may raise StopTuning.
 Report = Callable[[str], None]
 
 
 class StopTuning(Exception):  # noqa: N818 nothing is wrong
-    """Raised by a report if the user stops a search, which then returns its best result."""
+    """Raised by a report to stop a search, which then returns its best result so far."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The input of a search. The pool has no constant feature; a report may raise StopTuning."""
+    """The input of a search. The pool has no constant features; a report may raise StopTuning."""
 
     pool: Pool
     metric: Metric
-    # (features,), not all zero.
+    # (features,): the start weights, not all zero.
     start: Vector
     # (features,): whether a weight may change; at least one may.
     free: Mask
@@ -50,11 +50,11 @@ class Problem:
 class Solution(NamedTuple):
     """The result of a search; it need not be better than the start."""
 
-    # (features,), of any scale, unless some are fixed.
+    # (features,): the weights, at any scale unless some of them are fixed.
     weights: Vector
-    # The number of steps, whatever the method calls a step.
+    # The number of steps, such as iterations or epochs.
     steps: int
-    # Sentences for the user.
+    # Messages for the user.
     notes: tuple[str, ...] = ()
 
 
@@ -63,11 +63,12 @@ Search = Callable[[Problem], Solution]
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """Weights, and their score on the pool."""
+    """Tuned weights, and their score on the pool."""
 
-    # (features,); the sum of absolute values equals the start weights' sum.
+    # (features,): the weights; unless some are fixed, their absolute values have the same sum as
+    # those of the start weights.
     weights: Vector
-    # The metric of the hypotheses that these weights select, 0 to 1; and the start weights' metric.
+    # The metric, 0 to 1, of the hypotheses that the weights and the start weights select.
     score: float
     start_score: float
     method: str
@@ -78,7 +79,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Optimise:
-    """A tuning method: wraps a search so that its result keeps all guarantees."""
+    """A tuning method: wraps a search so that all guarantees hold for its result."""
 
     method: str
     search: Search
@@ -93,21 +94,24 @@ class Optimise:
         seed: int,
         report: Report = lambda _line: None,
     ) -> Tuned:
-        """Return weights that score at least as well on the pool as the start.
+        """Return weights that score at least as well on the pool as the start weights.
 
-        The same seed gives the same bits with any number of threads. Constant and fixed features
-        keep their weights. If none is fixed, the others are scaled to the start's sum of absolute
-        weights. If there is nothing to tune (one segment, identical hypotheses, a score of 0 with
-        all weights), the start is returned, and the notes say why.
+        The result depends on the seed but not on the number of threads. Constant and fixed features
+        keep their weights. If no feature is fixed, the other weights are scaled so that the sum of
+        absolute weights does not change. If there is nothing to tune (a single segment, identical
+        hypotheses, or a score of 0 with all weights), the start weights are returned, and the notes
+        explain why.
 
-        :param start: (features,), finite, the largest from 1e-60 to 1e60.
+        :param start: (features,): finite; the largest absolute weight is between 1e-60 and 1e60.
         """
         start = np.array(start, np.float64)
         constant = pool.constant_features()
         _check_start(pool, start, constant)
         fixed = _fixed_features(pool, settings)
         names = " ".join(str(pool.labels[column]) for column in np.flatnonzero(constant))
-        notes = (f"constant in every list, so their weights stay: {names}",) if names else ()
+        notes = (
+            (f"constant in every list, so their weights do not change: {names}",) if names else ()
+        )
         start_score = pool.score(metric, start)
 
         def tuned(weights: Vector, score: float, steps: int, *more: str) -> Tuned:
@@ -128,15 +132,15 @@ class Optimise:
         score = pool.score(metric, weights) if np.isfinite(weights).all() else -1.0
         if score > start_score:
             return tuned(weights, score, solution.steps, *solution.notes)
-        reason = f"found no weights that raise {metric.name}"
+        reason = f"found no weights that improve {metric.name}"
         if start_score == 0 and score <= 0:
-            reason = f"{metric.name} is 0 with all weights tried"
+            reason = f"{metric.name} is 0 for all weights tried"
         note = f"{reason}: keeping the start weights"
         return tuned(start, start_score, solution.steps, *solution.notes, note)
 
 
 def load_method(name: str) -> Optimise:
-    """Return the tuning method of this name, a key of METHODS."""
+    """Return a tuning method by its name, a key in METHODS."""
     module, function = METHODS[name].split(":")
     return Optimise(name, getattr(importlib.import_module(module), function))
 
@@ -146,7 +150,7 @@ def _check_start(pool: Pool, start: Vector, constant: Mask) -> None:
         raise PhrasescoreError(f"expected {pool.num_features} start weights, got {start.size}")
     if not np.isfinite(start).all():
         name = pool.labels[int(np.flatnonzero(~np.isfinite(start))[0])]
-        raise PhrasescoreError(f"start weight of {name}: expected a finite number")
+        raise PhrasescoreError(f"start weight for {name}: expected a finite number")
     varying = start if constant.all() else start[~constant]
     size = float(np.abs(varying).max(initial=0.0))
     if size == 0:
@@ -154,7 +158,7 @@ def _check_start(pool: Pool, start: Vector, constant: Mask) -> None:
     least, most = _SIZES
     if not least <= size <= most:
         raise PhrasescoreError(
-            f"expected the largest start weight to be from {least:g} to {most:g}, got {size}"
+            f"expected the largest start weight to be between {least:g} and {most:g}, got {size}"
         )
 
 
@@ -170,7 +174,7 @@ def _nothing_to_tune(pool: Pool, constant: Mask, fixed: Mask) -> str:
     if pool.num_segments == 1:
         return "only one segment"
     if constant.all():
-        return "the hypotheses of every segment are all alike"
+        return "in every segment, all hypotheses are equal"
     if (constant | fixed).all():
         return "all features that vary are fixed"
     return ""
@@ -186,17 +190,17 @@ def _scaled(weights: Vector, start: Vector, free: Mask) -> Vector:
 class HeldOut(NamedTuple):
     """The scores of a method in cross-validation, 0 to 1."""
 
-    # The mean over folds of the score on the segments that were tuned on.
+    # The mean, over folds, of the score on the segments used for tuning.
     tuned_score: float
-    # The metric of all segments, each translated with weights that were tuned without it.
+    # The score on all segments, each translated with weights that were tuned without it.
     score: float
 
 
 def split_segments(num_segments: int, num_folds: int, *, seed: int) -> tuple[Integers, ...]:
-    """Return random folds of segments, whose sizes differ by at most one."""
+    """Split segments randomly into folds whose sizes differ by at most one."""
     if not 2 <= num_folds <= num_segments:
         raise PhrasescoreError(
-            f"cross-validation: expected 2 to {num_segments} parts of {num_segments} segments,"
+            f"cross-validation: expected 2 to {num_segments} parts for {num_segments} segments,"
             f" got {num_folds}"
         )
     order = np.random.default_rng(seed).permutation(num_segments)
@@ -214,9 +218,9 @@ def cross_validate(
     seed: int,
     report: Report = lambda _line: None,
 ) -> dict[str, HeldOut]:
-    """Tune with each method on all folds except one, and evaluate on that one, for every fold.
+    """Cross-validate methods: for every fold, tune on all other folds and evaluate on the fold.
 
-    :param seed: the seed of the folds and of every run.
+    :param seed: the seed for drawing the folds and for every tuning run.
     """
     scores: dict[str, list[float]] = {name: [] for name in methods}
     chosen = {name: np.empty((pool.num_segments, pool.stats.shape[1])) for name in methods}

@@ -1,7 +1,7 @@
-"""Metrics of translations as functions of statistics that add up over a corpus: BLEU and chrF.
+"""The metrics BLEU and chrF, as functions of statistics that are summed over a corpus.
 
-Statistics are integers in float64, so that sums are exact in any order; only an average reference
-length may have a fraction.
+Statistics are integers stored as float64, so that sums are exact in any order. Only an average
+reference length may be fractional.
 """
 
 import math
@@ -24,8 +24,8 @@ from tuning.settings import ReferenceLength
 
 Statistics = NDArray[np.float64]
 
-# BLEU's statistics: the clipped matches of n-grams for n = 1 to 4, the numbers of n-grams for n = 1
-# to 4 (the first is the length in words), and the length of the reference.
+# BLEU's statistics: the clipped n-gram matches for n = 1 to 4, the number of n-grams for n = 1 to 4
+# (the first is the length in words), and the length of the reference.
 MATCHES = slice(0, MAX_ORDER)
 TOTALS = slice(MAX_ORDER, 2 * MAX_ORDER)
 LENGTH = MAX_ORDER
@@ -34,32 +34,35 @@ REFERENCE_LENGTH = 2 * MAX_ORDER
 # sacrebleu's CHRF.CHAR_ORDER and CHRF.BETA.
 CHARACTER_ORDER = 6
 _BETA = 2
-# chrF's statistics, each for n = 1 to 6 characters: the numbers of n-grams in the hypothesis and in
-# the reference, and the clipped matches.
+# chrF's statistics, each for n = 1 to 6 characters: the number of n-grams in the hypothesis, the
+# number of n-grams in the reference, and the clipped matches.
 _CHRF_HYPOTHESIS = slice(0, CHARACTER_ORDER)
 _CHRF_REFERENCE = slice(CHARACTER_ORDER, 2 * CHARACTER_ORDER)
 _CHRF_MATCHES = slice(2 * CHARACTER_ORDER, 3 * CHARACTER_ORDER)
-# chrF counts the n-grams of this many hypotheses at a time, which bounds the memory.
+# Number of hypotheses whose n-grams chrF counts at a time, to limit memory.
 _SLICE = 10_000
 
 
 class Metric(Protocol):
-    """A function of summed statistics that tuning maximises."""
+    """A function of summed statistics, to be maximised by tuning."""
 
     @property
     def name(self) -> str:
-        """The name in reports, such as ``BLEU``."""
+        """The metric's name in reports, such as ``BLEU``."""
 
     @property
     def num_stats(self) -> int:
         """The number of statistics per hypothesis."""
 
     def score(self, sums: Statistics) -> Statistics:
-        """Return the score of sums (..., num_stats), 0 to 1, higher is better: (...)."""
+        """Return scores from 0 to 1, higher is better, for sums of statistics.
+
+        The shape of ``sums`` is (..., num_stats), and the shape of the result is (...).
+        """
 
 
 class ReferenceMetric(Metric, Protocol):
-    """A metric that knows the references, and so computes the statistics of hypotheses."""
+    """A metric that holds references and can compute the statistics of hypotheses."""
 
     def statistics(
         self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int]
@@ -71,7 +74,7 @@ class ReferenceMetric(Metric, Protocol):
 
 
 class Interpolated:
-    """A weighted mean of metrics, with their statistics side by side.
+    """A weighted mean of metrics, with their statistics concatenated.
 
     :param weights: one per metric, above 0; only their ratios matter.
     """
@@ -102,20 +105,20 @@ class Interpolated:
 
 
 class CorpusBleu:
-    """BLEU (Papineni et al., 2002) of summed statistics, as a `Metric` without references."""
+    """BLEU (Papineni et al., 2002) from summed statistics, as a `Metric` without references."""
 
     name = "BLEU"
     num_stats = 2 * MAX_ORDER + 1
 
     def score(self, sums: Statistics) -> Statistics:
-        """Return `bleu` of each sum."""
+        """Return the `bleu` score for each sum of statistics."""
         return bleu(sums)
 
 
 class Bleu(CorpusBleu):
     """BLEU against references, as a `ReferenceMetric`.
 
-    :param references: by reference file and segment, each a sequence of words.
+    :param references: indexed by reference file, then by segment; each is a sequence of words.
     """
 
     def __init__(
@@ -129,8 +132,8 @@ class Bleu(CorpusBleu):
         lengths = [[len(words) for words in segments] for segments in references]
         self._lengths = np.sort(np.array(lengths, np.float64).T)  # (segments, references)
         self._index = NgramIndex([words for segments in references for words in segments])
-        # By order: sorted keys (segment and n-gram in one number), and the highest count of the
-        # n-gram in a reference of the segment.
+        # For each order, sorted keys (segment and n-gram in one number), and the maximum count of
+        # the n-gram in a reference of the segment.
         self._counts = [
             self._highest_counts(order, size) for order, size in enumerate(self._index.sizes)
         ]
@@ -167,9 +170,10 @@ class Bleu(CorpusBleu):
 
 
 def bleu(sums: Statistics) -> Statistics:
-    """Return unsmoothed corpus BLEU, 0 to 1, of each sum of statistics.
+    """Return unsmoothed corpus BLEU, 0 to 1, for each sum of statistics.
 
-    It is 0 if no n-gram of some order matches, as in multi-bleu.perl and Moses' evaluator.
+    As in multi-bleu.perl and Moses' evaluator, it is 0 if there are no matches for one of the
+    n-gram orders.
     """
     matches, totals = sums[..., MATCHES], sums[..., TOTALS]
     words, reference = sums[..., LENGTH], sums[..., REFERENCE_LENGTH]
@@ -179,15 +183,15 @@ def bleu(sums: Statistics) -> Statistics:
 
 
 def sentence_bleu(statistics: Statistics, *, rewards_length: bool = False) -> Statistics:
-    """Return smoothed sentence BLEU, 0 to 1, of each hypothesis's statistics.
+    """Return smoothed sentence BLEU, 0 to 1, from each hypothesis's statistics.
 
-    One is added to matches and n-grams of n > 1: Lin and Och (2004), ORANGE; as in Moses'
-    minimum-Bayes-risk decoding (moses/mbr.cpp). Without a matching word it is 0.
+    For n > 1, one is added to the matches and to the number of n-grams (Lin and Och, 2004, ORANGE),
+    as in Moses' minimum-Bayes-risk decoding (moses/mbr.cpp). Without a matching word, BLEU is 0.
 
-    :param rewards_length: let the brevity penalty exp(1 - reference / words), and so the result,
-        exceed 1 for hypotheses longer than the reference. Training on smoothed BLEU without it
-        makes translations short (Nakov et al., 2012, Optimizing for Sentence-Level BLEU+1 Yields
-        Short Translations).
+    :param rewards_length: do not limit the brevity penalty exp(1 - reference / words) to 1, so that
+        it and the result may exceed 1 for hypotheses longer than the reference. Otherwise, training
+        on smoothed BLEU makes translations too short (Nakov et al., 2012, Optimizing for
+        Sentence-Level BLEU+1 Yields Short Translations).
     """
     smooth = np.array([0.0, 1.0, 1.0, 1.0])
     matches, totals = statistics[..., MATCHES], statistics[..., TOTALS]
@@ -200,7 +204,7 @@ def sentence_bleu(statistics: Statistics, *, rewards_length: bool = False) -> St
 
 
 class BleuScore(NamedTuple):
-    """BLEU with its parts: lengths in words, the other numbers from 0 to 1."""
+    """BLEU with its components; lengths are in words, all other numbers from 0 to 1."""
 
     bleu: float
     precisions: tuple[float, ...]
@@ -210,7 +214,7 @@ class BleuScore(NamedTuple):
 
     @classmethod
     def of(cls, sums: Statistics) -> Self:
-        """Return the score of summed statistics."""
+        """Compute the score from summed statistics."""
         words, reference = float(sums[LENGTH]), float(sums[REFERENCE_LENGTH])
         precisions = tuple(
             float(match / total) if total else 0.0
@@ -225,7 +229,7 @@ class BleuScore(NamedTuple):
         return cls(score, precisions, penalty, words, reference)
 
     def __str__(self) -> str:
-        """Return the line that multi-bleu.perl prints.
+        """Format the score as multi-bleu.perl does.
 
         >>> print(BleuScore(0.5, (0.75, 0.5, 0.5, 0.25), 1.0, 8.0, 8.0))
         BLEU = 50.00, 75.0/50.0/50.0/25.0 (BP=1.000, ratio=1.000, hyp_len=8, ref_len=8)
@@ -243,12 +247,12 @@ class BleuScore(NamedTuple):
 class Chrf:
     """chrF (Popović, 2015) against references, as a `ReferenceMetric`.
 
-    This F-score of character n-grams equals sacrebleu's chrF2 to the last digit: n-grams of 1 to 6
-    characters without white space, recall twice as important as precision, both averaged over the
-    orders that hypothesis and reference have. With several references, only the one with the
-    highest chrF counts for a hypothesis, the first on ties.
+    This is the F-score for n-grams of 1 to 6 characters, without white space, and equals
+    sacrebleu's chrF2 to the last digit. Recall is twice as important as precision. Both are
+    averaged over the n-gram orders that occur in the hypothesis and the reference. With several
+    references, each hypothesis uses the one with the highest chrF, the first on ties.
 
-    :param references: by reference file and segment, each a sequence of words.
+    :param references: indexed by reference file, then by segment; each is a sequence of words.
     """
 
     name = "chrF2"
@@ -259,14 +263,14 @@ class Chrf:
         texts = [characters(words) for segments in references for words in segments]
         self._index = NgramIndex(texts, max_order=CHARACTER_ORDER)
         self._lengths = sentence_lengths(texts).reshape(len(references), self.num_segments)
-        # By order: sorted keys (reference and n-gram in one number), and their counts.
+        # For each order, sorted keys (reference and n-gram in one number), and their counts.
         self._counts = []
         for ngrams, size in zip(self._index.ngrams, self._index.sizes, strict=True):
             owners, ids, counts = count_ngrams(ngrams, size)
             self._counts.append((owners * size + ids, counts))
 
     def score(self, sums: Statistics) -> Statistics:
-        """Return `chrf` of each sum."""
+        """Return the `chrf` score for each sum of statistics."""
         return chrf(sums)
 
     def statistics(
@@ -292,7 +296,7 @@ class Chrf:
             statistics = np.zeros((len(texts), self.num_stats))
             totals = np.maximum(reference_lengths[owners, None] - orders, 0)
             statistics[:, _CHRF_REFERENCE] = totals
-            # As in sacrebleu, n-grams longer than the reference do not count as errors.
+            # As in sacrebleu, n-grams longer than the reference are not counted as errors.
             present = np.where(totals > 0, np.maximum(lengths - orders, 0), 0)
             statistics[:, _CHRF_HYPOTHESIS] = present
             rows = number * self.num_segments + owners
@@ -303,7 +307,7 @@ class Chrf:
 
 
 def chrf(sums: Statistics) -> Statistics:
-    """Return chrF, 0 to 1, of each sum of statistics."""
+    """Return chrF, 0 to 1, for each sum of statistics."""
     hypothesis, reference = sums[..., _CHRF_HYPOTHESIS], sums[..., _CHRF_REFERENCE]
     matches = sums[..., _CHRF_MATCHES]
     effective = (hypothesis > 0) & (reference > 0)
@@ -315,7 +319,7 @@ def chrf(sums: Statistics) -> Statistics:
 
 
 def f_score(precision: Statistics, recall: Statistics) -> Statistics:
-    """Return the F-score with recall twice as important; 0 if both are 0."""
+    """Return the F-score with recall twice as important as precision; 0 if both are 0."""
     factor = _BETA**2
     with np.errstate(divide="ignore", invalid="ignore"):
         scores = (1 + factor) * precision * recall / (factor * precision + recall)
@@ -323,7 +327,7 @@ def f_score(precision: Statistics, recall: Statistics) -> Statistics:
 
 
 def characters(words: Sequence[str]) -> str:
-    """Return the words without white space, which includes U+00A0 inside a word of Moses."""
+    """Join words without white space; U+00A0, which Moses allows in words, is also removed."""
     return "".join("".join(words).split())
 
 
@@ -343,10 +347,10 @@ def _check_owners(hypotheses: Sequence[object], segments: Sequence[int] | Intege
 def _clipped_matches(
     known: tuple[Integers, Integers], ngrams: NgramCounts, owners: Integers, size: int
 ) -> Integers:
-    """Return how many n-grams each hypothesis shares with its owner, at most as often as it.
+    """Return the number of n-grams in each hypothesis that match, clipped to the owner's counts.
 
-    :param known: sorted keys (owner * ``size`` + n-gram), and how often the owner has the n-gram.
-    :param owners: the segment or reference of each hypothesis.
+    :param known: sorted keys (owner * ``size`` + n-gram), and the owner's count for each n-gram.
+    :param owners: the owner of each hypothesis: its segment or its reference.
     """
     indices = find_sorted(known[0], owners[ngrams.sentences] * size + ngrams.ids)
     is_match = indices >= 0

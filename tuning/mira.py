@@ -1,10 +1,11 @@
-"""MIRA on n-best lists: update weights so that good hypotheses beat bad ones by their difference.
+"""MIRA on n-best lists: update the weights so that good hypotheses outscore bad ones by a margin.
 
-Cherry and Foster (2012), Batch Tuning Strategies for Statistical Machine Translation, section 2.3
-and figure 1. Segment by segment, the hope (high model score, high gain) is compared with the fear
-(high model score, low gain). The weights take the smallest step after which the hope's model score
-is higher by at least the difference of gains, up to a step limit. The gain of a hypothesis is the
-score that it adds to a pseudo-corpus: the hopes of earlier segments, which decay.
+See Cherry and Foster (2012), Batch Tuning Strategies for Statistical Machine Translation, section
+2.3 and figure 1. For each segment, the hope (high model score, high gain) is compared with the fear
+(high model score, low gain). The weights are updated by the smallest step after which the hope's
+model score exceeds the fear's by at least the difference in gains, up to a step limit. The gain of
+a hypothesis is the score that it adds to a pseudo-corpus: the hopes of earlier segments, with
+exponential decay.
 """
 
 from typing import Any, NamedTuple
@@ -17,25 +18,26 @@ from tuning.metrics import Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Pool, Vector
 
-# Gains are a segment's share of the score times this. Moses' kbmira uses the words of the
-# references instead (Chiang et al., 2008), which a metric need not know; its step limits fit 10.
+# The factor for a segment's contribution to the score. Moses' kbmira uses the length of the
+# references instead (Chiang et al., 2008), which is not available for all metrics. With 10, its
+# step limits are suitable.
 _GAIN = 10.0
-# The share of the pseudo-corpus that each segment leaves (kbmira -D).
+# The fraction of the pseudo-corpus that remains after each segment (kbmira -D).
 _DECAY = 0.999
 # The standard deviation of model scores within segments at the start, in units of gains.
 _SPREAD = 3.0
-# The least number of segments to visit, because steps are short and some pools small.
+# The minimum number of segments to visit, because steps are short and pools may be small.
 _LEAST_VISITS = 2000
-# The largest number of times that model scores are halved: down to a millionth.
+# The maximum number of times that model scores are halved, down to a millionth of their size.
 _MOST_HALVINGS = 20
 
 
 class _Groups(NamedTuple):
-    """The hypotheses of each segment grouped by statistics, so with the same gain."""
+    """Groups of hypotheses in a segment that have equal statistics, and therefore equal gains."""
 
-    # The group of each hypothesis within its segment: (hypotheses,).
+    # (hypotheses,): the group of each hypothesis within its segment.
     indices: Integers
-    # (groups, num_stats), and where each segment's groups begin: (segments + 1,).
+    # (groups, num_stats): statistics; (segments + 1,): where each segment's groups begin.
     stats: Statistics
     starts: Integers
 
@@ -44,12 +46,12 @@ class _Corpus:
     """The pseudo-corpus: decayed statistics of the hopes so far."""
 
     def __init__(self, pool: Pool, metric: Metric, decay: float = _DECAY) -> None:
-        # Start with one segment that has the average statistics of hypotheses.
+        # Start with one segment that has the mean statistics over all hypotheses.
         self._sums, self._size = pool.stats.mean(axis=0), 1.0
         self._metric, self._decay = metric, decay
 
     def gains(self, stats: Statistics) -> Vector:
-        """Return the gain of each hypothesis of a segment, up to a constant."""
+        """Return the gain of each hypothesis in a segment, up to a constant."""
         return np.asarray(self._metric.score(self._sums + stats) * ((self._size + 1) * _GAIN))
 
     def add(self, stats: Statistics) -> None:
@@ -70,17 +72,17 @@ class _Mira:
     def average(self) -> Vector:
         """Return the average of the weights after each segment so far.
 
-        Moses' kbmira averages only over segments with an update. Here every segment counts, so that
-        the average converges to the weights.
+        Moses' kbmira averages only over segments with an update. Here all segments are included, so
+        that the average converges to the weights.
         """
         return np.asarray(self._total / self._count / self._units / self._scale)
 
     def halve(self) -> None:
-        """Give gains more influence on hopes, and restart the average.
+        """Halve model scores, so that gains have more influence on hopes; restart the average.
 
-        If model scores differ by more than gains, hope and fear are both the model's best, however
-        bad it is, and nothing moves (kbmira has --safe-hope for this). In large pools some segment
-        always causes an update.
+        If model scores differ by more than gains, hope and fear are both the model's best
+        hypothesis, and there are no updates, even if it is bad (kbmira has --safe-hope for this).
+        In large pools there is always an update for at least one segment.
         """
         self._weights = self._weights / 2
         self._scale /= 2
@@ -91,7 +93,7 @@ class _Mira:
         self._count = 0
 
     def learn(self, segments: Integers) -> bool:
-        """Visit segments in this order; return whether any of them moved the weights."""
+        """Visit the segments in the given order; return whether the weights were updated."""
         pool, groups = self._problem.pool, self._groups
         moved = False
         for segment in segments:
@@ -121,11 +123,11 @@ class _Mira:
 
 
 def search_mira(problem: Problem) -> Solution:
-    """Return the average weights after the epoch whose average scores best on the pool.
+    """Return the average weights from the epoch whose average scores best on the pool.
 
-    Each epoch shuffles the segments. Features are in units of their deviations. After an epoch
-    without updates, model scores are halved, so that gains count more. Pools of a few segments get
-    more epochs than ``settings.epochs``.
+    Each epoch shuffles the segments. Features are in units of their standard deviations. After an
+    epoch without updates, model scores are halved, so that gains have more influence. Pools with
+    few segments get more epochs than ``settings.epochs``.
     """
     pool, settings = problem.pool, problem.settings
     mira = _Mira(problem, _SPREAD / (pool.score_deviation(problem.start) or _SPREAD))
@@ -171,7 +173,7 @@ def _group_rows(stats: Any, starts: Any) -> Any:
     for segment in range(len(starts) - 1):
         base = size
         for row in range(starts[segment], starts[segment + 1]):
-            key = 0.0  # groups with the same key are compared by their statistics
+            key = 0.0  # if keys are equal, statistics are compared
             for column in range(stats.shape[1]):
                 key = key * 1.618033988749895 + stats[row, column]
             index = size
@@ -191,7 +193,7 @@ def _group_rows(stats: Any, starts: Any) -> Any:
 def _hope_and_fear(
     features: Any, first: int, end: int, weights: Any, indices: Any, gains: Any
 ) -> Any:
-    """Return the rows with the highest score plus gain and score minus gain; the first on ties."""
+    """Return the rows of the hope (score + gain) and the fear (score - gain); the first on ties."""
     hope = fear = first
     highest = lowest = -np.inf
     for row in range(first, end):

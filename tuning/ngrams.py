@@ -15,14 +15,14 @@ _UNKNOWN = -1
 
 
 class Ngrams(NamedTuple):
-    """The 0-based id and the 0-based sentence of each n-gram of one order, in text order."""
+    """The id and the sentence of each n-gram of one order, both 0-based, in text order."""
 
     ids: Integers
     sentences: Integers
 
 
 class NgramCounts(NamedTuple):
-    """How often each n-gram of one order occurs in each sentence, sorted by sentence and id."""
+    """Counts of the n-grams of one order in each sentence, sorted by sentence, then by id."""
 
     sentences: Integers
     ids: Integers
@@ -30,14 +30,14 @@ class NgramCounts(NamedTuple):
 
 
 class NgramIndex:
-    """The n-grams of some sentences by number; equal n-grams have the same id.
+    """The n-grams in the given sentences as integers; equal n-grams have the same id.
 
-    The id of the first n-1 words and the last word identify an n-gram; both make one 64-bit number.
-    So n-grams are never tuples of strings, and are found by sorting.
+    An n-gram is identified by the id of its first n-1 words and its last word, combined in a 64-bit
+    integer. Ids are assigned by sorting these integers, without creating tuples of strings.
 
-    :param sentences: words; or strings, whose characters are the words.
+    :param sentences: sequences of words, or strings, whose characters are treated as words.
     :param max_order: the length of the longest n-grams, at least 1.
-    :ivar ngrams: the n-grams of the sentences, for each order from 1 on.
+    :ivar ngrams: the n-grams in the sentences, for each order from 1 on.
     :ivar sizes: the number of distinct n-grams of each order.
     """
 
@@ -50,12 +50,12 @@ class NgramIndex:
             for word in sentence
         ]
         self.sizes = [len(self._words)]
-        # For each order from 2 on, the sorted pairs that identify n-grams; the index is the id.
+        # For each order from 2 on, the sorted integers that identify n-grams; the index is the id.
         self._pairs: list[Integers] = []
         self.ngrams = self._extend(words, sentences, self._learn)
 
     def find(self, sentences: Sequence[Sequence[str]]) -> list[Ngrams]:
-        """Return the known n-grams of other sentences, for each order."""
+        """Return the n-grams in other sentences that are in the index, for each order."""
         get = self._words.get
         words = [get(word, _UNKNOWN) for sentence in sentences for word in sentence]
         return self._extend(words, sentences, self._look_up)
@@ -66,7 +66,7 @@ class NgramIndex:
         sentences: Sequence[Sequence[str]],
         number: Callable[[int, Integers], Integers],
     ) -> list[Ngrams]:
-        """Return the n-grams of each order; ``number`` returns the ids of an order's pairs."""
+        """Return the n-grams of each order; ``number`` maps an order's pairs to ids."""
         words = np.array(word_ids, np.int64)
         lengths = sentence_lengths(sentences)
         owners = np.repeat(np.arange(len(lengths)), lengths)
@@ -97,12 +97,12 @@ class NgramIndex:
 
 
 def sentence_lengths(sentences: Sequence[Sequence[str]]) -> Integers:
-    """Return the number of words of each sentence."""
+    """Return the number of words in each sentence."""
     return np.fromiter(map(len, sentences), np.int64, len(sentences))
 
 
 def find_sorted(known: Integers, wanted: Integers) -> Integers:
-    """Return the index of each wanted number among sorted numbers, or -1 if it is missing.
+    """Return the index of each wanted number in a sorted array, or -1 if it is missing.
 
     >>> find_sorted(np.array([2, 5, 7]), np.array([7, 3, 2, 9])).tolist()
     [2, -1, 0, -1]
@@ -114,7 +114,7 @@ def find_sorted(known: Integers, wanted: Integers) -> Integers:
 
 
 def count_ngrams(ngrams: Ngrams, size: int) -> NgramCounts:
-    """Count the occurrences of n-grams, of which ``size`` are distinct, in each sentence."""
+    """Count each n-gram in each sentence; ``size`` is the number of distinct n-grams."""
     keys, counts = np.unique(ngrams.sentences * size + ngrams.ids, return_counts=True)
     sentences, ids = np.divmod(keys, max(size, 1))
     return NgramCounts(sentences, ids, counts.astype(np.int64, copy=False))

@@ -1,4 +1,4 @@
-"""The pool to tune on: features and sufficient statistics of the hypotheses of all segments."""
+"""The pool for tuning: features and sufficient statistics of hypotheses for all segments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,27 +22,27 @@ Mask = NDArray[np.bool_]
 
 drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 
-# The largest absolute feature value (Moses' are float32): squares of sums stay finite.
+# The maximum absolute feature value, so that squares of sums remain finite. Moses uses float32.
 _LARGEST = 1e39
-# Values that differ by at most this are equal, so that no weight has to separate them.
+# Values that differ by at most this are treated as equal.
 _SAME = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """The hypotheses of all segments. Its arrays must not be modified."""
+    """The hypotheses for all segments. The arrays must not be modified."""
 
     labels: tuple[FeatureLabel, ...]
     # (hypotheses, features): natural logarithms or counts, as the decoder wrote them.
     features: Matrix
-    # (hypotheses, num_stats) of the metric.
+    # (hypotheses, num_stats): sufficient statistics for the metric.
     stats: Statistics
     # (segments + 1,): the hypotheses of segment s are rows starts[s] to starts[s + 1].
     starts: Integers
 
     def __post_init__(self) -> None:
         if self.features.shape != (len(self.stats), len(self.labels)):
-            raise ValueError(f"expected {len(self.labels)} features of each hypothesis")
+            raise ValueError(f"expected {len(self.labels)} features for each hypothesis")
         for array, kind in ((self.features, "f8"), (self.stats, "f8"), (self.starts, "i8")):
             if array.dtype != np.dtype(kind):
                 raise ValueError(f"expected {np.dtype(kind)}, got {array.dtype}")
@@ -57,7 +57,10 @@ class Pool:
                 f" ({len(empty)} segments have none)"
             )
         for kind, values in (("feature", self.features), ("statistic", self.stats)):
-            highest, lowest = values.max(initial=0.0), values.min(initial=0.0)  # NaN if any is
+            highest, lowest = (
+                values.max(initial=0.0),
+                values.min(initial=0.0),
+            )  # NaN if any value is NaN
             if highest <= _LARGEST and lowest >= -_LARGEST:
                 continue
             row, column = np.argwhere(~(np.abs(values) <= _LARGEST))[0]
@@ -70,7 +73,7 @@ class Pool:
 
     @property
     def num_segments(self) -> int:
-        """The number of lists of hypotheses."""
+        """The number of segments, each with a list of hypotheses."""
         return len(self.starts) - 1
 
     @property
@@ -80,43 +83,43 @@ class Pool:
 
     @property
     def segments(self) -> Integers:
-        """The segment of each hypothesis: (hypotheses,)."""
+        """The 0-based segment of each hypothesis: (hypotheses,)."""
         return np.repeat(np.arange(self.num_segments), np.diff(self.starts))
 
     def model_scores(self, weights: Vector) -> Vector:
         """Return features @ weights: (hypotheses,); equal rows have equal scores."""
-        # A matrix product does not guarantee that; each row is summed from left to right.
+        # A matrix product does not guarantee this. Here each row is summed from left to right.
         vector = np.ascontiguousarray(weights, np.float64)
         return np.asarray(_model_scores(self.features, vector))
 
     def model_best(self, weights: Vector) -> Integers:
-        """Return the row of each segment's best hypothesis: (segments,); the earliest on ties."""
+        """Return the row with the highest model score in each segment, as `highest` does."""
         return self.highest(self.model_scores(weights))
 
     def highest(self, scores: Vector) -> Integers:
-        """Return the row of each segment's highest score: (segments,); the earliest on ties."""
+        """Return the row with the highest score in each segment: (segments,); earliest on ties."""
         return np.asarray(_best_rows(scores, self.starts))
 
     def score(self, metric: Metric, weights: Vector) -> float:
-        """Return the metric of the hypotheses that the weights select."""
+        """Return the metric, 0 to 1, of the hypotheses that the weights select."""
         return float(metric.score(self.stats[self.model_best(weights)].sum(axis=0)))
 
     def constant_features(self) -> Mask:
-        """Return for each feature whether it varies by at most 1e-30 within each segment."""
+        """Return whether each feature varies by at most 1e-30 within segments: (features,)."""
         return np.asarray(_constant_columns(self.features, self.starts))
 
     def deviations(self) -> Vector:
-        """Return each feature's deviation within the segments, 0 if constant: (features,)."""
+        """Return each feature's standard deviation within segments, 0 if constant: (features,)."""
         return np.where(self.constant_features(), 0.0, _deviations(self.features, self.starts))
 
     def score_deviation(self, weights: Vector) -> float:
-        """Return the standard deviation of model scores within the segments."""
+        """Return the standard deviation of model scores within segments."""
         scores = self.model_scores(weights)
         means = np.add.reduceat(scores, self.starts[:-1]) / np.diff(self.starts)
         return float(np.sqrt(np.square(scores - means[self.segments]).mean()))
 
     def distinct(self) -> "Pool":
-        """Return the pool without repeated hypotheses; the first with equal numbers stays."""
+        """Return a pool without duplicates; of hypotheses with equal numbers, the first is kept."""
         kept = _first_of_equals(self.segments, self.features, self.stats)
         if len(kept) == len(self.stats):
             return self
@@ -124,12 +127,12 @@ class Pool:
         return replace(self, features=self.features[kept], stats=self.stats[kept], starts=starts)
 
     def with_features(self, kept: Mask) -> "Pool":
-        """Return the pool with only some of its features."""
+        """Return a pool with only the features where ``kept`` is true."""
         labels = tuple(label for label, keep in zip(self.labels, kept, strict=True) if keep)
         return replace(self, labels=labels, features=np.ascontiguousarray(self.features[:, kept]))
 
     def subset(self, segments: Sequence[int] | Integers) -> "Pool":
-        """Return some segments in this order; a segment may be repeated (bootstrap)."""
+        """Return a pool with the selected segments, in this order; repetitions are allowed."""
         chosen = np.asarray(segments, np.int64)
         counts = np.diff(self.starts)[chosen]
         starts = _starts(counts)
@@ -138,10 +141,10 @@ class Pool:
 
 
 def union(pools: Sequence[Pool]) -> Pool:
-    """Return the distinct hypotheses of pools of the same segments.
+    """Return the distinct hypotheses from pools with the same segments.
 
-    Hypotheses of earlier pools come first, so that ties keep them. A feature that a pool lacks is
-    sparse: its value is 0 there.
+    Hypotheses from earlier pools come first, so that they win ties. A feature that is missing from
+    a pool is sparse; its value there is 0.
     """
     first = pools[0]
     if len(pools) == 1:
@@ -175,12 +178,14 @@ def _starts(counts: Integers) -> Integers:
 
 
 def _first_of_equals(segments: Integers, *tables: Matrix) -> Integers:
-    """Return the rows that equal no earlier row of their segment, in rising order.
+    """Return the rows that differ from all earlier rows in their segment, in ascending order.
 
-    Rows are sorted by a 64-bit hash, and neighbours are compared. If two different rows share a
-    hash, all rows are sorted by their values, which takes many times as long.
+    Rows are sorted by a 64-bit hash, and adjacent rows are compared. If two different rows have the
+    same hash, all rows are sorted by their values, which is many times as slow.
     """
-    bits = [np.ascontiguousarray(table + 0.0).view(np.uint64) for table in tables]  # no -0.0
+    bits = [
+        np.ascontiguousarray(table + 0.0).view(np.uint64) for table in tables
+    ]  # convert -0.0 to 0.0
     hashes = segments.astype(np.uint64)
     for table in bits:
         _hash_rows(table, hashes)
@@ -254,16 +259,16 @@ def _constant_columns(features: Any, starts: Any) -> Any:
 
 
 def weights_vector(weights: Weights, labels: Sequence[FeatureLabel], where: str = "") -> Vector:
-    """Return the weight of each label, or 0 if a label has no weight.
+    """Return the weight for each label, or 0 if a label has no weight.
 
-    :param where: the source of the weights, for messages.
+    :param where: where the weights were read, for messages.
     """
     sizes: dict[str, int] = {}
     for label in labels:
         sizes[label.name] = max(sizes.get(label.name, 0), label.place + 1)
     for name, size in sizes.items():
         if name in weights and len(weights[name]) != size:
-            problem = f"expected {size} weights of {name}, one for each of its values"
+            problem = f"expected {size} weights for {name}, one per value"
             problem = f"{problem}, found {len(weights[name])}"
             raise PhrasescoreError(f"{where}: {problem}" if where else problem)
     return np.array(
@@ -272,7 +277,7 @@ def weights_vector(weights: Weights, labels: Sequence[FeatureLabel], where: str 
 
 
 def named_weights(vector: Vector, labels: Sequence[FeatureLabel]) -> Weights:
-    """Return the weights of a vector by feature name, in order of appearance.
+    """Convert a weight vector to weights by feature name, in order of appearance.
 
     >>> named_weights(np.array([1.0, 2.0]), [FeatureLabel("TM0", 0), FeatureLabel("TM0", 1)])
     {'TM0': (1.0, 2.0)}
@@ -286,7 +291,7 @@ def named_weights(vector: Vector, labels: Sequence[FeatureLabel]) -> Weights:
 
 
 def weights_between(one: Weights, other: Weights, share: float) -> Weights:
-    """Return weights at a share of the way from one to the other; missing weights are 0.
+    """Interpolate linearly between two sets of weights; a missing weight is 0.
 
     >>> weights_between({"A": (1.0,)}, {"A": (0.0,), "B": (1.0,)}, 0.25)
     {'A': (0.75,), 'B': (0.25,)}

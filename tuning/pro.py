@@ -1,10 +1,10 @@
-"""PRO: ranking as classification of pairs of hypotheses.
+"""PRO: ranking as classification of hypothesis pairs.
 
-Hopkins and May (2011), Tuning as Ranking: in each segment pairs are drawn, the pairs whose sentence
-scores differ most are kept, and logistic regression learns from the differences of their features
+See Hopkins and May (2011), Tuning as Ranking. Pairs are drawn in each segment, and the pairs whose
+sentence scores differ most are kept. Logistic regression learns from their feature differences
 which hypothesis is better. As in Nakov et al. (2012), Optimizing for Sentence-Level BLEU+1 Yields
-Short Translations, the brevity penalty is smoothed like the precisions; otherwise translations get
-too short.
+Short Translations, the brevity penalty is smoothed in the same way as the precisions, because
+translations would otherwise be too short.
 """
 
 from itertools import pairwise
@@ -18,18 +18,18 @@ from tuning.ngrams import Integers
 from tuning.pool import Matrix, Vector
 
 _MAX_ITERATIONS = 200
-# The penalty of squared weights.
+# The factor of the penalty for squared weights.
 _PRIOR = 1.0
-# The least weight of all fixed features together, in units of their standard deviation.
+# The minimum weight of the combined fixed features, in units of their standard deviation.
 _LEAST_FIXED = 0.1
 
 
 def sentence_scores(metric: Metric, stats: Statistics) -> Vector:
-    """Return a smoothed score of each hypothesis: (hypotheses,).
+    """Return a smoothed score for each hypothesis: (hypotheses,).
 
-    BLEU adds 1 to matches and n-grams of all orders and to the length of the reference (not of the
-    hypothesis), like Moses' ``pro -b`` (Nakov et al., 2012, section 4). Other metrics score the
-    statistics plus 1.
+    For BLEU, 1 is added to the matches and the number of n-grams of all orders, and to the length
+    of the reference but not of the hypothesis, as in Moses' ``pro -b`` (Nakov et al., 2012, section
+    4). For other metrics, 1 is added to all statistics.
     """
     if not isinstance(metric, CorpusBleu):
         return np.asarray(metric.score(stats + 1.0))
@@ -40,9 +40,12 @@ def sentence_scores(metric: Metric, stats: Statistics) -> Vector:
 
 
 def logistic_loss(weights: Vector, differences: Matrix, prior: Vector) -> tuple[float, Vector]:
-    """Return the sum of log(1 + exp(-difference @ weights)) + prior / 2 * weights squared.
+    """Return the loss and its gradient with respect to the weights.
 
-    The gradient follows. A difference is the better hypothesis minus the worse: (pairs, features).
+    The loss is the sum of log(1 + exp(-difference @ weights)) + prior / 2 * weights squared.
+
+    :param differences: (pairs, features): the features of the better hypothesis minus the features
+        of the worse one.
     """
     margins = differences @ weights
     value = np.logaddexp(0.0, -margins).sum() + 0.5 * float(prior @ np.square(weights))
@@ -51,11 +54,11 @@ def logistic_loss(weights: Vector, differences: Matrix, prior: Vector) -> tuple[
 
 
 def search_pro(problem: Problem) -> Solution:
-    """Return the weights of the classifier, mixed with the start weights by settings.share.
+    """Return the classifier's weights, interpolated with the start weights by settings.share.
 
-    All fixed features together are one feature, their part of the model score. The classifier finds
-    its weight, by which the others are divided. This weight stays above 0 even if the fixed
-    features mislead.
+    All fixed features are combined into one feature, their part of the model score. The classifier
+    learns its weight, and the other weights are divided by it. This weight has a minimum above 0,
+    in case the fixed features are misleading.
     """
     pool, settings = problem.pool, problem.settings
     random = np.random.default_rng(problem.seed)
@@ -71,7 +74,7 @@ def search_pro(problem: Problem) -> Solution:
 
 
 def _classify(problem: Problem, differences: Matrix) -> tuple[Vector, int]:
-    """Return the weights of the classifier, scaled like the start, and its iterations."""
+    """Return the classifier's weights, scaled like the start weights, and its iterations."""
     free, start = problem.free, problem.start
     units = problem.pool.deviations()[free]
     columns = differences[:, free] / units
@@ -79,7 +82,7 @@ def _classify(problem: Problem, differences: Matrix) -> tuple[Vector, int]:
     bounds: list[tuple[float | None, None]] = [(None, None)] * columns.shape[1]
     fixed = differences[:, ~free] @ start[~free]
     unit = float(np.sqrt(np.square(fixed).mean()))
-    if unit > 0:  # one more column, not penalised
+    if unit > 0:  # an additional column without a penalty
         columns = np.column_stack([columns, fixed / unit])
         prior = np.append(prior, 0.0)
         bounds.append((_LEAST_FIXED, None))
@@ -103,11 +106,11 @@ def _classify(problem: Problem, differences: Matrix) -> tuple[Vector, int]:
 
 
 def draw_pairs(problem: Problem, random: np.random.Generator) -> tuple[Integers, Integers]:
-    """Return the rows of the better and of the worse hypotheses of the pairs to learn from.
+    """Draw pairs to learn from; return the rows of the better and of the worse hypotheses.
 
-    In each segment settings.candidates pairs are drawn, with replacement. Of the pairs whose scores
-    differ by settings.least_difference, the settings.pairs largest differences are kept; the first
-    drawn on ties.
+    In each segment, settings.candidates pairs are drawn with replacement. Among those whose scores
+    differ by at least settings.least_difference, the settings.pairs pairs with the largest
+    differences are kept, the first drawn on ties.
     """
     pool, settings = problem.pool, problem.settings
     scores = sentence_scores(problem.metric, pool.stats)

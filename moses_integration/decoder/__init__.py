@@ -1,4 +1,4 @@
-"""The embedded search, which follows Moses, and its limits, with Moses' names and defaults."""
+"""The embedded search, which follows Moses. Its limits have Moses' names and defaults."""
 
 import math
 from dataclasses import dataclass
@@ -19,24 +19,24 @@ LIMITS = {
     "translation-option-threshold": "option_threshold",
     "drop-unknown": "drop_unknown",
 }
-# The least value of an integer limit, where it is not 0.
+# The smallest valid values of integer limits; 0 for the others.
 _LEAST = {"distortion_limit": -1, "max_phrase_length": 1, "pop_limit": 1}
 
 
 @dataclass(frozen=True)
 class SearchLimits:
-    """The limits of a search; defaults as in moses/TypeDef.h and moses/parameters."""
+    """The limits of a search, with the defaults from moses/TypeDef.h and moses/parameters."""
 
     stack_size: int = 200  # hypotheses per stack; 0 for no limit
     beam_threshold: float = 1e-5  # drop a hypothesis less probable than this times the best one
     distortion_limit: int = -1  # words; -1 for no limit, 0 for monotone translations only
-    table_limit: int = 20  # of the phrase table: options per source phrase; 0 for no limit
+    table_limit: int = 20  # options per source phrase from the phrase table; 0 for no limit
     max_phrase_length: int = 20  # source words
     max_options: int = 5000  # translation options per span, over all tables; 0 for no limit
     option_threshold: float = 0.0  # probability relative to the best option of a span
     drop_unknown: bool = False  # drop unknown words, except those with digits
-    algorithm: str = "normal"  # or "cube"
-    stack_diversity: int = 0  # the least number of hypotheses that a stack keeps of each coverage
+    algorithm: str = "normal"  # "normal" or "cube"
+    stack_diversity: int = 0  # minimum number of hypotheses that a stack keeps per coverage
     pop_limit: int = 1000
     diversity: int = 0
     nbest_factor: int = 20  # paths per distinct translation requested; 0 for 1,000 in all

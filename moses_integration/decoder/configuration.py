@@ -1,4 +1,4 @@
-"""Read what a moses.ini configures for a decoder: features, their weights, and search limits."""
+"""Read features, weights and search limits for the decoder from a moses.ini."""
 
 import contextlib
 import logging
@@ -28,7 +28,7 @@ STATEFUL = (REORDERING, DISTORTION, LANGUAGE_MODEL)
 STATELESS = (PHRASE_TABLE, WORDS, PHRASES, UNKNOWN_WORDS)
 NUM_REORDERING_SCORES = 6
 
-# Arguments that every feature may have, without effect on this search.
+# Arguments that every feature may have; they do not affect this search.
 _ANY = {"name", "num-features", "tuneable", "tuneable-components", "verbosity", "filterable"}
 _ARGUMENTS = {
     PHRASE_TABLE: {"path", "table-limit", "input-factor", "output-factor", "cache-size"},
@@ -36,14 +36,14 @@ _ARGUMENTS = {
     LANGUAGE_MODEL: {"path", "factor", "order", "lazyken", "load"},
     PHRASES: {"per-phrase-table"},
 }
-# Unsupported features of Moses, and the tool that made the file from a supported one.
+# Unsupported binary tables, and the tool that converts a supported text table to each.
 _BINARY = {**CONVERTERS, "PhraseDictionaryBinary": "processPhraseTable"}
 _OTHER_MODELS = ("SRILM", "IRSTLM", "RANDLM", "DALM", "ReloadingLM")
 _BINARY_STARTS = (b"mmap lm http://kheafield.com/code", b"blmt", b"Qblmt")
-# Words of type= in any order; "wbe" and "phrase" are the same to a decoder (LRModel.cpp).
+# The words in type=, in any order; a decoder treats "wbe" and "phrase" alike (LRModel.cpp).
 _REORDERING_TYPE = {"msd", "bidirectional", "fe"}
 _REORDERING_NOISE = {"wbe", "phrase", "allff"}
-# The text file to name instead of a binary file.
+# What to do about a binary file.
 _TEXT_FILES = {
     LANGUAGE_MODEL: "name the .arpa or .arpa.gz that build_binary made it from",
     REORDERING: "name the reordering-table.*.gz that processLexicalTable(Min) made it from",
@@ -51,8 +51,8 @@ _TEXT_FILES = {
 }
 _COUNT = re.compile("[0-9]{1,9}")
 _FALSE = ("no", "n", "false", "0")
-# Unsupported sections that change what Moses translates (names as in moses/Parameter.cpp). A value
-# that switches one off is accepted.
+# Unsupported sections that change Moses' translations (names as in moses/Parameter.cpp). Values
+# that switch them off are accepted.
 _UNSUPPORTED = {
     "alternate-weight-setting", "always-create-direct-transopt", "consensus-decoding",
     "continue-partial-translation", "decoding-graph-backoff", "early-discarding-threshold",
@@ -67,11 +67,11 @@ _ELSEWHERE = ("factor-delimiter", "feature", "mapping", "weight")  # read by oth
 
 
 class _LineError(Exception):
-    """A line that this search cannot follow; the caller adds file and line."""
+    """An unsupported or invalid line; the caller adds the file and line number."""
 
 
 class FeatureSlot(NamedTuple):
-    """A feature of the model."""
+    """A feature of the log-linear model with its weights."""
 
     name: str  # in n-best lists, without "="
     kind: str  # the class
@@ -81,27 +81,29 @@ class FeatureSlot(NamedTuple):
 
 @dataclass(frozen=True)
 class DecoderConfiguration:
-    """A moses.ini that this search can follow."""
+    """The contents of a moses.ini that this search supports."""
 
     path: str
     search: SearchLimits
-    # In the order in which Moses prints values, with UnknownWordPenalty, which it does not print.
+    # In the order in which Moses prints values, plus UnknownWordPenalty, which it does not print.
     slots: tuple[FeatureSlot, ...]
     _ini: MosesIni = field(repr=False, compare=False)
     _ignored: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, path: str, ignore: Collection[str] = ()) -> Self:
-        """Read a moses.ini, and check the files it names; an unsupported feature is an error.
+        """Read a moses.ini and check the files it names; an unsupported feature is an error.
 
-        Relative paths in the file begin at the working folder, as with Moses. Features named in
-        ``ignore`` are left out, whatever their weights.
+        As in Moses, relative paths are relative to the working folder. Features named in ``ignore``
+        are left out regardless of their weights.
         """
         ini = MosesIni.read(path)
         names = [feature.name for feature in ini.features]
         for name in ignore:
             if name not in names:
-                problem = f"there is no {shorten(name)} to ignore; there are {', '.join(names)}"
+                problem = (
+                    f"no feature {shorten(name)} to ignore; the features are {', '.join(names)}"
+                )
                 raise ConfigError(shown_path(path), "[feature]", problem)
         weight_lines = ini.latest_weight_lines()
         used = [feature for feature in ini.features if feature.name not in ignore]
@@ -127,7 +129,7 @@ class DecoderConfiguration:
         names = [slot.name for slot in slots]
         for name in sorted(weights.keys() - {*names, *self._ignored}):
             if name not in features:
-                problem = f"expected weights of {', '.join(names)}; found some of {name}"
+                problem = f"expected weights for {', '.join(names)}; found weights for {name}"
                 raise ConfigError(shown_path(self.path), "[weight]", problem)
             if any(weights[name]):
                 problem = _describe_unknown(features[name])
@@ -138,30 +140,30 @@ class DecoderConfiguration:
         """Return a copy with other values for some fields of `SearchLimits`."""
         search = replace(self.search, **limits)
         if search.stack_diversity:
-            problem = "this search has no stack-diversity; set it to 0, or decode with Moses"
+            problem = "this search does not support stack-diversity; set it to 0 or use Moses"
             raise ConfigError(shown_path(self.path), "[stack-diversity]", problem)
         return replace(self, search=search)
 
     def find(self, kind: str) -> FeatureSlot | None:
-        """Return the only feature of a class, or None if the model lacks it."""
+        """Return the single feature of a class, or None if the model has none."""
         return next((slot for slot in self.slots if slot.kind == kind), None)
 
     def slot(self, kind: str) -> FeatureSlot:
-        """Return the feature of a class that every search needs."""
+        """Return the single feature of a class that every model must have."""
         return next(slot for slot in self.slots if slot.kind == kind)
 
     def weights(self, kind: str, count: int = 1) -> tuple[float, ...]:
-        """Return the weights of the feature of a class, or zeros if the model lacks it."""
+        """Return the weights for a class's feature, or ``count`` zeros if the model has none."""
         slot = self.find(kind)
         return (0.0,) * count if slot is None else slot.weights
 
     def shown(self, slot: FeatureSlot) -> tuple[bool, ...]:
-        """Return for each value of a feature whether n-best lists show it."""
+        """Return whether n-best lists show each value of a feature."""
         return self._ini.shown_components(slot.name, len(slot.weights))
 
 
 def _read_slot(ini: MosesIni, feature: IniFeature, weights: IniLine | None) -> FeatureSlot | None:
-    """Return a feature, or None for an unsupported one whose weights are 0."""
+    """Return a feature, or None if it is unsupported and all its weights are 0."""
     where = weights or feature.line
     try:
         # Moses does not tune UnknownWordPenalty; its default weight is 1.
@@ -202,21 +204,21 @@ def _weights_problem(values: tuple[float, ...], count: int) -> str | None:
 
 
 def _read_arguments(feature: IniFeature) -> dict[str, str]:
-    """Return the arguments of a feature, all of which this search supports."""
+    """Return the arguments of a feature; an unsupported argument is an error."""
     arguments: dict[str, str] = {}
     known = _ARGUMENTS.get(feature.kind, set())
     for key, value in feature.arguments:
         problem = None
         if value is None or key in arguments:
-            problem = f"expected key=value, each key once, found {shorten(key)}"
+            problem = f"expected key=value with each key only once, found {shorten(key)}"
         elif key.endswith("factor") and key in known and value != "0":
             problem = f"expected {key}=0, found {shorten(value)}"
         elif key == "per-phrase-table" and value.lower() not in _FALSE:
-            problem = "this search counts phrases of one table"
+            problem = "this search supports only one phrase table"
         elif key in ("table-limit", "order") and not _COUNT.fullmatch(value):
             problem = f"expected a number in {key}=, found {shorten(value)}"
         elif key not in _ANY | known:
-            problem = f"this search does not know {shorten(f'{key}={value}')}"
+            problem = f"this search does not support {shorten(f'{key}={value}')}"
         if problem is not None:
             raise _LineError(problem)
         arguments[key] = value or ""
@@ -235,7 +237,7 @@ def _read_arguments(feature: IniFeature) -> dict[str, str]:
 def _check_reordering(arguments: dict[str, str]) -> None:
     kind = arguments.get("type", "")
     if set(kind.split("-")) - _REORDERING_NOISE != _REORDERING_TYPE:
-        problem = "expected type=wbe-msd-bidirectional-fe-allff, the one that this search has"
+        problem = "expected the only supported type, type=wbe-msd-bidirectional-fe-allff"
         raise _LineError(f"{problem}, found {shorten(kind)}")
     defaults = arguments.setdefault("default-scores", "1,1,1,1,1,1")
     is_valid = False
@@ -247,10 +249,10 @@ def _check_reordering(arguments: dict[str, str]) -> None:
 
 
 def _check_file(feature: IniFeature, path: str) -> str:
-    """Return the path of a text file; like Moses, add .gz if only that file exists."""
+    """Return the path of a text file; as Moses does, add .gz if only that file exists."""
     wanted = "an ARPA file" if feature.kind == LANGUAGE_MODEL else "a text table"
     if not path:
-        raise _LineError(f"expected path= to {wanted}, found none")
+        raise _LineError(f"expected path= with the path of {wanted}, found none")
     if not os.path.exists(path) and os.path.exists(f"{path}.gz"):
         return f"{path}.gz"
     if not os.path.isfile(path):
@@ -259,7 +261,7 @@ def _check_file(feature: IniFeature, path: str) -> str:
                 problem = f"expected {wanted}, {path}[.gz], found a binary one, {path}{end}"
                 raise _LineError(f"{problem}; {_TEXT_FILES[feature.kind]}")
         problem = f"cannot open {path}: there is no such file"
-        raise _LineError(f"{problem} (paths begin at the working folder)")
+        raise _LineError(f"{problem} (paths are relative to the working folder)")
     with open_input(path) as stream:
         start = stream.read(64)
     if start.startswith(_BINARY_STARTS) or b"\0" in start:
@@ -269,7 +271,7 @@ def _check_file(feature: IniFeature, path: str) -> str:
 
 
 def _describe_unknown(feature: IniFeature) -> str:
-    problem = f"this search has no feature {feature.kind}"
+    problem = f"this search does not support {feature.kind}"
     if feature.kind in _BINARY:
         cure = f"use {PHRASE_TABLE} with the text table that {_BINARY[feature.kind]} made it from"
     elif feature.kind in _OTHER_MODELS:
@@ -280,22 +282,22 @@ def _describe_unknown(feature: IniFeature) -> str:
 
 
 def _check_kinds(ini: MosesIni, slots: list[FeatureSlot]) -> None:
-    """Refuse two features of a class, and a model that lacks a necessary one."""
+    """Reject several features of the same class, and models without a required feature."""
     seen: set[str] = set()
     for slot in slots:
         if slot.kind in seen:
             line = next(feature.line for feature in ini.features if feature.name == slot.name)
-            problem = f"expected one {slot.kind}, which is what this search can follow"
-            raise ini.error(line, slot.name, f"{problem}, found another")
+            problem = f"expected one {slot.kind}, because this search supports no more"
+            raise ini.error(line, slot.name, f"{problem}, found a second")
         seen.add(slot.kind)
     for kind in (PHRASE_TABLE, LANGUAGE_MODEL, UNKNOWN_WORDS):
         if kind not in seen:
-            problem = f"expected a feature {kind}, found none"
+            problem = f"expected the feature {kind}, found none"
             raise ConfigError(shown_path(ini.path), "[feature]", problem)
 
 
 def _read_limits(ini: MosesIni, table_limit: int) -> SearchLimits:
-    """Read the sections that set limits of the search; refuse unsupported ones."""
+    """Read the sections with search limits; reject unsupported sections."""
     lines = ini.first_lines()
     _check_supported(ini, lines)
     limits: dict[str, Any] = {"table_limit": table_limit}
@@ -306,7 +308,7 @@ def _read_limits(ini: MosesIni, table_limit: int) -> SearchLimits:
         value: object = None
         wanted = limit_values(name, None)
         if name == "algorithm":
-            wanted = "0 (stacks) or 1 (cube pruning), which this search has"
+            wanted = "0 (stacks) or 1 (cube pruning), which this search supports"
             value = dict(zip("01", ALGORITHMS, strict=True)).get(text)
         elif name == "drop_unknown":
             value = text.lower() in TRUE_VALUES if text.lower() in TRUE_VALUES + _FALSE else None
@@ -323,7 +325,7 @@ def _check_supported(ini: MosesIni, lines: dict[str, IniLine]) -> None:
     for section, line in lines.items():
         value = line.words[0].group()
         if section in _UNSUPPORTED and value.lower() not in _OFF:
-            problem = f"this search has no such setting, found {shorten(value)}"
+            problem = f"this search does not support this setting, found {shorten(value)}"
             raise ini.error(line, "", f"{problem}; remove the line, or decode with Moses")
         if section in _FACTOR_SECTIONS and value != "0":
             raise ini.error(line, "", f"expected factor 0, found {shorten(value)}")
@@ -337,16 +339,16 @@ def _check_supported(ini: MosesIni, lines: dict[str, IniLine]) -> None:
 
 
 def _check_mapping(ini: MosesIni) -> None:
-    """Refuse a mapping other than one translation step with the one phrase table.
+    """Reject any mapping except a single translation step with the phrase table.
 
-    A step is "T 0", "0 T 0" or "0 TranslationModel0": the decoding graph, the kind of step, and the
-    number or name of the table (StaticData::LoadDecodeGraphs).
+    A step is written "T 0", "0 T 0" or "0 TranslationModel0": the decoding graph, the kind of step,
+    and the number or name of the table (StaticData::LoadDecodeGraphs).
     """
     lines = [line for line in ini.content_lines() if line.section == "mapping"]
     steps = [" ".join(word.group() for word in line.words) for line in lines]
     if len(lines) > 1:
         problem = f"expected one step, found {len(lines)}: {shorten('; '.join(steps))}"
-        cure = "this search has no generation steps and no second decoding graph: decode with Moses"
+        cure = "generation steps and a second decoding graph are not supported; decode with Moses"
         raise ini.error(lines[1], "", f"{problem}; {cure}")
     names = [feature.name for feature in ini.features if is_phrase_table(feature.kind)]
     pairs = [(f"T {number}", f"0 T {number}", f"0 {name}") for number, name in enumerate(names)]

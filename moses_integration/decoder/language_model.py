@@ -1,4 +1,4 @@
-r"""Read language models from ARPA files: ``\data\``, counts, and the n-grams of each order.
+r"""Read language models from ARPA files: ``\data\``, n-gram counts, and the n-grams by order.
 
 A line is ``log10 probability <tab> words separated by blanks [<tab> log10 backoff]``. A blank is a
 space, a tab or a carriage return; every other character belongs to a word. Files are read as KenLM
@@ -7,12 +7,12 @@ reads them (lm/read_arpa.cc, and lm/search_hashed.cc for the probing model that 
 * Blank lines between n-grams, text after a count, and lines before ``\data\\`` that begin with
   ``#`` are skipped.
 * ``<UNK>`` is ``<unk>``.
-* The first of two equal n-grams counts, but the last of two unigrams ``<unk>``.
-* A positive log probability is an error, and so is an n-gram with a word that is not among the
-  unigrams, or without the (n-1)-gram that it continues.
+* If an n-gram occurs twice, the first line is used; for the unigram ``<unk>`` it is the last.
+* A positive log probability is an error. So is an n-gram if one of its words is missing from the
+  unigrams, or if its first n-1 words are missing from the (n-1)-grams.
 
-A probability of 0, ``-inf``, is refused because it would make hypotheses incomparable, except for
-``<s>``, which is never predicted.
+A log probability of ``-inf`` is rejected because it would make hypotheses incomparable. It is
+accepted for ``<s>``, which is never predicted.
 """
 
 import re
@@ -39,12 +39,12 @@ DONE, FULL, NO_NUMBER, POSITIVE, UNKNOWN_WORD, FIELDS, NO_CONTEXT, HIGHEST_BACKO
 _UNKNOWN, _BEGIN, _END = "<unk>", "<s>", "</s>"
 _UNKNOWN_ALIAS = "<UNK>"
 
-# Room for n-grams that is reserved before reading; counts may be wrong.
+# The maximum number of n-grams to allocate before reading, because counts may be wrong.
 _MOST_AT_FIRST = 1 << 26
-# log10 probability of <unk> in models without it (lm/config.cc, unknown_missing_logprob).
+# log10 probability of <unk> in models that lack it (lm/config.cc, unknown_missing_logprob).
 _MISSING_UNKNOWN = -100.0
-# KenLM reads both numbers with C functions, which skip blanks before a number, and it ignores text
-# after the count.
+# KenLM reads both numbers with C functions, which skip leading blanks. It ignores text after the
+# count.
 _COUNT = re.compile(rb"ngram \s*\+?([0-9]{1,9})=\s*\+?([0-9]{1,18})(?![0-9]).*")
 _NUMBER = re.compile(NUMBER.encode())
 _BLANKS = re.compile(rb"[ \t\r]+")
@@ -53,17 +53,17 @@ _BINARY = b"mmap lm http://kheafield.com/code"
 _PROBLEMS = {
     NO_NUMBER: "expected numbers as log10 probability and backoff",
     POSITIVE: "expected a log10 probability of at most 0",
-    UNKNOWN_WORD: "expected words that are among the 1-grams",
-    FIELDS: "expected a probability, {order} words and perhaps a backoff",
-    HIGHEST_BACKOFF: "expected no backoff, as no longer n-gram follows",
-    NO_CONTEXT: "expected its first {context} words among the {context}-grams",
+    UNKNOWN_WORD: "expected only words that are listed as 1-grams",
+    FIELDS: "expected a log10 probability, {order} words and an optional backoff",
+    HIGHEST_BACKOFF: "expected no backoff for n-grams of the highest order",
+    NO_CONTEXT: "expected an n-gram whose first {context} words are listed as a {context}-gram",
 }
 
 
 class NgramModel(NamedTuple):
-    """A backoff language model in memory: its words, and tables of 24 bytes per n-gram."""
+    """A backoff language model in memory: the words, and tables with 24 bytes per n-gram."""
 
-    # The vocabulary; ids 0, 1, 2 are <unk>, <s>, </s>.
+    # The vocabulary in order of ids; 0, 1 and 2 are <unk>, <s> and </s>.
     words: list[str]
     tables: NgramTables
 
@@ -79,14 +79,14 @@ class _Text:
         self.number = 0  # lines read so far
 
     def fill(self) -> bool:
-        """Read a block if no line is left; return whether there is a line."""
+        """Read the next block if no line is left; return False at the end of the file."""
         if self.position >= len(self.block):
             self.block, self.position = next(self._blocks, b""), 0
         return bool(self.block)
 
     def peek(self) -> bytes:
         if not self.fill():
-            problem = r"expected more of an ARPA file, up to \end\, found the end of the file"
+            problem = r"expected \end\ at the end of an ARPA file, found the end of the file"
             raise DataError(self.path, self.number, problem)
         end = self.block.find(b"\n", self.position)
         return self.block[self.position : end if end >= 0 else len(self.block)]
@@ -101,7 +101,7 @@ class _Text:
         self.number += lines
 
     def expect(self, wanted: bytes) -> None:
-        """Check the next line that is not blank."""
+        """Check that the next line that is not blank is ``wanted``."""
         while not self.peek().strip():
             self.next()
         if (line := self.next().rstrip()) != wanted:
@@ -112,12 +112,12 @@ class _Text:
 
 
 def read_arpa_order(path: str) -> int:
-    """Return the order of a model from the counts at its beginning."""
+    """Return the order of the model in an ARPA file, reading only the counts at its beginning."""
     return len(_read_counts(_Text(path)))
 
 
 def read_arpa(path: str) -> NgramModel:
-    """Return the model of an ARPA file, plain or gzip; refuse what KenLM would refuse."""
+    """Load an n-gram model from an ARPA file, plain or gzip; reject what KenLM rejects."""
     text = _Text(path)
     counts = _read_counts(text)
     text.expect(b"\\1-grams:")
@@ -125,7 +125,7 @@ def read_arpa(path: str) -> NgramModel:
     tables = make_tables(len(counts), len(words), min(sum(counts[1:]), _MOST_AT_FIRST))
     tables.unigram_log_probs[:] = log_probs
     tables.unigram_backoffs[:] = backoffs
-    # <unk> may occur in n-grams only if it is a 1-gram.
+    # <unk> may occur in n-grams only if it is listed as a 1-gram.
     spellings = {word: number for number, word in enumerate(words) if number or has_unknown}
     if has_unknown:
         spellings[_UNKNOWN_ALIAS] = 0
@@ -145,7 +145,7 @@ def _read_counts(text: _Text) -> list[int]:
         line = text.peek() if text.fill() else b""
         problem = rf"expected \data\, found {shorten(line)}"
         if line.startswith(_BINARY):
-            problem += "; this is KenLM's binary model: give the ARPA file that it was built from"
+            problem += "; this is a binary model of KenLM: use the ARPA file it was built from"
         raise DataError(text.path, text.number + 1, problem)
     text.next()
     counts: list[int] = []
@@ -155,12 +155,12 @@ def _read_counts(text: _Text) -> list[int]:
             text.fail(f"expected 'ngram {len(counts) + 1}=COUNT', found {shorten(line)}")
         counts.append(int(match[2]))
     if not 1 <= len(counts) <= MAX_ORDER:
-        text.fail(f"expected counts of orders from 1 to {MAX_ORDER}, found {len(counts)}")
+        text.fail(f"expected counts for 1 to {MAX_ORDER} orders, found {len(counts)}")
     return counts
 
 
 def _read_unigrams(text: _Text, count: int) -> tuple[list[str], list[float], list[float], bool]:
-    """Return words, log10 probabilities and backoffs by id, and whether the file has ``<unk>``."""
+    """Return words, log10 probabilities, backoffs (all by id), and whether ``<unk>`` is listed."""
     missing = (1.0, 0.0)
     values = dict.fromkeys((_UNKNOWN, _BEGIN, _END), missing)
     for _ in range(count):
@@ -168,7 +168,7 @@ def _read_unigrams(text: _Text, count: int) -> tuple[list[str], list[float], lis
             pass
         fields = [field for field in _BLANKS.split(line) if field]
         if not 2 <= len(fields) <= 3:
-            text.fail("expected a log10 probability, a word and perhaps a backoff")
+            text.fail("expected a log10 probability, a word and an optional backoff")
         word = decode(text.path, text.number, fields[1])
         if word == _UNKNOWN_ALIAS:
             word = _UNKNOWN
@@ -185,7 +185,7 @@ def _read_unigrams(text: _Text, count: int) -> tuple[list[str], list[float], lis
             values[word] = (log_prob, backoff)
     for word in (_BEGIN, _END):
         if values[word] is missing:
-            text.fail(f"expected {word} among the 1-grams")
+            text.fail(f"expected {word} among the 1-grams, found no such line")
     has_unknown = values[_UNKNOWN] is not missing
     if not has_unknown:
         values[_UNKNOWN] = (_MISSING_UNKNOWN, 0.0)
@@ -196,7 +196,7 @@ def _read_unigrams(text: _Text, count: int) -> tuple[list[str], list[float], lis
 def _read_ngrams(
     text: _Text, order: int, count: int, tables: NgramTables, used: int, vocabulary: Any
 ) -> tuple[NgramTables, int]:
-    """Read the n-grams of one order; return the tables and their number of n-grams."""
+    """Read the n-grams of one order; return the tables and the number of n-grams in them."""
     left = count
     while left:
         if not text.fill():
@@ -208,7 +208,7 @@ def _read_ngrams(
         text.skip(position, lines)
         left -= num_read
         if problem == FULL:
-            # Half as many slots again, for the blanks of missing suffixes.
+            # Allocate 1.5 times as many slots, to make room for the blanks of missing suffixes.
             keys = make_table(len(tables.keys), 2)
             copy_rows(tables.keys, keys)
             tables = tables._replace(keys=keys, values=keys.view(np.float32))
@@ -229,7 +229,7 @@ def _is_blank(byte: int) -> bool:
 
 @KERNEL
 def _parse_number(text: Any, start: int, end: int) -> tuple[float, bool]:
-    """Return a number, and whether the text is one."""
+    """Return the number in ``text[start:end]``, and whether this text is a valid number."""
     position = start
     negative = position < end and text[position] == 45
     if position < end and (text[position] == 45 or text[position] == 43):
@@ -269,10 +269,10 @@ def _parse_number(text: Any, start: int, end: int) -> tuple[float, bool]:
 
 @KERNEL
 def _parse_block(tables, vocabulary, text, position, order, left, used):  # type: ignore[no-untyped-def]
-    """Insert the n-grams of a block's lines into the tables, up to the section's end.
+    """Insert the n-grams of a block into the tables, up to the end of the section.
 
-    :return: the first unread byte, the numbers of lines and of n-grams read, the number of n-grams
-        in the tables, and the problem of the line at this byte.
+    :return: the position of the first unread byte, the number of lines read, the number of n-grams
+        read, the number of n-grams in the tables, and the problem with the line at this position.
     """
     words = np.empty(order, np.int32)
     starts, ends = np.empty(order + 2, np.int64), np.empty(order + 2, np.int64)
@@ -316,7 +316,7 @@ def _parse_block(tables, vocabulary, text, position, order, left, used):  # type
 
 @KERNEL
 def _split_line(text: Any, position: int, starts: Any, ends: Any) -> tuple[int, int]:
-    """Find the fields of a line; return their number, even beyond the room, and the line's end."""
+    """Fill in where fields start and end; return the number of all fields and the line's end."""
     fields = 0
     while position < len(text) and text[position] != 10:
         if _is_blank(text[position]):
@@ -333,7 +333,7 @@ def _split_line(text: Any, position: int, starts: Any, ends: Any) -> tuple[int, 
 
 @KERNEL
 def _remember(tables: Any, words: Any) -> Any:
-    """Return an n-gram's backoff, NaN if missing, and mark that a longer n-gram begins with it."""
+    """Return an n-gram's backoff (NaN if missing), and mark that a longer n-gram begins with it."""
     if len(words) == 1:
         if not extends(tables.unigram_backoffs[words[0]]):
             tables.unigram_backoffs[words[0]] = 0.0
@@ -351,10 +351,10 @@ def _remember(tables: Any, words: Any) -> Any:
 
 @KERNEL
 def _insert(tables: Any, words: Any, log_prob: float, backoff: float) -> int:
-    """Insert an n-gram, and blanks for its missing suffixes; return the number of added n-grams.
+    """Insert an n-gram and blanks for its missing suffixes; return the number of added n-grams.
 
-    A blank has the backed-off probability, and no separate backoff (KenLM's AdjustLower). The
-    first of two equal n-grams counts.
+    A blank has the backed-off probability and no backoff weight (KenLM's AdjustLower). An n-gram
+    that is already in the tables is not replaced.
     """
     order, added = len(words), 0
     key = first_hash(words[order - 1])

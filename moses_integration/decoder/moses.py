@@ -1,9 +1,9 @@
-"""Run a decoder's command: Moses, or any program that writes n-best lists.
+"""Run the command of a decoder: Moses, or any program that writes n-best lists.
 
-A command is split into words as a shell splits it, and runs without a shell. It reads the source
-from stdin. Moses gets weights and lists by its own options, as mert-moses.pl passes them:
-``-weight-overwrite`` and ``-n-best-list FILE N distinct``. A command with ``{nbest}`` is another
-decoder, in which these placeholders are replaced:
+A command is split into words as a shell does it, and runs without a shell. It reads the source from
+stdin. Moses gets the options that mert-moses.pl uses: ``-weight-overwrite`` and
+``-n-best-list FILE N distinct``. A command that contains ``{nbest}`` runs another decoder; these
+placeholders in it are replaced:
 
 ============ =====================================================================
 ``{nbest}``   the file for the n-best lists
@@ -34,17 +34,17 @@ from phrasescore.records import Weights
 NBEST, WEIGHTS, SIZE = "{nbest}", "{weights}", "{size}"
 
 _MAX_ARGUMENT = 131_000  # Linux accepts no argument longer than 128 KiB (MAX_ARG_STRLEN)
-# The end of the decoder's stderr that a message shows: lines, and bytes that are read for them.
+# How much of the end of the decoder's stderr a message shows, in lines, and is read, in bytes.
 _TAIL_LINES, _TAIL_BYTES = 5, 4096
 _INI_OPTIONS = ("-f", "-config", "--config", "--f")
 
 
 @dataclass(frozen=True)
 class DecoderCommand:
-    """A decoder's command, given as text for a shell."""
+    """The command line of a decoder, quoted as for a shell."""
 
-    command: str  # as the user gave it
-    # Moses' configuration, if known; it tells which weights n-best lists omit.
+    command: str  # the command line as the user typed it
+    # Moses' configuration, if known; it determines which weights n-best lists omit.
     ini: MosesIni | None = None
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class DecoderCommand:
             raise PhrasescoreError(f"--decoder: {problem}, found {self.command!r}")
 
     def words(self) -> list[str]:
-        """Return the words of the command, with placeholders."""
+        """Split the command into words; placeholders are not yet replaced."""
         try:
             return shlex.split(self.command)
         except ValueError as error:
@@ -68,12 +68,12 @@ class DecoderCommand:
         return NBEST not in self.command
 
     def ini_path(self) -> str | None:
-        """Return the moses.ini that the command names, or None."""
+        """Return the path of the moses.ini in the command, or None."""
         pairs = pairwise(self.words())
         return next((value for option, value in pairs if option in _INI_OPTIONS), None)
 
     def arguments(self, weights: Weights, nbest: str, weights_path: str, size: int) -> list[str]:
-        """Return the words that decode with these weights, which ``weights_path`` also holds."""
+        """Return the command's words for ``weights``, which ``weights_path`` also contains."""
         words = self.words()
         if not self.is_moses:
             values = {NBEST: nbest, WEIGHTS: weights_path, SIZE: str(size)}
@@ -92,10 +92,10 @@ class DecoderCommand:
     def __call__(self, source: str, weights: Weights, size: int, nbest: str) -> None:
         """Decode a file and write n-best lists.
 
-        Beside ``run1.nbest`` there will be ``run1.weights``, and the decoder's output in
-        ``run1.out`` and ``run1.log``.
+        Next to ``run1.nbest``, the weights are written to ``run1.weights``, and the decoder's
+        stdout and stderr to ``run1.out`` and ``run1.log``.
 
-        :param nbest: the file for the lists; an existing one is replaced.
+        :param nbest: the file for the lists; an existing file is replaced.
         """
         with contextlib.suppress(FileNotFoundError):
             os.unlink(nbest)
@@ -109,12 +109,12 @@ class DecoderCommand:
         with open(nbest, "rb") as stream:
             stream.seek(-1, os.SEEK_END)
             if stream.read() != b"\n":
-                problem = f"{nbest}: the last line is cut off; is the disk full?"
+                problem = f"{nbest}: the last line is truncated; is the disk full?"
                 raise PhrasescoreError(f"{problem}{log_tail(log)}")
 
 
 class NbestRequest(NamedTuple):
-    """A request for n-best lists."""
+    """Where to write n-best lists, and what they should contain."""
 
     path: str
     size: int
@@ -134,11 +134,11 @@ def translate_with_moses(
     threads: int = 1,
     limits: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Translate sentences; output files appear whole, and only if everything succeeded.
+    """Translate sentences; output files are written atomically, and only on success.
 
-    :param weights: these override the weights of the moses.ini.
-    :param output: one line per sentence, without the blank that Moses appends.
-    :param limits: more settings, by the names of moses.ini's sections.
+    :param weights: weights that override those in the moses.ini.
+    :param output: file for one line per sentence, without the blank that Moses appends.
+    :param limits: further settings, by the names of the sections in a moses.ini.
     """
     command = [binary, "-f", ini.path, "-threads", str(threads)]
     command += [word for name, value in limits.items() for word in (f"-{name}", value)]
@@ -158,7 +158,7 @@ def translate_with_moses(
         _run(command, source, translations, log, keeps_log=False)
         lines = [line.strip(b" ") for line in read_lines(translations)]
         if len(lines) != len(sentences):
-            problem = f"expected {len(sentences):,} translations of Moses, found {len(lines):,}"
+            problem = f"expected {len(sentences):,} translations from Moses, found {len(lines):,}"
             raise PhrasescoreError(f"{problem}{log_tail(log, is_named=False)}")
         if request is not None:
             if sentences and not os.path.exists(nbest):
@@ -171,7 +171,7 @@ def translate_with_moses(
 
 
 def _run(command: list[str], source: str, output: str, log: str, *, keeps_log: bool = True) -> None:
-    """Run a decoder's command until it ends; an interrupt ends it, too."""
+    """Run a decoder and wait for it to end; an interrupt also stops it."""
     with open(source, "rb") as text, open(output, "wb") as out, open(log, "wb") as errors:
         try:
             code = subprocess.run(command, stdin=text, stdout=out, stderr=errors).returncode
@@ -187,7 +187,7 @@ def _run(command: list[str], source: str, output: str, log: str, *, keeps_log: b
 
 
 def log_tail(log: str, *, is_named: bool = True) -> str:
-    """Return the end of a decoder's stderr for a message, perhaps with the log's name."""
+    """Return the end of a decoder's stderr for a message, with the log's name if ``is_named``."""
     with open(log, "rb") as stream:
         stream.seek(max(0, os.path.getsize(log) - _TAIL_BYTES))
         text = stream.read().decode(errors="replace")

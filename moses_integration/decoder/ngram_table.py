@@ -1,12 +1,12 @@
-"""N-grams of a backoff language model in one hash table, and compiled look-ups.
+"""Hash table for the n-grams of a backoff language model, with compiled look-ups.
 
-The key of an n-gram is a hash of its words, the last word first, as in KenLM's probing model:
-scoring needs the suffix of an n-gram before the n-gram. Two n-grams with the same key would be
-confused; among 50 million the chance of that is below 1 in 10,000.
+The key of an n-gram is a hash of its words from last to first, as in KenLM's probing model, because
+scoring looks up the suffix of an n-gram before the n-gram. Two n-grams with the same key would be
+confused; among 50 million n-grams the probability of a collision is below 1 in 10,000.
 
-States are KenLM's, and so are the probabilities of *blanks*: n-grams that a longer one needs but
-the file lacks (lm/model.cc, lm/search_hashed.cc). So this search recombines the same hypotheses as
-Moses.
+The search recombines the same hypotheses as Moses because it uses KenLM's states, and KenLM's
+probabilities for *blanks*: n-grams that the file lacks although it has a longer n-gram with them as
+its suffix (lm/model.cc, lm/search_hashed.cc).
 """
 
 import math
@@ -31,13 +31,13 @@ KERNEL = kept_njit()
 
 
 class NgramTables(NamedTuple):
-    """A language model as arrays; all logarithms are log10.
+    """A language model as arrays; all logarithms are base 10.
 
-    A backoff of -0.0 marks an n-gram that no longer n-gram begins with, so no state keeps it.
+    A backoff of -0.0 marks an n-gram that is not the beginning of a longer one; states omit it.
     """
 
     order: int
-    num_words: int  # ids from here on are unknown words, which are scored like id 0
+    num_words: int  # this and larger ids are unknown words, which are scored like id 0
     unigram_log_probs: Any  # float32 (num_words,)
     unigram_backoffs: Any
     keys: Any  # uint64 (slots, 2): a table of the longer n-grams, see `phrasescore.io.hashing`
@@ -46,7 +46,7 @@ class NgramTables(NamedTuple):
 
 
 def make_tables(order: int, num_words: int, num_ngrams: int) -> NgramTables:
-    """Return empty tables with room for ``num_ngrams`` n-grams of 2 and more words."""
+    """Return empty tables with room for ``num_ngrams`` n-grams of two or more words."""
     keys = make_table(num_ngrams, 2)
     unigrams = np.full((2, num_words), -0.0, np.float32)
     return NgramTables(order, num_words, unigrams[0], unigrams[1], keys, keys.view(np.float32))
@@ -54,19 +54,19 @@ def make_tables(order: int, num_words: int, num_ngrams: int) -> NgramTables:
 
 @KERNEL
 def first_hash(word: Any) -> Any:
-    """Return the hash of the last word of an n-gram."""
+    """Return the hash of a single word, the last word of an n-gram."""
     return np.uint64(word + 1) * _GOLDEN
 
 
 @KERNEL
 def longer_hash(suffix: Any, word: Any) -> Any:
-    """Return the hash of an n-gram from the hash of all its words except the first."""
+    """Return the hash of an n-gram from its first word and the hash of all its other words."""
     return combine(suffix, np.uint64(word + 1))
 
 
 @KERNEL
 def extends(backoff: Any) -> Any:
-    """Return whether a longer n-gram begins with an n-gram: its backoff is not -0.0."""
+    """Return whether a longer n-gram begins with the one whose backoff this is (not -0.0)."""
     return backoff != 0.0 or np.copysign(1.0, backoff) > 0.0
 
 
@@ -74,13 +74,13 @@ def extends(backoff: Any) -> Any:
 def score_word(tables: Any, context: Any, length: int, word: int) -> tuple[float, int]:
     """Return log10 p(word | context) and the length of the state after the word.
 
-    The new state is the word and the first ``new length - 1`` words of the context, as many as can
-    still matter: histories with the same state have the same future. It is KenLM's state. A word
-    that the model does not know is scored as ``<unk>``.
+    The new state consists of the word and the first ``new length - 1`` words of the context. As in
+    KenLM, it omits words that cannot affect later scores. A word that is not in the model is scored
+    as ``<unk>``.
 
-    :param context: int32; the state before the word, the latest word first. At the beginning of a
-        sentence it is ``<s>``, with length 1.
-    :param length: the length of the context, less than the order.
+    :param context: int32; the state before the word, with the latest word first. At the beginning
+        of a sentence the state is ``<s>``, with length 1.
+    :param length: the number of words in the context, less than the order.
     """
     if word >= tables.num_words:
         word = 0
@@ -107,7 +107,7 @@ def score_word(tables: Any, context: Any, length: int, word: int) -> tuple[float
 
 @KERNEL
 def score_next(tables: Any, context: Any, length: int, word: int) -> tuple[float, int]:
-    """Return the result of :func:`score_word`, and add the word to its context."""
+    """Return the result of :func:`score_word`, and insert the word into the context in place."""
     log_prob, new_length = score_word(tables, context, length, word)
     for position in range(tables.order - 1, 0, -1):
         context[position] = context[position - 1]
@@ -117,7 +117,7 @@ def score_next(tables: Any, context: Any, length: int, word: int) -> tuple[float
 
 @KERNEL
 def _backoffs(tables: Any, context: Any, first: int, length: int) -> float:
-    """Return the sum of backoffs of the latest ``first`` .. ``length`` words of a context."""
+    """Return the sum of the backoffs for the latest ``first`` to ``length`` words in a context."""
     total = 0.0
     key = np.uint64(0)
     for position in range(length):

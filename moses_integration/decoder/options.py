@@ -1,9 +1,9 @@
 """Compute translation options: the phrases that may translate each span of a sentence.
 
-As in Moses' TranslationOptionCollection and TargetPhrase::EvaluateInIsolation: an option has the
-values of all features that depend only on the phrase pair. The options of a source phrase are
-ranked by these plus an estimate of the language model, and the best ones, up to the table limit,
-are kept. The future estimate of a span is the best sum of scores that covers it.
+This follows Moses' TranslationOptionCollection and TargetPhrase::EvaluateInIsolation. An option has
+the values of all features that depend only on the phrase pair. The options for a source phrase are
+ranked by their weighted sum plus a language model estimate, and the best ones are kept, up to the
+table limit. The future estimate for a span is the highest total score of options that cover it.
 """
 
 import math
@@ -34,28 +34,28 @@ from moses_integration.table_line import LOWEST_LOG
 
 
 class SentenceOptions(NamedTuple):
-    """The options of a sentence, sorted by start, end, and falling score with the LM estimate."""
+    """The options for a sentence, by start, end, and descending score with the LM estimate."""
 
-    start: Any  # int32 (options,): source words
+    start: Any  # int32 (options,): index of the first source word
     end: Any  # int32 (options,): exclusive
     offsets: Any  # int32 (options + 1,): where the words of each option begin in ``target``
     target: Any  # int32: word ids
     values: Any  # float64 (options, columns): the stateless features, in the order of the slots
-    score: Any  # float64 (options,): the weighted sum of these
-    other_estimate: Any  # float64 (options,): for other features that are language models
-    reordering: Any  # float64 (options, 6): scores of the reordering table, natural logarithms
-    # float64 (length, length + 1): [i, j] is the best sum of scores and estimates that covers the
-    # words i .. j - 1; -inf if no options do, or j <= i.
+    score: Any  # float64 (options,): the weighted sum of ``values``
+    other_estimate: Any  # float64 (options,): estimate for other features that are language models
+    reordering: Any  # float64 (options, 6): scores in the reordering table, natural logarithms
+    # float64 (length, length + 1): [i, j] is the highest sum of scores and estimates for options
+    # that cover the words i .. j - 1; -inf if none do, or if j <= i.
     future: Any
-    rows: Any  # int32 (options,): rows of the table
+    rows: Any  # int32 (options,): row numbers in the OptionTable
 
 
 class OptionTable:
-    """The options of all phrases of some sentences, under one set of weights.
+    """The options for all phrases in the given sentences, under one set of weights.
 
-    :param other_language_weight: the total weight of other features that are language models; the
-        n-gram model estimates what they will score for words still to come.
-    :ivar words: the words by id, the language model's first.
+    :param other_language_weight: the total weight of other features that are language models. The
+        n-gram model estimates their scores for words that are not yet translated.
+    :ivar words: the words by id, starting with the words of the language model.
     """
 
     def __init__(
@@ -94,9 +94,9 @@ class OptionTable:
         self._longest = configuration.search.max_phrase_length
 
     def _target_ids(self, targets: list[bytes]) -> tuple[Any, Any, Any]:
-        """Return offsets and ids of the distinct targets, and the index of each target.
+        """Return offsets and word ids for the distinct targets, and the index of each target.
 
-        Words unknown to the language model are appended to ``words``.
+        Words that the language model does not know are appended to ``words``.
         """
         index_of: dict[bytes, int] = {}
         unique = [index_of.setdefault(target, len(index_of)) for target in targets]
@@ -113,7 +113,7 @@ class OptionTable:
         return np.array(offsets, np.int64), np.array(ids, np.int32), np.array(unique, np.int64)
 
     def sentence(self, tokens: Sequence[str]) -> SentenceOptions:
-        """Return the options of one of the sentences that the tables were read for."""
+        """Return the options for a sentence, one of those that the tables were read for."""
         table = self._rows_of_spans(tokens)
         sizes = table[:, 3] - table[:, 2]
         rows = ranges(table[:, 2], sizes)
@@ -138,7 +138,7 @@ class OptionTable:
         )
 
     def _rows_of_spans(self, tokens: Sequence[str]) -> Any:
-        """Return start, end, first row and last row + 1 of each span with options."""
+        """Return start, end, first row and last row + 1 for each span that has options."""
         spans: list[tuple[int, int, int, int]] = []
         for start in range(len(tokens)):
             if tokens[start] not in self._spans:
@@ -150,10 +150,10 @@ class OptionTable:
         return np.array(spans, np.int64).reshape(-1, 4)
 
     def affiliations(self, options: SentenceOptions) -> Any | None:
-        """Return the source word that each target word is affiliated with, like ``options.target``.
+        """Return the affiliation of each word in ``options.target``, a source word's index.
 
-        It is None if the tables were read without alignments. Moses looks for an aligned word
-        within the phrase (BilingualLM::getSourceWords).
+        None is returned if the tables were read without alignments. As in Moses, an unaligned word
+        gets the affiliation of a word in the same phrase (BilingualLM::getSourceWords).
         """
         if self._affiliations is None:
             return None
@@ -162,7 +162,7 @@ class OptionTable:
         return in_phrases + np.repeat(options.start, sizes)
 
     def alignment(self, row: int) -> str:
-        """Return the word alignment of an option, ``0-0 1-2``; empty if the table has none."""
+        """Return an option's word alignment, such as ``0-0 1-2``; empty if the table has none."""
         return self._alignments[row].decode()
 
 
@@ -172,7 +172,7 @@ def read_language_model(configuration: DecoderConfiguration) -> NgramModel:
 
 
 def _values(slots: Sequence[FeatureSlot], tables: PhraseTables, lengths: Any) -> Any:
-    """Return the values of all pairs' stateless features from the targets' lengths."""
+    """Return the values of the stateless features for all pairs: (pairs, columns)."""
     unknown = np.zeros(len(lengths))
     unknown[tables.pairs.starts[tables.num_known] :] = LOWEST_LOG
     values = {
@@ -185,7 +185,7 @@ def _values(slots: Sequence[FeatureSlot], tables: PhraseTables, lengths: Any) ->
 
 
 def _prune(configuration: DecoderConfiguration, starts: Any, rank: Any) -> tuple[Any, Any]:
-    """Return the rows to keep, best first in each group, and the start of each group among them."""
+    """Return the rows to keep, best first within each group, and where each group starts."""
     # lexsort is stable: equal ranks keep the order of the table.
     search = configuration.search
     sizes = np.diff(starts)
@@ -202,14 +202,14 @@ def _prune(configuration: DecoderConfiguration, starts: Any, rank: Any) -> tuple
 
 
 def ranges(starts: Any, sizes: Any) -> Any:
-    """Return the concatenated ranges start, start + 1, .. of these sizes."""
+    """Concatenate ``range(start, start + size)`` over all starts and sizes."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + sizes, sizes)
 
 
 @KERNEL
 def _estimate(tables: NgramTables, offsets: Any, ids: Any) -> Any:
-    """Return log10 p of phrases without context (LanguageModelKen::CalcScore)."""
+    """Return the log10 probability of each phrase without context (LanguageModelKen::CalcScore)."""
     totals = np.zeros(len(offsets) - 1)
     context = np.zeros(tables.order, np.int32)
     for phrase in range(len(totals)):
@@ -217,7 +217,7 @@ def _estimate(tables: NgramTables, offsets: Any, ids: Any) -> Any:
         for position in range(offsets[phrase], offsets[phrase + 1]):
             log_prob, new_length = score_next(tables, context, length, ids[position])
             length = new_length
-            if position == offsets[phrase] and ids[position] == BEGIN:  # <s> has no score
+            if position == offsets[phrase] and ids[position] == BEGIN:  # <s> is not scored
                 length = 1
             else:
                 totals[phrase] += log_prob
@@ -226,7 +226,10 @@ def _estimate(tables: NgramTables, offsets: Any, ids: Any) -> Any:
 
 @KERNEL
 def _future(length: int, start: Any, end: Any, score: Any) -> Any:
-    """Return the best sums that cover spans (TranslationOptionCollection::CalcEstimatedScore)."""
+    """Return the future estimates (TranslationOptionCollection::CalcEstimatedScore).
+
+    The shape is (length, length + 1), as in `SentenceOptions`.
+    """
     future = np.full((length, length + 1), -np.inf)
     for option in range(len(start)):
         if score[option] > future[start[option], end[option]]:
@@ -247,24 +250,24 @@ class Sentence(NamedTuple):
     length: int  # source words
     distortion_limit: int  # words; -1 for no limit
     distortion_weight: float
-    language_weight: float  # for logarithms to base 10
-    keep_words: bool  # whether states are filled up with target words, which other features need
+    language_weight: float  # multiplied by log10 probabilities
+    keep_words: bool  # whether to pad states with the target words that other features need
     spans: Any  # int32 (length, longest + 2): options of a span: [start, size] .. [start, size + 1]
-    start: Any  # this and the next three as in `SentenceOptions`
+    start: Any  # see `SentenceOptions`, also for the next three
     end: Any
     offsets: Any
     target: Any
-    score: Any  # float64 (options,): with the estimate of other features
-    expected: Any  # float64 (options,): only this estimate
+    score: Any  # float64 (options,): including the estimate for other features
+    expected: Any  # float64 (options,): only the estimate for other features
     backward: Any  # float64 (options, orientations): scores of an option after another
     forward: Any  # float64 (options, orientations): scores of what follows an option
-    group: Any  # int32 (options,): equal for options that nothing later can distinguish
-    future: Any  # float64 (length, length + 1): the best score that covers the words i .. j - 1
-    # float64 (words + 1,): the language model's score of a phrase's words from this one on, with
-    # only the words before it in the phrase as context.
+    group: Any  # int32 (options,): see `_groups`
+    future: Any  # float64 (length, length + 1): see `SentenceOptions`
+    # float64 (words + 1,): the language model score for a phrase from this word to its end, with
+    # only the preceding words of the phrase as context.
     tail: Any
-    last_length: Any  # int32 (options,): words in the language model's state after only the phrase
-    bound: Any  # float64 (options,): an upper bound of the language model's score
+    last_length: Any  # int32 (options,): words in the LM state after the phrase without context
+    bound: Any  # float64 (options,): an upper bound on the language model score
 
 
 def make_sentence(
@@ -274,7 +277,7 @@ def make_sentence(
     *,
     keep_words: bool,
 ) -> Sentence:
-    """Return a sentence for the search."""
+    """Combine a sentence's options, the weights and the limits for the search."""
     length, count = len(options.future), len(options.start)
     # The index of each span's first option; options are sorted by start and size.
     sizes = options.end - options.start
@@ -312,10 +315,10 @@ def make_sentence(
 
 
 def _groups(options: Any) -> Any:
-    """Return numbers that are equal for options that nothing later can distinguish.
+    """Return a group number for each option; later phrases cannot distinguish options in a group.
 
-    These options end at the same word, begin at the same word (a swap depends on it), and have the
-    same forward scores (PhraseBasedReorderingState::operator==).
+    Options in a group end at the same word, begin at the same word (which determines a swap), and
+    have the same forward scores (PhraseBasedReorderingState::operator==).
     """
     spans = np.stack([options.start, options.end], axis=1).astype(np.float64)
     rows = np.hstack([spans, options.reordering[:, NUM_ORIENTATIONS:]])
@@ -324,9 +327,9 @@ def _groups(options: Any) -> Any:
 
 @KERNEL
 def _score_phrases(tables, weight, offsets, target, tail, lengths, bound):  # type: ignore[no-untyped-def]
-    """Compute the scores of phrases that no word before them can change.
+    """Fill ``tail``, ``lengths`` and ``bound``: phrase scores that do not depend on the context.
 
-    The last state is valid after any context if the phrase has at least as many words as a state.
+    The state after a phrase is valid after any context if the phrase fills the whole state.
     """
     context = np.zeros(tables.order, np.int32)
     for option in range(len(lengths)):

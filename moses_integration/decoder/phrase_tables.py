@@ -1,7 +1,7 @@
-"""Read only those lines of the phrase and the reordering table that some sentences need.
+"""Read the lines that given sentences need from the phrase table and the reordering table.
 
-These lines (`moses_integration.source_text` finds them) are parsed in Python and checked like all
-lines of `moses_integration.phrase_table`.
+`moses_integration.source_text` selects the lines. They are parsed in Python, with the checks in
+`moses_integration.phrase_table`.
 """
 
 import math
@@ -29,11 +29,11 @@ _WORD = re.compile(rb"[^ \t]+")
 
 
 class PhrasePairs(NamedTuple):
-    """Phrase pairs grouped by source phrase; each group is in the order of the file."""
+    """Phrase pairs grouped by source phrase, in file order within each group."""
 
     sources: list[bytes]  # each source phrase once, UTF-8, with single spaces between words
     starts: Any  # int64 (sources + 1,): where the pairs of each source begin
-    targets: list[bytes]  # of each pair, in the same form
+    targets: list[bytes]  # the target phrase of each pair, in the same form
     log_probs: Any  # float64 (pairs, scores): natural logarithms, at least -100
     alignments: list[bytes]  # word alignments as in the file, "0-0 1-2"; empty for none
     # The source word that each target word is affiliated with; None if not requested.
@@ -41,10 +41,10 @@ class PhrasePairs(NamedTuple):
 
 
 class PhraseTables(NamedTuple):
-    """The unweighted scores of the tables for the phrases of some sentences."""
+    """The unweighted scores in the tables for the phrases of given sentences."""
 
-    pairs: PhrasePairs  # the last groups are the unknown words, each with one pair
-    num_known: int  # the groups before this one come from the phrase table
+    pairs: PhrasePairs  # the last groups are unknown words, with one pair each
+    num_known: int  # the number of groups that are in the phrase table; they come first
     reordering: Any  # float64 (pairs, 6): natural logarithms
 
 
@@ -54,10 +54,10 @@ def read_tables(
     *,
     aligned: bool = False,
 ) -> PhraseTables:
-    """Read what some sentences need from the phrase and the reordering table.
+    """Read the lines that the sentences need from the phrase table and the reordering table.
 
-    A word that is not a source phrase is unknown. It becomes its own translation, or is dropped
-    with ``[drop-unknown]`` (TranslationOptionCollection::ProcessOneUnknownWord).
+    A word that is not a source phrase is unknown. It is copied to the target, or dropped with
+    ``[drop-unknown]`` (TranslationOptionCollection::ProcessOneUnknownWord).
     """
     sentences = list(sentences)
     slot, longest = configuration.slot(PHRASE_TABLE), configuration.search.max_phrase_length
@@ -93,7 +93,7 @@ def read_phrase_pairs(
     *,
     aligned: bool = False,
 ) -> PhrasePairs:
-    """Read the pairs whose source phrase occurs in some sentence.
+    """Read the pairs whose source phrase occurs in at least one sentence.
 
     :param aligned: whether to compute the affiliations, for which each pair needs an alignment.
     """
@@ -103,7 +103,7 @@ def read_phrase_pairs(
     alignments: list[bytes] = []
     scores: list[float] = []
     affiliations: list[Affiliations] = []
-    # Repeated texts share one object.
+    # Equal affiliations share one object.
     affiliated: dict[tuple[bytes, int, int], Affiliations] = {}
     known: dict[bytes, bytes] = {}
     known_alignments: dict[bytes, bytes] = {}
@@ -118,7 +118,7 @@ def read_phrase_pairs(
             raise DataError(path, number, "expected a target phrase, found none")
         if b"|" in target:
             problem = f"expected words without factors, found {shorten(target)}"
-            raise DataError(path, number, f"{problem}; '|' as a word is escaped, &#124;")
+            raise DataError(path, number, f"{problem}; write &#124; for '|' in a word")
         if target not in known:
             decode(path, number, target)
         scores += _parse_probabilities(path, number, fields[2], num_scores)
@@ -149,11 +149,11 @@ def read_reordering(
 ) -> Any:
     """Return the reordering scores of phrase pairs, float64 (pairs, scores), natural logarithms.
 
-    If a pair has several lines, the last one counts, as in Moses
+    If a pair has several lines, the last one is used, as in Moses
     (LexicalReorderingTableMemory::LoadFromFile).
 
-    :param pairs: source and target, words with single spaces between them; may repeat.
-    :param default: logarithms for a pair that the table lacks.
+    :param pairs: source and target phrases, with single spaces between words; pairs may repeat.
+    :param default: logarithms to use for pairs that are missing from the table.
     """
     row_of: dict[tuple[bytes, bytes], int] = {}
     rows = [row_of.setdefault(pair, len(row_of)) for pair in pairs]
@@ -168,10 +168,10 @@ def read_reordering(
         source, target = map(_join_words, fields[:2])
         values = _parse_probabilities(path, number, fields[2], len(default))
         row = row_of.get((source, target))
-        if row is not None:  # it is None only if two phrase pairs have the same hash
+        if row is not None:  # None only on a hash collision between two phrase pairs
             scores += values
             rows_read.append(row)
-    # numpy does not promise which of two assignments to the same row wins.
+    # With repeated rows, numpy does not guarantee which assignment wins.
     latest = {row: line for line, row in enumerate(rows_read)}
     if latest:
         logs = log_of(np.array(scores).reshape(-1, len(default)))
@@ -180,7 +180,7 @@ def read_reordering(
 
 
 def _join_words(field: bytes) -> bytes:
-    """Return the words of a field with single spaces; like Moses, split only at spaces and tabs."""
+    """Join the words of a field with single spaces; as in Moses, only spaces and tabs separate."""
     return b" ".join(_WORD.findall(field))
 
 
@@ -191,13 +191,13 @@ def _parse_probabilities(path: str, number: int, field: bytes, how_many: int) ->
     if len(values) != how_many:
         raise DataError(path, number, f"expected {how_many} scores, found {len(values)}")
     if min(values) < 0 or max(values) >= FLOAT32_OVERFLOW:
-        problem = "expected probabilities, of 0 or more, that float32 can hold"
+        problem = "expected probabilities that are 0 or more and within the range of float32"
         raise DataError(path, number, f"{problem}; found {shorten(field.strip())}")
     return values
 
 
 def log_of(probabilities: Any) -> Any:
-    """Return natural logarithms as Moses computes them: of float32 numbers, at least -100."""
+    """Return natural logarithms as Moses computes them: from float32 numbers, floored at -100."""
     with np.errstate(divide="ignore", under="ignore"):
         logs = np.log(probabilities.astype(np.float32).astype(np.float64))
     return np.maximum(logs, LOWEST_LOG)

@@ -1,9 +1,8 @@
-"""Translate sentences with the embedded stack search, as Moses does, and list the best paths.
+"""Translate sentences with the embedded stack search, which follows Moses, and list the best paths.
 
-Every hypothesis knows its best arc, and has a list of alternative arcs. A path is described by
-another path and one arc at which it leaves the best continuation of that path. A heap of such pairs
-yields the paths exactly in score order (Eppstein, 1998; the order of Moses' deviations,
-Manager::CalcNBest).
+Every hypothesis has a best arc and a list of alternative arcs. A path is represented by an earlier
+path and the arc at which it deviates from it. A heap of such pairs yields the paths in exact score
+order (Eppstein, 1998), which is also the order of Moses' deviations (Manager::CalcNBest).
 """
 
 from collections.abc import Sequence
@@ -34,25 +33,25 @@ from moses_integration.decoder.stack_search import (
 )
 from phrasescore.io.hashing import mix
 
-# Moses' limit on paths for n-best-factor 0 (Manager.cpp).
+# Moses' limit on the number of paths with n-best-factor 0 (Manager.cpp).
 _MOST_PATHS = 1000
 
 
 class PhraseSegment(NamedTuple):
     """A source phrase and its translation."""
 
-    start: int  # source words, 0-based
+    start: int  # index of the first source word, 0-based
     end: int  # exclusive
     words: tuple[str, ...]
-    option: int  # row of the OptionTable
+    option: int  # row number in the OptionTable
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A derivation; the best one also has the n-best list.
+    """A derivation; the best derivation also holds the n-best list.
 
-    A sentence that phrases within the distortion limit cannot cover has no words, no segments, and
-    the score minus infinity; Moses writes an empty line.
+    If a sentence cannot be covered within the distortion limit, its translation has no words, no
+    segments and a score of minus infinity. Moses writes an empty line for it.
     """
 
     words: tuple[str, ...]
@@ -66,11 +65,12 @@ class Translation:
 class StackDecoder:
     """Search for the best translations under the model of a moses.ini.
 
-    :param option_table: the options of the sentences, with the weights of ``configuration``. It
-        should know the weights of ``features`` that are language models, or the search errs more.
-    :param features: additional features and their weights.
-    :param buffer_size: number of requests per call of such a feature; affects only the speed.
-    :ivar names: the names of the features, in the order of ``Translation.values``.
+    :param option_table: the options for the sentences, computed with ``configuration``. For fewer
+        search errors, its ``other_language_weight`` should cover the language models in
+        ``features``.
+    :param features: additional features with their weights.
+    :param buffer_size: number of requests per call to an additional feature; affects only speed.
+    :ivar names: feature names, in the order of ``Translation.values``.
     """
 
     def __init__(
@@ -96,10 +96,10 @@ class StackDecoder:
     def translate(
         self, tokens: Sequence[str], *, nbest: int = 0, distinct: bool = False
     ) -> Translation:
-        """Translate an empty sentence, or one that the option table was built for.
+        """Translate a sentence that is empty or that the option table was built for.
 
         :param nbest: maximum number of derivations to list, including the best one.
-        :param distinct: list only the best derivation of each sequence of words.
+        :param distinct: list only the best derivation for each sequence of words.
         """
         if not tokens:
             empty = self._translate_nothing()
@@ -129,7 +129,7 @@ class StackDecoder:
         return Translation((), score, (), (*values, *((value,) for value in added)))
 
     def _translate_nothing(self) -> Translation:
-        """Translate an empty sentence: Moses' features are 0; the others score ``</s>``."""
+        """Translate an empty sentence: Moses' features are 0, and the others score ``</s>``."""
         added, score = [], 0.0
         for buffer, weight in self.buffers:
             history = np.full((1, buffer.feature.context), -1, np.int32)
@@ -144,12 +144,12 @@ class StackDecoder:
     def _translations(
         self, options: SentenceOptions, offsets: Any, chosen: Any, added: Any
     ) -> tuple[Translation, ...]:
-        """Return derivations with their values; ``added`` holds the additional features' values."""
+        """Convert paths to derivations; ``added`` holds the additional features' values."""
         rows = self._values(options, offsets, chosen, added)
         weights = [slot.weights for slot in self._configuration.slots]
         weights += [(weight,) for _, weight in self.buffers]
         sizes = [len(row) for row in weights]
-        # Sum row by row: the last bits of a matrix product depend on the number of rows.
+        # Sum row by row, because a matrix product rounds differently for other numbers of rows.
         totals = (rows * np.concatenate(weights)).sum(axis=1)
         ends = np.cumsum(sizes)
         segments = {}
@@ -169,7 +169,7 @@ class StackDecoder:
         return tuple(translations)
 
     def _values(self, options: SentenceOptions, offsets: Any, chosen: Any, added: Any) -> Any:
-        """Return all values of derivations, one row each, in the order of ``names``."""
+        """Return all feature values, one row per derivation and columns in the order of `names`."""
         count = len(offsets) - 1
         widths = (options.values.shape[1], NUM_REORDERING_SCORES, 1, 1)
         stateless, *stateful = (np.zeros((count, width)) for width in widths)
@@ -181,7 +181,7 @@ class StackDecoder:
 
 @KERNEL
 def _score_paths(options, tables, offsets, path_options, stateless, reordering, distortion, lm):  # type: ignore[no-untyped-def]
-    """Add up the values of derivations, one row each; as in Moses an empty one has no ``</s>``."""
+    """Add up feature values, one row per derivation; as in Moses, an empty one has no ``</s>``."""
     context = np.zeros(tables.order, np.int32)
     for row in range(len(offsets) - 1):
         before, after, last, total = -1, 0, -1, 0.0
@@ -209,18 +209,18 @@ def _score_paths(options, tables, offsets, path_options, stateless, reordering, 
 
 
 class Paths(NamedTuple):
-    """Derivations, best first."""
+    """Paths through the lattice, best first."""
 
     offsets: Any  # int64 (paths + 1,): where the options of each path begin
-    options: Any  # int32: in target order
+    options: Any  # int32: the options of each path in target order
     parents: Any  # int32: the hypotheses that the options extend
 
 
 @KERNEL
 def _walk(lattice: Any, before: Any, arcs: Any, path: int, options: Any, parents: Any) -> int:
-    """Write a path from its end to its beginning; return its length."""
+    """Write the options and parents on a path, from end to beginning; return its length."""
     num_arcs, current = 0, path
-    while current > 0:  # path 0 takes no arc
+    while current > 0:  # path 0 has no deviations
         num_arcs += 1
         current = before[current]
     turns, current = np.empty(num_arcs, np.int64), path
@@ -256,17 +256,17 @@ def _hash_words(offsets: Any, target: Any, options: Any, length: int) -> Any:
 def best_paths(
     lattice: Any, offsets: Any, target: Any, count: int, most: int, distinct: bool
 ) -> Paths:
-    """Return the best paths through a lattice with a goal.
+    """Return the best paths through a lattice that reaches its goal.
 
     :param offsets: the index in ``target`` of each option's first word.
     :param most: maximum number of paths to examine.
-    :param distinct: leave out paths with the words of a better one. Words are compared by a 64-bit
-        hash, which confuses two of 10,000 paths with a chance of 1 in 10^11.
+    :param distinct: leave out paths with the same words as a better path. Words are compared by a
+        64-bit hash; the probability of a collision among 10,000 paths is 1 in 10^11.
     """
-    # Loss, insertion order, the path that is left, and the arc at which it is left.
+    # Loss, insertion order, the path to deviate from, and the arc to take.
     heap = [(0.0, 0, -1, -1)]
     pushed = 1
-    # For each path taken from the heap: the path that it leaves, and the arc.
+    # For each path taken from the heap: the path that it deviates from, and the arc.
     before, arcs = np.empty(most, np.int64), np.empty(most, np.int64)
     options, parents = np.empty((2, len(lattice.parent) + 1), np.int32)
     begins = [0]

@@ -1,13 +1,14 @@
-"""Arrays and hash tables for the search of one sentence, and the kernels that fill them.
+"""Arrays and hash tables for searching one sentence, and the kernels that fill them.
 
-Coverages and states are numbered in order of appearance, so that hypotheses are compared by
-numbers. Kernels never grow an array. They stop if one is too small; the caller then enlarges it
-(:func:`grow`) and calls them again.
+Coverages and states are numbered in order of appearance, so that comparing hypotheses means
+comparing numbers. Kernels do not grow arrays. If an array is too small, the kernel stops; the
+caller enlarges the array with :func:`grow` and calls the kernel again.
 
 The hypotheses of a stack are grouped by coverage, so that everything that depends only on the
 coverage (which spans may follow, and their future estimates) is computed once per group. A *block*
-combines hypotheses of one coverage with the options of one span. Within a block an extension costs
-an addition and a look-up, because language model scores of an option after a state are memoised.
+combines the hypotheses that share a coverage with the options for a span. Within a block an
+extension costs an addition and a look-up, because the language model score of an option after a
+state is memoised.
 """
 
 from typing import Any, NamedTuple, TypeVar
@@ -18,14 +19,15 @@ from moses_integration.decoder.ngram_table import END, KERNEL, score_word
 from phrasescore.io.hashing import copy_rows, find, make_table, mix
 
 EMPTY = -1
-# Columns of a block: range of hypotheses, span, range of options (ends exclusive), new coverage.
+# Columns of a block: hypotheses (start, end), span (start, end), options (start, end) and the new
+# coverage; ends are exclusive.
 BLOCK_COLUMNS = 7
-# Orientations, as lexicalised reordering counts them.
+# Orientations, in the order of the lexicalised reordering scores.
 MONOTONE, SWAP, DISCONTINUOUS = 0, 1, 2
 NUM_ORIENTATIONS = 3
 
 _ONE = np.uint64(1)
-# Arrays whose length does not depend on the number of rows.
+# Arrays whose size does not depend on the number of rows.
 _FIXED = ("count", "limits", "stacks")
 
 
@@ -35,27 +37,27 @@ class Coverages(NamedTuple):
     count: Any  # int64 (1,): rows in use
     keys: Any  # uint64 (rows, words of 64 bits)
     first_gap: Any  # int32 (rows,): the first uncovered source word
-    future: Any  # float64 (rows,): the estimate of the uncovered words; -inf if there is none
-    slots: Any  # int32 (2 * rows,), a power of two: row numbers by hash
+    future: Any  # float64 (rows,): the estimate for the uncovered words; -inf if there is none
+    slots: Any  # int32 (2 * rows,): row numbers by hash; the size is a power of two
 
 
 class States(NamedTuple):
-    """The distinct contexts that determine the scores of further words."""
+    """The distinct language model contexts, which determine the scores of the next words."""
 
     count: Any
-    # int32 (rows, width + 1): target words, the latest first, padded with -1; then the number of
-    # words in the language model's state.
+    # int32 (rows, width + 1): target words, the latest first, padded with -1; the last column is
+    # the number of words in the language model's state.
     keys: Any
     end_score: Any  # float64 (rows,): the weighted score of </s>; NaN if not yet computed
     slots: Any
 
 
 class Memo(NamedTuple):
-    """Memoised language model scores of options after states."""
+    """Memoised language model scores for an option after a state."""
 
     count: Any
-    # uint64 (slots, 3): a table (see `phrasescore.io.hashing`) by the mixed number of a state and
-    # an option. Column 2 is the state after both.
+    # uint64 (slots, 3): a table (see `phrasescore.io.hashing`) whose keys are hashes of a state and
+    # an option. Column 2 is the state after the option.
     keys: Any
     values: Any  # float64 (slots, 3), in the same memory: column 1 is the weighted score
 
@@ -65,8 +67,8 @@ class HypothesisPool(NamedTuple):
 
     count: Any
     keys: Any  # int32 (rows, 3): the coverage, and two numbers that recombinable hypotheses share
-    limits: Any  # float64 (2,): the lowest accepted score, and the best so far
-    score: Any  # float64 (rows,): scores with the estimate of the future
+    limits: Any  # float64 (2,): the lowest accepted score, and the best score so far
+    score: Any  # float64 (rows,): scores including the future estimate
     parent: Any  # int32 (rows,): the extended hypothesis, the option, and the new state
     option: Any
     state: Any
@@ -74,20 +76,20 @@ class HypothesisPool(NamedTuple):
 
 
 class Arcs(NamedTuple):
-    """Recombined hypotheses: alternative arcs to a better hypothesis with the same key."""
+    """Recombined hypotheses, as alternative arcs to a better hypothesis with the same key."""
 
     count: Any
     score: Any
     parent: Any
     option: Any
-    target: Any  # int32: row of the pool, later the number of the hypothesis
+    target: Any  # int32: row in the pool, later the number of the hypothesis
 
 
 class Hypotheses(NamedTuple):
-    """All kept hypotheses, stack after stack; row 0 is the empty hypothesis."""
+    """The hypotheses in all finished stacks, in order; row 0 is the empty hypothesis."""
 
-    stacks: Any  # int64 (length + 2,): where the stacks begin
-    score: Any  # float64 (rows,): scores without an estimate of the future
+    stacks: Any  # int64 (length + 2,): where each stack begins
+    score: Any  # float64 (rows,): scores without the future estimate
     parent: Any
     option: Any  # int32 (rows,): -1 for the empty hypothesis
     coverage: Any
@@ -95,7 +97,7 @@ class Hypotheses(NamedTuple):
 
 
 class SearchTables(NamedTuple):
-    """All tables that a search fills."""
+    """All tables that the search of one sentence fills."""
 
     hypotheses: Hypotheses
     coverages: Coverages
@@ -109,11 +111,13 @@ _Table = TypeVar("_Table", Coverages, States, Memo, HypothesisPool, Arcs, Hypoth
 
 
 def make_tables(length: int, width: int, few: int, many: int, pool: int, arcs: int) -> SearchTables:
-    """Return empty tables for a sentence of some length.
+    """Return empty tables for a sentence with ``length`` words.
 
-    :param width: the largest number of target words in a state.
-    :param few: rows for hypotheses and coverages; ``many``: for states and the memo. These and the
-        rows of the last two are powers of two.
+    All numbers of rows are powers of two.
+
+    :param width: the maximum number of target words in a state.
+    :param few: number of rows for hypotheses and for coverages.
+    :param many: number of rows for states and for the memo.
     """
     bits = np.zeros((few, max(1, (length + 63) // 64)), np.uint64)
     state_keys = np.full((many, width + 1), EMPTY, np.int32)
@@ -136,7 +140,7 @@ def _make_memo(rows: int) -> Memo:
 
 
 def grow(table: _Table, rows: int) -> _Table:
-    """Return a table with the same rows and room for ``rows``; the same table if it has room."""
+    """Return the table, or an enlarged copy if it has fewer than ``rows`` rows."""
     old = memo_room(table) if isinstance(table, Memo) else len(table[1])
     if rows <= old:
         return table
@@ -172,13 +176,13 @@ def _slots(rows: int) -> Any:
 
 @KERNEL
 def memo_room(memo: Any) -> Any:
-    """Return the maximum number of rows of a memo; a third of its slots stays free."""
+    """Return the maximum number of rows in a memo; a third of its slots stays free."""
     return len(memo.keys) // 3 * 2
 
 
 @KERNEL
 def find_row(table: Any, key: Any) -> Any:
-    """Return the row of a key, or -1 minus the empty slot where it belongs."""
+    """Return the row of a key, or -1 minus the index of the empty slot where it belongs."""
     number = np.uint64(0)
     for part in key:
         number = mix(number ^ np.uint64(part))
@@ -198,7 +202,7 @@ def find_row(table: Any, key: Any) -> Any:
 
 @KERNEL
 def add_row(table: Any, key: Any) -> tuple[int, bool]:
-    """Return the row of a key, and whether it is new; there must be room."""
+    """Return the row of a key, and whether it was added. The table must have a free row."""
     row = find_row(table, key)
     if row >= 0:
         return row, False
@@ -212,7 +216,7 @@ def add_row(table: Any, key: Any) -> tuple[int, bool]:
 
 @KERNEL
 def hash_rows(table: Any) -> None:
-    """Fill the slots of a table whose rows moved."""
+    """Recompute the hash slots of a table after its rows have moved."""
     for slot in range(len(table.slots)):
         table.slots[slot] = EMPTY
     for row in range(table.count[0]):
@@ -229,7 +233,7 @@ def _is_covered(bits: Any, word: int) -> Any:
 
 @KERNEL
 def cover(sentence: Any, coverages: Any, old: int, start: int, end: int) -> Any:
-    """Return the number of a coverage with one more span; there must be room for a row."""
+    """Return the number of coverage ``old`` plus a span. The table must have a free row."""
     bits = coverages.keys[coverages.count[0]]
     for part in range(len(bits)):
         bits[part] = coverages.keys[old, part]
@@ -243,7 +247,7 @@ def cover(sentence: Any, coverages: Any, old: int, start: int, end: int) -> Any:
 
 @KERNEL
 def describe_coverage(sentence: Any, coverages: Any, row: int) -> None:
-    """Compute the first gap of a coverage, and the estimate of all its gaps."""
+    """Compute the first gap in a coverage, and the total future estimate for its gaps."""
     bits, future, gap, word = coverages.keys[row], 0.0, -1, 0
     while word < sentence.length:
         if _is_covered(bits, word):
@@ -260,10 +264,10 @@ def describe_coverage(sentence: Any, coverages: Any, row: int) -> None:
 
 @KERNEL
 def list_blocks(sentence: Any, tables: Any, stack: int, blocks: Any, fill: bool) -> int:
-    """Return the number of blocks that lead to a stack; with ``fill``, write them.
+    """Return the number of blocks that lead to a stack; with ``fill``, write them to ``blocks``.
 
-    Any phrase may fill the first gap. A phrase elsewhere must not end farther from the first gap
-    than the distortion limit, because the search has to come back from there
+    Any phrase may start at the first gap. Any other phrase must end within the distortion limit of
+    the first gap, because the search has to jump back to the gap afterwards
     (SearchNormal::ProcessOneHypothesis).
     """
     count, limit = 0, sentence.distortion_limit
@@ -305,10 +309,11 @@ def _is_free(sentence: Any, bits: Any, start: int, size: int) -> Any:
 
 @KERNEL
 def _score_phrase(sentence, states, state, option, scratch):  # type: ignore[no-untyped-def]
-    """Return the language model's weighted score of an option, and the state after it.
+    """Return the weighted language model score of an option, and the state after it.
 
-    Once the model's state has no word from before the phrase, the precomputed rest is added. There
-    must be room for a state; ``scratch`` (int32) has room for the longest phrase and a state.
+    As soon as the state contains only words of the phrase, the precomputed score for the rest is
+    added. The table must have a free row for a state. ``scratch`` (int32) must have room for the
+    longest phrase plus a state.
     """
     begin, end = sentence.offsets[option], sentence.offsets[option + 1]
     width, size = states.keys.shape[1] - 1, end - begin
@@ -336,7 +341,7 @@ def _score_phrase(sentence, states, state, option, scratch):  # type: ignore[no-
 
 @KERNEL
 def end_score(sentence: Any, states: Any, state: int) -> Any:
-    """Return the weighted score of ``</s>`` after a state."""
+    """Return the weighted language model score of ``</s>`` after a state."""
     if np.isnan(states.end_score[state]):
         key = states.keys[state]
         log_prob, _ = score_word(sentence.ngrams, key, key[-1], END)
@@ -346,13 +351,15 @@ def end_score(sentence: Any, states: Any, state: int) -> Any:
 
 @KERNEL
 def memo_key(sentence: Any, state: int, option: int) -> Any:
-    """Return the key of an option after a state in the memo."""
-    return mix(np.uint64(np.int64(state) * len(sentence.score) + option + 1))  # mix(0) is no key
+    """Return the memo's key for an option after a state."""
+    return mix(
+        np.uint64(np.int64(state) * len(sentence.score) + option + 1)
+    )  # mix(0) is not a valid key
 
 
 @KERNEL
 def score_option(sentence, states, memo, state, option, scratch):  # type: ignore[no-untyped-def]
-    """Return the memo's slot for an option after a state; the memo must have room for one more."""
+    """Return the memo's slot for an option after a state. The memo must have a free row."""
     key = memo_key(sentence, state, option)
     slot = find(memo.keys, key)
     if slot < 0:
@@ -365,7 +372,7 @@ def score_option(sentence, states, memo, state, option, scratch):  # type: ignor
 
 @KERNEL
 def find_orientation(before: int, after: int, start: int, end: int) -> int:
-    """Return the orientation of a span after the span ``before .. after``."""
+    """Return the orientation of the span ``start .. end`` after the span ``before .. after``."""
     if start == after:
         return MONOTONE
     return SWAP if before == end else DISCONTINUOUS
@@ -373,7 +380,7 @@ def find_orientation(before: int, after: int, start: int, end: int) -> int:
 
 @KERNEL
 def start_score(sentence: Any, hypotheses: Any, hypothesis: int, start: int, end: int) -> Any:
-    """Return the score that a span adds (-inf beyond the limit), and the orientation."""
+    """Return the score for the jump to a span (-inf beyond the limit), and its orientation."""
     before, after = -1, 0
     last = hypotheses.option[hypothesis]
     if last >= 0:

@@ -1,10 +1,10 @@
-"""Fill the pool of a stack with extensions, all of them or by cube pruning, and prune it.
+"""Fill the pool for a stack with extensions, exhaustively or by cube pruning, and prune it.
 
-Cube pruning examines only the most promising extensions. The hypotheses and the options of a block
-are sorted. If the language model added nothing, the first two would have the best sum, and each
-next best sum would be a neighbour of one already taken. So the search expands from the best corners
-of all blocks until the pop limit (Huang and Chiang, 2007; SearchCubePruning and BitmapContainer in
-Moses).
+Cube pruning examines only the most promising extensions. The hypotheses and the options in a block
+are sorted. Without the language model, the first hypothesis and the first option would have the
+best sum, and each next best sum would be adjacent to one already taken. The search therefore starts
+from the best corner of every block and expands to neighbours until it reaches the pop limit (Huang
+and Chiang, 2007; SearchCubePruning and BitmapContainer in Moses).
 """
 
 from heapq import heappop, heappush
@@ -26,14 +26,14 @@ from phrasescore.io.hashing import first_slot
 
 
 class Limits(NamedTuple):
-    """The limits of a stack."""
+    """The limits of a stack, in the form that kernels take."""
 
     stack_size: int  # hypotheses per stack; 0 for no limit
-    # At most 0. Once a stack exceeds its size, a hypothesis is dropped if its score is below the
-    # best one's plus this. (Moses also refuses those that come after a much better one at once.)
+    # At most 0. When a stack exceeds its size, hypotheses are dropped if their score is below the
+    # best score plus this. (Moses also rejects a hypothesis that is added after a much better one.)
     beam_width: float
     keep_arcs: bool  # whether to keep recombined hypotheses, for n-best lists
-    by_request: bool  # recombine only hypotheses for which other features get the same request
+    by_request: bool  # recombine only hypotheses that send the same request to other features
 
 
 @KERNEL
@@ -50,8 +50,8 @@ def _has_room(tables: Any, limits: Any, extensions: int) -> Any:
 
 @KERNEL
 def expand(sentence: Any, tables: Any, limits: Any, blocks: Any, begin: int, scratch: Any) -> int:
-    """Add the extensions of ``blocks[begin:]``; return the index of the first without room."""
-    # Bind arrays to names: numba counts references to a tuple's fields at every use.
+    """Add the extensions in ``blocks[begin:]``; return the index of the first that did not fit."""
+    # Bind arrays to names, because numba counts references at every use of a tuple's field.
     hypotheses, coverages = tables.hypotheses, tables.coverages
     pool, arcs, states, memo = tables.pool, tables.arcs, tables.states, tables.memo
     memo_keys, memo_values = memo.keys, memo.values
@@ -77,7 +77,7 @@ def expand(sentence: Any, tables: Any, limits: Any, blocks: Any, begin: int, scr
                 score = base + option_score[option] + backward[option, orientation]
                 if score + bound[option] < limit[0]:
                     continue
-                # The usual case, without calls; score_option also probes other slots.
+                # The usual case, inlined; score_option also probes other slots.
                 key = memo_key(sentence, state, option)
                 slot = first_slot(memo_keys, key)
                 if memo_keys[slot, 0] != key:
@@ -97,9 +97,10 @@ def expand(sentence: Any, tables: Any, limits: Any, blocks: Any, begin: int, scr
 
 @KERNEL
 def _offer(sentence, pool, arcs, limits, score, parent, option, states, coverage, complete):  # type: ignore[no-untyped-def]
-    """Offer a hypothesis to the pool; prune a full pool; return whether the key is new.
+    """Add a hypothesis to the pool if it is good enough, and prune the pool if it is full.
 
-    :param states: before and after the option.
+    :param states: the states before and after the option.
+    :return: whether a row was added.
     """
     old_state, new_state = states
     key = np.int64(coverage), np.int64(option), np.int64(old_state)
@@ -123,10 +124,11 @@ def _add_arc(arcs: Any, score: float, parent: int, option: int, target: int) -> 
 
 @KERNEL
 def offer(pool, arcs, keep_arcs, score, parent, option, key, state):  # type: ignore[no-untyped-def]
-    """Add a hypothesis to the pool, or recombine it with one that has the same key.
+    """Add a hypothesis to the pool, or recombine it with the one that has the same key.
 
-    Return its row, and whether its key is new. The earlier of two equal scores stays. There must be
-    room.
+    On equal scores the earlier hypothesis is kept. The pool must have a free row.
+
+    :return: the row of the hypothesis, and whether its key is new.
     """
     row, is_new = add_row(pool, key)
     if not is_new and score <= pool.score[row]:
@@ -143,7 +145,7 @@ def offer(pool, arcs, keep_arcs, score, parent, option, key, state):  # type: ig
 
 @KERNEL
 def _recombination_key(sentence, coverage, option, state, complete):  # type: ignore[no-untyped-def]
-    """Return three numbers that are equal for hypotheses with the same future."""
+    """Return three numbers that are equal for hypotheses to be recombined."""
     if complete:
         return np.int64(coverage), np.int64(0), np.int64(0)
     return np.int64(coverage), np.int64(sentence.group[option]), np.int64(state)
@@ -151,8 +153,8 @@ def _recombination_key(sentence, coverage, option, state, complete):  # type: ig
 
 @KERNEL
 def _select(scores: Any, rank: int) -> Any:
-    """Return the score of a rank, 1 for the highest; reorders the scores (Hoare's FIND)."""
-    # numba takes two seconds to compile numpy's partition.
+    """Return the score at a rank (1 is the highest), reordering the scores (Hoare's FIND)."""
+    # numpy.partition would take numba two seconds to compile.
     first, last = 0, len(scores) - 1
     while first < last:
         pivot = scores[(first + last) // 2]
@@ -177,7 +179,7 @@ def _select(scores: Any, rank: int) -> Any:
 
 @KERNEL
 def prune(pool: Any, arcs: Any, limits: Any) -> None:
-    """Keep the best hypotheses of a pool, up to the stack size, and their arcs; first on ties."""
+    """Prune a pool to the stack size, with the arcs; on equal scores the earlier rows are kept."""
     count, size = pool.count[0], limits.stack_size
     if count <= size:
         return
@@ -211,7 +213,7 @@ def prune(pool: Any, arcs: Any, limits: Any) -> None:
     kept = 0
     for row in range(arcs.count[0]):
         target = moved[arcs.target[row]]
-        if target >= 0:  # else the row is gone
+        if target >= 0:  # otherwise the row was dropped
             arcs.score[kept], arcs.target[kept] = arcs.score[row], target
             arcs.parent[kept], arcs.option[kept] = arcs.parent[row], arcs.option[row]
             kept += 1
@@ -222,7 +224,7 @@ def prune(pool: Any, arcs: Any, limits: Any) -> None:
 def recombine(sentence: Any, tables: Any, keep_arcs: bool) -> None:
     """Recombine hypotheses that were kept separate until other features had scored them.
 
-    There must be room for as many arcs as the pool has rows.
+    There must be a free arc for every row in the pool.
     """
     pool, arcs, coverages = tables.pool, tables.arcs, tables.coverages
     count = pool.count[0]
@@ -235,7 +237,7 @@ def recombine(sentence: Any, tables: Any, keep_arcs: bool) -> None:
         option, coverage, state = pool.option[row], pool.keys[row, 0], pool.state[row]
         complete = coverages.first_gap[coverage] == sentence.length
         key = _recombination_key(sentence, coverage, option, state, complete)
-        # Existing arcs stay for now: the new rows of their targets are not known yet.
+        # Existing arcs are updated later, because the new rows of their targets are not yet known.
         moved[row], _ = offer(
             pool, arcs, keep_arcs, pool.score[row], pool.parent[row], option, key, state
         )
@@ -250,14 +252,14 @@ class Cubes(NamedTuple):
     """The extensions of blocks as sorted rectangles: rows are hypotheses, columns are options."""
 
     rows: Any  # int64 (blocks + 1,): where the rows of each block begin
-    hypotheses: Any  # int32, by row: hypotheses within the distortion limit, the best first
+    hypotheses: Any  # int32, by row: hypotheses within the distortion limit, best first
     cells: Any  # int64 (blocks + 1,): where the cells of each block begin
-    seen: Any  # uint8: whether a cell was seen
+    seen: Any  # uint8, by cell: whether it has been pushed to the frontier
 
 
 @KERNEL
 def make_cubes(sentence: Any, tables: Any, blocks: Any) -> Cubes:
-    """Sort the hypotheses of each block by their scores with the span."""
+    """Sort the hypotheses in each block by their score plus the score for the jump to the span."""
     hypotheses, coverages = tables.hypotheses, tables.coverages
     rows, cells = np.zeros(len(blocks) + 1, np.int64), np.zeros(len(blocks) + 1, np.int64)
     numbers = np.empty((blocks[:, 1] - blocks[:, 0]).sum(), np.int32)
@@ -280,10 +282,10 @@ def make_cubes(sentence: Any, tables: Any, blocks: Any) -> Cubes:
 
 @KERNEL
 def _push(sentence, tables, blocks, cubes, frontier, candidate, scratch):  # type: ignore[no-untyped-def]
-    """Push a cell of a block to the frontier if it is new; return the number of pushed cells.
+    """Push a cell to the frontier if it is new; return the number of cells pushed so far.
 
-    :param tables: hypotheses, coverages, states, and the memo.
-    :param candidate: the number of pushed cells so far, the block and the cell.
+    :param tables: hypotheses, coverages, states and the memo.
+    :param candidate: the number of cells pushed so far, the block, and the cell's position in it.
     """
     hypotheses, coverages, states, memo = tables
     pushed, block, cell = candidate
@@ -307,9 +309,9 @@ def _push(sentence, tables, blocks, cubes, frontier, candidate, scratch):  # typ
 def expand_cubes(sentence, tables, limits, blocks, cubes, pop_limit, diversity, scratch):  # type: ignore[no-untyped-def]
     """Add the ``pop_limit`` most promising extensions to the pool. All tables must have room.
 
-    :param diversity: continue for coverages that got fewer new hypotheses than this.
+    :param diversity: minimum number of new hypotheses per coverage, even beyond the pop limit.
     """
-    # Bind arrays to names: numba counts references to a tuple's fields at every use.
+    # Bind arrays to names, because numba counts references at every use of a tuple's field.
     hypotheses, coverages, pool = tables.hypotheses, tables.coverages, tables.pool
     states, memo, arcs = tables.states, tables.memo, tables.arcs
     parts = hypotheses, coverages, states, memo

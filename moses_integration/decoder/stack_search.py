@@ -1,13 +1,13 @@
-"""Search one sentence stack by stack, each stack from all smaller ones.
+"""Search one sentence stack by stack, filling each stack from all smaller ones.
 
-Moses pushes extensions of a hypothesis into later stacks (SearchNormal). Here a stack *pulls* them
-from the smaller stacks once these are final. The hypotheses are the same, but other features can
-score them in batches.
+Moses pushes the extensions of a hypothesis into later stacks (SearchNormal). Here a stack *pulls*
+them from the smaller stacks, which are final by then. The hypotheses are the same, but other
+features can score them in batches.
 
-Other features, such as networks, score target words that follow others. A network is fast on large
-batches of n-grams, while a search requests few at a time, often the same ones. So the search asks a
-:class:`RequestBuffer`. It passes new requests on when it is full, or when the scores are needed:
-before a stack is pruned.
+Other features, such as networks, score target words given the words before them. A network is fast
+on large batches of n-grams, while a search requests a few at a time and often repeats them. The
+search therefore sends its requests to a :class:`RequestBuffer`, which passes new requests on when
+it is full, or when scores are needed before a stack is pruned.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,33 +36,34 @@ from moses_integration.decoder.stack_kernels import (
 )
 
 DEFAULT_BUFFER_SIZE = 4096
-# Initial numbers of rows, enough for a sentence of about ten words.
+# Initial numbers of rows, sufficient for a sentence of about ten words.
 _FEW, _MANY = 1 << 10, 1 << 15
-# For each hypothesis that a stack keeps, this many of the best are scored by other features.
+# Number of candidates that other features score, per hypothesis that a stack keeps.
 _CANDIDATES = 10
 
 
 class AlignedWords(NamedTuple):
-    """A source sentence, and the affiliations of some target words."""
+    """A source sentence, and the affiliations of the target words to score."""
 
     source: Sequence[str]
-    affiliations: Any  # int32: the index of the source word that a target word is affiliated with
+    affiliations: Any  # int32: for each target word, the index of its affiliated source word
 
 
 class Requests(NamedTuple):
-    """Phrases after their histories, for :meth:`StatefulFeature.scores`."""
+    """Phrases with the words before them, to be scored by :meth:`StatefulFeature.scores`."""
 
-    # int32 (rows, context), the latest word last; 1 for the beginning of the sentence, -1 before.
+    # int32 (rows, context): word ids, the latest word last. The beginning of the sentence is 1, and
+    # -1 pads the positions before it.
     histories: Any
-    phrases: Any  # int32, the words of all phrases
-    offsets: Any  # int64 (rows + 1,), where each phrase begins
-    ends: Any  # bool (rows,), whether </s> follows and is scored, too
-    # The affiliations of the phrases; None if tables were read without alignments.
+    phrases: Any  # int32: the word ids of all phrases
+    offsets: Any  # int64 (rows + 1,): where each phrase begins
+    ends: Any  # bool (rows,): whether </s> follows and is also scored
+    # The affiliations of the phrases; None if the tables were read without alignments.
     aligned: AlignedWords | None = None
 
 
 class StatefulFeature(Protocol):
-    """A feature of target words and the words before them."""
+    """A feature that scores target words given the words before them."""
 
     @property
     def name(self) -> str:
@@ -70,10 +71,10 @@ class StatefulFeature(Protocol):
 
     @property
     def context(self) -> int:
-        """The number of preceding words that a score depends on: 6 for 7-grams."""
+        """The number of preceding words that a score depends on, such as 6 for 7-grams."""
 
     def begin(self, words: Sequence[str]) -> None:
-        """Set the words by id: <unk>, <s>, </s>, ...; called again whenever words are added."""
+        """Set the words by id: <unk>, <s>, </s>, ... This is called whenever words are added."""
 
     def scores(
         self,
@@ -84,17 +85,17 @@ class StatefulFeature(Protocol):
         aligned: AlignedWords | None = None,
         /,
     ) -> Any:
-        """Return log p of each phrase after its history: float64 (rows,), natural logarithms.
+        """Return log p(phrase | history) for each row: float64 (rows,), natural logarithms.
 
-        The parameters are as in `Requests`. Rows may repeat. A score must depend only on its
-        row, to the last bit.
+        `Requests` describes the parameters. Rows may repeat. A score must depend only on its row,
+        to the last bit.
         """
 
 
 class RequestBuffer:
-    """The requests of one sentence to a feature, deduplicated, ``size`` per call of the feature.
+    """Deduplicates the requests for one sentence; calls the feature with ``size`` at a time.
 
-    Counted are all requests, the ``distinct`` ones that the feature got, and its calls.
+    The attributes count all requests, the ``distinct`` requests passed on, and the calls.
     """
 
     def __init__(self, feature: StatefulFeature, size: int = DEFAULT_BUFFER_SIZE) -> None:
@@ -103,9 +104,9 @@ class RequestBuffer:
         self._size = size
 
     def start(self, rows: Callable[[Any, int], Requests]) -> None:
-        """Begin a sentence and discard all scores.
+        """Begin a sentence, discarding all scores.
 
-        :param rows: maps keys (int64) and a number of preceding words to their requests.
+        :param rows: function from keys (int64) and a number of preceding words to requests.
         """
         self._rows = rows
         self._known, self._scores = np.empty(0, np.int64), np.empty(0)  # sorted by key
@@ -116,7 +117,7 @@ class RequestBuffer:
         self.requests += len(keys)
         fresh = np.unique(keys)
         fresh = fresh[~_among(fresh, self._known) & ~_among(fresh, self._waiting)]
-        # As if requests were added one by one, with a flush whenever the buffer is full.
+        # Equivalent to adding requests one by one and flushing whenever the buffer is full.
         while len(self._waiting) + len(fresh) >= self._size:
             room = self._size - len(self._waiting)
             self._waiting = np.concatenate([self._waiting, fresh[:room]])
@@ -143,12 +144,12 @@ class RequestBuffer:
         self._waiting = np.empty(0, np.int64)
 
     def scores(self, keys: Any) -> Any:
-        """Return the scores of keys that were requested and flushed."""
+        """Return the scores for keys that have been requested and flushed."""
         return self._scores[np.searchsorted(self._known, keys)]
 
 
 def _among(keys: Any, ordered: Any) -> Any:
-    """Return which keys are in a sorted array."""
+    """Return a mask of the keys that are in a sorted array."""
     if len(ordered) == 0:
         return np.zeros(len(keys), bool)
     positions = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
@@ -158,22 +159,23 @@ def _among(keys: Any, ordered: Any) -> Any:
 class Lattice(NamedTuple):
     """The hypotheses of a sentence, and the arcs that lead to each."""
 
-    # By number of the hypothesis: predecessor (-1 for the empty one), option, and state.
+    # Indexed by hypothesis: its predecessor (-1 for the empty hypothesis), option and state.
     parent: Any
     option: Any
     state: Any
     # The alternative arcs of a hypothesis are first_arc[number] .. first_arc[number + 1], best
-    # first: the loss compared to the best arc, the predecessor, the option, and the hypothesis.
+    # first. An arc has its loss compared to the best arc, a predecessor, an option, and the
+    # hypothesis that it leads to.
     first_arc: Any
     arc_loss: Any
     arc_parent: Any
     arc_option: Any
     arc_target: Any
-    goal: int  # the complete hypothesis, -1 if the sentence cannot be covered
+    goal: int  # the complete hypothesis; -1 if the sentence cannot be covered
 
 
 class StackSearch:
-    """The search of one sentence; n-best lists need the arcs of recombined hypotheses."""
+    """The search for one sentence. For n-best lists it keeps the arcs of recombined hypotheses."""
 
     def __init__(
         self,
@@ -196,17 +198,17 @@ class StackSearch:
         pool = 1 << max(2 * self._first.stack_size, 512).bit_length()
         arcs = _MANY if keep_arcs else 1
         self._tables = make_tables(sentence.length, self._width, _FEW, _MANY, pool, arcs)
-        # Target, loss, parent and option of the arcs into each stack.
+        # For each stack, the target, loss, parent and option of each arc into it.
         self._kept_arcs = [(np.empty(0, np.int32), np.empty(0), *np.empty((2, 0), np.int32))]
         longest = int(np.diff(sentence.offsets).max(initial=0))
-        # The score of each option with the estimate of the language model.
+        # The score of each option plus its language model estimate.
         self._promise = sentence.score + sentence.tail[sentence.offsets[:-1]]
         self._scratch = np.zeros(longest + self._width + 1, np.int32)
         for buffer, _ in buffers:
             buffer.start(self._requests)
 
     def run(self) -> Lattice:
-        """Search, and return the lattice of the kept hypotheses."""
+        """Run the search and return the lattice of hypotheses."""
         self._add_empty_hypothesis()
         for stack in range(1, self._sentence.length + 1):
             blocks = self._blocks(stack)
@@ -241,12 +243,12 @@ class StackSearch:
         blocks = np.empty((0, BLOCK_COLUMNS), np.int32)
         count = list_blocks(self._sentence, self._tables, stack, blocks, False)
         blocks = np.empty((count, BLOCK_COLUMNS), np.int32)
-        # One extra row: a coverage is written before it is known to be new.
+        # One extra row, because a coverage is written before it is known to be new.
         coverages = self._tables.coverages
         coverages = grow(coverages, int(coverages.count[0]) + count + 1)
         self._tables = self._tables._replace(coverages=coverages)
         list_blocks(self._sentence, self._tables, stack, blocks, True)
-        # Start with the most promising block, so that bad extensions are rejected at once.
+        # Start with the most promising block, so that bad extensions are rejected immediately.
         promise = self._tables.hypotheses.score[blocks[:, 0]] + self._promise[blocks[:, 4]]
         promise += coverages.future[blocks[:, 6]]
         return blocks[np.argsort(-promise, kind="stable")]
@@ -262,7 +264,7 @@ class StackSearch:
     def _expand_cubes(self, blocks: Any) -> None:
         cubes = make_cubes(self._sentence, self._tables, blocks)
         pops, diversity = self._limits.pop_limit, self._limits.diversity
-        # Every extension taken makes room for two; with diversity it may be all of them.
+        # Each pop pushes at most two neighbours; diversity may require all cells.
         most = len(cubes.seen) if diversity else min(len(cubes.seen), len(blocks) + 2 * pops)
         self._make_room(most)
         tables, scratch = self._tables, self._scratch
@@ -278,7 +280,7 @@ class StackSearch:
             self._tables = self._tables._replace(**{name: table})
 
     def _score_requests(self) -> None:
-        """Add the scores of other features to the best candidates, and recombine them."""
+        """Add the scores of other features to the best candidates, then recombine these."""
         hypotheses, coverages, _, _, pool, arcs = self._tables
         prune(pool, arcs, self._first)
         count, num_arcs = int(pool.count[0]), int(arcs.count[0])
@@ -293,7 +295,7 @@ class StackSearch:
             added += weight * buffer.scores(keys)
         pool.score[:count] += added
         if self._last.keep_arcs:
-            # An arc has the same option after the same state as its target, so the same scores.
+            # An arc has the same option and state as its target, and therefore the same scores.
             arcs.score[:num_arcs] += added[arcs.target[:num_arcs]]
             self._tables = self._tables._replace(arcs=grow(arcs, num_arcs + count))
         recombine(self._sentence, self._tables, self._last.keep_arcs)
@@ -315,7 +317,7 @@ class StackSearch:
         return Requests(np.ascontiguousarray(histories), phrases, offsets, ends, aligned)
 
     def _store(self, stack: int) -> None:
-        """Store the pool as a stack, sorted by coverage, the best hypotheses first."""
+        """Store the pool as a stack, sorted by coverage, then by descending score."""
         hypotheses, coverages, _, _, pool, arcs = self._tables
         count, begin = int(pool.count[0]), int(hypotheses.stacks[stack])
         end = begin + count
@@ -332,7 +334,7 @@ class StackSearch:
         numbers[order] = np.arange(begin, end)
         num_arcs = int(arcs.count[0])
         rows = arcs.target[:num_arcs]
-        # A hypothesis and its arc have the same coverage, so the same future estimate.
+        # An arc has the same coverage as its target, and therefore the same future estimate.
         loss = pool.score[rows] - arcs.score[:num_arcs]
         parent, option = arcs.parent[:num_arcs].copy(), arcs.option[:num_arcs].copy()
         self._kept_arcs.append((numbers[rows], loss, parent, option))
@@ -355,9 +357,9 @@ class StackSearch:
         )
 
     def feature_scores(self, lattice: Lattice, parents: Any, options: Any, last: Any) -> Any:
-        """Return other features' scores of extensions, float64 (extensions, features).
+        """Return the scores of extensions with other features: float64 (extensions, features).
 
-        :param last: whether the extension completed the translation.
+        :param last: for each extension, whether it completes the translation.
         """
         keys = self._keys(lattice.state[parents], options, last)
         columns = [buffer.scores(keys) for buffer, _ in self._buffers]

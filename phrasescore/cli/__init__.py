@@ -11,7 +11,7 @@ exit  meaning
 130   Ctrl-C (128 + SIGINT)
 141   the reader of stdout went away (128 + SIGPIPE); as with ``cat`` and ``sort``, there
       is no message
-143   SIGTERM (128 + 15); as after Ctrl-C, the processes that a command started end, too
+143   SIGTERM (128 + 15); as with Ctrl-C, the command's child processes are ended, too
 ===== ==============================================================================
 
 Anything else is a bug and shows its traceback. Importing this module, or any verb, imports
@@ -43,7 +43,7 @@ from phrasescore.version import __version__
 INTERRUPTED = 130
 READER_GONE = 141
 
-# The module of each verb, which has a command of the verb's name.
+# The module of each verb; it defines a command with the verb's name.
 VERBS = {
     verb: module
     for module, verbs in {
@@ -79,7 +79,7 @@ class VerbGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         """Run a verb; turn its exceptions into one line on stderr and an exit code."""
         if isinstance(sys.stdout, io.TextIOWrapper):
-            # As on stderr: a locale that lacks a letter of a report must not end the command.
+            # As on stderr: a letter that the locale cannot encode must not end the command.
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
             with ending_on_signals():
@@ -119,7 +119,7 @@ class VerbGroup(click.Group):
 
 
 def _with_choices(error: click.BadOptionUsage, verb: click.Command) -> click.BadOptionUsage:
-    """Return the error about an option without a value, with the possible values."""
+    """Add the possible values to an option's missing-value error; return others unchanged."""
     for param in verb.params:
         if error.option_name in param.opts and error.message.endswith("requires an argument."):
             kind = param.type
@@ -130,8 +130,8 @@ def _with_choices(error: click.BadOptionUsage, verb: click.Command) -> click.Bad
 
 
 def _problem(error: MemoryError | RuntimeError) -> str:
-    """Return the message for an error of the machine; re-raise any other error, which is a bug."""
-    # numba raises it if neither the installation nor the user's cache is writable.
+    """Return the message for a machine error, such as full memory; re-raise other errors."""
+    # numba raises this error if neither the installation nor the user's cache is writable.
     if "no locator available" in str(error):
         return "no folder for compiled code is writable; set NUMBA_CACHE_DIR to a writable folder"
     found = memory_problem(error)
@@ -141,16 +141,16 @@ def _problem(error: MemoryError | RuntimeError) -> str:
 
 
 def _one_line(message: str) -> str:
-    # The name of a file may have a line break.
+    # File names may contain line breaks.
     return show_controls(message.replace("\r", "\\r").replace("\n", "\\n"))
 
 
 def _discard_stdout() -> None:
-    """Discard the buffer of stdout, so that Python does not report an error at exit."""
+    """Discard the buffered output of stdout, so that Python does not report an error at exit."""
     try:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError, AttributeError):
-        return  # a test's stdout is no file, and a closed one is None
+        return  # not a file in tests; None if stdout is closed
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)
@@ -175,8 +175,8 @@ def _say(line: str) -> None:
 def main() -> None:
     """Score phrase pairs and translations with neural networks, for Moses.
 
-    The name '-' stands for stdin or stdout; files named .gz are compressed. stdout carries only
-    data; progress and messages go to stderr.
+    The name '-' stands for stdin or stdout. Files whose names end in .gz are compressed. Only data
+    is written to stdout; progress and messages go to stderr.
     """
 
 

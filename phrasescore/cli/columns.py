@@ -14,7 +14,7 @@ _ORDER = "phrasescore.columns"
 _SUBJECT: options.Subject = "Networks and features"
 _files = functools.partial(options.files, subject=_SUBJECT)
 
-# The kind of column by the parameter of a command.
+# Parameters of commands, and the kind of column that each adds.
 _KINDS: dict[str, ColumnKind] = {
     "models": "model",
     "features": "feature",
@@ -48,33 +48,35 @@ features = options.option(
 )
 language_models = _files(
     "--lm language_models",
-    "Add log p(hypothesis) of an n-gram model: an ARPA file, also in .gz, or a KenLM binary.",
+    "Add log p(hypothesis) under an n-gram model: an ARPA file (also .gz) or a KenLM binary.",
 )
 lexicons = options.together(
-    _files("--lexicon lexicons", "Add log p(target | source) of IBM Model 1 from Moses' lex.f2e."),
+    _files(
+        "--lexicon lexicons", "Add log p(target | source) under IBM Model 1, from Moses' lex.f2e."
+    ),
     _files(
         "--reverse-lexicon reverse_lexicons",
-        "Add log p(source | target) of IBM Model 1 from Moses' lex.e2f.",
+        "Add log p(source | target) under IBM Model 1, from Moses' lex.e2f.",
     ),
 )
 line_scores = _files(
     "--scores line_scores",
-    "Add the scores in this file: a natural logarithm for each line of the table.",
+    "Add the scores in this file: one natural logarithm per line of the table.",
 )
 named_scores = _files(
     "--scores named_scores",
-    "Add the scores in FILE, a number for each line of the lists, as the feature NAME.",
+    "Add the scores in FILE, one number per line of the lists, as the feature NAME.",
     "FILE=NAME",
     callback=options.matching(".+=.+", "FILE=NAME"),
 )
-# The conversion of Moses' words to the pieces of a foreign model.
+# The conversion from Moses' words to a foreign model's pieces.
 foreign_text = options.of(
     ForeignText, source_spm={"type": options.FileName()}, target_spm={"type": options.FileName()}
 )
 foreign_models = options.together(
     _files(
         "--ctranslate2 foreign_models",
-        "Add log p(hypothesis | source) of a translation model that CTranslate2 has converted.",
+        "Add log p(hypothesis | source) under a translation model converted for CTranslate2.",
         "FOLDER",
     ),
     foreign_text,
@@ -85,7 +87,7 @@ word_scores = options.file(
 
 
 class OrderedColumns(options.Verb):
-    """A command that knows the order of the options that make columns."""
+    """A command that records the order of the options that add columns."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Record the order of the options, which their values do not show."""
@@ -95,15 +97,15 @@ class OrderedColumns(options.Verb):
 
 
 def take_columns(ctx: click.Context, given: dict[str, Any]) -> list[ColumnSpec]:
-    """Remove the columns from a command's parameters; return them in the command line's order."""
+    """Remove the columns from a command's parameters; return them in command-line order."""
     values = {name: iter(given.pop(name)) for name in _KINDS if name in given}
     return [column_spec(name, next(values[name])) for name in ctx.meta[_ORDER]]
 
 
 def take_foreign_columns(ctx: click.Context, given: dict[str, Any]) -> list[ColumnSpec]:
-    """Do the same for a command that has `foreign_models`.
+    """Return the columns as `take_columns` does, for a command that has `foreign_models`.
 
-    :raises click.UsageError: if there are options of a foreign model, but no model.
+    :raises click.UsageError: if options for a foreign model are given without a model.
     """
     text = options.take(ForeignText, given)
     columns = take_columns(ctx, given)
@@ -116,7 +118,7 @@ def take_foreign_columns(ctx: click.Context, given: dict[str, Any]) -> list[Colu
 
 
 def column_spec(param: str, value: str) -> ColumnSpec:
-    """Return the column that the value of a parameter, such as ``features``, asks for."""
+    """Return the column for a value of a parameter, such as ``features``."""
     if param == "named_scores":
         path, _, name = value.rpartition("=")
         return ColumnSpec("scores", path, name=name)
@@ -125,6 +127,6 @@ def column_spec(param: str, value: str) -> ColumnSpec:
 
 
 def refuse_foreign_text(ctx: click.Context, *more: str) -> None:
-    """Refuse the options of `foreign_text`, and more options, if no foreign model uses them."""
+    """Reject the options of `foreign_text`, and ``more`` options, without a foreign model."""
     allowed = ctx.params.keys() - {*options.names_of(ForeignText), *more}
-    options.refuse_others(ctx, allowed, "only with --ctranslate2")
+    options.refuse_others(ctx, allowed, "can only be used with --ctranslate2")

@@ -51,14 +51,14 @@ def experiment(
     from phrasescore.workflows.experiment.table import to_text
 
     if export:
-        options.refuse_others(ctx, {*_OF_ALL, "export", "folder"}, "not with --export")
+        options.refuse_others(ctx, {*_OF_ALL, "export", "folder"}, "cannot be used with --export")
         if output == "-" and not folder:
-            raise click.UsageError("--folder is missing: it has no default if OUTPUT is -")
+            raise click.UsageError("--folder is required if OUTPUT is -")
         export_experiment(config, output, folder or f"{output}.out")
         return
-    options.refuse_others(ctx, {*_OF_ALL, "dry_run", "step"}, "only with --export")
+    options.refuse_others(ctx, {*_OF_ALL, "dry_run", "step"}, "can only be used with --export")
     if step is not None:
-        options.refuse_others(ctx, {*_OF_ALL, "step"}, "not with --step")
+        options.refuse_others(ctx, {*_OF_ALL, "step"}, "cannot be used with --step")
         run_step(config, output, step)
     elif dry_run:
         rows = [

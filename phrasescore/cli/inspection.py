@@ -1,4 +1,4 @@
-"""``phrasescore doctor``, ``features`` and ``show``: what a machine, a package or a file has."""
+"""``phrasescore doctor``, ``features`` and ``show``: inspect the machine, plug-ins and files."""
 
 from typing import Any
 
@@ -18,10 +18,10 @@ def _print(found: Any, report_format: str) -> None:
 @options.report_format
 @options.verbosity
 def doctor(report_format: str) -> None:
-    """Show what phrasescore can use on this machine, and how to get the rest.
+    """Show what phrasescore can use on this machine, and how to install what is missing.
 
-    The report covers the processor, threads, GPU, Moses, KenLM, CTranslate2 and Ray. A missing part
-    is no error: only the verbs and options that are named with it need it.
+    The report covers the processor, threads, GPU, Moses, KenLM, CTranslate2 and Ray. A missing
+    component is not an error: only the verbs and options listed next to it need it.
     """
     from phrasescore.workflows.doctor import doctor as run
 
@@ -32,10 +32,10 @@ def doctor(report_format: str) -> None:
 @options.report_format
 @options.verbosity
 def features(report_format: str) -> None:
-    """List the features for --feature and the metrics for --metric, also of other packages.
+    """List the features for --feature and the metrics for --metric.
 
-    Packages offer them by the entry points phrasescore.features and phrasescore.metrics. The list
-    includes unusable ones, with the reason.
+    Other packages provide theirs through the entry points phrasescore.features and
+    phrasescore.metrics. Unusable ones are listed with the reason.
     """
     from phrasescore.workflows.doctor import list_features
 
@@ -45,7 +45,7 @@ def features(report_format: str) -> None:
 @click.command(cls=Verb)
 @options.argument("path", metavar="MODEL|TABLE")
 @heading("Networks and features")
-@options.file("--model", "Report how much of TABLE the shortlists of this model cover.", "MODEL")
+@options.file("--model", "Report how much of TABLE this model's shortlists cover.", "MODEL")
 @options.report_format
 @options.verbosity
 def show(path: str, model: str | None, report_format: str) -> None:

@@ -1,4 +1,4 @@
-"""``phrasescore combine`` and ``rerank``: join n-best lists, and choose from them."""
+"""``phrasescore combine`` and ``rerank``: merge n-best lists, and rerank them."""
 
 import logging
 from typing import Any
@@ -18,12 +18,12 @@ _logger = logging.getLogger(__name__)
 @options.output
 @options.verbosity
 def combine(lists: tuple[str, ...], output: str) -> None:
-    """Join the n-best lists NBEST of several systems into one list per sentence.
+    """Merge the n-best lists NBEST from several systems into one list per sentence.
 
-    The first file is the decoder's. If several files have the same hypothesis, the earliest file's
-    is kept. The features Made0, Made1 and so on show which files have a hypothesis. A hypothesis
-    that lacks the decoder's features gets their values from the decoder's hypothesis with the
-    lowest total.
+    The first file must be the decoder's. A hypothesis that occurs in several files is taken from
+    the first of them. The features Made0, Made1 and so on show which files contain a hypothesis. A
+    hypothesis that lacks the decoder's features gets their values from the decoder's hypothesis
+    with the lowest total.
     """
     from phrasescore.workflows.combine import combine as run
 
@@ -31,9 +31,9 @@ def combine(lists: tuple[str, ...], output: str) -> None:
     for path, name, count in zip(lists, done.features, done.hypotheses, strict=True):
         _logger.info("%s: %s hypotheses of %s", name, f"{count:,}", path)
     if done.filled:
-        _logger.info("filled where they were missing: %s", ", ".join(done.filled))
+        _logger.info("features filled in where they were missing: %s", ", ".join(done.filled))
     if done.left_out:
-        text = "left out, because the first file lacks them: %s; rescore adds them to all files"
+        text = "features omitted, as the first file lacks them: %s; rescore adds them to all files"
         _logger.info(text, ", ".join(done.left_out))
 
 
@@ -42,14 +42,14 @@ def combine(lists: tuple[str, ...], output: str) -> None:
 @heading("Method")
 @options.file(
     "--weights",
-    "Order by the weighted sum of the features. The weights are in a moses.ini, or in a text of "
-    "'Name= value' lines.",
+    "Order by the weighted sum of the features, with the weights in this file: 'Name= value' "
+    "lines, or a moses.ini.",
 )
 @options.of(Reranking)
 @options.output
 @options.verbosity
 def rerank(nbest: str, output: str, **given: Any) -> None:
-    """Order the hypotheses of NBEST by a new score, and write the best one of each list.
+    """Order the hypotheses in NBEST by a new score, and write the best one from each list.
 
     The output has one line per source sentence, in order. Hypotheses with equal scores keep the
     decoder's order. Scores are natural logarithms; with --mbr the new score is the expected BLEU or

@@ -19,7 +19,7 @@ from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists, 
 
 _logger = logging.getLogger(__name__)
 
-# Parameters of --objective xbleu only: of `fine_tune`, and fields of its settings.
+# Only for --objective xbleu: parameters of `fine_tune`, and fields of its settings.
 _OF_LISTS = ("model", "lists", "source", "references", "weights")
 _OF_FINE_TUNING = ("feature", "likelihood")
 
@@ -36,23 +36,23 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 @options.of(NewNetwork, preset={"type": click.Choice(preset_names())})
 @heading("Input")
 @options.file(
-    "--alignments", "The word alignments of the text, such as 0-0 1-2, for the kind joint."
+    "--alignments", "For the kind joint: the word alignments of the text, such as 0-0 1-2."
 )
 @heading("Training for BLEU")
 @options.choice(
     "--objective",
-    "The objective of training: the likelihood, or the expected BLEU of n-best lists, which starts "
-    "from a trained network.",
+    "The training objective. likelihood: log-likelihood. xbleu: expected BLEU of n-best lists, "
+    "starting from the trained network --from.",
     ("likelihood", "xbleu"),
     default="likelihood",
 )
-@options.file("--from model", "The network to start from.", "MODEL")
-@options.files("--lists", "Moses' n-best lists of the sentences of --source.")
+@options.file("--from model", "The trained network to start from.", "MODEL")
+@options.files("--lists", "Moses' n-best lists for the sentences in --source.")
 @options.file("--source", "The source sentences, one per line.")
 @options.files(
     "--references", "Reference translations, one per line; NAME may stand for NAME0, NAME1, ..."
 )
-@options.file("--weights", "A file of the weights of all features, or a moses.ini.")
+@options.file("--weights", "The weights of all features: 'Name= value' lines, or a moses.ini.")
 @options.of(ListTraining, only=_OF_FINE_TUNING)
 @options.of(Shortlists)
 @options.of(UnfinishedRun)
@@ -68,22 +68,21 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 @options.verbosity
 @click.pass_context
 def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
-    """Train a network of KIND and write the folder MODEL.
+    """Train a network of the given KIND, and write it to the folder MODEL.
 
     KIND is attention, cslm, encoder-decoder, grconv, joint or lstm.
 
-    A network learns from parallel text: the files SOURCE and TARGET, which have a tokenised
-    sentence per line. An encoder-decoder can also learn from the phrase pairs of the phrase table
-    TABLE. A cslm is a language model and learns from one file, TEXT; options of the target apply to
-    it. A joint model learns from aligned text. Files may be compressed by gzip, and one of them may
-    be -, which is stdin.
+    A network learns from parallel text: the files SOURCE and TARGET, with one tokenised sentence
+    per line. An encoder-decoder can also learn from the pairs in the phrase table TABLE. A cslm is
+    a language model and learns from one file, TEXT; options for the target apply to it. A joint
+    model learns from aligned text. Files may be gzipped, and one of them may be - for stdin.
 
-    With --objective xbleu, the training of the network --from is continued on n-best lists, so that
-    the hypotheses that the weights choose, its own among them, have a higher expected BLEU. It
-    stops when the expected BLEU of held-out lists no longer rises.
+    With --objective xbleu, the network --from is trained further on n-best lists, to increase the
+    expected BLEU of reranking with the given weights. Training stops when the expected BLEU on
+    held-out lists stops increasing.
 
-    Training stops at the first limit, or when the perplexity of held-out pairs stops falling. A run
-    that was killed or stopped by Ctrl-C is continued with --resume.
+    Training stops at the first limit, or when the perplexity on held-out pairs stops decreasing. A
+    run that was killed or stopped by Ctrl-C can be continued with --resume.
     """
     given["state"] = take(UnfinishedRun, given)
     given["compute"] = take(Compute, given)
@@ -93,16 +92,16 @@ def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
     for name in (*_OF_LISTS, *_OF_FINE_TUNING):
         del given[name]
     allowed = ctx.params.keys() - {*_OF_LISTS, *_OF_FINE_TUNING}
-    options.refuse_others(ctx, allowed, "only with --objective xbleu")
+    options.refuse_others(ctx, allowed, "can only be used with --objective xbleu")
     if not given["inputs"]:
         raise click.UsageError("Missing argument 'TABLE|TEXT|SOURCE TARGET'.")
     given["settings"] = take(NewNetwork, given)
     given["shortlists"] = take(Shortlists, given)
-    # Job systems set WORLD_SIZE, too; this variable is torchrun's, by which we also start ranks.
+    # Job systems set WORLD_SIZE, too; only torchrun, which also starts our ranks, sets this.
     if processes > 1 and "TORCHELASTIC_RUN_ID" in os.environ:
         if processes != int(size := os.environ["WORLD_SIZE"]):
             raise ArgumentError(
-                f"torchrun has started {size} processes, so that --processes has no effect"
+                f"torchrun has started {size} processes, so --processes has no effect"
             )
     elif processes > 1:
         from phrasescore.training.ranks import start_ranks
@@ -130,12 +129,12 @@ def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
 
     own = {*_OF_LISTS, "kind", "output", "alignments"}
     allowed = own | names_of(ListTraining, UnfinishedRun) | {"objective", "device", "threads"}
-    reason = "not with --objective xbleu, which trains a network on from lists"
+    reason = "cannot be used with --objective xbleu, which trains an existing network"
     options.refuse_others(ctx, allowed, reason)
     for name in _OF_LISTS:
         if not given[name]:
             flag = {"model": "from"}.get(name, name)
-            raise click.UsageError(f"--objective xbleu needs --{flag}")
+            raise click.UsageError(f"--objective xbleu requires --{flag}")
     done = fine_tune(
         **{name: given[name] for name in own},
         settings=take(ListTraining, given),
@@ -157,12 +156,12 @@ def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
 )
 @options.output
 @heading("Input")
-@options.file("--moses-ini", "The moses.ini to which a feature for the network is added.", "IN")
+@options.file("--moses-ini", "The moses.ini that the network's feature is added to.", "IN")
 @heading("Output")
 @options.file("--moses-ini-out", "Write the moses.ini with the new feature, at weight 0.", "OUT")
 @options.verbosity
 def export(model: str, output: str, **given: Any) -> None:
-    """Write the network MODEL, of the kind cslm or joint, as a file for Moses' own search.
+    """Export the network MODEL, of the kind cslm or joint, for use in Moses' search.
 
     Moses scores without log Z, so the network must have been trained with
     --set model.self_normalization=0.1. The words of a joint model are written to

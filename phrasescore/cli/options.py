@@ -38,7 +38,7 @@ Subject = Literal[
 # In the order of every help text.
 SUBJECTS: tuple[Subject, ...] = get_args(Subject)
 
-# Takes and returns a command's function.
+# A decorator for a command's function.
 Decorator = Callable[[Any], Any]
 
 _Kind = TypeVar("_Kind", bound=Settings)
@@ -46,7 +46,7 @@ _METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", os.PathLike: "FILE"}
 
 
 class SubjectOption(click.Option):
-    """An option under a heading of the help."""
+    """An option that is listed under a heading in the help."""
 
     def __init__(self, *args: Any, subject: Subject | None = None, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -57,7 +57,7 @@ class Verb(click.Command):
     """A command whose help has a section for each subject, in the order of `SUBJECTS`."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the sections; click's own ``--help`` is in the last one."""
+        """Write a section per subject; click's own ``--help`` is in the last one."""
         sections: dict[Subject, list[tuple[str, str]]] = {subject: [] for subject in SUBJECTS}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
@@ -71,17 +71,17 @@ class Verb(click.Command):
 
 
 class FileName(StringParamType):
-    """The name of a file or a folder, which a shell completes."""
+    """A file or folder name that the shell can complete."""
 
     def shell_complete(
         self, _ctx: click.Context, _param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Tell the shell to complete the names of files itself."""
+        """Tell the shell to complete file names itself."""
         return [CompletionItem(incomplete, type="file")]
 
 
 def heading(subject: Subject) -> Decorator:
-    """Return a decorator that puts the options below it, up to the next heading, under a subject.
+    """Return a decorator that lists the options below it, up to the next heading, under a subject.
 
     ::
 
@@ -92,7 +92,7 @@ def heading(subject: Subject) -> Decorator:
     """
 
     def label(command: Any) -> Any:
-        # Decorators run from the last to the first, so options below the next heading have theirs.
+        # Decorators run bottom-up, so options below the next heading already have a subject.
         for param in getattr(command, "__click_params__", ()):
             if isinstance(param, SubjectOption) and param.subject is None:
                 param.subject = subject
@@ -104,39 +104,39 @@ def heading(subject: Subject) -> Decorator:
 def option(flags: str, text: str, **settings: Any) -> Decorator:
     """Return an option that shows its default.
 
-    :param flags: separated by spaces; the parameter's name comes last if it differs.
+    :param flags: option names separated by spaces; the parameter's name comes last if it differs.
     """
     kind = {"cls": SubjectOption, "show_default": True}
     return click.option(*flags.split(), help=text, **{**kind, **settings})
 
 
 def argument(name: str, metavar: str, **settings: Any) -> Decorator:
-    """Return an argument whose value is the name of a file or a folder."""
+    """Return an argument for the name of a file or a folder."""
     return click.argument(name, metavar=metavar, **{"type": FileName(), **settings})
 
 
 def flag(flags: str, text: str, **settings: Any) -> Decorator:
-    """Return an option without a value."""
+    """Return a flag, an option without a value."""
     return option(flags, text, is_flag=True, **settings)
 
 
 def file(flags: str, text: str, metavar: str = "FILE", **settings: Any) -> Decorator:
-    """Return an option whose value is the name of a file, a folder or a program."""
+    """Return an option for the name of a file, a folder or a program."""
     return option(flags, text, metavar=metavar, **{"type": FileName(), **settings})
 
 
 def files(flags: str, text: str, metavar: str = "FILE", **settings: Any) -> Decorator:
-    """Return an option like a `file` that may be repeated; the command gets a tuple."""
+    """Return a repeatable `file` option; the command gets a tuple."""
     return file(flags, text, metavar, multiple=True, **settings)
 
 
 def choice(flags: str, text: str, values: Sequence[str], **settings: Any) -> Decorator:
-    """Return an option whose value is one of several words."""
+    """Return an option that accepts one of several words."""
     return option(flags, text, type=click.Choice(values), **settings)
 
 
 def together(*options: Decorator) -> Decorator:
-    """Return the decorator that adds all these options, in their order."""
+    """Return one decorator that adds several options, in the given order."""
 
     def add(command: Any) -> Any:
         for decorator in reversed(options):
@@ -153,11 +153,11 @@ def of(
     without: Collection[str] = (),
     **changes: dict[str, Any],
 ) -> Decorator:
-    """Return a decorator that adds an option for each field of a class of settings.
+    """Return a decorator that adds an option for each field of a settings class.
 
-    :param only: the fields that get an option; by default all fields.
-    :param without: fields that get no option.
-    :param changes: for each field, the arguments of `click.option` that differ.
+    :param only: the fields to add options for; by default all fields.
+    :param without: fields to skip.
+    :param changes: arguments for `click.option` that override a field's own, by field name.
     """
     return together(
         *(
@@ -169,16 +169,16 @@ def of(
 
 
 def take(kind: type[_Kind], given: dict[str, Any], **fields: Any) -> _Kind:
-    """Remove the values of settings from a command's parameters, and return the settings.
+    """Remove the parameters that belong to a settings class, and return its instance.
 
-    :param fields: values of other fields.
+    :param fields: values for fields that are not parameters.
     """
     names = [setting.name for setting in settings_of(kind) if setting.name in given]
     return kind(**{name: given.pop(name) for name in names}, **fields)
 
 
 def names_of(*kinds: type[Settings]) -> set[str]:
-    """Return the parameters of a command that has the options of these settings."""
+    """Return the parameter names of the options for settings classes."""
     return {setting.name for kind in kinds for setting in settings_of(kind)}
 
 
@@ -218,7 +218,7 @@ def _type_of(setting: Setting) -> Any:
 
 
 def given_flags(ctx: click.Context) -> dict[str, str]:
-    """Return the flags (or metavars) of the parameters on the command line, by name."""
+    """Return the flags (or metavars) of the parameters that were given, by parameter name."""
     return {
         param.name or "": next(
             (name for name in param.opts if name.startswith("--")),
@@ -232,17 +232,17 @@ def given_flags(ctx: click.Context) -> dict[str, str]:
 
 
 def refuse_others(ctx: click.Context, allowed: Collection[str], reason: str) -> None:
-    """Refuse parameters on the command line that have no effect.
+    """Reject parameters on the command line that have no effect.
 
-    :param reason: such as "only with --decoder".
+    :param reason: the end of the message, such as "can only be used with --decoder".
     """
     others = [shown for name, shown in given_flags(ctx).items() if name not in allowed]
     if others:
-        raise click.UsageError(f"{', '.join(others)}: {reason}")
+        raise click.UsageError(f"{', '.join(others)} {reason}")
 
 
 def matching(pattern: str, expected: str) -> Callable[..., Any]:
-    """Return the callback of an option whose values must match a pattern."""
+    """Return a callback for an option whose values must match a pattern."""
 
     def check(ctx: click.Context, param: click.Parameter, given: Any) -> Any:
         for value in given if isinstance(given, tuple) else (given,):
@@ -254,10 +254,10 @@ def matching(pattern: str, expected: str) -> Callable[..., Any]:
 
 
 def numbers_by_name(expected: str, *, above: float, default: str = "") -> Callable[..., Any]:
-    """Return the callback of a repeated option NAME=NUMBER; the command gets a dict, or None.
+    """Return a callback for a repeatable option NAME=NUMBER; the command gets a dict, or None.
 
-    :param above: the limit that each number exceeds.
-    :param default: the number of a name without "=".
+    :param above: the lower bound, which each number must exceed.
+    :param default: the number for a name without "=".
     """
 
     def parse(
@@ -286,7 +286,7 @@ def _set_level(_ctx: click.Context, param: click.Parameter, value: bool) -> None
 
 output = file(
     "-o --output",
-    "The output file, which appears whole or not at all; a name in .gz is compressed.",
+    "The output file, written atomically; it is compressed if its name ends in .gz.",
     default="-",
     show_default="stdout",
     subject="Output",
@@ -299,8 +299,8 @@ report_format = choice(
     subject="Output",
 )
 resume = flag("--resume", "Continue a run of this command that was killed.", subject="Long runs")
-# These options change the amount of messages, and the command does not get them. Both the group and
-# a verb have them: ``phrasescore -q annotate`` and ``phrasescore annotate -q`` are the same.
+# These options set the log level and are not passed to the command. The group has them as well:
+# ``phrasescore -q annotate`` and ``phrasescore annotate -q`` are the same.
 verbosity = together(
     heading("Messages and help"),
     flag("-v --verbose", "Show more messages.", expose_value=False, callback=_set_level),

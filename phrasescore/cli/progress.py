@@ -34,7 +34,7 @@ class _ShownTask:
 
 
 class ProgressDisplay:
-    """Shows the `Progress` of workflows, whose argument ``progress`` it is.
+    """Displays the `Progress` of workflows; pass it to them as the argument ``progress``.
 
     The summary of a task is logged: ``annotate: 1,209,173 lines in 312.0 s (3,875 lines/s)``.
     Nothing is shown if the log level is above INFO (``--quiet``).
@@ -50,7 +50,7 @@ class ProgressDisplay:
         self._tasks: dict[str, _ShownTask] = {}
 
     def __call__(self, now: Progress) -> None:
-        """Show the progress of a task."""
+        """Update the bar of a task, or log its progress from time to time."""
         task = self._tasks.get(now.task)
         if task is None or (now.done == 0 and not now.finished):
             task = self._begin(now)
@@ -80,7 +80,7 @@ class ProgressDisplay:
             bar.refresh()
 
     def close(self) -> None:
-        """Remove the bars of tasks that an error has ended."""
+        """Remove the bars of tasks that ended with an error."""
         for name in list(self._tasks):
             self._end(name)
 

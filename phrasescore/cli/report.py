@@ -27,16 +27,15 @@ _logger = logging.getLogger(__name__)
 )
 @options.option(
     "--translation translations",
-    "The translations of the source by the system NAME. Each NBEST is also a system, whose "
-    "translations are the first hypotheses; these systems come first. All others are compared "
-    "with the first system.",
+    "The translations of the source from the system NAME. The first hypotheses of each NBEST are "
+    "also a system, which comes before these. All systems are compared with the first one.",
     multiple=True,
     metavar="NAME=FILE",
     callback=options.matching("[^=]+=.+", "NAME=FILE"),
 )
-@options.file("--tuning-report", "A report that tune --report --format json has written.")
+@options.file("--tuning-report", "A report written by tune --report --format json.")
 @options.file(
-    "--experiment", "The folder of phrasescore experiment, which has table.toml.", "FOLDER"
+    "--experiment", "The output folder of phrasescore experiment, with table.toml.", "FOLDER"
 )
 @options.of(Reporting, without={"lines"})
 @heading("Output")
@@ -45,14 +44,14 @@ _logger = logging.getLogger(__name__)
     "Show these lines of the source, from 1, instead of random lines.",
     metavar="N,N,...",
     callback=options.matching(
-        r"[1-9][0-9]{0,8}(,[1-9][0-9]{0,8})*", "numbers of lines, from 1, with commas between them"
+        r"[1-9][0-9]{0,8}(,[1-9][0-9]{0,8})*", "line numbers, from 1, separated by commas"
     ),
 )
 @options.of(Compute, only=("device", "threads"))
 @heading("Output")
 @options.file(
     "-o --output",
-    "The folder of the report, which appears whole or not at all; an older report is replaced.",
+    "The folder for the report, written atomically; an older report is replaced.",
     "FOLDER",
     required=True,
 )
@@ -61,9 +60,9 @@ def report(inputs: tuple[str, ...], output: str, **given: Any) -> None:
     """Make a page for a browser about what models have learned and how systems translate.
 
     Models are compared with the phrase table TABLE; the n-best lists NBEST and each --translation
-    are compared with --references and with one another. A section whose input is missing is left
-    out, and the page says so. FOLDER gets index.html, which needs no other file and no network, and
-    the data in report.json and data/*.tsv.
+    are compared with --references and with one another. A section whose input is missing is
+    omitted, and the page says so. FOLDER contains index.html, which needs no other files and no
+    network access, and the data in report.json and data/*.tsv.
     """
     from phrasescore.workflows.report import make_report
 

@@ -28,7 +28,7 @@ _logger = logging.getLogger(__name__)
 @heading("Input")
 @options.files(
     "--for texts",
-    "Keep only lines whose source occurs in this text, which has a tokenised sentence per line.",
+    "Keep only lines whose source occurs in this text, which has one tokenised sentence per line.",
     "TEXT",
 )
 @options.option(
@@ -44,8 +44,8 @@ _logger = logging.getLogger(__name__)
 def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> None:
     """Add one score column per model or feature to the phrase table TABLE.
 
-    The new columns follow the table's own columns, in the order of the options; all other bytes
-    stay. As Moses expects, a column holds probabilities: exp of a natural logarithm.
+    The new columns follow the table's own columns, in the order of the options; all other bytes are
+    unchanged. As Moses expects, a column holds probabilities: exp of a natural logarithm.
     """
     from phrasescore.workflows.annotate import annotate as run
 
@@ -79,9 +79,9 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
 def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given: Any) -> None:
     """Add features to the hypotheses of NBEST, an n-best list in Moses' format.
 
-    The score of a model is the natural logarithm of p(hypothesis | source), or of p(source |
-    hypothesis), and includes the end symbol. New features are written at the end of field 3; all
-    other bytes stay.
+    A model's score is the natural logarithm of p(hypothesis | source), or of p(source |
+    hypothesis), and includes the end symbol. New features are appended to field 3; all other
+    bytes are unchanged.
     """
     from phrasescore.workflows.rescore import rescore as run
 
@@ -108,9 +108,9 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given
 @options.verbosity
 @click.pass_context
 def score(ctx: click.Context, /, source: str, target: str, output: str, **given: Any) -> None:
-    """Print a line of scores for each sentence of SOURCE and its translation in TARGET.
+    """Print a line of scores for each sentence in SOURCE and its translation in TARGET.
 
-    Both files have a tokenised sentence per line. The score of a model is the natural logarithm of
+    Both files have one tokenised sentence per line. A model's score is the natural logarithm of
     p(translation | sentence), or of p(sentence | translation), and includes the end symbol. Columns
     are separated by tabs, in the order of the options.
     """

@@ -1,7 +1,7 @@
-"""``python -m phrasescore.cli.step CALL``: the work of a step of an experiment.
+"""``python -m phrasescore.cli.step CALL``: run one step of an experiment.
 
 CALL is JSON, as `phrasescore.workflows.experiment.calls.Call` writes it. Messages for the
-experiment go to stdout as JSON; all other output is the step's log.
+experiment are written to stdout as JSON; all other output is the step's log.
 """
 
 import logging
@@ -17,12 +17,12 @@ from phrasescore.cli.options import LOGGERS
 from phrasescore.cli.progress import show_progress
 from phrasescore.workflows.experiment.calls import Call, Message
 
-# Seconds between two messages about progress.
+# Seconds between progress messages.
 _EVERY = 55.0
 
 
 class _Sender(logging.Handler):
-    """Sends warnings, rounds of tuning and, from time to time, the progress to the first stdout."""
+    """Sends warnings, tuning rounds and, periodically, progress to the original stdout."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -47,7 +47,7 @@ class _Sender(logging.Handler):
 @click.command()
 @click.argument("call")
 def step(call: str) -> None:
-    """Run a step."""
+    """Run the step that CALL describes, as JSON."""
     Call.from_json(call).run(progress=show_progress)
 
 

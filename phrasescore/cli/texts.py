@@ -1,4 +1,4 @@
-"""``phrasescore evaluate``, ``perplexity`` and ``select``: measure texts, and choose from them."""
+"""``phrasescore evaluate``, ``perplexity`` and ``select``: measure and select texts."""
 
 import json
 import logging
@@ -27,22 +27,21 @@ _logger = logging.getLogger(__name__)
 )
 @options.file(
     "--nbest",
-    "Also measure the oracle of these n-best lists: the choice of hypotheses with the highest "
-    "BLEU.",
+    "Also measure the oracle for these n-best lists: the hypotheses chosen for the highest BLEU.",
     "NBEST",
 )
 @options.file("--source", "The source sentences, for --by-length and --by-unknown.")
 @options.of(Evaluating)
 @heading("Output")
-@options.file("--plot", "Draw the figures into a file; its name ends in .png, .svg or .pdf.")
+@options.file("--plot", "Save the figures to a file ending in .png, .svg or .pdf.")
 @options.output
 @options.report_format
 @options.verbosity
 def evaluate(**given: Any) -> None:
-    """Measure the translations HYP against references; all files have a sentence per line.
+    """Measure the translations HYP against references; all files have one sentence per line.
 
-    Every figure of sacrebleu has its signature. The figures of groups and of n-best lists are
-    computed as by multi-bleu: words are separated by spaces, and nothing is smoothed.
+    Each sacrebleu figure is printed with its signature. The figures for groups and n-best lists are
+    computed as in multi-bleu: words are separated by spaces, and counts are not smoothed.
     """
     from phrasescore.workflows.evaluate import evaluate as run
 
@@ -56,30 +55,30 @@ def evaluate(**given: Any) -> None:
 @options.file("--model", "A trained language model (kind cslm).", "MODEL")
 @options.file(
     "--lm",
-    "An n-gram model: an ARPA file, also in .gz, or a KenLM binary. With --model, it also predicts "
+    "An n-gram model: an ARPA file (also .gz) or a KenLM binary. With --model, it also predicts "
     "the words outside the network's shortlist.",
 )
 @options.file(
     "--mix-on",
-    "Also report the mixture of both models, with the weight that is best for this text.",
+    "Also report the mixture of both models, with the best weight for this text.",
     "DEV",
 )
 @heading("Output")
 @options.flag(
     "--log-z",
-    "Report how far the network's log Z is from 0, as scoring with --unnormalized omits log Z.",
+    "Report how far the network's log Z is from 0; scoring with --unnormalized omits log Z.",
 )
 @options.report_format
 @options.of(Compute, only=("precision", "device", "threads"))
 @options.verbosity
 def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None:
-    """Print the perplexity of each TEXT, a tokenised sentence per line, under language models.
+    """Print the perplexity of each TEXT (one tokenised sentence per line) under language models.
 
     The models predict the words and the end of each sentence. As in KenLM's query, there are two
-    figures: with unknown words, which have the probability of <unk>, and without them. A network
-    without --lm has one <unk> for all words outside its shortlist, which makes its perplexity low.
-    With --lm, the n-gram model distributes this probability among these words, so that both models
-    predict the same words and their figures can be compared.
+    figures: one includes unknown words, scored as <unk>, and one excludes them. Without --lm, a
+    network scores all words outside its shortlist as <unk>, which makes its perplexity low. With
+    --lm, the n-gram model distributes the probability of <unk> among the words that it replaces.
+    Both models then predict the same words, and their figures can be compared.
     """
     from phrasescore.workflows.perplexity import perplexity as run
 
@@ -96,22 +95,26 @@ def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None
 @options.argument("target", metavar="[TARGET]", required=False)
 @heading("Networks and features")
 @options.file("--in-domain", "An n-gram model of in-domain text.", "LM")
-@options.file("--general", "An n-gram model of text such as TEXT.", "LM")
-@options.file("--in-domain-target", "An n-gram model of in-domain text, for TARGET.", "LM")
-@options.file("--general-target", "An n-gram model of text such as TARGET.", "LM")
+@options.file("--general", "An n-gram model of general text, such as TEXT.", "LM")
+@options.file(
+    "--in-domain-target", "An n-gram model of in-domain text in the language of TARGET.", "LM"
+)
+@options.file("--general-target", "An n-gram model of general text, such as TARGET.", "LM")
 @options.of(Selecting)
 @heading("Output")
-@options.file("--scores differences", "Write the difference of each line.")
+@options.file(
+    "--scores differences", "Write the cross-entropy difference of each line to this file."
+)
 @options.output
 @options.file("--target-output", "Write the selected lines of TARGET.")
 @options.verbosity
 def select(text: str, output: str, **given: Any) -> None:
-    """Keep the lines of TEXT, tokenised sentences, that are most similar to in-domain text.
+    """Select the lines of TEXT (tokenised sentences) that are most similar to in-domain text.
 
-    Lines are ranked by the difference of their cross-entropies under two n-gram models (Moore and
-    Lewis, 2010). TARGET is the other side of parallel text: pairs stay together, and if there are
-    models of both sides, their differences are added (Axelrod et al., 2011). The selected lines
-    stay unchanged and in order.
+    Lines are ranked by the difference between their cross-entropies under two n-gram models (Moore
+    and Lewis, 2010). TARGET is the other side of parallel text: pairs are kept together, and with
+    models for both sides their differences are added (Axelrod et al., 2011). The selected lines are
+    written unchanged and in their original order.
     """
     from phrasescore.workflows.select import select as run
 

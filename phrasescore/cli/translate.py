@@ -17,7 +17,7 @@ from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSetting
 _logger = logging.getLogger(__name__)
 
 _OF_ENGINE = ("engine", "workers", "ray_address", "allow_unlike")
-# The parameters of each way to generate: translating, CTranslate2, and augmenting.
+# The parameters for each mode of `generate`: translating, CTranslate2, and augmenting.
 _COMMON = {"model", "output", *names_of(Compute)}
 _OF_TEXT = {*_COMMON, "source", "nbest", "name", "beam"}
 _TRANSLATING = {*_OF_TEXT, "augment", *names_of(Generating)}
@@ -73,15 +73,17 @@ _nbest = options.option(
     ("embedded", "moses"),
     default="embedded",
 )
-@options.file("--moses-bin", "For --decoder moses: the folder of Moses' programs.", "DIR")
+@options.file(
+    "--moses-bin", "For --decoder moses: the folder that contains Moses' programs.", "DIR"
+)
 @options.of(Compute, only=_OF_ENGINE, engine={"default": "processes"})
 @options.output
 @options.verbosity
 def decode(**given: Any) -> None:
-    """Translate SOURCE, a tokenised sentence per line, with the model of a moses.ini.
+    """Translate SOURCE, one tokenised sentence per line, with the model in a moses.ini.
 
     The output has one translation per line, in the order of the text; an empty line stays empty.
-    Markup and factors are refused: '<', '>' and '|' must be escaped, as Moses' tokenizer does.
+    Markup and factors are rejected: '<', '>' and '|' must be escaped, as Moses' tokenizer does.
     """
     from moses_integration.decoder.moses import NbestRequest
     from phrasescore.workflows.decode import decode as run
@@ -91,7 +93,7 @@ def decode(**given: Any) -> None:
     if given["nbest"] is not None:
         given["nbest"] = NbestRequest(*given["nbest"], *how)
     elif any(how):
-        raise ArgumentError("--distinct, --alignment and --segmentation go with --nbest")
+        raise ArgumentError("--distinct, --alignment and --segmentation require --nbest")
     search = take(SearchSettings, given)
     run(**given, search=search, engine=engine, progress=show_progress)
 
@@ -103,7 +105,7 @@ def decode(**given: Any) -> None:
 @_nbest
 @heading("Networks and features")
 @options.flag(
-    "--ctranslate2", "MODEL is the folder of a translation model that CTranslate2 has converted."
+    "--ctranslate2", "MODEL is the folder of a translation model converted for CTranslate2."
 )
 @columns.foreign_text
 @options.file(
@@ -113,7 +115,7 @@ def decode(**given: Any) -> None:
 @heading("New phrase pairs")
 @options.file(
     "--augment",
-    "Generate targets for the sources of a sorted phrase table, and write the table with the new "
+    "Generate targets for the sources in a sorted phrase table, and write the table with the new "
     "pairs.",
     "TABLE",
 )
@@ -127,7 +129,7 @@ def decode(**given: Any) -> None:
 @options.verbosity
 @click.pass_context
 def generate(ctx: click.Context, /, model: str, output: str, **given: Any) -> None:
-    """Write the network MODEL's translation of each line of SOURCE, a tokenised text.
+    """Translate each line of SOURCE, a tokenised text, with the network MODEL.
 
     A beam search finds the best translation. --sample writes random translations instead, and
     --augment writes new pairs for a phrase table. Without SOURCE, stdin is read. A model that was
@@ -138,7 +140,7 @@ def generate(ctx: click.Context, /, model: str, output: str, **given: Any) -> No
     if given["ctranslate2"]:
         from phrasescore.workflows.generate_foreign import generate_foreign
 
-        options.refuse_others(ctx, _FOREIGN, "not with --ctranslate2")
+        options.refuse_others(ctx, _FOREIGN, "cannot be used with --ctranslate2")
         names = ("source", "nbest", "name", "beam", "truecase_model")
         wanted = {name: given[name] for name in names}
         generate_foreign(model=model, output=output, text=text, **wanted, **common)
@@ -147,13 +149,13 @@ def generate(ctx: click.Context, /, model: str, output: str, **given: Any) -> No
     if given["augment"] is None:
         from phrasescore.workflows.generate import generate as run
 
-        options.refuse_others(ctx, _TRANSLATING, "only with --augment")
+        options.refuse_others(ctx, _TRANSLATING, "can only be used with --augment")
         settings = take(Generating, given)
         run(given["source"], model, output, settings=settings, nbest=given["nbest"], **common)
         return
     from phrasescore.workflows.augment import augment
 
-    options.refuse_others(ctx, _AUGMENTING, "not with --augment")
+    options.refuse_others(ctx, _AUGMENTING, "cannot be used with --augment")
     adding = take(Augmenting, given)
     wanted = {name: given[name] for name in ("moses_ini", "moses_ini_out", "resume")}
     done = augment(given["augment"], model, output, settings=adding, **wanted, **common)
@@ -176,12 +178,12 @@ def generate(ctx: click.Context, /, model: str, output: str, **given: Any) -> No
 @options.of(Compute, only=("precision", "device", "threads"))
 @options.verbosity
 def segment(source: str, model: str, output: str, **given: Any) -> None:
-    """Translate SOURCE, tokenised sentences, in segments of which networks are confident.
+    """Translate SOURCE, tokenised sentences, in segments that networks translate confidently.
 
     A network that reads a sentence into one vector translates long sentences badly. Therefore every
     span of a sentence is translated, the segmentation with the highest sum of confidences is
-    chosen, and the translations of its segments are joined (Pouget-Abadie et al., 2014). An empty
-    line stays empty.
+    chosen, and the translations of its segments are concatenated (Pouget-Abadie et al., 2014). An
+    empty line stays empty.
     """
     from phrasescore.workflows.segment import segment as run
 

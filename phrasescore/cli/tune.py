@@ -1,4 +1,4 @@
-"""``phrasescore tune``: find the weights that make the best translations of the n-best lists."""
+"""``phrasescore tune``: tune feature weights on n-best lists or with a decoder."""
 
 import shlex
 from typing import Any
@@ -23,7 +23,7 @@ from phrasescore.workflows.search_settings import SearchSettings
 from tuning.settings import METRICS
 
 _COLUMNS = ("models", "language_models", "lexicons", "reverse_lexicons", "features")
-# Parameters of both ways of tuning, and of each way, that are not fields of settings.
+# Parameters that are not fields of settings: shared, for lists, and for rounds with a decoder.
 _SHARED = {"references", "start", "output"}
 _OF_LISTS = _SHARED | {"lists", "features", "scores", "ifile"}
 _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
@@ -53,7 +53,7 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
     metrics={
         "multiple": True,
         "callback": options.numbers_by_name(
-            f"a metric once, as {METRICS[0]} or {METRICS[0]}=0.5", above=0, default="1"
+            f"each metric once, such as {METRICS[0]} or {METRICS[0]}=0.5", above=0, default="1"
         ),
         "show_default": METRICS[0],
     },
@@ -69,13 +69,13 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
 @options.option(
     "--decoder",
     "Decode, pool and optimise in rounds with a decoder: Moses' command, such as "
-    "'moses -f moses.ini'; 'embedded', the search of phrasescore decode, which needs --config; or "
-    "another command with {nbest}, {weights} and {size} in it.",
+    "'moses -f moses.ini'; 'embedded', the search of phrasescore decode, which requires --config; "
+    "or another command that contains {nbest}, {weights} and {size}.",
     metavar="COMMAND",
 )
 @options.option(
     "--decoder-flags",
-    "More options of the decoder's command; for 'embedded', options of phrasescore decode.",
+    "More options for the decoder's command; with 'embedded', options of phrasescore decode.",
     metavar="FLAGS",
     default="",
     show_default=False,
@@ -89,23 +89,24 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
 )
 @heading("Networks and features")
 @options.files(
-    "--rescore rescore_models", "Add the score of this model to the lists of each round.", "MODEL"
+    "--rescore rescore_models", "Add this model's score to the lists of each round.", "MODEL"
 )
 @options.files(
     "--rescore-lm rescore_language_models",
-    "Add the score of an n-gram model to these lists, as rescore --lm does.",
+    "Add an n-gram model's score to the lists of each round, as rescore --lm does.",
 )
 @options.files(
     "--rescore-lexicon rescore_lexicons",
-    "Add the score of Moses' lex.f2e to these lists, as rescore --lexicon does.",
+    "Add the score from Moses' lex.f2e to the lists of each round, as rescore --lexicon does.",
 )
 @options.files(
     "--rescore-reverse-lexicon rescore_reverse_lexicons",
-    "Add the score of Moses' lex.e2f to these lists, as rescore --reverse-lexicon does.",
+    "Add the score from Moses' lex.e2f to the lists of each round, as rescore --reverse-lexicon "
+    "does.",
 )
 @options.option(
     "--rescore-feature rescore_features",
-    "Add this feature to these lists, as rescore --feature does.",
+    "Add this feature to the lists of each round, as rescore --feature does.",
     multiple=True,
     metavar="NAME[@N]",
     callback=columns.check_features,
@@ -115,15 +116,15 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
 @options.verbosity
 @click.pass_context
 def tune(ctx: click.Context, /, **given: Any) -> None:
-    """Find feature weights that raise BLEU on NBEST, Moses' n-best lists of a development set.
+    """Find feature weights that increase BLEU on NBEST, Moses' n-best lists for a development set.
 
     The lists of several files are pooled. The new weights are never worse on the lists than the
     start weights. They are written as 'Name= value' lines, which rerank and Moses' tools read. With
-    --decoder, the lists are made in rounds, as by mert-moses.pl. The last line on stderr shows the
-    BLEU of the new weights.
+    --decoder, the lists are made in rounds, as mert-moses.pl does. The last line on stderr shows
+    the BLEU of the new weights.
 
     Without lists, --weights FILE --moses-ini INI --moses-ini-out FILE only writes a moses.ini with
-    the weights of a file.
+    the weights from the first file.
     """
     decoder = given["decoder"]
     if _only_merges(ctx):
@@ -134,7 +135,7 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
         from phrasescore.workflows.tune.lists import tune as tune_lists
 
         allowed = _OF_LISTS | names_of(ListTuning, ListTuningFiles) | {"device", "threads"}
-        options.refuse_others(ctx, allowed, "only with --decoder")
+        options.refuse_others(ctx, allowed, "can only be used with --decoder")
         tune_lists(
             **{name: given[name] for name in _OF_LISTS},
             settings=take(ListTuning, given),
@@ -147,7 +148,7 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
 
         allowed = _OF_ROUNDS | names_of(RoundTuning, RoundTuningFiles, Compute)
         allowed |= {"decoder", "decoder_flags", *(f"rescore_{name}" for name in _COLUMNS)}
-        options.refuse_others(ctx, allowed, "not with --decoder")
+        options.refuse_others(ctx, allowed, "cannot be used with --decoder")
         flags = given["decoder_flags"]
         tune_with_decoder(
             _search_settings(flags) if decoder == "embedded" else f"{decoder} {flags}".strip(),
@@ -165,14 +166,14 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _only_merges(ctx: click.Context) -> bool:
-    """Return whether the command only writes the weights of a file into a moses.ini.
+    """Return whether the command only writes weights from a file into a moses.ini.
 
-    :raises click.UsageError: if the parameters fit neither this nor one kind of tuning.
+    :raises click.UsageError: if the parameters fit neither this nor exactly one kind of tuning.
     """
     given = options.given_flags(ctx).keys()
     merged = {"start", "moses_ini", "moses_ini_out"}
     inputs = {"lists", "features", "scores", "references", "decoder"}
-    kinds = "give one of NBEST, --features with --scores, and --decoder"
+    kinds = "give exactly one of NBEST, --features with --scores, or --decoder"
     if merged <= given and not inputs & given:
         if given - {*merged, "seed", "device", "threads"}:
             raise click.UsageError(
@@ -184,22 +185,22 @@ def _only_merges(ctx: click.Context) -> bool:
         raise click.UsageError(kinds)
     missing = [name for name in ("source", "references") if name not in given]
     if "decoder" in given and missing:
-        raise click.UsageError(f"--decoder needs --{missing[0]}")
+        raise click.UsageError(f"--decoder requires --{missing[0]}")
     return False
 
 
 def _search_settings(flags: str) -> SearchSettings:
-    """Return the settings of the embedded search that options of ``decode`` give.
+    """Parse options of ``decode`` into settings for the embedded search.
 
-    :raises click.UsageError: if an option is not one of decode, or the loop sets it.
+    :raises click.UsageError: if an option is unknown to ``decode``, or set by the loop.
     """
     try:
         words = shlex.split(flags)
     except ValueError as error:
-        raise click.UsageError(f"--decoder-flags: cannot split them: {error}") from error
+        raise click.UsageError(f"--decoder-flags: cannot be split into words: {error}") from error
     for flag in words:
         if flag.partition("=")[0] in ("--config", "-f", "--help", "-h"):
-            raise click.UsageError(f"--decoder-flags: expected options of a search, found {flag}")
+            raise click.UsageError(f"--decoder-flags: expected search options, found {flag}")
     with decode.make_context("--decoder-flags", [*words, "--config", "-", "--", "-"]) as context:
         settings = take(SearchSettings, dict(context.params))
         for param in decode.params:
@@ -207,5 +208,7 @@ def _search_settings(flags: str) -> SearchSettings:
             is_set = name in context.params.keys() - {"source", "config"}
             is_given = context.get_parameter_source(name) != ParameterSource.DEFAULT
             if is_set and is_given and not hasattr(settings, name):
-                raise click.UsageError(f"--decoder-flags: the loop sets {param.opts[0]} itself")
+                raise click.UsageError(
+                    f"--decoder-flags: the tuning loop sets {param.opts[0]} itself"
+                )
         return settings

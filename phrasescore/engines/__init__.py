@@ -28,18 +28,18 @@ class Work(Protocol[_Item, _Result]):
     """A computation: paths and settings, small enough to be sent to every worker."""
 
     def load(self) -> Callable[[_Item], _Result]:
-        """Load all that the work needs, and return the function from an item to its result.
+        """Load everything the work needs, and return a function that maps an item to its result.
 
-        Each worker calls it once. The result must depend on the item only. In threads, several
-        items are computed at the same time. Workers on other machines load what ``in_folders()``
-        returns, if the work has this method: the same work with absolute paths.
+        Each worker calls it once. The result must depend only on the item. Threads compute several
+        items at the same time. If the work has a method ``in_folders()``, which returns a copy with
+        absolute paths, workers on other machines load this copy.
         """
         ...
 
 
 @dataclass(frozen=True)
 class LoadedWork(Generic[Item, Result]):
-    """A work that is already loaded; for threads only."""
+    """Work that is already loaded; for threads only."""
 
     compute: Callable[[Item], Result]
 
@@ -80,8 +80,8 @@ class WorkerPool(ABC, Generic[Item, Result]):
     def map(self, items: Iterable[Item], window: int | None = None) -> Iterator[Result]:
         """Yield the result of each item, in the order of the items.
 
-        :param window: limit for the items that have been read and whose results have not been
-            taken, which bounds the memory; None for enough to keep all workers busy.
+        :param window: maximum number of items that have been read and whose results have not been
+            taken, which bounds the memory; None for as many as keep all workers busy.
         :raises PhrasescoreError: from the work, or if workers die repeatedly.
         """
         size = window or 2 * self.workers + 1
@@ -97,9 +97,9 @@ def read_ahead(
 
     A part without pending results waits only for the parts before it.
 
-    :param parts: anything, with results that are being computed for it.
-    :param limit: returns the number of results of later parts that keep all workers busy; called
-        after the first result is submitted.
+    :param parts: pairs of any context and the pending results that belong to it.
+    :param limit: returns how many results of later parts keep all workers busy; it is called after
+        the first result is submitted.
     """
     waiting: deque[tuple[Context, Sequence[Pending[Result]]]] = deque()
     for part in parts:
@@ -115,7 +115,7 @@ def _num_later(parts: Iterable[tuple[object, Sequence[object]]]) -> int:
 
 
 class ThreadPool(WorkerPool[Item, Result]):
-    """The engine ``here``: threads that share what the work has loaded."""
+    """The engine ``here``: threads that share the loaded work."""
 
     def __init__(self, work: Work[Item, Result], engine: Compute) -> None:
         self._work = work
@@ -144,9 +144,9 @@ def open_pool(
     gpu_threads: int = 1,
     closed: Sequence[int] = (),
 ) -> WorkerPool[Item, Result]:
-    """Return the workers of an engine, as a context manager.
+    """Return the workers for an engine, as a context manager.
 
-    :param gpu_threads: number of threads of this process if the work runs on its GPU.
+    :param gpu_threads: number of threads in this process if the work runs on its GPU.
     :param closed: file descriptors that forked processes close, such as a lock's.
     :raises PhrasescoreError: on entering, if the work cannot be loaded or no worker starts.
     """
@@ -168,7 +168,7 @@ def is_local(engine: Compute) -> bool:
 
 
 def local_device(engine: Compute) -> str:
-    """Return the device of an engine's workers by name, after checking that it exists here.
+    """Return the name of the device for an engine's workers, after checking that it exists here.
 
     Ray's machines may have a GPU that this machine lacks.
 
@@ -178,11 +178,11 @@ def local_device(engine: Compute) -> str:
 
 
 def callers(engine: Compute) -> int:
-    """Return the number of threads that compute at the same time in a process of this engine."""
+    """Return the number of threads that compute at the same time in each process of an engine."""
     return usable_threads(engine.workers) if engine.engine == "here" else 1
 
 
 def device_of(work: Work[Any, Any]) -> str:
-    """Return the device that a work computes on; the default is the CPU."""
+    """Return the device on which ``work`` computes; the default is the CPU."""
     device: str = getattr(work, "device", "cpu")
     return device

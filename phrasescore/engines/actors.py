@@ -27,8 +27,8 @@ from phrasescore.version import __version__
 
 # Number of items that an actor has at a time: one is being computed, and one waits.
 _ITEMS_PER_ACTOR = 2
-# Limit for the workers that die while they compute the same item, and for the workers that die
-# while they load and are replaced.
+# Maximum number of workers that may die while computing the same item, and of workers that are
+# replaced after dying while loading.
 _MAX_DEATHS = 3
 # Seconds to wait for the first worker's process.
 _START_TIMEOUT = 120.0
@@ -45,10 +45,10 @@ class _Actor:
     """A worker; Ray runs it in its own process."""
 
     def begin(self) -> None:
-        """Do nothing: the call shows that the process runs, before it loads the work."""
+        """Do nothing. A successful call shows that the process runs, before it loads the work."""
 
     def load(self, work: Work[Any, Any]) -> dict[str, str]:
-        """Load the work, and return what the last bits of its results may depend on.
+        """Load the work, and describe everything that the last bits of its results may depend on.
 
         :raises PhrasescoreError: never a subclass, because the problem is local to a node, and the
             run can be resumed on other nodes.
@@ -102,8 +102,8 @@ class ActorPool(WorkerPool[Item, Result]):
     """Ray actors, each with one CPU or one GPU.
 
     If an actor dies, its items are resubmitted, and another actor starts as soon as Ray has room
-    for it. Only the first actors that die while loading are replaced: if memory does not suffice
-    for all, fewer continue.
+    for it. Only the first actors that die while loading are replaced: if there is too little
+    memory for all actors, the run continues with fewer.
     """
 
     def __init__(self, work: Work[Item, Result], engine: Compute) -> None:
@@ -252,7 +252,7 @@ class ActorPool(WorkerPool[Item, Result]):
             self._fail(PhrasescoreError(f"Ray: {problem} ({first_line(error)})"))
 
     def _compare(self, one: dict[str, str], other: dict[str, str]) -> None:
-        """Refuse workers that differ, or note the difference."""
+        """Reject workers that differ, or note the difference."""
         differences = "; ".join(
             f"{name} {one[name]} and {other.get(name, 'none')}"
             for name in one
@@ -324,7 +324,7 @@ class ActorPool(WorkerPool[Item, Result]):
 
 
 def _is_death(ray: Any, error: BaseException) -> bool:
-    """Return whether a worker has died, as opposed to an error of its work."""
+    """Return whether an error means that a worker has died, and not that its work has failed."""
     kinds = ray.exceptions
     return isinstance(
         error, kinds.RayActorError | kinds.OutOfMemoryError | kinds.WorkerCrashedError

@@ -20,7 +20,7 @@ from phrasescore.settings.compute import Compute
 
 # Seconds between two checks that the parent process is alive.
 _PARENT_CHECK_SECONDS = 1.0
-# Limit for restarts of the processes without a result in between.
+# Maximum number of restarts without a result in between.
 _MAX_DEATHS = 3
 
 
@@ -38,7 +38,7 @@ class _Submitted(Generic[Item, Result]):
 
 
 class ProcessPool(WorkerPool[Item, Result]):
-    """Processes that share the memory of the work that this process has loaded.
+    """Processes that share the memory of the loaded work with this process.
 
     They are forked on entering, which must happen before other threads start. If a process dies,
     the unfinished items are computed again.

@@ -30,7 +30,8 @@ class RayConnection:
 
     :param engine: settings with the address of a Ray cluster; without one, Ray is started here.
     :ivar ray: the module ``ray``.
-    :raises PhrasescoreError: if Ray is not installed, not at the address, or does not start.
+    :raises PhrasescoreError: if Ray is not installed, is not running at the address, or does not
+        start.
     """
 
     def __init__(self, engine: Compute) -> None:
@@ -91,7 +92,7 @@ def _import_ray(address: str | None) -> Any:
 
 
 def _check_answer(address: str) -> None:
-    """Refuse an address where nothing listens at once; Ray itself would retry for minutes."""
+    """Reject an address where nothing listens immediately; Ray itself would retry for minutes."""
     host, _, port = address.rpartition(":")
     if address == "auto" or address.startswith("ray://"):
         return
@@ -109,9 +110,9 @@ def first_line(error: BaseException) -> str:
 
 
 def describe(device: str = "cpu") -> dict[str, str]:
-    """Return everything that the last bits of results depend on; it should be equal on all workers.
+    """Describe everything that the last bits of results depend on; all workers should be equal.
 
-    :param device: the device that the work computes on; a GPU is described only if it is used.
+    :param device: the device on which the work computes; a GPU is described only if it is used.
     """
     properties = {"phrasescore": __version__, "processor": _processor()}
     torch = sys.modules.get("torch")

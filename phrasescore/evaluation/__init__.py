@@ -1,1 +1,1 @@
-"""Metrics of translations, their breakdowns and plots."""
+"""Metrics for translations, with breakdowns and plots."""

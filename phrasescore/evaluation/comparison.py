@@ -1,9 +1,9 @@
-"""Systems measured against the same references.
+"""Comparison of systems against the same references.
 
-`evaluate`, `report` and the table of an experiment print what a `Comparison` computes. Its BLEU is
-multi-bleu.perl's: on the words of the files, without smoothing, and from 0 to 100. The scores of
-other metrics have all the digits that sacrebleu's command line prints for the same files and
-settings (Post, 2018, A Call for Clarity in Reporting BLEU Scores).
+`evaluate`, `report` and the table of an experiment print what a `Comparison` computes. BLEU is
+computed as in multi-bleu.perl: on the words in the files, without smoothing, from 0 to 100. Scores
+with other metrics match sacrebleu's command line to the last digit, for the same files and settings
+(Post, 2018, A Call for Clarity in Reporting BLEU Scores).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,55 +38,55 @@ from tuning.metrics import Bleu, BleuScore, Statistics, bleu, sentence_bleu
 if TYPE_CHECKING:
     from phrasescore.models.checkpoint import Checkpoint
 
-# Exchanges of the significance test, and its seed.
+# Number of trials in the significance test, and its seed.
 TRIALS = 10_000
 SEED = 12345
-# Sentences with more unknown words than this share a group.
+# Sentences with more unknown words than this are in one group.
 MOST_UNKNOWN = 10
 
 
 class Group(NamedTuple):
-    """A group of sentences: its heading, and the indexes of its sentences, at least one."""
+    """A group of sentences: its heading, and the indices of its sentences (at least one)."""
 
     label: str
     members: list[int]
 
 
 class Breakdown(NamedTuple):
-    """Groups of sentences that differ in a property, such as "words in the source"."""
+    """Groups of sentences by a property, such as "words in the source"."""
 
     title: str
     groups: list[Group]
 
 
 class ComparedSystem(NamedTuple):
-    """The translations of a system: one text for each of its tuning runs (replicas)."""
+    """The translations by a system: one text per tuning run (replica)."""
 
     name: str
     replicas: Sequence[Sentences]
 
     @property
     def text(self) -> Sentences:
-        """The translations of the first replica."""
+        """The translations by the first replica."""
         return self.replicas[0]
 
 
 @dataclass(frozen=True, slots=True)
 class SystemScore:
-    """BLEU of a system, and its difference from the baseline."""
+    """The BLEU scores of a system, and the difference from the baseline."""
 
     name: str
-    # BLEU of each replica.
+    # The BLEU score of each replica.
     scores: tuple[float, ...]
-    # Words of the translations of the first replica, divided by words of the reference.
+    # Number of words in the first replica's translations, divided by that in the reference.
     length_ratio: float
-    # Difference of the mean from the baseline's, and its p-value by approximate randomization.
+    # Mean minus the baseline's mean, and the p-value from approximate randomization.
     difference: float | None = None
     p_value: float | None = None
 
     @property
     def mean(self) -> float:
-        """The mean of the replicas' scores."""
+        """The mean score over all replicas."""
         return float(np.mean(self.scores))
 
     @property
@@ -97,7 +97,7 @@ class SystemScore:
 
 @dataclass(frozen=True, slots=True)
 class GroupScore:
-    """BLEU of a group of sentences, by system."""
+    """The BLEU score of each system on a group of sentences."""
 
     label: str
     sentences: int
@@ -106,20 +106,20 @@ class GroupScore:
 
 @dataclass(frozen=True, slots=True)
 class BreakdownScores:
-    """BLEU of all groups of a breakdown, each measured as its own corpus."""
+    """The BLEU scores for all groups in a breakdown; each group is scored as a corpus."""
 
     title: str
     groups: tuple[GroupScore, ...]
 
 
 class Comparison:
-    """Compares systems with their references; every result is computed on demand.
+    """Compares systems against references; all results are computed lazily.
 
-    Only `scores` looks at more than the first replica of each system.
+    Only `scores` uses all replicas of a system; all other results are for the first one.
 
     :param source: the source text, for breakdowns.
-    :param has_baseline: whether the others are compared with the first system.
-    :raises DataError: if texts differ in their number of lines.
+    :param has_baseline: whether to compare all other systems with the first one.
+    :raises DataError: if the texts differ in their number of lines.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Comparison:
         self.references = references
         self.source = source
         self._has_baseline = has_baseline
-        # The texts whose words sentences are grouped by.
+        # The texts by whose words sentences can be grouped.
         self.sides = {"reference": references[0]}
         if source is not None:
             self.sides = {"source": source, **self.sides}
@@ -151,7 +151,7 @@ class Comparison:
         *,
         has_baseline: bool = True,
     ) -> Self:
-        """Read all texts from files; a system has a name and a file for each replica."""
+        """Read all texts from files; a system has a name and one file per replica."""
         return cls(
             references=[read_sentences(path) for path in references],
             systems=[
@@ -163,7 +163,7 @@ class Comparison:
 
     @cached_property
     def _statistics(self) -> list[Statistics]:
-        """The statistics of each system, ``(replicas, sentences, num_stats)``."""
+        """BLEU statistics for each system: ``(replicas, sentences, num_stats)``."""
         segments = range(self.metric.num_segments)
         return [
             np.array([self.metric.statistics(text.words, segments) for text in system.replicas])
@@ -172,16 +172,16 @@ class Comparison:
 
     @cached_property
     def _first_statistics(self) -> Statistics:
-        """The statistics of the first replicas, ``(systems, sentences, num_stats)``."""
+        """BLEU statistics for the first replicas: ``(systems, sentences, num_stats)``."""
         return np.array([statistics[0] for statistics in self._statistics])
 
     def multi_bleu(self) -> list[BleuScore]:
-        """Return BLEU with its parts, by system."""
+        """Return BLEU with its components for each system."""
         return [BleuScore.of(statistics[0].sum(axis=0)) for statistics in self._statistics]
 
     @cached_property
     def scores(self) -> list[SystemScore]:
-        """BLEU by system and replica, and the tests of differences from the baseline."""
+        """The BLEU scores of each system, with significance tests against the baseline."""
         return list(self._score_systems())
 
     def _score_systems(self) -> Iterator[SystemScore]:
@@ -203,40 +203,40 @@ class Comparison:
             yield score
 
     def sentence_scores(self) -> list[list[float]]:
-        """Return smoothed BLEU by system and sentence, 0 to 100."""
+        """Return smoothed sentence BLEU, 0 to 100, for each system and sentence."""
         scores: list[list[float]] = (100 * sentence_bleu(self._first_statistics)).tolist()
         return scores
 
     def build_metric(
         self, name: str, tokenize: Tokenizer = "none", plugin: Plugin | None = None
     ) -> Metric:
-        """Return a metric against the references: bleu, chrf, chrf++, ter, or a plug-in's.
+        """Build a metric with the references: bleu, chrf, chrf++, ter, or one from a plug-in.
 
-        :param tokenize: for BLEU; ``none`` for text that is already tokenised.
+        :param tokenize: sacrebleu's tokeniser for BLEU; ``none`` if the text is already tokenised.
         """
         if plugin is not None:
             words = [text.words for text in self.references]
             return _PackageMetric(PluginMetric(plugin, words), len(words))
         references = [text.texts for text in self.references]
         if name == "bleu":
-            # force=True turns off the warning about text that is already tokenised.
+            # force=True disables the warning about text that is already tokenised.
             return BLEU(tokenize=tokenize, force=True, references=references)
         if name == "ter":
             return TER(references=references)
         return CHRF(word_order=2 if name == "chrf++" else 0, references=references)
 
     def run_test(self, test: PairedTest, metrics: Sequence[Metric]) -> list[PairedComparison]:
-        """Test each system against the first one by one of sacrebleu's paired tests."""
+        """Test each system against the first one with one of sacrebleu's paired tests."""
         return run_paired_test(test, metrics, [system.text.texts for system in self.systems])
 
     def confidences(self) -> list[float | None]:
-        """Return half the width of the 95% bootstrap interval of BLEU, by system."""
+        """Return half the width of the 95% bootstrap interval for BLEU, for each system."""
         test = PairedTest("bootstrap", SAMPLES, SEED)
         (result,) = self.run_test(test, [self.build_metric("bleu")])
         return [system.confidence for system in result.systems]
 
     def by_length(self, side: str, width: int) -> Breakdown:
-        """Group the sentences by their number of words on a side."""
+        """Group the sentences by their number of words on a side, in steps of ``width``."""
         return group_by_length(side, [len(words) for words in self.sides[side].words], width)
 
     def by_unknown_words(
@@ -244,8 +244,8 @@ class Comparison:
     ) -> list[Breakdown]:
         """Group the sentences by their number of unknown words on each side.
 
-        :param shortlists: a vocabulary per side; sides that the comparison lacks are ignored.
-        :param network: the name of the shortlists' network, for the titles.
+        :param shortlists: a vocabulary per side; sides without a text are ignored.
+        :param network: the name of the network with these shortlists, for the titles.
         """
         breakdowns = []
         for side, vocabulary in shortlists.items():
@@ -256,7 +256,7 @@ class Comparison:
         return breakdowns
 
     def score_groups(self, breakdown: Breakdown) -> BreakdownScores:
-        """Return BLEU of each group of sentences."""
+        """Return the BLEU scores for each group of sentences."""
         groups = []
         for label, members in breakdown.groups:
             scores = 100 * bleu(self._first_statistics[:, members].sum(axis=1))
@@ -264,7 +264,7 @@ class Comparison:
         return BreakdownScores(breakdown.title, tuple(groups))
 
     def group_spreads(self, breakdown: Breakdown, seed: int) -> list[list[float]]:
-        """Return half the width of the 95% bootstrap interval of BLEU, by group and system."""
+        """Return half the width of the 95% bootstrap interval for BLEU, by group and system."""
         return [
             bootstrap_spread(self.metric, self._first_statistics[:, members], seed)
             for _, members in breakdown.groups
@@ -272,9 +272,9 @@ class Comparison:
 
 
 class Score(NamedTuple):
-    """A system's score by one metric."""
+    """The score of a system with a metric."""
 
-    # sacrebleu's name (BLEU, chrF2, chrF2++, TER), or the name of a plug-in's metric.
+    # The name in sacrebleu (BLEU, chrF2, chrF2++, TER), or the name of a plug-in's metric.
     metric: str
     # 0 to 100; a lower TER is better.
     score: float
@@ -285,7 +285,7 @@ class Score(NamedTuple):
 
     @classmethod
     def of(cls, metric: Metric, hypotheses: Sequence[str]) -> Self:
-        """Return the score of translations by a metric."""
+        """Score translations with a metric."""
         result = metric.corpus_score(hypotheses, None)
         signature = metric.get_signature().format()
         return cls(result.name, result.score, signature, result.format(2, False, signature))
@@ -301,7 +301,7 @@ class _PackageSignature(Signature):
 
 
 class _PackageMetric(Metric):
-    """A plug-in's metric for sacrebleu's paired tests; it splits text at blanks only."""
+    """Adapts a plug-in's metric to sacrebleu's paired tests; text is split only at blanks."""
 
     _SIGNATURE_TYPE = _PackageSignature
 
@@ -339,13 +339,13 @@ def _read_translations(path: str) -> Sentences:
     text = read_sentences(path)
     if text.texts[0].count(" ||| ") >= 3:
         raise DataError(
-            path, 1, "expected one translation per line, found an n-best list: name it as --nbest"
+            path, 1, "expected one translation per line, found an n-best list: pass it with --nbest"
         )
     return text
 
 
 def group_by_length(side: str, lengths: Sequence[int], width: int) -> Breakdown:
-    """Group the sentences of a side by their number of words: 0, 1 to ``width``, and so on.
+    """Group sentences by their number of words on a side: 0, 1 to ``width``, and so on.
 
     Cho et al. (2014b), figure 4, and Bahdanau et al. (2014), figure 2, smooth over a window of 10
     lengths instead.
@@ -362,9 +362,9 @@ def group_by_length(side: str, lengths: Sequence[int], width: int) -> Breakdown:
 
 
 def group_by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
-    """Group the sentences of a side by their number of unknown words: exactly n, and at most n.
+    """Group sentences by their number of unknown words on a side: exactly n, and at most n.
 
-    Cho et al. (2014) show the second breakdown, in which each group contains the ones before it.
+    Cho et al. (2014) show the second breakdown, in which each group includes all previous groups.
     """
     exactly, at_most = [], []
     for number in range(min(max(counts), MOST_UNKNOWN) + 1):
@@ -384,12 +384,12 @@ def group_by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
 
 
 def count_unknown(vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]) -> list[int]:
-    """Return the number of words of each sentence that are outside a shortlist."""
+    """Return the number of words outside a shortlist in each sentence."""
     return [sum(word not in vocabulary for word in words) for words in sentences]
 
 
 def shortlists_by_side(checkpoint: "Checkpoint") -> dict[str, Vocabulary]:
-    """Return a network's shortlists for the source, unless it reads none, and the reference."""
+    """Return a network's shortlists for the reference and, if it reads one, the source."""
     shortlists = {"reference": checkpoint.table_target_vocabulary}
     if not checkpoint.config.network.reads_source:
         return shortlists

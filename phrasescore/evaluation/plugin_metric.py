@@ -1,4 +1,4 @@
-"""Metrics of other packages (plug-ins), whose return values are checked."""
+"""Metrics from other packages (plug-ins), with checks of their return values."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -17,20 +17,20 @@ _logger = logging.getLogger(__name__)
 
 # Names of phrasescore's own metrics, for `tune` and `evaluate`.
 OURS: tuple[str, ...] = get_args(MetricName)
-# Scores may be this much below 0 and above 1: the numerical gradient of xbleu uses statistics that
+# How far scores may be outside 0 to 1, because the numerical gradient of xbleu uses statistics that
 # no corpus can have.
 _TOLERANCE = 0.01
 
 
 class CheckedMetric:
-    """A metric for tuning whose class is checked against the contract of plug-ins.
+    """A metric for tuning whose class is checked against the contract for plug-ins.
 
-    The class is called with references, tokenised, by file and segment. It has ``num_stats``,
-    ``statistics(hypotheses, segments)`` and ``score(sums)``: see
+    The class is called with tokenised references, indexed by file, then by segment. It must have
+    ``num_stats``, ``statistics(hypotheses, segments)`` and ``score(sums)``; see
     :class:`tuning.metrics.ReferenceMetric`.
 
-    :param name: the metric's name in reports; ``title`` is its name in messages.
-    :raises PluginError: if the class breaks its contract; also raised by both methods.
+    :param name: the metric's name in reports; ``title`` is the name in messages.
+    :raises PluginError: if the class violates the contract; also raised by both methods.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class CheckedMetric:
         self._metric = self._call("cannot be built with references", build, references)
         size = self._call("num_stats", getattr, self._metric, "num_stats")
         if not isinstance(size, int) or size < 1:
-            raise PluginError(title, f"num_stats: expected a whole number from 1, got {size!r}")
+            raise PluginError(title, f"num_stats: expected a positive integer, got {size!r}")
         self.num_stats = size
 
     def statistics(self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int]) -> Values:
@@ -54,7 +54,7 @@ class CheckedMetric:
         return self._array("statistics", shape, self._metric.statistics, hypotheses, segments)
 
     def score(self, sums: Values) -> Values:
-        """Return the score, 0 to 1, of each sum of statistics."""
+        """Return the score, 0 to 1, for each sum of statistics."""
         scores = self._array("score", sums.shape[:-1], self._metric.score, sums)
         wrong = scores[(scores < -_TOLERANCE) | (scores > 1 + _TOLERANCE)]
         if wrong.size:
@@ -82,7 +82,7 @@ class CheckedMetric:
 
 
 class PluginMetric(CheckedMetric):
-    """A metric of another package, with the package's name and version."""
+    """A metric from another package, with the package's name and version."""
 
     def __init__(self, plugin: Plugin, references: Sequence[Sequence[Sequence[str]]]) -> None:
         super().__init__(plugin.name, plugin.title, plugin.load(), references)
@@ -90,9 +90,9 @@ class PluginMetric(CheckedMetric):
 
 
 def find_metric(name: str) -> Plugin | None:
-    """Return the plug-in with this metric, or None if the metric is ours or unknown.
+    """Return the plug-in that provides a metric, or None if the metric is built in or unknown.
 
-    A plug-in cannot replace a metric of ours; if it has the same name, a warning is logged.
+    A plug-in cannot replace a built-in metric; if it has the same name, a warning is logged.
     """
     if name not in OURS:
         return find_plugin("metric", name, OURS)
@@ -103,11 +103,11 @@ def find_metric(name: str) -> Plugin | None:
 
 
 def known_metrics(own: Sequence[str]) -> list[str]:
-    """Return our own names, and the names of the metrics of other packages."""
+    """Return the names ``own`` followed by the names of metrics from other packages."""
     plugins = find_plugins("metric", OURS)
     return [*own, *(plugin.name for plugin in plugins if plugin.problem is None)]
 
 
 def metric_packages(names: Iterable[str]) -> list[str]:
-    """Return the package and version of each metric of another package."""
+    """Return the package and version for each metric that is from another package."""
     return [plugin.package for name in names if (plugin := find_metric(name)) is not None]

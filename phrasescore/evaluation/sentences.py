@@ -1,4 +1,4 @@
-"""Hypotheses, references and sources, aligned line by line."""
+"""Texts of hypotheses, references and sources, aligned line by line."""
 
 import os
 from collections.abc import Sequence
@@ -16,22 +16,22 @@ class Sentences(NamedTuple):
     path: str
     # Without trailing blanks, as sacrebleu reads them.
     texts: list[str]
-    # The parts of each line between blanks (U+0020).
+    # The words of each line, split at blanks (U+0020).
     words: list[tuple[str, ...]]
 
     @property
     def num_words(self) -> int:
-        """Number of words in all lines."""
+        """The total number of words in all lines."""
         return sum(map(len, self.words))
 
     @property
     def num_empty(self) -> int:
-        """Number of lines without words."""
+        """The number of lines without words."""
         return sum(not words for words in self.words)
 
 
 def read_sentences(path: str, *, is_source: bool = False) -> Sentences:
-    """Return the lines of a file; markup is refused in the source of a decoder."""
+    """Read the lines of a file; for a source text, lines with markup are rejected."""
     sentences = Sentences(path, [], [])
     for number, raw in enumerate(read_lines(path), start=1):
         text = decode(path, number, raw).removesuffix("\r")
@@ -45,9 +45,9 @@ def read_sentences(path: str, *, is_source: bool = False) -> Sentences:
 
 
 def find_references(paths: Sequence[StrPath]) -> list[str]:
-    """Return the files of references: each path, or PATH0, PATH1 and so on if it does not exist.
+    """Return the reference files: each path, or PATH0, PATH1 and so on if it does not exist.
 
-    As in multi-bleu.perl and mert-moses.pl, PATH.ref0 and so on are taken if there is no PATH0.
+    As in multi-bleu.perl and mert-moses.pl, PATH.ref0 and so on are used if there is no PATH0.
     """
     files: list[str] = []
     for path in [os.fspath(path) for path in paths]:
@@ -67,5 +67,5 @@ def check_aligned(files: Sequence[Sentences]) -> None:
     for sentences in files:
         if len(sentences.texts) < len(longest.texts):
             name = shown_path(longest.path)
-            problem = f"the file ends with this line, and {name} has {len(longest.texts):,} lines"
+            problem = f"the file ends with this line, but {name} has {len(longest.texts):,} lines"
             raise DataError(sentences.path, len(sentences.texts), problem)

@@ -1,7 +1,7 @@
-"""Tests whether a difference between systems is chance.
+"""Significance tests for differences between systems.
 
-Reports and experiments use `randomization_p_value`, which also takes systems that were tuned
-several times. `run_paired_test` runs sacrebleu's tests, for any metric.
+Reports and experiments use `randomization_p_value`, which also supports systems that were tuned
+several times. `run_paired_test` runs sacrebleu's tests with any metric.
 """
 
 import os
@@ -17,9 +17,9 @@ from sacrebleu.metrics.base import Metric as SacrebleuMetric
 from phrasescore.arguments import PairedTestName
 from tuning.metrics import Metric, Statistics
 
-# Samples that `bootstrap_spread` draws.
+# Number of bootstrap samples in `bootstrap_spread`.
 SAMPLES = 1000
-# Draws that are summed at once.
+# Number of samples to compute at a time.
 _BATCH = 250
 _SACREBLEU_NAMES = {"bootstrap": "bs", "approximate": "ar"}
 # The environment variable is the only way to set sacrebleu's seed.
@@ -33,7 +33,7 @@ class PairedTest:
     kind: PairedTestName
     # Number of samples.
     trials: int
-    # 1 or more.
+    # Random seed, 1 or more.
     seed: int
 
 
@@ -41,16 +41,16 @@ class PairedSystem(NamedTuple):
     """A system in a paired test; scores are from 0 to 100."""
 
     score: float
-    # Probability of a difference this large by chance; None for the baseline.
+    # Probability that a difference this large occurs by chance; None for the baseline.
     p_value: float | None
-    # The mean of the samples, and half the width of their 95% interval; None for approximate
+    # Mean over the samples, and half the width of the 95% interval; None for approximate
     # randomization.
     mean: float | None
     confidence: float | None
 
 
 class PairedComparison(NamedTuple):
-    """A paired test of all systems against the first one, by one metric."""
+    """A paired test of all systems against the first one, with one metric."""
 
     metric: str
     signature: str
@@ -60,11 +60,11 @@ class PairedComparison(NamedTuple):
 def run_paired_test(
     test: PairedTest, metrics: Sequence[SacrebleuMetric], systems: Sequence[Sequence[str]]
 ) -> list[PairedComparison]:
-    """Test the translations of each system against the first system's, by each metric.
+    """Test each system's translations against those of the first system, with each metric.
 
-    The p-values are the ones that sacrebleu prints for the same seed, with one exception: a text
-    that equals the baseline's has the p-value 1. sacrebleu counts only the samples with a larger
-    difference than the real one, finds none, and would report a certain difference.
+    The p-values are the same as in sacrebleu with the same seed, with one exception: the p-value is
+    1 if a text is identical to the baseline. sacrebleu counts only samples with a larger difference
+    than the real one. As there are none, it would report a significant difference.
     """
     names = [f"system {number}" for number in range(len(systems))]
     with _seed(test.seed):
@@ -106,21 +106,23 @@ def _seed(seed: int) -> Iterator[None]:
 def randomization_p_value(
     metric: Metric, baseline: Statistics, system: Statistics, *, trials: int, seed: int
 ) -> float:
-    """Return the probability that chance makes a difference at least this large, of either sign.
+    """Return the two-sided p-value for the difference between two systems.
 
     This is approximate randomization over sentences (Riezler and Maxwell, 2005): (r + 1) / (trials
-    + 1) for r trials with at least this difference. The score of a system is the mean of its
-    replicas' scores (Clark et al., 2011). A sentence's translations are exchanged in all replicas
-    together: the replicas are much alike, so separate exchanges would count them as independent
-    sentences.
+    + 1), where r is the number of trials with a difference at least as large as the real one. The
+    score of a system is the mean score of its replicas (Clark et al., 2011). A sentence's
+    translations are exchanged in all replicas together. Replicas are very similar, and separate
+    exchanges would treat them as independent sentences.
 
-    :param baseline: ``(replicas, sentences, num_stats)``, as ``system``; the number of replicas may
-        differ.
+    :param baseline: ``(replicas, sentences, num_stats)``, like ``system``; the numbers of replicas
+        may differ.
     """
     if baseline.shape[1:] != system.shape[1:]:
-        raise ValueError(f"expected the same sentences, got {baseline.shape}, {system.shape}")
+        raise ValueError(
+            f"expected statistics of the same sentences, got {baseline.shape} and {system.shape}"
+        )
     if len(baseline) != len(system):
-        # Repeat each replica, so that both systems have the same number.
+        # Repeat the replicas, so that both systems have the same number.
         repeated = np.lcm(len(baseline), len(system))
         baseline, system = (
             np.repeat(stats, repeated // len(stats), axis=0) for stats in (baseline, system)
@@ -141,15 +143,15 @@ def randomization_p_value(
 
 
 def _mean_score(metric: Metric, totals: Statistics) -> Statistics:
-    """Return the mean over replicas of the scores of (..., replicas, num_stats)."""
+    """Return the mean score over replicas, for totals with shape (..., replicas, num_stats)."""
     return np.asarray(metric.score(totals).mean(axis=-1))
 
 
 def bootstrap_spread(metric: Metric, statistics: Statistics, seed: int) -> list[float]:
-    """Return half the width of each system's 95% interval over bootstrap samples of sentences.
+    """Return half the width of each system's 95% interval, from bootstrap samples of sentences.
 
     :param statistics: ``(systems, sentences, num_stats)``.
-    :return: by system, 1.96 standard deviations of the samples' scores, 0 to 100.
+    :return: for each system, 1.96 standard deviations of the samples' scores, 0 to 100.
     """
     count = statistics.shape[1]
     drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), SAMPLES)
@@ -159,5 +161,5 @@ def bootstrap_spread(metric: Metric, statistics: Statistics, seed: int) -> list[
 
 
 def p_value_text(p_value: float) -> str:
-    """Return a p-value as ``p = 0.012``, or ``p < 0.001``."""
+    """Format a p-value as ``p = 0.012`` or ``p < 0.001``."""
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"

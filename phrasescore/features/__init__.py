@@ -1,8 +1,8 @@
-"""Features give each pair of a block a number; columns are the features that a user asks for.
+"""Features compute a value for each pair in a block; columns are the features a user requests.
 
-A feature is a subclass of `Feature`, one file here, and a line in :data:`FEATURES`. Other packages
-bring features as classes with ``values(pairs)``, found by their entry points:
-:mod:`phrasescore.features.plugin_feature`.
+A feature is a subclass of `Feature` in a file in this folder, with a line in :data:`FEATURES`.
+Other packages provide features as classes with a method ``values(pairs)``, found by their entry
+points: :mod:`phrasescore.features.plugin_feature`.
 """
 
 import functools
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-# Pairs of a block, which one thread scores as a whole.
+# Number of pairs in a block, which one thread scores as a whole.
 BLOCK_SIZE = {"cpu": 16384, "cuda": 65536}
 
 
 @dataclass(frozen=True, slots=True)
 class CountTally(Tally):
-    """A number and the name of what it counts."""
+    """A number and a description of what it counts."""
 
     name: str
     total: int
@@ -46,19 +46,19 @@ class CountTally(Tally):
 
 
 class BlockScores(NamedTuple):
-    """The values of a block's pairs."""
+    """The values for the pairs in a block."""
 
     # (columns, pairs): natural logarithms, or counts where the feature says so. A phrase table
     # holds exp() of either.
     values: "NDArray[np.float64]"
     tally: Tally
-    # For each column and pair, log p of each predicted word in the order of the text, ``</s>``
-    # last; None unless requested.
+    # For each column and pair, log p of each predicted word in the order of the text, and then of
+    # ``</s>``; None unless requested.
     words: "list[list[NDArray[np.float64]]] | None" = None
 
 
 class Feature(ABC):
-    """Gives every pair of a block its values, one per column.
+    """Computes the values for every pair in a block, one per column.
 
     A value depends only on its pair. Several threads may score blocks at the same time.
     """
@@ -70,23 +70,24 @@ class Feature(ABC):
     known_words: "tuple[Container[str] | None, Container[str] | None]" = (None, None)
     # For each column, the highest value that a cache may hold; None if no cache is used.
     highest: tuple[float, ...] | None = None
-    # Pairs of n-best lists or parallel text that are scored together to fill a processor or a GPU.
+    # Number of pairs from n-best lists or parallel text that are scored together, enough to fill a
+    # processor or a GPU.
     group_size: "dict[str, int]" = {"cpu": 1024, "cuda": 1024}  # noqa: RUF012
 
     def prepare(self) -> None:  # noqa: B027
         """Load the data that the first block needs, before several threads or processes need it."""
 
     def computing(self) -> AbstractContextManager[None]:
-        """Return the context in which this process computes."""
+        """Return a context manager that is active while this process computes."""
         return nullcontext()
 
     def cache_keys(self, block: PhraseBlock) -> list[list[bytes]]:
-        """Return the keys of the values by column and pair, for a feature that uses a cache."""
+        """Return the cache keys by column and pair, for a feature that uses a cache."""
         raise NotImplementedError
 
     @abstractmethod
     def score(self, block: PhraseBlock) -> BlockScores:
-        """Return the values of the pairs of a block, which may be empty."""
+        """Return the values for the pairs in a block, which may be empty."""
 
 
 # The class of each feature; imported on request, because networks import torch.
@@ -111,10 +112,10 @@ FEATURE_NAMES = sorted(FEATURES.keys() - FROM_FILES)
 # Features made by ``from_checkpoints(checkpoints)``; every other --feature takes no argument.
 OF_SHORTLISTS = {"source_unknown_words", "target_unknown_words", "unknown_words"}
 
-# Features that are of no use as a column of a phrase table, and the reason.
+# Features that are useless as a column of a phrase table, and the reason.
 NOT_OF_PHRASES = {
     "length_ratio": "the ratios of phrases do not add up to a sentence's ratio",
-    "target_length": "Moses has it: WordPenalty is minus the number of words",
+    "target_length": "Moses already has it: WordPenalty is minus the number of words",
 }
 
 
@@ -131,7 +132,7 @@ def load_feature(name: str) -> Any:
 
 
 def feature_packages(names: Iterable[str]) -> list[str]:
-    """Return the packages, with their versions, that the plug-ins among some features are from."""
+    """Return the package and version of each plug-in among the named features."""
     plugins = (find_plugin("feature", name, FEATURES) for name in names)
     return [plugin.package for plugin in plugins if plugin is not None]
 
@@ -157,8 +158,8 @@ ColumnKind = Literal[
     "model", "feature", "lm", "lexicon", "reverse_lexicon", "scores", "ctranslate2"
 ]
 
-# The names in n-best lists of features from files, by kind of column, without the number from 0
-# that follows as in Moses' own names. See `network_name` for networks.
+# The names of features from files in n-best lists, by kind of column. A number from 0 is appended,
+# as in Moses' own names. See `network_name` for networks.
 FILE_NAMES = {
     "ctranslate2": "CT2",
     "lm": "KenLM",
@@ -166,27 +167,27 @@ FILE_NAMES = {
     "reverse_lexicon": "ReverseLexicon",
 }
 ENSEMBLE_NAME = "Ensemble"
-# The suffix of a score that is divided by length.
+# The suffix for a score that is divided by length.
 NORMALIZED = "Norm"
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """A column of a phrase table or n-best list, from a network, a feature, or a file."""
+    """A column of a phrase table or n-best list, from a network, a feature or a file."""
 
     kind: ColumnKind
     # A model's folder, a feature's name, or a file.
     value: str
-    # The number from 1 of the model that a feature takes its shortlist from.
+    # The 1-based number of the model whose shortlist a feature uses.
     model: int | None = None
-    # The name in n-best lists of scores from a file, which has one number per line.
+    # For scores from a file with one number per line: their name in n-best lists.
     name: str | None = None
-    # How Moses' words become the pieces of a CTranslate2 model; None for the default.
+    # How Moses' words are converted to pieces for a CTranslate2 model; None for the default.
     foreign: ForeignText | None = None
 
 
 def column_specs(columns: Iterable[ColumnSpec | StrPath]) -> list[ColumnSpec]:
-    """Return columns as specifications; a path among them is a model's folder."""
+    """Return columns as specifications; a path stands for the model in this folder."""
     check_sequences(columns=columns)
     return [
         column if isinstance(column, ColumnSpec) else ColumnSpec("model", os.fspath(column))
@@ -195,7 +196,7 @@ def column_specs(columns: Iterable[ColumnSpec | StrPath]) -> list[ColumnSpec]:
 
 
 def column_files(columns: Iterable[ColumnSpec]) -> list[str]:
-    """Return the files that columns are read from, except model folders."""
+    """Return the files to read for the columns, except model folders."""
     columns = list(columns)
     texts = [column.foreign for column in columns if column.foreign is not None]
     spm = [path for text in texts for path in (text.source_spm, text.target_spm) if path]
@@ -206,7 +207,7 @@ def column_files(columns: Iterable[ColumnSpec]) -> list[str]:
 def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
     """Check the columns before a file is read.
 
-    :param of_phrases: whether the columns are a phrase table's.
+    :param of_phrases: whether the columns are added to a phrase table.
     :raises ArgumentError: if there is no column, or a column that cannot be added.
     """
     models = sum(column.kind == "model" for column in wanted)
@@ -216,15 +217,15 @@ def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
         if column.kind == "ctranslate2" and of_phrases:
             raise ArgumentError("a CTranslate2 model scores sentences: use it for n-best lists")
         if column.kind == "scores" and column.name is None and not of_phrases:
-            raise ArgumentError(f"scores {column.value}: a feature of n-best lists needs a name")
+            raise ArgumentError(f"scores {column.value}: a name is required for n-best lists")
         if column.kind != "feature":
             continue
         reason = _not_of_phrases(column.value)
         if column.model is not None and column.value not in OF_SHORTLISTS:
-            raise ArgumentError(f"feature {column.value} does not depend on a model: no '@'")
+            raise ArgumentError(f"feature {column.value} does not depend on a model: remove '@'")
         if column.value in OF_SHORTLISTS and not models:
             raise ArgumentError(
-                f"feature {column.value}: at least one model is needed: it brings a shortlist"
+                f"feature {column.value} requires at least one model, whose shortlist it uses"
             )
         if column.model is not None and column.model > models:
             problem = f"there are {models} models" if models > 1 else "there is one model"
@@ -236,7 +237,7 @@ def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
 def rescore_options(
     columns: Sequence[ColumnSpec], backoff_lm: str | None = None, *, unnormalized: bool = False
 ) -> list[str]:
-    """Return the options of ``phrasescore rescore`` that add columns; models come first.
+    """Return the options with which ``phrasescore rescore`` adds columns; models come first.
 
     >>> rescore_options([ColumnSpec("feature", "wp", 1), ColumnSpec("model", "rnn")])
     ['--model', 'rnn', '--feature', 'wp@1']
@@ -250,7 +251,7 @@ def rescore_options(
 
 
 def network_name(kind: str, *, reverse: bool, right_to_left: bool) -> str:
-    """Return the prefix of the name of a network's feature.
+    """Return the name of a network's feature, without its number.
 
     >>> network_name("lstm", reverse=False, right_to_left=True)
     'RightToLeftLSTM'
@@ -259,7 +260,7 @@ def network_name(kind: str, *, reverse: bool, right_to_left: bool) -> str:
 
 
 def column_name(kind: str, value: str) -> str:
-    """Return the prefix of the name of a column that is not a network's.
+    """Return the name of a column that no network computes, without its number.
 
 
     >>> column_name("feature", "length_ratio")
@@ -273,14 +274,12 @@ def check_feed_forward(
 ) -> None:
     """Check the arguments for models of the kinds cslm and joint, before the models are loaded."""
     if backoff_lm is not None and unnormalized:
-        raise ArgumentError("--backoff-lm divides probabilities: do not use --unnormalized with it")
+        raise ArgumentError("--backoff-lm cannot be used with --unnormalized")
     models = [config for config in configs if config.network.is_feed_forward]
     if backoff_lm is not None and all(config.network.reads_source for config in models):
-        raise ArgumentError("--backoff-lm is for a model of the kind cslm, and there is none")
+        raise ArgumentError("--backoff-lm requires a model of the kind cslm")
     if unnormalized and not models:
-        raise ArgumentError(
-            "--unnormalized is for a model of the kind cslm or joint, and there is none"
-        )
+        raise ArgumentError("--unnormalized requires a model of the kind cslm or joint")
     for config in models if unnormalized else ():
         if not config.model.self_normalization:
             _logger.warning(

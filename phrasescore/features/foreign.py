@@ -1,4 +1,4 @@
-"""The score of a translation under a network from elsewhere, computed by CTranslate2."""
+"""Score translations under a network from another toolkit, with CTranslate2."""
 
 import logging
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ class ForeignTally(Tally):
 
     scores: int = 0
     cached: int = 0
-    # Number of pieces of both sides in the pairs that the cache lacked, and of unknown pieces.
+    # Number of pieces on both sides of the pairs that the cache lacked, and of unknown pieces.
     pieces: int = 0
     unknown: int = 0
 
@@ -35,12 +35,13 @@ class ForeignTally(Tally):
 
 
 class ForeignScore(Feature):
-    """log p(target ``</s>`` | source) under a model that CTranslate2 has converted.
+    """log p(target ``</s>`` | source) under a model converted by CTranslate2.
 
-    Natural logarithms, summed over the model's pieces and its end symbol, not divided by length;
-    the tokens before the target are not scored. :class:`phrasescore.foreign.PieceText` makes
-    pieces of words. A piece that the model does not know is scored as its ``<unk>``.
-    :class:`phrasescore.foreign.model.ForeignNetwork` says what a value depends on.
+    Values are natural logarithms, summed over the model's pieces and its end symbol, and not
+    divided by length; the tokens before the target are not scored.
+    :class:`phrasescore.foreign.PieceText` splits words into pieces. A piece that the model does
+    not know is scored as its ``<unk>``. :class:`phrasescore.foreign.model.ForeignNetwork`
+    documents what a value depends on.
 
     :param threads: number of threads that score blocks at the same time.
     :raises ModelError: if the folder is not a valid model.
@@ -64,7 +65,7 @@ class ForeignScore(Feature):
         _logger.info("%s reads %s", folder, model.frame())
 
     def cache_keys(self, block: PhraseBlock) -> list[list[bytes]]:
-        """Return the keys of the values; alignments do not matter."""
+        """Return the cache keys, which do not depend on alignments."""
         return [score_keys(self.fingerprints[0], block._replace(affiliations=None))]
 
     def score(self, block: PhraseBlock) -> BlockScores:

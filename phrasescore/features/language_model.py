@@ -1,4 +1,4 @@
-"""The score of a translation under an n-gram language model, computed by KenLM."""
+"""Score translations under an n-gram language model, with KenLM."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ class LanguageModelScore(Feature):
     """log p(target ``</s>`` | ``<s>``): natural logarithms, not divided by length.
 
     A word that the model does not know has the probability of its ``<unk>``, or 10^-100 where it
-    has no ``<unk>``, as in Moses. The source does not matter.
+    has no ``<unk>``, as in Moses. The source is ignored.
     """
 
     def __init__(self, path: str) -> None:

@@ -14,9 +14,9 @@ from phrasescore.features import BlockScores, Feature
 from phrasescore.io.journal import new_digest
 from phrasescore.records import PhraseBlock, PhrasePair, Tally
 
-# The least probability of a predicted word: the last digit of Moses' lexical translation tables.
+# The smallest probability of a predicted word: the last digit in Moses' lexical translation tables.
 FLOOR = 1e-7
-# The number of (word, word) probabilities that are held at once.
+# Maximum number of (word, word) probabilities that are in memory at the same time.
 BLOCK_ENTRIES = 1 << 18
 # The source of target words that translate no source word.
 _NULL = "NULL"
@@ -37,7 +37,7 @@ class Lexicon(NamedTuple):
 
     @classmethod
     def from_entries(cls, path: str, entries: Iterable[tuple[str, str, float]]) -> "Lexicon":
-        """Return the lexicon with these entries: (predicted word, given word, probability)."""
+        """Build the lexicon from entries: (predicted word, given word, probability)."""
         ids: dict[str, int] = {}
         predicted, given, probabilities = [], [], []
         for word, condition, probability in entries:
@@ -57,13 +57,13 @@ class Lexicon(NamedTuple):
         return cls(ids, np.append(keys, end), np.append(np.array(probabilities)[order], 0.0))
 
     def lookup(self, predicted: _Ids, given: _Ids) -> _Floats:
-        """Return p(predicted | given) for arrays of ids of the same shape, 0 for unseen pairs."""
+        """Return p(predicted | given) for id arrays of the same shape; 0 for unseen pairs."""
         keys = predicted * (len(self.ids) + 1) + given
         places = np.searchsorted(self.keys, keys)
         return np.where(self.keys[places] == keys, self.probabilities[places], 0.0)
 
     def sides(self) -> tuple["_LexiconSide", "_LexiconSide"]:
-        """Return the predicted words, and the given words."""
+        """Return the containers of the predicted words and of the given words."""
         predicted, given = np.divmod(self.keys[:-1], len(self.ids) + 1)
         return _LexiconSide(self.ids, predicted), _LexiconSide(self.ids, given)
 
@@ -90,7 +90,7 @@ class _LexiconSide:
 
 @dataclass(frozen=True, slots=True)
 class LexicalTally(Tally):
-    """Numbers of predicted words, and of words with a probability below :data:`FLOOR`."""
+    """Counts of predicted words, and of words with a probability below :data:`FLOOR`."""
 
     side: str
     words: int
@@ -102,9 +102,9 @@ class LexicalTally(Tally):
 
 
 class LexicalScore(Feature):
-    """log p(target | source) of IBM Model 1, or log p(source | target).
+    """log p(target | source), or log p(source | target), under IBM Model 1.
 
-    Natural logarithms, summed over the words of the predicted side. The probability of a word is
+    Values are natural logarithms, summed over the predicted side. The probability of a word is
 
         (p(word | NULL) + sum of p(word | given) over the given side's words) / (their number + 1)
 
@@ -164,16 +164,16 @@ class LexicalScore(Feature):
         return np.add.reduceat(padded, starts) if len(starts) else np.zeros(0), tally
 
     def _number(self, sides: list[tuple[str, ...]]) -> tuple[_Ids, _Ids]:
-        """Return the ids of all words, and the number of words of each side."""
+        """Return the ids of all words, and the length of each entry in ``sides``."""
         lengths = np.fromiter(map(len, sides), np.int64, len(sides))
         get = self._lexicon.ids.get
         words = (get(word, 0) for word in chain.from_iterable(sides))
         return np.fromiter(words, np.int64, int(lengths.sum())), lengths
 
     def _lookup(self, words: _Ids, repeats: _Ids, conditions: _Ids, places: _Ids) -> _Floats:
-        """Return p(word | condition), each word ``repeats`` times, with the conditions at places.
+        """Return p(word | condition) for each word, repeated ``repeats`` times, and its conditions.
 
-        The hypotheses of a list share a few words, and each pair of words is looked up once.
+        The hypotheses in a list share their words, so each pair of words is looked up only once.
         """
         rows, row_places = np.unique(words, return_inverse=True)
         columns, column_places = np.unique(conditions, return_inverse=True)

@@ -1,4 +1,4 @@
-"""The scores of whole translations under one or several networks."""
+"""Score whole translations under one or several networks."""
 
 import math
 import threading
@@ -53,8 +53,8 @@ class SentenceWork(Tally):
     scored: int = 0
     # Number of decoder steps, one for each distinct prefix.
     steps: int = 0
-    # Numbers of words, summed over all models: in the sentences that were read, and in distinct
-    # prefixes of the predicted sentences; and the words among them outside the shortlists.
+    # Number of words, summed over all models, in the sentences that were read and in the distinct
+    # prefixes of the predicted sentences; and how many of them are outside the shortlists.
     read: int = 0
     predicted: int = 0
     unknown_read: int = 0
@@ -77,19 +77,19 @@ class SentenceWork(Tally):
 
 
 class SentenceScore(Feature):
-    """log p(hypothesis ``</s>`` | source), or log p(source ``</s>`` | hypothesis), of networks.
+    """log p(hypothesis ``</s>`` | source) or log p(source ``</s>`` | hypothesis) under networks.
 
-    Natural logarithms, summed over the words of the predicted side and its ``</s>``, not divided
-    by length. There is a column per network, in their order; an ensemble's column is the last one.
-    Each model predicts the side that it was trained for, from the end that it was trained for; a
-    word outside its shortlist is scored as ``<unk>``. A value depends only on its pair, to the last
-    bit, and a joint model's value also on the affiliations.
+    Values are natural logarithms, summed over the predicted side and its ``</s>``, and not divided
+    by length. There is a column per network, in order; an ensemble's column comes last. Each model
+    predicts the side, and in the direction, that it was trained for; a word outside its shortlist
+    is scored as ``<unk>``. To the last bit, a value depends only on its pair, and for a joint model
+    also on the affiliations.
 
     :param ensemble: whether to add a column in which the models' probabilities are averaged at
         every word; they must then have the same direction. Models that predict from right to left
         are averaged separately from the others; the column then holds the mean of both
         log-probabilities of a hypothesis, weighted by the numbers of models.
-    :param words: whether to return the log-probabilities of single words, too; not possible with
+    :param words: whether to also return the log-probability of each word; this is not possible with
         an ensemble in which some models predict from right to left.
     """
 
@@ -106,7 +106,10 @@ class SentenceScore(Feature):
         cslm: CslmOptions = USUAL,
     ) -> None:
         if ensemble and len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
-            raise ModelError("an ensemble needs models of one direction; some of these are reverse")
+            raise ModelError(
+                "models in an ensemble must have the same direction; some were trained with "
+                "--reverse"
+            )
         if ensemble and words and len({each.right_to_left for each in checkpoints}) > 1:
             raise ModelError(
                 "an ensemble has no log-probabilities of single words if some of its models "
@@ -121,7 +124,7 @@ class SentenceScore(Feature):
             f"{_fingerprint(checkpoint, cslm)} {precision} {device.type}"
             for checkpoint in checkpoints
         ]
-        # Without log Z a score is no log-probability.
+        # Without log Z, a score is not a log-probability.
         highest = [
             math.inf if each.config.network.is_feed_forward and not cslm.normalized else 0.0
             for each in checkpoints
@@ -151,14 +154,14 @@ class SentenceScore(Feature):
         return self._precision.active()
 
     def cache_keys(self, block: PhraseBlock) -> list[list[bytes]]:
-        """Return the keys of the values; alignments matter only to joint models."""
+        """Return the cache keys, which depend on alignments only for joint models."""
         words = block._replace(affiliations=None)
         aligned = [each.config.network.is_aligned for each in self._checkpoints]
         columns = zip_longest(self.fingerprints, aligned, fillvalue=False)
         return [score_keys(str(name), block if reads else words) for name, reads in columns]
 
     def score(self, block: PhraseBlock) -> BlockScores:
-        """Return the scores of the pairs of a block."""
+        """Return the scores for the pairs in a block."""
         if len(block.places) == 0:
             return BlockScores(np.empty((len(self.fingerprints), 0)), SentenceWork())
         torch.set_num_threads(1)  # of this thread: each has its own number
@@ -186,7 +189,7 @@ class SentenceScore(Feature):
 
 
 class NetworkScores:
-    """The scores of lists under a network that reads a sentence and predicts its translation."""
+    """Scores lists with a network that reads a sentence and predicts its translation."""
 
     def __init__(self, checkpoint: Checkpoint, device: torch.device, precision: Precision) -> None:
         self._checkpoint = checkpoint
@@ -216,7 +219,7 @@ class NetworkScores:
 
 
 class CslmScores:
-    """The scores of lists under a feed-forward language model, which reads no source."""
+    """Scores lists with a feed-forward language model, which reads no source."""
 
     right_to_left = False
 
@@ -224,7 +227,7 @@ class CslmScores:
         self._scorer = scorer
 
     def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, SentenceWork]:
-        """Return scores and counts as :meth:`NetworkScores.score`; the target is predicted."""
+        """See :meth:`NetworkScores.score`; the predicted side is always the target."""
         plan, _ = texts.plan(reverse=False)
         vocabulary = self._scorer.vocabulary
         split = vocabulary.split(texts.words)
@@ -239,7 +242,7 @@ class CslmScores:
 
 
 class JointScores:
-    """The scores of aligned lists under a joint model."""
+    """Scores aligned lists with a joint model."""
 
     right_to_left = False
 
@@ -247,7 +250,7 @@ class JointScores:
         self._scorer = scorer
 
     def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, SentenceWork]:
-        """Return scores and counts as :meth:`NetworkScores.score`."""
+        """See :meth:`NetworkScores.score`."""
         ids = [self._scorer.source_vocabulary.ids(source) for source in texts.sources]
         log_probs = score_aligned(self._scorer, texts)
         tree = log_probs.tree
@@ -276,10 +279,10 @@ def _scores(
 def _mean(
     scores: list[TreeLogProbs], orders: list[bool], right_to_left: bool
 ) -> tuple[float, TreeLogProbs]:
-    """Return the share of the networks of one order, and the mean of their probabilities by word.
+    """Average the word probabilities of the networks with one order; also return their share.
 
-    Networks of the other order predict a word after other words, so that only their probabilities
-    of whole hypotheses can be compared.
+    Networks with the other order predict a word after other words, so that only their
+    probabilities of whole hypotheses can be compared.
     """
     alike = [each for each, order in zip(scores, orders, strict=True) if order == right_to_left]
     mean = log_mean_exp([log_probs.values for log_probs in alike])
@@ -287,7 +290,7 @@ def _mean(
 
 
 def _words(log_probs: TreeLogProbs, right_to_left: bool) -> list[Floats]:
-    """Return log p of each word of each sequence in the order of the text, ``</s>`` last."""
+    """Return log p of each word in each sequence in the order of the text, ``</s>`` last."""
     words = log_probs.words()
     if not right_to_left:
         return words
@@ -309,10 +312,10 @@ def _fingerprint(checkpoint: Checkpoint, cslm: CslmOptions) -> str:
 def _score_pieces(
     plan: PrefixTree, pieces: RaggedArray, score: Callable[[PrefixTree], Floats]
 ) -> tuple[TreeLogProbs, int]:
-    """Return log p of the words of a tree, and the steps of the decoder.
+    """Return log p of the words in a tree, and the number of decoder steps.
 
     :param pieces: the pieces of each word, in the order of prediction.
-    :param score: returns log p of the pieces of a tree, as :class:`TreeLogProbs` has them.
+    :param score: returns log p of the pieces in a tree, in the order of :class:`TreeLogProbs`.
     """
     if len(pieces.values) == len(pieces):  # each word is its own piece
         tree = plan.renumber(pieces.values)

@@ -1,7 +1,7 @@
-"""The score of a phrase pair under a trained network.
+"""Score phrase pairs under a trained network.
 
-Pairs come as bytes of a text, whose words are numbered in compiled code: no Python code runs per
-pair, for it would hold up all threads and a GPU.
+Pairs are byte offsets into a text, whose words are numbered in compiled code. No Python code runs
+per pair, because it would block all threads and leave a GPU idle.
 """
 
 import threading
@@ -35,17 +35,17 @@ Table = NDArray[np.uint64]
 _FREE = -1
 _SPACE = 32
 
-# Pairs of a piece of a block: rows of its matrix products.
+# Number of pairs in a piece of a block, and of rows in its matrix products.
 PIECE_SIZE = {"cpu": 2048, "cuda": 16384}
 
 
 class NeuralScore(Feature):
     """log p(target ``</s>`` | source) of phrase pairs, or log p(source ``</s>`` | target).
 
-    Natural logarithms, summed over the words of the predicted side and its ``</s>``, not divided
-    by length. A model trained with ``--reverse`` predicts the source, and a model trained with
-    ``--right-to-left`` predicts the last word first. A word outside the shortlist is scored as
-    ``<unk>``.
+    Values are natural logarithms, summed over the words of the predicted side and its ``</s>``, and
+    not divided by length. A model trained with ``--reverse`` predicts the source, and a model
+    trained with ``--right-to-left`` predicts the last word first. A word outside the shortlist is
+    scored as ``<unk>``.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class NeuralScore(Feature):
             checkpoint.config.kind, checkpoint.model, products, checkpoint.folder
         )
         # Compiles the kernels, and lets the math libraries choose theirs, before several threads
-        # do so at once: a thread that is too early would compute other last bits.
+        # do so at once: a thread that starts too early would compute different last bits.
         one_word = RaggedArray.from_lengths(np.array([Vocabulary.UNKNOWN]), np.array([1]))
         self._scorer.score_pairs(one_word, one_word)
         # For the side that is read and the side that is predicted: the numbering of its words, and
@@ -94,9 +94,9 @@ class NeuralScore(Feature):
         return self._precision.active()
 
     def score(self, block: PhraseBlock) -> BlockScores:
-        """Return the value of each pair of a block."""
+        """Return the value of each pair in a block."""
         text, places, _ = block
-        if len(places) == 0:  # a network on a GPU refuses it
+        if len(places) == 0:  # a network on a GPU rejects it
             return BlockScores(np.empty((1, 0)), PairWork())
         torch.set_num_threads(1)  # of this thread: each has its own number
         with self._precision.active():
@@ -114,14 +114,14 @@ class NeuralScore(Feature):
 def _find(
     table: Table, text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64], unknown: int
 ) -> RaggedArray:
-    """Return the numbers of the words of some phrases."""
+    """Return the numbers of the words in each phrase."""
     data = np.frombuffer(text, np.uint8)
     begins, ends = np.ascontiguousarray(begins), np.ascontiguousarray(ends)
     return RaggedArray.from_lengths(*_number(data, begins, ends, table, unknown))
 
 
 class WordNumbers:
-    """Gives words, as bytes of a text, the ids that :meth:`Vocabulary.ids` gives them."""
+    """Maps words, as bytes of a text, to the ids from :meth:`Vocabulary.ids`."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         first = len(Vocabulary.SYMBOLS)
@@ -132,7 +132,7 @@ class WordNumbers:
     def number(
         self, text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> RaggedArray:
-        """Return the ids of the words of some phrases, 1 (``<unk>``) outside the shortlist.
+        """Return the word ids of each phrase; 1 (``<unk>``) for a word outside the shortlist.
 
         :param begins: where each phrase begins in ``text``. Its words are separated by one or
             several spaces.
@@ -141,7 +141,7 @@ class WordNumbers:
 
 
 class PieceNumbers:
-    """Gives words, as bytes of a text, the ids of their subwords.
+    """Maps words, as bytes of a text, to the ids of their subwords.
 
     A word is split when it occurs for the first time.
     """
@@ -149,7 +149,7 @@ class PieceNumbers:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._lock = threading.Lock()
-        # The words so far, the same as a table, and the pieces of each.
+        # The known words as a dictionary and as a table, and the pieces of each word.
         self._known: tuple[dict[str, int], Table, RaggedArray] = (
             {},
             number_words({}),
@@ -159,7 +159,7 @@ class PieceNumbers:
     def number(
         self, text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> RaggedArray:
-        """Return the ids of the pieces of some phrases; see :meth:`WordNumbers.number`."""
+        """Return the piece ids of each phrase; see :meth:`WordNumbers.number`."""
         _, table, pieces = self._known
         words = _find(table, text, begins, ends, _FREE)
         if len(words.values) and words.values.min() == _FREE:
@@ -171,7 +171,7 @@ class PieceNumbers:
         return words.expand(pieces)
 
     def _learn(self, text: str) -> None:
-        """Add the new words of a text to a copy of the table, as other threads use the old one."""
+        """Add the new words of a text to a copy of the table; other threads use the old one."""
         with self._lock:
             words, _, _ = self._known
             words = dict(words)

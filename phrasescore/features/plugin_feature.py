@@ -1,4 +1,4 @@
-"""Features of other packages, whose values are all checked."""
+"""Features from other packages; every value is checked."""
 
 import copy
 import math
@@ -30,9 +30,9 @@ class ValueTally(Tally):
 
 
 class PluginFeature(Feature):
-    """A feature of another package: an object of its class, created without arguments.
+    """A feature from another package: an object of its class, created without arguments.
 
-    Every block is scored by a copy of the object, so that blocks do not disturb each other.
+    Every block is scored by a copy of the object, so that blocks do not affect each other.
     """
 
     # Error messages count the values of one list.
@@ -44,7 +44,7 @@ class PluginFeature(Feature):
         try:
             self._feature = new_feature()
         except (Exception, SystemExit) as error:
-            raise PluginError(self._title, f"it cannot be made: {shown_error(error)}") from error
+            raise PluginError(self._title, f"it cannot be created: {shown_error(error)}") from error
         if not callable(getattr(self._feature, "values", None)):
             raise PluginError(self._title, "expected a class with a method values(pairs)")
 
@@ -66,9 +66,9 @@ def copied(feature: Any, title: str) -> Any:
 
 
 def checked_values(feature: Any, pairs: Iterable[PhrasePair], title: str) -> Iterator[float]:
-    """Yield the values of any object with ``values(pairs)``, after checking each value.
+    """Yield the values from any object with ``values(pairs)``, after checking each value.
 
-    An error that the pairs themselves raise, such as a file's error, is raised unchanged.
+    An error from the iterator of pairs, such as a file's error, is propagated unchanged.
 
     :param title: the object's name in messages.
     :raises PluginError: if there are more or fewer values than pairs, a value is not a finite
@@ -113,7 +113,7 @@ def checked_values(feature: Any, pairs: Iterable[PhrasePair], title: str) -> Ite
             )
         yield float(value)
     if waiting or next(islice(source, 1), None) is not None:
-        raise PluginError(title, f"expected a value per pair, got {number:,} for more pairs")
+        raise PluginError(title, f"expected one value per pair, got only {number:,} in all")
 
 
 def _shown(value: Any) -> str:

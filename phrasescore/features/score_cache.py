@@ -56,12 +56,12 @@ _ENVIRONMENT = (
 
 
 def score_keys(name: str, block: PhraseBlock) -> list[bytes]:
-    """Return the keys of one column of scores of a block, in the order of its pairs.
+    """Return the cache keys for one column of a block's scores, in the order of its pairs.
 
-    A key also covers the versions of this package and of the libraries that it computes with, and
-    the kind of processor, because processors may round the last bit of a score differently.
+    A key also covers the versions of this package and of its numerical libraries, and the kind of
+    processor, because processors may round the last bit of a score differently.
 
-    :param name: a unique name of the column: fingerprints, precision and device.
+    :param name: a unique name for the column: fingerprints, precision and device.
     """
     start = new_digest(repr((_ENVIRONMENT, name)).encode())
     affiliations = block.affiliations or repeat(())
@@ -74,7 +74,7 @@ def score_keys(name: str, block: PhraseBlock) -> list[bytes]:
 
 
 class ScoreCache:
-    """Scores by key, in a file. A context manager; for one thread at a time.
+    """A file of scores indexed by key, as a context manager; only one thread may use it at a time.
 
     :param path: an SQLite file, which is created if it does not exist.
     :param limit: maximum number of entries; when there are more, the oldest entries are deleted.
@@ -112,7 +112,7 @@ class ScoreCache:
         if not tables:
             for statement in (_HEADER, "INSERT INTO phrasescore_score_cache VALUES (1)", _SCORES):
                 database.execute(statement)
-        # A file with a view or a trigger, which may run forever, is refused, too.
+        # A file with a view or a trigger, which may run forever, is rejected, too.
         elif tables != [_HEADER, _SCORES]:
             raise PhrasescoreError(
                 f"{self._path}: expected a score cache, found another database; name a new file"
@@ -136,7 +136,7 @@ class ScoreCache:
                 rows = self._run(_FIND.format(",".join("?" * len(part))), part)
             data = bytes.fromhex(rows[0][0] or "")
             if len(data) % _ENTRY.itemsize:
-                raise self.corrupt("an entry of a wrong size")
+                raise self.corrupt("an entry with the wrong size")
             entries = np.frombuffer(data, _ENTRY)
             for wrong in entries["value"][~np.isfinite(entries["value"])][:1]:
                 raise self.corrupt(f"the score {wrong}")
@@ -144,7 +144,7 @@ class ScoreCache:
         return [values.get(key) for key in keys]
 
     def corrupt(self, found: str) -> PhrasescoreError:
-        """Return the error about an invalid entry."""
+        """Return the error for an invalid entry."""
         return PhrasescoreError(
             f"{self._path}: the score cache is damaged: found {found}; remove it, or name a new one"
         )
@@ -168,7 +168,7 @@ class ScoreCache:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turn errors of SQLite and sqlitedict into one line that names the file and a cure."""
+        """Re-raise errors of SQLite and sqlitedict with the file's name and a suggested fix."""
         try:
             yield
         except (sqlite3.Error, RuntimeError) as error:

@@ -30,7 +30,7 @@ START = 1
 
 
 class Aligned(Protocol):
-    """A sentence, and the affiliations of the words of some phrases with it."""
+    """A sentence, and the affiliations of phrase words with its words."""
 
     @property
     def source(self) -> Sequence[str]:
@@ -45,7 +45,7 @@ class SearchNetwork(ABC, Generic[Scorer]):
     """Scores partial translations with a network, for a search.
 
     :ivar name: the feature's name in n-best lists.
-    :ivar context: number of words before a phrase that its score depends on.
+    :ivar context: number of preceding words on which the score of a phrase depends.
     """
 
     def __init__(self, scorer: Scorer, name: str) -> None:
@@ -68,9 +68,9 @@ class SearchNetwork(ABC, Generic[Scorer]):
         return self._scorer.contexts_scored
 
     def begin(self, words: Sequence[str]) -> None:
-        """Set the search's list of words, which begins with the previous call's list.
+        """Set the word list of the search, which extends the list from the previous call.
 
-        :param words: ``<unk>``, ``<s>``, ``</s>`` first.
+        :param words: ``<unk>``, ``<s>`` and ``</s>``, followed by all other words.
         """
         if self._pieces is not None:
             words = self._take_pieces(words, self._pieces)
@@ -79,7 +79,7 @@ class SearchNetwork(ABC, Generic[Scorer]):
         self._numbering = Numbering(words, np.concatenate([known, new.ids]))
 
     def _take_pieces(self, words: Sequence[str], numbers: dict[str, int]) -> list[str]:
-        """Take the pieces of the new words; return all pieces by their numbers."""
+        """Split the new words into pieces; return all pieces by number."""
         known = self._split
         split = self._scorer.vocabulary.split(words[len(known) :])
         new = [numbers.setdefault(piece, len(numbers)) for piece in chain.from_iterable(split)]
@@ -101,11 +101,11 @@ class SearchNetwork(ABC, Generic[Scorer]):
     ) -> Floats:
         """Return log p of each phrase after its history, ``(n,)``, a natural logarithm.
 
-        A value depends only on its row, and a joint model's value also on the sentence, to the last
-        bit. Contexts of earlier calls are not computed again.
+        To the last bit, a value depends only on its row, and for a joint model also on the
+        sentence. Contexts from earlier calls are not computed again.
 
-        :param histories: ``(n, context)`` numbers of the last words, the oldest first; 1 is ``<s>``
-            and -1 stands in the places before it.
+        :param histories: ``(n, context)`` numbers of the last words, oldest first; 1 is ``<s>``,
+            and -1 fills the positions before it.
         :param phrases: numbers of the phrases' words, one phrase after another.
         :param offsets: ``(n + 1,)``: where each phrase begins, and the end of the last.
         :param ends: ``(n,)``: whether the phrase ends the sentence; ``</s>`` is then scored, too.
@@ -127,7 +127,7 @@ class SearchNetwork(ABC, Generic[Scorer]):
     def _in_pieces(
         self, histories: NDArray[np.int32], phrases: NDArray[np.int32], offsets: NDArray[np.int64]
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-        """Return words as their pieces."""
+        """Replace words by their pieces."""
         last = np.empty_like(histories)
         _last_pieces(histories, self._split.starts, self._split.values, last)
         words = phrases[offsets[0] : offsets[-1]].astype(np.int64)
@@ -136,11 +136,11 @@ class SearchNetwork(ABC, Generic[Scorer]):
 
     @abstractmethod
     def _log_probs(self, contexts: WordIds, words: WordIds, aligned: Aligned | None) -> Floats:
-        """Return log p of each word after its context; BOUNDARY is ``<s>``, or a word ``</s>``."""
+        """Return log p of each word after its context; BOUNDARY is ``</s>``, or ``<s>`` earlier."""
 
 
 class SearchCslm(SearchNetwork[WordScorer]):
-    """A language model for partial translations, whatever their source."""
+    """A language model for partial translations; it ignores the source."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ def _last_pieces(histories, starts, pieces, out):  # type: ignore[no-untyped-def
 def _list_ngrams(  # type: ignore[no-untyped-def]
     histories, phrases, offsets, ends, contexts, words
 ):
-    """Write the context and the word of each n-gram of some phrases, row by row."""
+    """Write the context and the word of each n-gram in the phrases, row by row."""
     width, at = histories.shape[1], 0
     for row in range(len(ends)):
         begin, size = offsets[row], offsets[row + 1] - offsets[row]

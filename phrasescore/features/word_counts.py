@@ -1,4 +1,4 @@
-"""Features that use only the words: lengths, unknown words, and items that only one side has.
+"""Features based only on the words: lengths, unknown words, and items found on only one side.
 
 The numbers and punctuation marks follow the word-level features of Och et al. (2004), *A
 Smorgasbord of Features for Statistical Machine Translation*.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from phrasescore.models.checkpoint import Checkpoint
 
 # Marks that languages write differently, and the mark that they count as. The Spanish mark before a
-# question stays, and so does the semicolon that ends a Greek question.
+# question is kept, and so is the semicolon that ends a Greek question.
 _KINDS = {
     **dict.fromkeys("\"'`´«»‹›“”„‟‘’‚‛「」『』″", '"'),
     **dict.fromkeys("-‐‑‒–—―−", "-"),
@@ -41,7 +41,7 @@ _KINDS = {
 
 
 class _Count(Feature):
-    """A number of words per pair, 0 or more.
+    """Counts words in each pair; a count is 0 or more.
 
     A phrase table holds e to the count: Moses then has the count itself as the feature's value.
     """
@@ -60,8 +60,8 @@ class _Count(Feature):
 class TargetLength(Feature):
     """The number of target words, without ``</s>``.
 
-    Moses' ``WordPenalty`` is minus this number. The feature helps with lists of decoders that do
-    not print it, and with networks whose log-probabilities favour short translations.
+    Moses' ``WordPenalty`` is minus this number. The feature helps with lists from decoders that do
+    not print the penalty, and with networks whose log-probabilities favour short translations.
     """
 
     def score(self, block: PhraseBlock) -> BlockScores:
@@ -72,7 +72,7 @@ class TargetLength(Feature):
 
 @dataclass(frozen=True, slots=True)
 class RatioTally(Tally):
-    """The sum of the logarithms of ratios; its text is their geometric mean."""
+    """The sum of log ratios; as text, it is shown as the geometric mean of the ratios."""
 
     total: float
     pairs: int
@@ -90,7 +90,7 @@ class LengthRatio(Feature):
     """
 
     def score(self, block: PhraseBlock) -> BlockScores:
-        """Return the logarithm of the ratio of each pair."""
+        """Return the log ratio for each pair."""
         ratios = [(len(target) + 1) / (len(source) + 1) for source, target in block.pairs()]
         values = np.array([math.log(ratio) for ratio in ratios], np.float64)
         return BlockScores(values[None], RatioTally(math.fsum(values), len(values)))
@@ -116,7 +116,7 @@ class UnknownWords(_Count):
 
     @classmethod
     def from_checkpoints(cls, checkpoints: "Sequence[Checkpoint]") -> "UnknownWords":
-        """Return the feature for the words of a phrase table that these models do not know."""
+        """Return a feature that counts the target words unknown to at least one model."""
         return cls([checkpoint.table_target_vocabulary for checkpoint in checkpoints])
 
     def _count(self, pair: PhrasePair) -> int:
@@ -128,8 +128,8 @@ class UnknownWords(_Count):
 class SourceUnknownWords(UnknownWords):
     """The number of source words outside the networks' shortlists.
 
-    All translations of a sentence have the same source words, so a linear model cannot choose by
-    this feature: it is for other readers of tables and lists.
+    All translations of a sentence have the same source words, so a linear model cannot choose
+    between them by this feature. It is meant for other programs that read tables and lists.
     """
 
     counted = "unknown source words"
@@ -137,14 +137,14 @@ class SourceUnknownWords(UnknownWords):
 
     @classmethod
     def from_checkpoints(cls, checkpoints: "Sequence[Checkpoint]") -> "SourceUnknownWords":
-        """Return the feature for the source words of a table that these models do not know."""
+        """Return a feature that counts the source words unknown to at least one model."""
         vocabularies = [
             checkpoint.table_source_vocabulary
             for checkpoint in checkpoints
             if checkpoint.config.network.reads_source
         ]
         if not vocabularies:
-            raise ModelError("source_unknown_words: a language model knows no source words")
+            raise ModelError("source_unknown_words: a language model has no source words")
         return cls(vocabularies)
 
 
@@ -169,7 +169,7 @@ class _Mismatch(_Count):
 
 
 class PunctuationMismatch(_Mismatch):
-    """The number of punctuation marks of either side that the other side lacks.
+    """The number of punctuation marks on either side that the other side lacks.
 
     A word counts if all its characters are punctuation or symbols, after Moses' escapes are undone
     (``&quot;``). All quotation marks are one mark, and so are all dashes, opening brackets, closing
@@ -184,9 +184,9 @@ class PunctuationMismatch(_Mismatch):
 
 
 class NumberMismatch(_Mismatch):
-    """The number of numbers of either side that the other side lacks.
+    """The number of numbers on either side that the other side lacks.
 
-    A number is a word with a digit in it, and only its digits are compared: ``1,000.5`` equals
+    A number is a word that contains a digit, and only its digits are compared: ``1,000.5`` equals
     ``1 000,5`` written as one word.
     """
 

@@ -1,6 +1,7 @@
 """Translation models from other toolkits, converted by CTranslate2.
 
-Moses' words become text, the text is split into pieces, and CTranslate2 computes with these.
+Moses' words are joined to text, which is split into the pieces that CTranslate2 translates or
+scores.
 """
 
 import os
@@ -14,7 +15,7 @@ from phrasescore.errors import DataError, ModelError
 from phrasescore.io.plain_file import read_plain
 from phrasescore.settings.declaration import Settings, option
 
-# Size limit of a sentencepiece model: the largest known one, of 256,000 pieces, has 5 MB.
+# Size limit for a sentencepiece model: the largest known one, with 256,000 pieces, has 5 MB.
 _MAX_SPM = 1 << 28
 # These separate words in a line of text. U+00A0 and other Unicode spaces do not.
 _BLANKS = re.compile("[ \t\n\r]+")
@@ -29,31 +30,33 @@ class ForeignText(Settings, heading="CTranslate2"):
 
     source_spm: str | None = option(
         None,
-        "The sentencepiece model of the source.",
+        "The sentencepiece model for the source.",
         metavar="FILE",
-        shown="source.spm or sentencepiece.bpe.model of the folder",
+        shown="source.spm or sentencepiece.bpe.model in the folder",
     )
     target_spm: str | None = option(
         None,
-        "The sentencepiece model of the target.",
+        "The sentencepiece model for the target.",
         metavar="FILE",
-        shown="target.spm or sentencepiece.bpe.model of the folder",
+        shown="target.spm or sentencepiece.bpe.model in the folder",
     )
     source_language: str = option(
-        "en", "The language whose rules join Moses' tokens of the source.", metavar="CODE"
+        "en", "The source language, whose rules join Moses' tokens.", metavar="CODE"
     )
-    target_language: str = option("en", "The language of the target.", metavar="CODE")
+    target_language: str = option(
+        "en", "The target language, whose rules join Moses' tokens.", metavar="CODE"
+    )
     source_prefix: str = option(
-        "", "Tokens before the source, such as eng_Latn for NLLB.", metavar="TOKENS"
+        "", "Tokens to add before the source, such as eng_Latn for NLLB.", metavar="TOKENS"
     )
     source_suffix: str | None = option(
         None,
-        "Tokens after the source.",
+        "Tokens to add after the source.",
         metavar="TOKENS",
         shown="</s> where the model needs one and does not add it",
     )
     target_prefix: str = option(
-        "", "Tokens before the target, which are not scored; fra_Latn for NLLB.", metavar="TOKENS"
+        "", "Unscored tokens to add before the target, such as fra_Latn for NLLB.", metavar="TOKENS"
     )
     moses_tokens: bool = option(
         False, "The model was trained on Moses' tokens, with their escapes."
@@ -64,7 +67,7 @@ class ForeignText(Settings, heading="CTranslate2"):
 
 
 class PieceText:
-    """One side of a foreign model's texts.
+    """Converts between Moses' words and pieces, for one side of a foreign model.
 
     From words to pieces:
 
@@ -110,11 +113,11 @@ class PieceText:
 
     @property
     def fingerprint(self) -> str:
-        """Everything that the pieces of words depend on."""
+        """Everything on which the split into pieces depends, as text."""
         return f"{self._digest} {self._rules}"
 
     def text(self, words: Sequence[str]) -> str:
-        """Return the plain text of words."""
+        """Return words as plain text, before it is split into pieces."""
         joined = " ".join(words)
         if self._detruecaser is not None:
             joined = self._detruecaser.detruecase(joined, return_str=True)
@@ -124,7 +127,7 @@ class PieceText:
         return text
 
     def pieces(self, words: Sequence[str]) -> list[str]:
-        """Return the pieces of words."""
+        """Split words into the model's pieces; see the class."""
         text = self.text(words)
         if self._spm is None:
             return text.split(" ") if text else []
@@ -132,7 +135,7 @@ class PieceText:
         return pieces
 
     def words(self, pieces: list[str]) -> tuple[str, ...]:
-        """Return the words that pieces form."""
+        """Join the model's pieces into words; see the class."""
         text = " ".join(pieces) if self._spm is None else self._spm.decode(pieces)
         if self._joins:
             text = self._tokenizer.tokenize(text, return_str=True)
@@ -159,7 +162,7 @@ def _load_spm(path: str) -> tuple[Any, str]:
         if not processor.get_piece_size():
             raise RuntimeError
     except RuntimeError as error:
-        raise DataError(path, None, "expected a model of sentencepiece") from error
+        raise DataError(path, None, "expected a sentencepiece model") from error
     digest = new_digest(data).hexdigest()
     return processor, f"{digest} sentencepiece {version('sentencepiece')}"
 
@@ -173,4 +176,4 @@ def _load_truecaser(path: str) -> Any:
     except OSError as error:
         raise DataError(path, None, f"cannot open: {error.strerror}") from error
     except (ValueError, IndexError, AttributeError) as error:
-        raise DataError(path, None, "expected a model of Moses' train-truecaser.perl") from error
+        raise DataError(path, None, "expected a model from Moses' train-truecaser.perl") from error

@@ -1,4 +1,4 @@
-"""Check, load and run translation models that CTranslate2 has converted."""
+"""Check, load and run translation models converted by CTranslate2."""
 
 import math
 import os
@@ -21,7 +21,7 @@ from phrasescore.io.plain_file import MAX_JSON, check_plain, read_plain
 from phrasescore.io.text import shorten
 from phrasescore.records import PhrasePair
 
-# Limit for a batch, in probabilities (one per known piece and position): 128 MiB per thread.
+# Maximum size of a batch, in probabilities (one per known piece and position): 128 MiB per thread.
 MAX_BATCH = 1 << 25
 # A translation has at most twice the source's pieces plus this many.
 _MORE_PIECES = 10
@@ -37,7 +37,7 @@ class _ConvertedConfig(msgspec.Struct):
 
 
 class PieceScore(NamedTuple):
-    """log p of a translation, and the numbers of pieces on both sides and of unknown pieces."""
+    """log p of a translation, the number of pieces on both sides, and of unknown pieces."""
 
     log_prob: float
     pieces: int
@@ -45,7 +45,7 @@ class PieceScore(NamedTuple):
 
 
 class _PieceVocabulary:
-    """The words of one side whose pieces a foreign model knows."""
+    """The words on one side whose pieces a foreign model knows."""
 
     def __init__(self, text: PieceText, pieces: frozenset[str]) -> None:
         self._text, self._pieces = text, pieces
@@ -85,7 +85,7 @@ class ForeignModel:
         self.target = piece_text(target, text.target_language, truecase_model=truecase_model)
         suffix = text.source_suffix
         if suffix is None:
-            # The converter for transformers leaves adding </s> to their tokenizers; other
+            # The converter for transformers leaves it to their tokenizers to add </s>; other
             # converters add it themselves. Decoders that begin with </s> know it.
             config = self._config
             adds = not config.add_source_eos and config.decoder_start_token == config.eos_token
@@ -95,7 +95,7 @@ class ForeignModel:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Everything that scores depend on besides the pairs and the device, as text."""
+        """Everything on which scores depend besides the pairs and the device, as text."""
         names = ("model.bin", "config.json", "vmap.txt")
         read = [name for name in self._files if name in names or "vocabulary." in name]
         try:
@@ -110,7 +110,7 @@ class ForeignModel:
         return digest_text("\n".join(parts))
 
     def frame(self) -> str:
-        """Return the frame in which the model gets a source and a target, for display."""
+        """Return the tokens around a source and a target, for display."""
         return " ".join((*self.before, "source", *self.after, ">", *self.prefix, "target"))
 
     @property
@@ -120,7 +120,7 @@ class ForeignModel:
 
     @property
     def known_words(self) -> tuple[Container[str], Container[str]]:
-        """The words of the source, and of the target, whose pieces the model knows."""
+        """The source words, and the target words, whose pieces the model knows."""
         target = _PieceVocabulary(self.target, self._known_target)
         return _PieceVocabulary(self.source, self._known_source), target
 
@@ -156,10 +156,10 @@ class ForeignModel:
 class ForeignNetwork:
     """A loaded foreign model on one device.
 
-    A pair's value depends on its batch by no more than the rounding of float32, and not on the
-    number of threads: the pairs of a batch have the same numbers of pieces, so there is no padding,
-    and a batch has at least two pairs, since a single row takes a different product. CTranslate2
-    does not promise that the number of rows changes no bit of a product: on one AMD it does.
+    The batch changes a pair's value by no more than float32 rounding, and the number of threads
+    does not change it. All pairs in a batch have the same numbers of pieces, so nothing is padded.
+    A batch has at least two pairs, because a single row is multiplied differently. CTranslate2 does
+    not promise that products have the same bits for any number of rows: on one AMD they differ.
 
     :param threads: number of callers that may compute at the same time.
     """
@@ -183,8 +183,8 @@ class ForeignNetwork:
     def score(self, pairs: Sequence[PhrasePair]) -> list[PieceScore]:
         """Return log p(target ``</s>`` | source) of each pair, with counts.
 
-        It is a natural logarithm, summed over all pieces and the end symbol, and not divided by
-        length. Unknown pieces are scored as the model's ``<unk>``. If the encoder has nothing to
+        Values are natural logarithms, summed over all pieces and the end symbol, and not divided
+        by length. Unknown pieces are scored as the model's ``<unk>``. If the encoder has nothing to
         read, not even ``</s>``, CTranslate2 computes nothing, and the value is 0.
         """
         sources = {words: tuple(self._model.source.pieces(words)) for words, _ in pairs}
@@ -222,10 +222,10 @@ class ForeignNetwork:
     def translate(
         self, sources: Sequence[tuple[str, ...]], beam: int, num_best: int
     ) -> list[list[tuple[str, ...]]]:
-        """Return the best translations of each source, by falling log p, as words.
+        """Return the best translations of each source as words, in descending order of log p.
 
-        Translations with equal words and different pieces are merged. An empty source has the empty
-        translation.
+        Translations with equal words and different pieces are merged. The translation of an empty
+        source is empty.
         """
         pieces = {words: tuple(self._model.source.pieces(words)) for words in sources}
         groups: dict[int, list[Pieces]] = defaultdict(list)
@@ -266,7 +266,7 @@ class ForeignNetwork:
 
 
 def _batches(items: list[_Key], size: int) -> Iterator[list[_Key]]:
-    """Yield batches of items of ``size`` probabilities; a batch of one item contains it twice."""
+    """Yield batches of items with ``size`` probabilities each; a single item is repeated."""
     count = max(MAX_BATCH // size, 2)
     for start in range(0, len(items), count):
         batch = items[start : start + count]
@@ -286,7 +286,7 @@ class ForeignFolder:
     truecase_model: str | None = None
 
     def in_folder(self) -> "ForeignFolder":
-        """Return the same for other machines, which have the same folder."""
+        """Return a copy for workers on other machines, where the folder has the same path."""
         fingerprint = ForeignModel(self.path, self.text, self.truecase_model).fingerprint
         return replace(self, path=os.path.abspath(self.path), fingerprint=fingerprint)
 
@@ -294,7 +294,7 @@ class ForeignFolder:
         """Check the model and load it."""
         model = ForeignModel(self.path, self.text, self.truecase_model)
         if self.fingerprint not in (None, model.fingerprint):
-            raise ModelError(f"{self.path}: there is another model where a worker runs")
+            raise ModelError(f"{self.path}: a worker found a different model there")
         return ForeignNetwork(model, self.device, self.threads)
 
 
@@ -307,7 +307,7 @@ class LazyNetwork:
         self._network: ForeignNetwork | None = None
 
     def network(self) -> ForeignNetwork:
-        """Return the network; any thread may call it."""
+        """Return the network, loading it on the first call; any thread may call it."""
         with self._lock:
             if self._network is None:
                 self._network = self._folder.load()

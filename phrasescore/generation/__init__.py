@@ -1,1 +1,1 @@
-"""Targets that networks make up: the best ones by beam search, and random ones."""
+"""Generate targets with networks: the best ones by beam search, or random ones."""

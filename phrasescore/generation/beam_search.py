@@ -1,9 +1,9 @@
-"""Beam search for the best targets that networks can generate.
+"""Generate the best targets with networks, by beam search.
 
 At each step every hypothesis is extended by every word, and the best extensions of a source are
 kept, up to the width of the beam. A hypothesis that ends is complete and narrows the beam by one
 (Cho et al., 2014b, section 4.2.1). A search is over when the width is 0, or when no hypothesis in
-the beam can become better than the complete ones: a log-probability never rises.
+the beam can become better than the complete ones: a log-probability never increases.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,20 +29,20 @@ from phrasescore.records import to_words
 from phrasescore.settings.compute import Compute
 from phrasescore.vocabulary import Vocabulary
 
-# Sources are batched so that their beams have about this many hypotheses (rows of a step).
+# Sources are batched so that their beams have about this many hypotheses (rows per step).
 BATCH_ROWS = {"cpu": 768, "cuda": 16384}
 
 
 @dataclass(frozen=True)
 class BeamSettings:
-    """Width and limits of a beam search."""
+    """The width and limits of a beam search."""
 
     width: int = 10  # number of hypotheses kept per source
     num_best: int = 1  # number of complete targets per source; at most the width
     # Whether complete targets are sorted by log p / (words + 1) instead of log p.
     normalize: bool = False
     unknown: bool = True  # whether a target may contain <unk>
-    # Maximum number of words; None for twice the source's number of words plus 10.
+    # Maximum number of words; None for twice the number of source words plus 10.
     max_length: int | None = None
     # Whether <unk> is replaced by the source word that the network attends to most.
     copy_unknown: bool = False
@@ -78,9 +78,9 @@ def best_targets(
     settings: BeamSettings,
     engine: Compute,
 ) -> Iterator[list[Generated]]:
-    """Yield the best targets of each source, in order; see `beam_search`.
+    """Yield the best targets for each source, in order; see `beam_search`.
 
-    An empty source has one empty target with the score 0.
+    An empty source has a single empty target with the score 0.
 
     :param generator: the generator that workers use, or its loader, which the engine ``ray`` needs.
     """
@@ -88,7 +88,7 @@ def best_targets(
 
 
 def beam_work(generator: Generator | GeneratorLoader, settings: BeamSettings) -> TargetWork:
-    """Return the work of `best_targets`."""
+    """Return the work that `best_targets` submits to an engine."""
     find = partial(_search_window, settings)
     return TargetWork(generator, find, _batch_size(generator, settings))
 
@@ -107,10 +107,10 @@ def _search_window(
 def beam_search(
     generator: Generator, sources: Iterable[str | Sequence[str]], settings: BeamSettings
 ) -> list[list[Generated]]:
-    """Return the best targets of each source, best first, at most ``settings.num_best``.
+    """Return up to ``settings.num_best`` targets for each source, best first.
 
     Ties are in the order of completion. With subwords, targets whose words are split into unusual
-    pieces are omitted, unless there is no other. If no target ends within the maximum length, the
+    pieces are omitted, unless there are no others. If no target ends within the maximum length, the
     best prefix of that length is returned, with ``finished`` False.
     """
     check_copying(generator, settings)
@@ -129,7 +129,7 @@ def beam_search(
 
 
 def check_copying(generator: Generator, settings: BeamSettings) -> None:
-    """Raise a PhrasescoreError if ``<unk>`` is to be replaced and no network aligns words."""
+    """Raise a PhrasescoreError if ``<unk>`` should be replaced but no network aligns words."""
     if settings.copy_unknown and not generator.can_align:
         raise PhrasescoreError(
             "replacing <unk> by the aligned source word needs an attention model of whole words"
@@ -153,7 +153,7 @@ class _BeamLevel(NamedTuple):
 
 
 class _SentenceBeam:
-    """The beams of a batch of sources."""
+    """The beams for a batch of sources."""
 
     def __init__(
         self, generator: Generator, sources: Sequence[Source], settings: BeamSettings
@@ -164,7 +164,7 @@ class _SentenceBeam:
         self._limits = length_limits(generator.lengths(sources), settings.max_length)
         self._widths = np.full(len(sources), settings.width)
         # For each source, the complete targets in the order of completion, and the lowest score of
-        # the `num_best` best ones, or -inf if there are fewer.
+        # the best `num_best` ones, or -inf if there are fewer.
         self._complete: list[list[_Complete]] = [[] for _ in sources]
         self._to_beat = np.full(len(sources), -np.inf)
         self._levels: list[_BeamLevel] = []
@@ -199,7 +199,7 @@ class _SentenceBeam:
         return results
 
     def _extend(self, walk: SearchWalk, log_probs: Floats, roots: Ids) -> Candidates:
-        """Return the best extensions of each hypothesis, limited to the size of the beam."""
+        """Return the best extensions of each hypothesis, up to the width of its beam."""
         best = []
         for _, distributions in walk.log_distributions():
             if not (self._settings.unknown and self._generator.has_unknown):
@@ -221,7 +221,7 @@ class _SentenceBeam:
         return candidates.select(kept)
 
     def _complete_ended(self, candidates: Candidates, depth: int) -> None:
-        """Move the extensions that end out of the beams, and narrow the beams."""
+        """Remove the extensions that end from the beams, and narrow the beams."""
         ended = np.flatnonzero(candidates.words == Vocabulary.END)
         for index in ended.tolist():
             root = int(candidates.roots[index])
@@ -236,7 +236,7 @@ class _SentenceBeam:
 
     def _open(self, candidates: Candidates) -> Candidates:
         """Return the extensions that remain in the beams, sorted by node."""
-        # A target's log-probability never rises.
+        # A target's log-probability never increases.
         bounds = candidates.log_probs
         if self._settings.normalize:
             bounds = bounds / (self._limits[candidates.roots] + 1)
@@ -267,7 +267,7 @@ class _SentenceBeam:
         return complete.log_prob / words_and_end if self._settings.normalize else complete.log_prob
 
     def _trace(self, complete: _Complete, source: Source) -> tuple[Generated, bool]:
-        """Return a target with its words, and whether they are split into the usual pieces."""
+        """Return a complete target, and whether its words are split into the usual pieces."""
         words = []
         node, unknown = complete.node, 0
         for level in reversed(self._levels[: complete.depth]):

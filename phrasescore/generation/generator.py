@@ -1,8 +1,8 @@
-"""Generators: networks that compute the distribution of the next word of targets, step by step.
+"""Generators: networks that compute the distribution of a target's next word, step by step.
 
-A search or a sampler extends prefixes of targets, level by level. As in scoring, a prefix that
-several targets share is computed once, and its values depend only on its source and its words, to
-the last bit. An engine's workers generate the targets of a window of sources at a time.
+A search or a sampler extends target prefixes level by level. As in scoring, a prefix that several
+targets share is computed once, and to the last bit, its values depend only on its source and its
+words. An engine's workers generate the targets for one window of sources at a time.
 """
 
 import logging
@@ -47,7 +47,7 @@ class Generated(NamedTuple):
 
     # An unknown word is ``<unk>``, unless it was replaced by a word of the source.
     words: tuple[str, ...]
-    # Natural logarithm for the words and the end symbol, if any; not divided by length.
+    # Natural logarithm, summed over the words and the end symbol, if any; not divided by length.
     log_prob: float
     finished: bool = True  # whether the end symbol came within the maximum length
     unknown_words: int = 0  # number of predicted ``<unk>``
@@ -64,10 +64,10 @@ class Generator:
     """Trained networks that read a source and predict a target; several are an ensemble.
 
     An ensemble averages the networks' probabilities at each word, as ``rescore --ensemble`` does.
-    It has the words of all shortlists, and a network reads a word that it does not know as
+    It predicts the words of all shortlists, and a network reads a word outside its shortlist as
     ``<unk>``. (With different shortlists, the probabilities of all words add up to more than 1.)
-    With subwords, "words" are pieces here, there is no ``<unk>``, and an ensemble has one
-    vocabulary. Several threads may use one instance at once.
+    With subwords, "words" are pieces here, there is no ``<unk>``, and an ensemble has a single
+    vocabulary. Several threads may use one instance at the same time.
     """
 
     def __init__(
@@ -80,13 +80,13 @@ class Generator:
         check_kinds(checkpoints)
         self.device = device
         self.precision = Precision(precision, device)
-        # Whether sources are on the side that Moses calls the target.
+        # Whether sources are on Moses' target side.
         self.reverse = checkpoints[0].reverse
         # Whether the last word of a target is predicted first.
         self.right_to_left = checkpoints[0].right_to_left
         self._networks = [_Network(model, device, self.precision) for model in checkpoints]
         vocabularies = [model.target_vocabulary for model in checkpoints]
-        # The words by their numbers; </s> and <unk> have the same numbers as in a Vocabulary.
+        # The words by number; </s> and <unk> have the same numbers as in a Vocabulary.
         self.words = list(dict.fromkeys(chain.from_iterable(map(_words, vocabularies))))
         self._vocabulary = vocabularies[0]
         if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
@@ -112,25 +112,25 @@ class Generator:
         return not self._vocabulary.is_subwords
 
     def lengths(self, sources: Sequence[Source]) -> Ids:
-        """Return the number of words, or pieces, of each source for the first network."""
+        """Return the number of words, or pieces, in each source for the first network."""
         return self._networks[0].read(sources).lengths
 
     def in_order(self, words: Sequence[str]) -> tuple[tuple[str, ...], bool]:
-        """Return the target of predicted pieces, and whether they are the target's usual pieces.
+        """Join predicted pieces into a target; also return whether they are its usual pieces.
 
-        A network may build a word from other pieces than the ones that `rescore` scores.
+        A network may build a word from pieces other than those that ``rescore`` scores.
         """
         pieces = words[::-1] if self.right_to_left else words
         target = self._vocabulary.join(pieces)
         return target, list(chain.from_iterable(self._vocabulary.split(target))) == list(pieces)
 
     def walk(self, sources: Sequence[Source]) -> "SearchWalk":
-        """Return a walk that starts at the empty targets; call it in torch's inference mode."""
+        """Return a walk that starts with empty targets; call it in torch's inference mode."""
         return SearchWalk(self, self._networks, sources)
 
 
 def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
-    """Raise a ModelError if models cannot generate a target together."""
+    """Raise a ModelError if the models cannot generate a target together."""
     for checkpoint in checkpoints:
         if checkpoint.config.network.decoder is None:
             kinds = ", ".join(kind_names(is_feed_forward=False))
@@ -139,11 +139,13 @@ def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
                 f"generate a target: expected one of the kinds {kinds}"
             )
     if len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
-        raise ModelError("an ensemble needs models of one direction, found some trained in reverse")
+        raise ModelError(
+            "models in an ensemble must have the same direction; some were trained with --reverse"
+        )
     if len({checkpoint.right_to_left for checkpoint in checkpoints}) > 1:
         raise ModelError(
-            "an ensemble that generates word by word needs models of one order, found some trained "
-            "with --right-to-left; rescore accepts both"
+            "an ensemble that generates word by word needs models with the same order; some were "
+            "trained with --right-to-left; rescore accepts both"
         )
 
 
@@ -169,14 +171,14 @@ class _Network:
         self.columns = np.array(ids, np.int64)
 
     def read(self, sources: Sequence[Source]) -> RaggedArray:
-        """Return the ids that the network reads for some sources."""
+        """Return the ids that the network reads for the sources."""
         words = list(chain.from_iterable(sources))
         lengths = np.fromiter(map(len, sources), np.int64, len(sources))
         running = RaggedArray.from_lengths(np.arange(len(words)), lengths)
         return running.expand(split_words(self._source_vocabulary, words))
 
     def start(self, sources: Sequence[Source]) -> tuple[Any, Tensor]:
-        """Return the state of the empty targets of some sources, and the softmax's inputs."""
+        """Return the state of the sources' empty targets, and the softmax's inputs."""
         encoded = self.decoder.encode(self.read(sources))
         numbers = on_device(np.arange(len(sources)), self.products.device)
         return self.decoder.start(encoded, numbers)
@@ -186,7 +188,7 @@ class _Network:
 
 
 class SearchWalk:
-    """The prefixes of a level, at first the empty targets, and their states in each network.
+    """The prefixes in a level, initially the empty targets, and their states in each network.
 
     At each level, :meth:`log_distributions` must be exhausted before :meth:`log_probs` is called.
     """
@@ -207,7 +209,7 @@ class SearchWalk:
         return list(states), list(rows)
 
     def log_distributions(self) -> Iterator[tuple[int, Tensor]]:
-        """Yield the first node of a group, and log p of every word after its nodes.
+        """Yield the first node of each group, and log p of every word after the group's nodes.
 
         The tensor, ``(nodes, words)`` float32, may be changed until the next one is computed.
         """
@@ -247,9 +249,9 @@ class SearchWalk:
         return found[0] if len(found) == 1 else log_mean_exp(found)
 
     def advance(self, parents: Ids, words: Ids, roots: Ids) -> None:
-        """Advance to nodes of the next level.
+        """Advance to the nodes of the next level.
 
-        :param parents: ``(nodes,)`` nodes of this level, in ascending order.
+        :param parents: ``(nodes,)`` parents in this level, in ascending order.
         :param words: the last word of each node.
         :param roots: the index of each node's source.
         """
@@ -263,9 +265,9 @@ class SearchWalk:
         self._roots = roots
 
     def attended(self) -> Ids:
-        """Return the index of the source word that each node's next word attends to most.
+        """Return the index of the source word to which each node's next word attends most.
 
-        The weights of all networks that align are added. Without source words, it is 0.
+        The weights from all aligning networks are added. Without source words, the index is 0.
         """
         weights: Tensor | None = None
         for network, state in zip(self._networks, self._states, strict=True):
@@ -273,7 +275,7 @@ class SearchWalk:
                 of_network = network.decoder.attention(state)  # type: ignore[attr-defined]
                 weights = of_network if weights is None else weights + of_network
         assert weights is not None
-        # The position after a source's words is its </s>.
+        # The position after a source's words is for its </s>.
         behind = on_device(self._lengths[self._roots], self._device).unsqueeze(1)
         places: Ids = weights.scatter(1, behind, 0.0).argmax(1).cpu().numpy()
         return places
@@ -297,14 +299,14 @@ class GeneratorLoader(NamedTuple):
     precision: PrecisionName
 
     def in_folders(self) -> "GeneratorLoader":
-        """Return an equal loader for other machines, which have the same folders."""
+        """Return a copy that workers on other machines can use: it loads the same model folders."""
         models = (model.load() for model in self.models)
         return self._replace(
             models=tuple(ModelFolder(each.folder, each.fingerprint) for each in models)
         )
 
     def load(self) -> Generator:
-        """Read the models that are not in this process."""
+        """Return the generator; models that are given as folders are read."""
         checkpoints = [model.load() for model in self.models]
         with torch_threads(1):
             return Generator(checkpoints, choose_device(self.device), precision=self.precision)
@@ -315,22 +317,22 @@ class TargetWork:
     """Generates the targets of windows of sources in an engine's workers."""
 
     networks: Generator | GeneratorLoader
-    # The arguments are the generator, the number of the window's first source, and the window.
+    # Takes the generator, the number of the window's first source, and the window's sources.
     find: Callable[[Generator, int, Sequence[Source]], list[list[Generated]]]
     batch_size: int  # number of sources that the networks compute together
 
     @property
     def device(self) -> str:
-        """The device that the networks run on."""
+        """The device on which the networks run."""
         return str(self.networks.device)
 
     def in_folders(self) -> "TargetWork":
-        """Return an equal work for other machines; its networks must have a loader."""
+        """Return a copy for workers on other machines; the networks must have a loader."""
         assert isinstance(self.networks, GeneratorLoader)
         return replace(self, networks=self.networks.in_folders())
 
     def load(self) -> Callable[[SourceWindow], list[list[Generated]]]:
-        """Return a function from a window to its targets."""
+        """Return a function that maps a window to its targets."""
         networks = self.networks
         generator = networks.load() if isinstance(networks, GeneratorLoader) else networks
 
@@ -349,7 +351,7 @@ class TargetWork:
         return zip(count(step=size), parts, strict=False)
 
     def targets(self, sources: Iterable[Source], engine: Compute) -> Iterator[list[Generated]]:
-        """Yield the targets of each source, in order; some windows are read ahead."""
+        """Yield the targets for each source, in order; windows are read ahead."""
         with open_pool(engine, self) as pool:
             for targets in pool.map(self.windows(sources)):
                 yield from targets

@@ -1,4 +1,4 @@
-"""Random segments with the lengths of the confident segmentation, as a control.
+"""Random segments with the same length distribution as confident segments, as a control.
 
 Pouget-Abadie et al. (2014), section 5.1, cut sentences at random so that "the distribution of the
 lengths of random segments has its mean and variance identical to those of the segments produced by
@@ -21,9 +21,9 @@ _BOUND = 1000.0
 
 
 class RandomCuts:
-    """Draws segmentations, which depend only on the seed and on the sentence's number.
+    """Draws segmentations that depend only on the seed and the number of the sentence.
 
-    :param per_segment: a in the formula of the module.
+    :param per_segment: a in the module's formula.
     :param per_square: b times the square of ``max_segment``.
     """
 
@@ -33,11 +33,11 @@ class RandomCuts:
         self.max_segment = max_segment
         self._seed = seed
         self._log_weights = _log_weights(per_segment, per_square, max_segment)
-        # Entry n is the log of the sum over all segmentations of n words.
+        # Entry n is the log of the total weight of all segmentations of n words.
         self._log_totals = np.zeros(1)
 
     def __call__(self, number: int, length: int) -> list[int]:
-        """Return the sizes of the segments of the sentence with this number and length."""
+        """Return the sizes of the segments in the sentence with this number and length."""
         generator = np.random.default_rng([self._seed, number])
         if length >= len(self._log_totals):
             self._log_totals = _log_totals(self._log_weights, length)
@@ -58,7 +58,7 @@ class RandomCuts:
 def fit_random_cuts(
     segmentations: Iterable[Sequence[int]], *, max_segment: int, seed: int
 ) -> RandomCuts:
-    """Fit cuts to the mean and variance of the lengths of all segments of some sentences."""
+    """Fit cuts to the mean and variance of the segment lengths in ``segmentations``."""
     counts: dict[int, int] = {}
     segments = squares = 0
     for sizes in segmentations:
@@ -96,7 +96,7 @@ def _log_weights(per_segment: float, per_square: float, max_segment: int) -> Flo
 
 
 def _log_totals(log_weights: Floats, length: int) -> Floats:
-    """Return the log of the total weight of all segmentations of 0 to ``length`` words."""
+    """Return the log of the segmentations' total weight for 0 to ``length`` words."""
     totals = np.zeros(length + 1)
     for end in range(1, length + 1):
         longest = min(end, len(log_weights))

@@ -1,7 +1,7 @@
-"""Random targets, drawn word by word from networks' distributions (Cho et al., 2014, table 3).
+"""Draw random targets word by word from networks' distributions (Cho et al., 2014, table 3).
 
-The random numbers of a sample depend only on the seed, the number of the source and the number of
-the sample: numpy's Philox generator with the key (seed, source) and the counter (0, 0, 0, sample)
+The random numbers for a sample depend only on the seed, the source's number and the sample's
+number: numpy's Philox generator with the key (seed, source) and the counter (0, 0, 0, sample)
 yields one number per word (Salmon et al., 2011, "Parallel random numbers: as easy as 1, 2, 3").
 """
 
@@ -58,7 +58,7 @@ def samples(
     settings: SampleSettings,
     engine: Compute,
 ) -> Iterator[list[Generated]]:
-    """Yield random targets of each source, in order; see `sample_targets`.
+    """Yield random targets for each source, in order; see `sample_targets`.
 
     An empty source has no target.
 
@@ -88,13 +88,13 @@ def sample_targets(
     settings: SampleSettings,
     numbers: Sequence[int] | None = None,
 ) -> list[list[Generated]]:
-    """Return random targets of each source, in the order of the samples' numbers.
+    """Return random targets for each source, ordered by sample number.
 
-    ``log_prob`` is the networks' log-probability, whatever the temperature. ``finished`` is False
+    ``log_prob`` is the networks' log-probability, not the tempered one. ``finished`` is False
     for a target that does not end within the maximum length, and for subwords that split a word
     into unusual pieces.
 
-    :param numbers: the number of each source, 0, 1, ... by default, on which its samples depend.
+    :param numbers: the number of each source, on which its samples depend; by default 0, 1, ...
     """
     texts = list(map(to_words, sources))
     if numbers is None:
@@ -109,7 +109,7 @@ def sample_targets(
 
 
 def random_numbers(seed: int, numbers: Sequence[int], count: int, length: int) -> Floats:
-    """Return numbers in [0, 1), ``(sources, samples, words)``."""
+    """Return random numbers in [0, 1), ``(sources, samples, words)``."""
     draws = np.empty((len(numbers), count, length))
     for row, number in zip(draws, numbers, strict=True):
         key = np.array([seed, number], np.uint64)
@@ -121,7 +121,7 @@ def random_numbers(seed: int, numbers: Sequence[int], count: int, length: int) -
 
 
 class _Sampler:
-    """Draws the samples of some sources together, with a node per distinct prefix."""
+    """Draws the samples for a batch of sources, with a node per distinct prefix."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class CountedSample(NamedTuple):
 
 
 def count_samples(samples: Sequence[Generated]) -> list[CountedSample]:
-    """Return the distinct targets with their counts, by falling log-probability."""
+    """Return the distinct targets with their counts, in descending order of log-probability."""
     equal: dict[tuple[tuple[str, ...], bool], list[Generated]] = {}
     for sample in samples:
         equal.setdefault((sample.words, sample.finished), []).append(sample)

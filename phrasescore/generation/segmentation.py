@@ -26,17 +26,17 @@ from phrasescore.vocabulary import Vocabulary
 Words = tuple[str, ...]
 Floats = NDArray[np.float64]
 
-# Number of spans that are translated together, and that are kept between blocks of sentences.
+# Number of spans that are translated together, and that are cached between blocks of sentences.
 BLOCK_SPANS = 4096
 KEPT_SPANS = 100_000
 
 _UNKNOWN = Vocabulary.SYMBOLS[Vocabulary.UNKNOWN]
 
-# Returns the candidates of each span, at least one, most probable first.
+# Returns one or more candidate translations of each span, most probable first.
 Translate = Callable[[Sequence[Words]], Sequence[Sequence[Generated]]]
-# Returns log q(span ``</s>`` | candidate) for each candidate of each span, natural logarithms.
+# Returns log q(span ``</s>`` | candidate), a natural logarithm, for the candidates of each span.
 ScoreBack = Callable[[Sequence[HypothesisList]], Iterable[Sequence[float]]]
-# Returns the size of each segment of a sentence, given its number (from 0) and its length.
+# Returns the sizes of a sentence's segments, given its number (from 0) and its length.
 Cut = Callable[[int, int], list[int]]
 
 
@@ -49,7 +49,7 @@ class Confidence(NamedTuple):
     divisor: Callable[[int], float]
 
     def value(self, total: float, num_words: int) -> float:
-        """Return the confidence in a translation of a span.
+        """Return the confidence in the translation of a span.
 
         :param total: log p(translation | span), plus log q(span | translation) if ``both``.
         """
@@ -69,7 +69,7 @@ CONFIDENCES = {
 
 
 class Segment(NamedTuple):
-    """The words from ``start`` up to, not including, ``end``, counted from 0."""
+    """The words from ``start`` to ``end``, which is exclusive; both are counted from 0."""
 
     start: int
     end: int
@@ -92,11 +92,11 @@ class SegmentedSentence(NamedTuple):
 
 
 def best_cuts(confidences: Floats) -> list[int]:
-    """Return the sizes of the segments with the highest sum of confidences (eq. 5-6).
+    """Return the segment sizes that maximise the sum of confidences (eq. 5-6).
 
     The number of segments with a confidence of minus infinity is minimized first; then the sum of
-    the others is maximized. Among ties, the last segment is as long as possible, then the one
-    before it, and so on.
+    the other confidences is maximized. Among ties, the last segment is as long as possible, then
+    the previous one, and so on.
 
     :param confidences: ``(words, longest)``: entry ``[i, n - 1]`` belongs to the span of n words
         from word i. Spans that reach beyond the sentence are ignored.
@@ -142,7 +142,7 @@ def cut_by_random_confidence(seed: int, max_segment: int) -> Cut:
 
 
 def cut_nothing(_number: int, length: int) -> list[int]:
-    """Keep the whole sentence, whatever its length: the control without segmentation."""
+    """Return a single segment of any length: the control without segmentation."""
     return [length] if length else []
 
 
@@ -156,7 +156,7 @@ class _Translated(NamedTuple):
 
 @dataclass
 class SegmentationWork:
-    """Counts of the work so far."""
+    """Counts of sentences, segments and translated spans so far."""
 
     sentences: int = 0
     whole: int = 0  # sentences of at most one segment
@@ -165,11 +165,11 @@ class SegmentationWork:
     squares: int = 0  # sum of the squares of the segments' lengths
     unfinished: int = 0  # segments whose translation does not end
     unknown_words: int = 0  # ``<unk>`` in the translations
-    wanted: int = 0  # spans wanted, including repetitions
+    wanted: int = 0  # spans requested, including repetitions
     spans: int = 0  # spans translated
 
     def summary(self) -> str:
-        """Return the counts as a line, with mean and variance of the segments' lengths."""
+        """Return the counts as one line, with the mean and variance of segment lengths."""
         parts = [
             f"{self.sentences:,} sentences, {self.whole:,} of them whole",
             f"{self.spans:,} spans translated, {self.wanted:,} wanted",
@@ -189,8 +189,8 @@ class SegmentationWork:
 class Segmenter:
     """Cuts sentences into segments, and translates the segments.
 
-    :param score_back: is None if the confidence does not need the reverse model.
-    :param cut: a control's function; None for the segmentation with the highest confidence.
+    :param score_back: None if the confidence does not need the reverse model.
+    :param cut: the function of a control; None for the segmentation with the highest confidence.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class Segmenter:
         self.work = SegmentationWork()
 
     def segment(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[SegmentedSentence]:
-        """Yield each sentence in segments, in order; sentences are read in blocks."""
+        """Yield each sentence with its segments, in order; sentences are read in blocks."""
         block: list[_Planned] = []
         spans = 0
         for number, words in enumerate(map(to_words, sentences)):
@@ -255,7 +255,7 @@ class Segmenter:
             del self._kept[span]
 
     def _translated(self, block: "list[_Planned]") -> dict[Words, _Translated]:
-        """Return the best translation of every span of a block."""
+        """Return the best translation of every span in a block."""
         wanted = {planned.words[start:end] for planned in block for start, end in planned.spans}
         self.work.wanted += sum(len(planned.spans) for planned in block)
         # Reinsert the spans that are used again at the end, where they are kept longest.
@@ -270,7 +270,7 @@ class Segmenter:
         return translations
 
     def _translate_spans(self, spans: Sequence[Words]) -> list[_Translated]:
-        """Return the candidate with the highest confidence for each span (eq. 3)."""
+        """Return the most confident candidate for each span (eq. 3)."""
         candidates = self._translate(spans)
         totals = [[candidate.log_prob for candidate in of_span] for of_span in candidates]
         if self._confidence.both:
@@ -331,7 +331,7 @@ class _SegmentLine(msgspec.Struct):
 
 
 def format_segments(number: int, sentence: SegmentedSentence) -> bytes:
-    """Return the line of a sentence, with its 0-based number and a newline."""
+    """Return a sentence's line in the file of --segments, with its 0-based number and a newline."""
     segments = [
         {
             "start": segment.start,
@@ -349,7 +349,7 @@ def format_segments(number: int, sentence: SegmentedSentence) -> bytes:
 
 
 def read_sizes(path: str, *, min_length: int, max_segment: int) -> Iterator[list[int]]:
-    """Yield the sizes of the segments of each sentence of at least ``min_length`` words.
+    """Yield the segment sizes of each sentence that has at least ``min_length`` words.
 
     :raises DataError: if a line is malformed, a segment is too long, or there is no such sentence.
     """
@@ -359,13 +359,13 @@ def read_sizes(path: str, *, min_length: int, max_segment: int) -> Iterator[list
         if sum(sizes) < max(min_length, 1):
             continue
         if max(sizes) > max_segment:
-            limit = f"expected segments of at most --max-segment {max_segment} words"
-            raise DataError(path, number, f"{limit}, found one of {max(sizes)}")
+            limit = f"expected segments of at most {max_segment} words (--max-segment)"
+            raise DataError(path, number, f"{limit}, found a segment of {max(sizes)}")
         is_empty = False
         yield sizes
     if is_empty:
-        minimum = f"sentences of at least {max(min_length, 1)} words"
-        raise DataError(path, None, f"expected segments of {minimum}, found none")
+        minimum = f"one sentence with {max(min_length, 1)} words or more"
+        raise DataError(path, None, f"expected at least {minimum}, found none")
 
 
 def _sizes(path: str, number: int, text: str) -> list[int]:
@@ -379,8 +379,8 @@ def _sizes(path: str, number: int, text: str) -> list[int]:
     expected_start = 0
     for start, end in bounds:
         if start != expected_start or end <= start:
-            raise DataError(path, number, f"expected segments side by side, found {bounds}")
+            raise DataError(path, number, f"expected adjacent segments, found {bounds}")
         expected_start = end
     if line.words != expected_start:
-        raise DataError(path, number, f"expected segments of {line.words} words, got {bounds}")
+        raise DataError(path, number, f"expected segments for {line.words} words, got {bounds}")
     return [end - start for start, end in bounds]

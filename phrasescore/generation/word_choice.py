@@ -1,4 +1,4 @@
-"""Choose words from distributions over a shortlist, and limit the length of a target.
+"""Choose words from distributions over a shortlist, and limit the length of targets.
 
 On a CPU, compiled loops read each probability once. On other devices torch does the same.
 """
@@ -60,7 +60,7 @@ def _draw_words(log_probs, sharpness, starts, numbers, sums, out):  # type: igno
 def best_words(log_probs: Tensor, count: int) -> Ids:
     """Return the most probable words of each row, best first, ``(rows, count)``.
 
-    Ties go to the lower id (on a GPU, to any). Words with -inf are never chosen; rows with fewer
+    The lower id wins a tie (on a GPU, any id). Words with -inf are never chosen; rows with fewer
     words are padded with -1. ``log_probs`` is ``(rows, words)`` float32.
     """
     if is_fused(log_probs):
@@ -73,9 +73,9 @@ def best_words(log_probs: Tensor, count: int) -> Ids:
 
 
 def draw_words(log_probs: Tensor, temperature: float, starts: Ids, numbers: Floats) -> Ids:
-    """Return a word for each random number, in proportion to p^(1 / temperature) of its row.
+    """Draw a word for each random number, in proportion to p^(1 / temperature) in its row.
 
-    A number selects the word at this point of the cumulative distribution.
+    A number selects the word at this point in the cumulative distribution.
 
     :param log_probs: ``(rows, words)`` float32; -inf is never drawn.
     :param starts: ``(rows + 1,)``: indices at which each row's numbers begin, and their end.
@@ -101,7 +101,7 @@ def draw_words(log_probs: Tensor, temperature: float, starts: Ids, numbers: Floa
 
 
 def length_limits(lengths: Ids, max_length: int | None) -> Ids:
-    """Return the maximum number of words of each source's targets, without ``</s>``.
+    """Return the maximum number of words in each source's targets, without ``</s>``.
 
     By default it is twice the number of source words plus 10.
     """

@@ -1,1 +1,1 @@
-"""Files: text in, files out whole or not at all, resumable output, folders, corpora."""
+"""Files: text input, output files that appear whole or not at all, folders, corpora."""

@@ -1,4 +1,4 @@
-"""Read text of one language, or two parallel files.
+"""Read monolingual text, or two parallel files.
 
 Words are separated by U+0020 only and lines by U+000A only, as in Moses. Several spaces count as
 one space, and a ``\\r`` at the end of a line is removed.
@@ -26,11 +26,11 @@ class TextLine(NamedTuple):
 
 
 def read_monolingual_text(path: str, *, refuse_marks: bool = False) -> Iterator[TextLine]:
-    """Yield each sentence of a text, in order, lazily.
+    """Yield each sentence of a text lazily, in order.
 
     An empty line is a sentence without words, as in KenLM. A file without words is an error.
 
-    :param refuse_marks: whether ``<s>`` and ``</s>`` are errors, as in text for language models.
+    :param refuse_marks: whether to reject ``<s>`` and ``</s>``, as in text for language models.
     """
     has_words = False
     for number, raw in enumerate(read_lines(path), start=1):
@@ -53,12 +53,12 @@ class ParallelLine(NamedTuple):
 def read_parallel_text(
     source: str, target: str, *, allow_empty: bool = False
 ) -> Iterator[ParallelLine]:
-    """Yield each sentence with its translation, in order, lazily.
+    """Yield each sentence with its translation lazily, in order.
 
     In training text an empty line is an error: aligners and cleaning scripts write no empty lines,
     so the files are not clean or do not belong together. ``<s>`` and ``</s>`` are errors, too.
 
-    :param allow_empty: accept empty lines and all words, for text other than training text.
+    :param allow_empty: whether to accept empty lines and all words, as outside of training text.
     """
     words = sentence_words if allow_empty else _words
     number = 0
@@ -78,7 +78,7 @@ def read_parallel_text(
 
 
 def sentence_words(path: str, number: int, line: bytes) -> tuple[str, ...]:
-    """Return the words of a line, possibly none; refuse markup, and fields in the first line."""
+    """Return the words of a line, possibly none; reject markup, and fields in the first line."""
     text = decode(path, number, line).removesuffix("\r")
     MARKUP.check(path, number, text)
     words = split_words(text)
@@ -94,9 +94,9 @@ def sentence_words(path: str, number: int, line: bytes) -> tuple[str, ...]:
 
 
 def check_no_marks(path: str, number: int, raw: bytes, words: tuple[str, ...]) -> None:
-    """Refuse a sentence with the words ``<s>`` or ``</s>``, which would be unknown words.
+    """Reject a sentence with the words ``<s>`` or ``</s>``, which would be unknown words.
 
-    KenLM's lmplz refuses them, too; IRSTLM needs them.
+    KenLM's lmplz rejects them, too; IRSTLM needs them.
     """
     if b"s>" not in raw:
         return

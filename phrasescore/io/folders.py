@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all, and folders that one process locks."""
+"""Folders that appear whole or not at all, and folders that a process locks."""
 
 import contextlib
 import fcntl
@@ -12,8 +12,8 @@ from phrasescore.io.output import writing
 
 # Name of the lock file in a work folder.
 LOCK = "lock"
-# Suffixes of a folder that is not complete yet, and of the older folder until it is removed.
-# Folders with such names are remains of a killed run, and are removed silently.
+# Suffixes for a folder that is not complete yet, and for the older folder until it is removed.
+# Folders with such names remain after a killed run, and are removed silently.
 NEW, OLD = ".phrasescore-new", ".phrasescore-old"
 
 
@@ -22,9 +22,9 @@ def writing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a new empty folder to fill, which replaces ``path`` when the block ends.
 
     The folder is filled beside ``path``, under its name plus `NEW`, synced to the disk and renamed.
-    An older folder at ``path`` is first renamed and removed last, so that one of the two is always
-    complete. On an exception the new folder is removed and the older folder stays. If ``path`` is a
-    symbolic link, the folder it points to is replaced.
+    An older folder at ``path`` is renamed first and removed last, so that one of the two folders is
+    always complete. On an exception, the new folder is removed and the older one is kept. If
+    ``path`` is a symbolic link, its target is replaced.
     """
     shown, path = path, Path(os.path.realpath(path))
     new, old = names_beside(path)
@@ -48,19 +48,19 @@ def writing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def names_beside(path: Path) -> tuple[Path, Path]:
-    """Return the temporary names of a new folder and of an older folder in `writing_folder`."""
+    """Return the temporary names that `writing_folder` gives the new and the older folder."""
     return path.with_name(f"{path.name}{NEW}"), path.with_name(f"{path.name}{OLD}")
 
 
 def check_folder_above(path: Path) -> None:
-    """Check that a folder can be created, before the work starts whose result it will hold."""
+    """Check that a folder can be created, before starting the work that fills it."""
     above = next(
         parent for parent in Path(os.path.realpath(path)).parents if os.path.lexists(parent)
     )
     if not above.is_dir():
         raise PhrasescoreError(f"{path}: cannot write: {above} is not a folder")
     if not os.access(above, os.W_OK | os.X_OK):
-        raise PhrasescoreError(f"{path}: cannot write: the folder {above} may not be written to")
+        raise PhrasescoreError(f"{path}: cannot write: the folder {above} is not writable")
 
 
 def remove_folder(path: Path) -> None:
@@ -79,23 +79,23 @@ def _sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def locked(work: Path) -> Iterator[int]:
-    """Create a folder if necessary, and lock it against other processes.
+    """Create a folder if it does not exist, and lock it against other processes.
 
-    Yield the descriptor of the lock: a process that inherits it keeps the folder locked, too.
+    Yield the descriptor of the lock file: a process that inherits it keeps the folder locked, too.
     Parent folders that were created here are removed when the block ends, if they are empty.
     """
     created = [folder for folder in work.parents if not folder.exists()]
     with writing(work):
         work.mkdir(parents=True, exist_ok=True)
         # The lock is a file because the folder is removed at the end. Nothing is written to it, so
-        # a file that a link of this name leads to does not change.
+        # that it does not change another file through a hard link.
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         lock = os.fdopen(os.open(work / LOCK, flags, 0o666), "rb")
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise PhrasescoreError(f"{work}: another run is at work here") from error
+            raise PhrasescoreError(f"{work}: another run is using this folder") from error
         try:
             yield lock.fileno()
         finally:

@@ -1,4 +1,4 @@
-"""Hashes of words and numbers, and one hash table of 64-bit keys, in compiled code.
+"""Hashes of words and numbers, and a hash table with 64-bit keys, in compiled code.
 
 A table is a uint64 array (slots, columns) with open addressing: column 0 is the key, `EMPTY` in a
 free slot, and the other columns are values in the same cache line. A key is itself a hash, so two
@@ -25,20 +25,20 @@ _MIX_SHIFT, _HALF = np.uint64(33), np.uint64(32)
 
 @KERNEL
 def add_byte(word: Any, byte: Any) -> Any:
-    """Return the hash of some bytes and one more; its high bits are not random yet."""
+    """Extend a hash of bytes by one byte; the high bits are not random yet."""
     return (word ^ np.uint64(byte)) * _PRIME
 
 
 @KERNEL
 def combine(key: Any, number: Any) -> Any:
-    """Return the hash of a sequence of numbers from the hash of all except the last."""
+    """Extend the hash of a sequence of numbers by one number."""
     mixed = (key ^ number) * _FACTOR
     return mixed ^ (mixed >> _SHIFT)
 
 
 @KERNEL
 def mix(number: Any) -> Any:
-    """Return 64 bits that each depend on every bit of the number; distinct for distinct numbers."""
+    """Map a 64-bit number one to one to 64 bits that each depend on all of its bits."""
     number ^= number >> _MIX_SHIFT
     number *= _FIRST_FACTOR
     number ^= number >> _MIX_SHIFT
@@ -48,7 +48,7 @@ def mix(number: Any) -> Any:
 
 @KERNEL
 def hash_word(text: Any, begin: int, end: int) -> Any:
-    """Return the key of the bytes of a word."""
+    """Return the key for a word, given as ``text[begin:end]``."""
     word = NO_BYTES
     for position in range(begin, end):
         word = add_byte(word, text[position])
@@ -56,13 +56,13 @@ def hash_word(text: Any, begin: int, end: int) -> Any:
 
 
 def make_table(num_keys: int, columns: int = 1) -> Any:
-    """Return an empty table with room for some keys; a third of its slots stays free."""
+    """Return an empty table for ``num_keys`` keys; a third of its slots stays free."""
     return np.zeros((num_keys + num_keys // 2 + 16, columns), np.uint64)
 
 
 @KERNEL
 def first_slot(table: Any, key: Any) -> Any:
-    """Return the slot at which the search for a key begins."""
+    """Return the slot where the search for a key begins."""
     return np.int64(((key >> _HALF) * np.uint64(len(table))) >> _HALF)
 
 
@@ -83,7 +83,7 @@ def find(table: Any, key: Any) -> Any:
 
 @KERNEL
 def add_key(table: Any, key: Any) -> None:
-    """Add a key to a table, which must have room."""
+    """Add a key to a table, which must have a free slot."""
     slot = find(table, key)
     if slot < 0:
         table[-1 - slot, 0] = key
@@ -100,7 +100,7 @@ def copy_rows(old: Any, new: Any) -> None:
 
 
 def number_words(words: Mapping[str, int]) -> Any:
-    """Return a table of words, to be found by `hash_word`; column 1 is the word's number."""
+    """Return a table of words, indexed by `hash_word`; column 1 is the word's number."""
     encoded = [word.encode() for word in words]
     ends = np.cumsum([0, *map(len, encoded)])
     table = make_table(len(words), 2)

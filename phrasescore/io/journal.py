@@ -33,7 +33,7 @@ _Journal = TypeVar("_Journal", bound=msgspec.Struct)
 
 
 def write_journal(path: str | os.PathLike[str], journal: msgspec.Struct) -> None:
-    """Replace a journal as a whole, and sync it to the disk."""
+    """Replace a journal atomically, and sync it to the disk."""
     path = os.fspath(path)
     new = f"{path}.new"
     values = {"format": FORMAT, **msgspec.to_builtins(journal)}
@@ -56,7 +56,7 @@ def write_journal(path: str | os.PathLike[str], journal: msgspec.Struct) -> None
 def read_journal(
     path: str | os.PathLike[str], kind: type[_Journal], start_over: str = ""
 ) -> _Journal | None:
-    """Return the journal in a file, or None if there is no file.
+    """Return the journal in a file, or None if the file does not exist.
 
     :raises DataError: if the file is not a journal of this type and format.
     """
@@ -81,21 +81,21 @@ def read_journal(
 def check_settings(
     old: Mapping[str, Any], new: Mapping[str, Any], where: str, start_over: str
 ) -> None:
-    """Check that a run to resume has the same settings and inputs as when it was started.
+    """Check that a resumed run has the same settings and inputs as when it was started.
 
     :param where: the folder or file of the run, for the message.
-    :raises PhrasescoreError: naming the first setting that differs, in alphabetical order.
+    :raises PhrasescoreError: if a setting differs; the alphabetically first one is named.
     """
     for key in sorted({*old, *new}):
         if old.get(key) != new.get(key):
             raise PhrasescoreError(
-                f"{where} was started with another {key} ({old.get(key)}, now {new.get(key)}): "
-                f"resume it with the same settings, or {start_over}"
+                f"{where} was started with another value for {key} ({old.get(key)}, now "
+                f"{new.get(key)}): resume it with the same settings, or {start_over}"
             )
 
 
 def new_digest(content: bytes = b"") -> "hashlib.blake2b":
-    """Return a digest that more content can be added to."""
+    """Return a digest of ``content``, to which more content can be added."""
     return hashlib.blake2b(content, digest_size=DIGEST_SIZE)
 
 
@@ -105,7 +105,7 @@ def digest_text(text: str) -> str:
 
 
 def digest_file(path: Path) -> str:
-    """Return the digest of the bytes of a regular file."""
+    """Return the digest of a regular file's bytes."""
     with open_plain(path) as stream:
         return hashlib.file_digest(stream, new_digest).hexdigest()
 
@@ -117,10 +117,10 @@ def digest_content(path: str) -> str:
 
 
 class FileDigests:
-    """Digests of files and folders, which are read again only if size or time have changed.
+    """Digests of files and folders, which are read again only if their size or time has changed.
 
     :param known: size, modification time in ns and digest by path, from an earlier run.
-    :param written: the content that some files will have.
+    :param written: the future content of files that are not written yet.
     """
 
     def __init__(self, known: Mapping[str, list[int | str]], written: Mapping[Path, bytes]) -> None:
@@ -128,7 +128,7 @@ class FileDigests:
         self._written = written
 
     def digest(self, path: Path) -> str:
-        """Return the digest of a file, or of a folder's files and their names.
+        """Return the digest of a file, or of the files in a folder and their names.
 
         Files whose names begin with a dot are ignored: Snakemake puts such files into folders.
         """

@@ -1,7 +1,7 @@
-"""Compile loops with numba, and keep the code on disk.
+"""Compile loops with numba, and cache the code on disk.
 
-numba keeps it beside the sources, in the user's cache, or in NUMBA_CACHE_DIR, and trusts what it
-finds there.
+numba caches the code beside the sources, in the user's cache, or in NUMBA_CACHE_DIR, and trusts
+what it finds there.
 """
 
 import contextlib
@@ -24,12 +24,12 @@ def kept_njit(*, fastmath: bool | set[str] = False) -> Callable[[Callable[..., A
 
 
 def drop_stale_kernels(folder: Path, *others: Path) -> None:
-    """Remove compiled functions of a folder that are older than one of its sources.
+    """Remove a folder's compiled functions that are older than one of its sources.
 
     numba checks the file of a function, but not the files of inlined functions: after a ``git
-    pull`` a program would mix old and new code. A read-only cache stays as it is.
+    pull`` a program would mix old and new code. A read-only cache is left unchanged.
 
-    :param others: sources elsewhere whose functions are inlined.
+    :param others: source files elsewhere whose functions are inlined.
     """
     sources = [*folder.glob("*.py"), *others]
     newest = max((source.stat().st_mtime_ns for source in sources), default=0)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
-# Suffix of a part file, after the target's name and a random number.
+# Suffix of a part file's name, after the target's name and a random number.
 _PART = ".phrasescore-part"
 
 # As in phrasescore.models.checkpoint, whose import takes seconds.
@@ -34,10 +34,10 @@ _FILES_OF_A_MODEL = {_WEIGHTS, "config.toml", "source.vocab", "target.vocab", "t
 
 
 class _CheckedWriter(io.RawIOBase):
-    """A byte sink whose failures name the output file.
+    """A byte sink whose errors name the output file.
 
-    Errors are converted at the lowest level, so that the code that writes may fail to read another
-    file and keep that error's message. A closed pipe stays a BrokenPipeError.
+    Errors are converted at the lowest level, so that an error from reading another file meanwhile
+    keeps its message. A closed pipe stays a BrokenPipeError.
     """
 
     def __init__(self, name: str, target: io.RawIOBase | BinaryIO) -> None:
@@ -54,7 +54,7 @@ class _CheckedWriter(io.RawIOBase):
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn an OSError into a PhrasescoreError that names the file that cannot be written."""
+    """Turn an OSError into a PhrasescoreError that names the output file."""
     try:
         yield
     except BrokenPipeError:
@@ -65,13 +65,14 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def open_output(path: str) -> Iterator[BinaryIO]:
-    """Open a file for writing bytes, which appears whole at the end or not at all.
+    """Open a file for writing bytes; it appears whole at the end, or not at all.
 
-    The data go to a part file beside the target, which is synced to the disk and replaces the
-    target when the block ends. On an exception the part file is removed, and an older target stays
-    as it was. Part files of killed runs are removed when their target is written again. A new file
-    gets the permissions that the umask allows; a replaced file keeps its own. If the target is a
-    symbolic link, the file it points to is replaced. A device or a named pipe is written directly.
+    Data are written to a part file beside the target. When the block ends, the part file is synced
+    to the disk and replaces the target. On an exception, the part file is removed, and an older
+    target is left unchanged. Part files from killed runs are removed when the target is written
+    again. A new file gets the permissions that the umask allows; a replaced file keeps its
+    permissions. If the target is a symbolic link, the file that it points to is replaced. A device
+    or a named pipe is written directly.
 
     :param path: ``-`` is stdout, which is flushed and not closed. A file whose name ends in
         ``.gz``, ``.bz2`` or ``.xz`` is compressed; equal data give equal bytes.
@@ -127,7 +128,7 @@ class StreamOutput:
         return self
 
     def remaining(self, blocks: Iterable[_Item], path: str) -> Iterator[_Item]:  # noqa: ARG002
-        """Return all lines."""
+        """Return all lines, because a stream has no earlier run."""
         return iter(blocks)
 
     def write(
@@ -170,18 +171,18 @@ def optional_path(path: str | os.PathLike[str] | None) -> str | None:
 
 
 def check_output(path: str) -> None:
-    """Check that a file can be written, before the work starts whose result it will hold."""
+    """Check that a file can be written, before starting the work whose result it will contain."""
     if path == "-":
         return
     target, replaced = _check_target(path)
     is_stream = replaced is not None and not stat.S_ISREG(replaced.st_mode)
     # A regular file is written beside its target, so its folder must be writable.
     if not is_stream and not os.access(os.path.dirname(target), os.W_OK):
-        raise PhrasescoreError(f"{path}: cannot write: the folder may not be written to")
+        raise PhrasescoreError(f"{path}: cannot write: the folder is not writable")
 
 
 def _check_target(path: str) -> tuple[str, os.stat_result | None]:
-    """Return the resolved path, and the status of an existing file, else None."""
+    """Return the resolved path, and the status of an existing file or None."""
     if not path or path.endswith(os.sep):
         raise PhrasescoreError(f"expected the name of a file to write, found {path!r}")
     target = os.path.realpath(path)

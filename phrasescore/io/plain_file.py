@@ -1,4 +1,4 @@
-"""Read files of folders that others may have filled: only regular files of a limited size.
+"""Read files from folders that others may have filled: only regular files of limited size.
 
 Reading a pipe may wait forever, and a device may have no end. A link counts as its target.
 """
@@ -10,7 +10,7 @@ from io import BufferedReader, FileIO
 
 from phrasescore.errors import DataError
 
-# Maximum sizes in bytes of settings, of results and states, of vocabularies, and of arrays.
+# Maximum sizes, in bytes, of files with settings, results and states, vocabularies, and arrays.
 MAX_TOML, MAX_JSON, MAX_WORDS, MAX_ARRAYS = 1 << 20, 1 << 28, 1 << 30, 1 << 36
 # Maximum size of a sentencepiece model, which takes some twenty bytes per subword.
 MAX_SUBWORDS = 1 << 28
@@ -19,7 +19,7 @@ MAX_SUBWORDS = 1 << 28
 def open_plain(path: str | os.PathLike[str], max_size: int | None = None) -> BufferedReader:
     """Open a regular file for reading bytes.
 
-    :raises DataError: if it is a pipe or a device, or larger than ``max_size``.
+    :raises DataError: if it is a pipe or a device, or larger than ``max_size`` bytes.
     :raises OSError: if it cannot be opened.
     """
     file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115
@@ -27,7 +27,7 @@ def open_plain(path: str | os.PathLike[str], max_size: int | None = None) -> Buf
     if not stat.S_ISREG(status.st_mode):
         problem = "expected a plain file, found a pipe or a device"
     elif max_size is not None and status.st_size > max_size:
-        problem = f"expected {max_size:,} bytes at most, found {status.st_size:,}"
+        problem = f"expected at most {max_size:,} bytes, found {status.st_size:,}"
     else:
         return file
     file.close()
@@ -39,19 +39,19 @@ def read_plain(path: str | os.PathLike[str], max_size: int) -> bytes:
     with open_plain(path, max_size) as file:
         content = file.read(max_size + 1)
     if len(content) > max_size:  # files in /proc have size 0
-        raise DataError(os.fspath(path), None, f"expected {max_size:,} bytes at most, found more")
+        raise DataError(os.fspath(path), None, f"expected at most {max_size:,} bytes, found more")
     return content
 
 
 def check_plain(path: str | os.PathLike[str], max_size: int | None = None) -> None:
-    """Check a file that other code will read; see `open_plain`."""
+    """Check the type and size of a file before other code reads it; see `open_plain`."""
     open_plain(path, max_size).close()
 
 
 def open_at_end(path: str) -> FileIO:
-    """Open a regular file, or create one, to append bytes.
+    """Open or create a regular file to append bytes.
 
-    The file has no buffer: closing it does not retry a write that a full disk refused.
+    The file has no buffer: closing it does not retry a write that failed on a full disk.
 
     :raises DataError: if the name is a link, a pipe or a device.
     :raises OSError: if it cannot be opened.

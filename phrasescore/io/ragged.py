@@ -37,7 +37,7 @@ class RaggedArray:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Sequence[int]]) -> "RaggedArray":
-        """Return rows of whole numbers, of 64 bits."""
+        """Return rows of 64-bit integers."""
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         values = np.fromiter(chain.from_iterable(rows), np.int64, lengths.sum())
         return cls.from_lengths(values, lengths)
@@ -51,12 +51,12 @@ class RaggedArray:
         return np.diff(self.starts)
 
     def lengths_of(self, rows: Indices) -> Indices:
-        """Return the lengths of some rows."""
+        """Return the lengths of the selected rows."""
         lengths: Indices = self.starts[rows + 1] - self.starts[rows]
         return lengths
 
     def take(self, rows: Indices) -> "RaggedArray":
-        """Return a copy of some rows, in the order of their indices; a row may be repeated."""
+        """Return a copy of the rows at the given indices, in that order; a row may be repeated."""
         lengths = self.lengths_of(rows)
         starts = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=starts[1:])
@@ -64,20 +64,20 @@ class RaggedArray:
         return RaggedArray(self.values[positions], starts)
 
     def reversed(self) -> "RaggedArray":
-        """Return the rows with their values in reverse order."""
+        """Return rows in the same order, with the values of each row reversed."""
         # Position p of a row from s to e has the value of position s + e - p.
         mirrors = np.repeat(self.starts[:-1] + self.starts[1:] - 1, self.lengths)
         return RaggedArray(self.values[mirrors - np.arange(len(mirrors))], self.starts)
 
     def expand(self, pieces: "RaggedArray") -> "RaggedArray":
-        """Return the rows with each value v replaced by row v of ``pieces``, which is not empty."""
+        """Replace each value v by row v of ``pieces``, which is not empty."""
         if len(pieces.values) == len(pieces):  # one piece each
             return RaggedArray(pieces.values[self.values], self.starts)
         split = pieces.take(self.values)
         return RaggedArray(split.values, split.starts[self.starts])
 
     def owners(self) -> Indices:
-        """Return the row of each value."""
+        """Return the row index of each value."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
 

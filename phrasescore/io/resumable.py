@@ -54,7 +54,7 @@ def is_resumable(path: str) -> bool:
 
 
 def work_files(path: str) -> tuple[str, ...]:
-    """Return an output's part file, its journal and the journal's new version; () for a stream."""
+    """Return the paths of an output's part file, journal and new journal; () for a stream."""
     if not is_resumable(path):
         return ()
     part = f"{os.path.realpath(path)}.part"
@@ -64,7 +64,7 @@ def work_files(path: str) -> tuple[str, ...]:
 def open_resumable(
     path: str, settings: Mapping[str, str], *, resume: bool, chunk_lines: int | None = None
 ) -> "ResumableOutput | StreamOutput":
-    """Return a resumable output, or a stream for stdout and the like."""
+    """Return a resumable output, or a stream for stdout, devices and pipes."""
     if not is_resumable(path):
         return StreamOutput(path)
     return ResumableOutput(path, settings, resume=resume, chunk_lines=chunk_lines)
@@ -79,7 +79,7 @@ def check_resume(path: str, resume: bool) -> None:
 class OutputJournal(msgspec.Struct, frozen=True):
     """The progress of an output."""
 
-    # Everything that the bytes depend on, except the input.
+    # Everything on which the bytes depend, except the input.
     settings: dict[str, str]
     lines: Number = 0
     num_bytes: Number = msgspec.field(default=0, name="bytes")
@@ -91,14 +91,14 @@ class OutputJournal(msgspec.Struct, frozen=True):
 class ResumableOutput:
     """Writes lines to a file that appears whole at the end, or can be resumed after a kill.
 
-    A context manager. After an error in the data or the model it removes the part file that this
-    process created. After any other exception (Ctrl-C, a full disk) it keeps the file, and logs how
+    A context manager. After an error in the data or the model, it removes a part file created by
+    this process. After any other exception (Ctrl-C, a full disk), it keeps the file, and logs how
     to resume. It always keeps the work of an earlier run.
 
-    :ivar last_skipped: the last of the lines that `remaining` skipped, or None.
+    :ivar last_skipped: the last line that `remaining` skipped, or None.
 
     :param path: the final file; it is compressed according to its name.
-    :param settings: everything that the bytes depend on, except the input and the compression.
+    :param settings: everything on which the bytes depend, except the input and the compression.
     :param chunk_lines: lines per chunk; None if the caller of `write` decides where chunks end.
     """
 
@@ -185,7 +185,7 @@ class ResumableOutput:
         return journal
 
     def _is_good(self, journal: OutputJournal) -> bool:
-        """Return whether the part file begins with the bytes that the journal promises."""
+        """Return whether the part file begins with the bytes recorded in the journal."""
         left = journal.num_bytes
         with open_plain(self.part) as file:
             while data := file.read(min(left, 1 << 20)):
@@ -194,9 +194,9 @@ class ResumableOutput:
         return not left and journal.output == self._output.hexdigest()
 
     def remaining(self, blocks: Iterable[_Lines], path: str) -> Iterator[_Lines]:
-        """Return the lines that no earlier run has finished; call it once, after entering.
+        """Return the lines that no earlier run has finished. Call it once, after entering.
 
-        :param blocks: all lines of the input; with ``chunk_lines`` they are cut where chunks end.
+        :param blocks: all lines of the input; with ``chunk_lines``, they are split at chunk ends.
         """
         blocks = self._skip(self._cut(blocks), path)
         done = self._begun.lines
@@ -204,7 +204,7 @@ class ResumableOutput:
         # New lines after the end of the earlier run would not start a new chunk.
         if at_end and next(blocks, None) is not None:
             raise DataError(
-                path, None, f"has more lines than the {done:,} that {self.part} was made from"
+                path, None, f"has more lines than the {done:,} from which {self.part} was written"
             )
         if done:
             _logger.info("continuing after line %s", f"{done:,}")
@@ -213,7 +213,7 @@ class ResumableOutput:
         return blocks
 
     def _cut(self, blocks: Iterable[_Lines]) -> Iterator[_Lines]:
-        """Yield the same lines in blocks that end where chunks do."""
+        """Yield the same lines in blocks that end at the ends of chunks."""
         for block in blocks:
             size, first = self._chunk_lines or block.num_lines, 0
             while first < block.num_lines:
@@ -245,9 +245,9 @@ class ResumableOutput:
     def write(
         self, data: bytes, input_data: bytes, num_lines: int, *, ends_chunk: bool = True
     ) -> None:
-        """Append whole lines. When a chunk ends, all lines up to its end will be synced.
+        """Append whole lines. When a chunk ends, all lines up to its end are synced to the disk.
 
-        :param input_data: the input lines that the data were made from.
+        :param input_data: the input lines from which the data were computed.
         :param ends_chunk: whether a chunk ends here; ignored with ``chunk_lines``.
         """
         self._submit(lambda: self._append_lines(data, input_data))
@@ -258,7 +258,7 @@ class ResumableOutput:
             self._end_chunk()
 
     def flush(self) -> None:
-        """End the last chunk, and wait until everything is on the disk."""
+        """End the last chunk, and wait until all data are on the disk."""
         if self._lines > self._lines_in_chunks:
             self._end_chunk()
         while self._waiting:

@@ -2,8 +2,8 @@
 
 The functions work on bytes, so that the bytes of a line survive a run unchanged. A line ends at
 U+000A only: the ``\\r`` of CRLF, U+0085 and U+2028 are ordinary content. Words are separated by
-U+0020 only. A byte order mark at the beginning of a file is an error, because Moses and KenLM take
-it for a part of the first word. :mod:`phrasescore.io.output` writes files.
+U+0020 only. A byte order mark at the beginning of a file is an error, because Moses and KenLM
+treat it as part of the first word. :mod:`phrasescore.io.output` writes files.
 """
 
 import codecs
@@ -29,7 +29,7 @@ BLOCK_SIZE = 1 << 18  # bytes; larger blocks fall out of the cache and are slowe
 MAX_LINE = 1 << 26  # bytes; a longer line means that the file is not text
 
 # A number in Moses' files: no "inf", no "nan", no spaces or underscores. The possessive
-# quantifiers refuse other text of any length in one pass.
+# quantifiers reject other text of any length in one pass.
 NUMBER = r"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
 
 _ATTRIBUTE = re.compile(r'\s[^\s"=]+="')
@@ -38,22 +38,22 @@ _SHOWN = 60  # characters of the offending text in a message
 
 
 class InputLines(Protocol):
-    """Consecutive lines of an input, such as a block of a phrase table."""
+    """Consecutive input lines, such as a block of a phrase table."""
 
     @property
     def before(self) -> int:
-        """Number of lines of the input before these."""
+        """Number of input lines before the first of these lines."""
 
     @property
     def num_lines(self) -> int:
-        """Number of these lines."""
+        """Number of lines in this block."""
 
     @property
     def raw(self) -> bytes:
-        """The bytes of these lines."""
+        """The bytes of the lines in this block."""
 
     def lines(self, first: int, after: int) -> Self:
-        """Return the lines from ``first`` up to, not including, ``after``, counted from 0."""
+        """Return the lines from ``first`` up to, but not including, ``after``, counted from 0."""
 
 
 # gzip.BadGzipFile and bz2's errors are OSErrors without an errno.
@@ -64,7 +64,7 @@ for _name in ("isal.isal_zlib", "zlib_ng.zlib_ng"):  # their presence depends on
 
 
 def shorten(text: str | bytes) -> str:
-    """Return some input in quotes for a message, cut at 60 characters; bytes are decoded.
+    """Return input quoted for a message and truncated to 60 characters; bytes are decoded.
 
     >>> shorten("0,5"), shorten("été".encode()), shorten(b"\\xff")
     ("'0,5'", "'été'", "'\\\\\\\\xff'")
@@ -110,7 +110,7 @@ class _CheckedReader(io.RawIOBase):
         self._at_start = True
 
     def share(self) -> float:
-        """Return the share of the file that has been read, from 0 to 1; 0 if unknown."""
+        """Return the share of the file read so far, from 0 to 1; 0 if unknown."""
         if self._opened is None or self._opened.closed:
             return 0.0
         size = os.fstat(self._opened.fileno()).st_size
@@ -150,9 +150,9 @@ class _CheckedReader(io.RawIOBase):
 def open_input(path: str) -> io.BufferedReader:
     """Open a file for reading bytes; gzip, bzip2 and xz are recognised by their first bytes.
 
-    :param path: ``-`` is stdin, which may be compressed, too, and is not closed. A file whose name
-        ends in ``.gz`` must be gzip, and so on. Concatenated compressed files are one text.
-    :raises DataError: at the call or on reading.
+    :param path: ``-`` is stdin, which may also be compressed, and is not closed. A file whose name
+        ends in ``.gz`` must be gzip, and so on. Concatenated compressed files are read as one text.
+    :raises DataError: at the call or on reading, if the file cannot be read or is malformed.
     """
     opened: io.BufferedReader | None = None
     if path != "-":
@@ -193,10 +193,10 @@ def _stdin() -> io.BufferedReader:
 
 
 def read_blocks(path: str) -> Iterator[bytes]:
-    """Yield the bytes of a file as blocks of whole lines, of about a quarter of a megabyte.
+    """Yield the bytes of a file in blocks of whole lines, each about a quarter of a megabyte.
 
-    The last block lacks a final newline if the file does. This is the fast way to read. A line of
-    more than 64 MiB is an error.
+    The last block lacks a final newline if the file does. This is the fastest way to read a file. A
+    line longer than 64 MiB is an error.
     """
     lines = 0
     pending: list[bytes] = []
@@ -241,12 +241,12 @@ def read_lines(path: str) -> Iterator[bytes]:
 
 
 def count_lines(block: bytes) -> int:
-    """Return the number of lines of a block from `read_blocks`."""
+    """Return the number of lines in a block from `read_blocks`."""
     return block.count(b"\n") + (not block.endswith(b"\n"))
 
 
 def split_block(block: bytes) -> list[bytes]:
-    """Return the lines of a block from `read_blocks`, without their newlines.
+    """Return the lines in a block from `read_blocks`, without their newlines.
 
     >>> split_block(b"a\\n\\nb\\n"), split_block(b"a\\nb")
     ([b'a', b'', b'b'], [b'a', b'b'])
@@ -294,7 +294,7 @@ class Markup:
         self._tag = re.compile(rf"{left}(/?)([A-Za-z](?:(?!{right})[^\s/])*+)({content}){right}")
 
     def check(self, path: str, line_number: int, text: str) -> None:
-        """Refuse a line with markup."""
+        """Raise a DataError if a line has markup."""
         tag = self._find(text) if self._opening in text else None
         if tag is None and _TRANSLATION in text:  # a tag in other brackets (-xml-brackets)
             tag = text[text.rfind(" ", 0, text.index(_TRANSLATION)) + 1 :]
@@ -307,7 +307,7 @@ class Markup:
             )
 
     def _find(self, text: str) -> str | None:
-        """Return the first tag that has an attribute, is empty as ``<wall/>``, or is closed."""
+        """Return the first tag that has an attribute, is empty like ``<wall/>``, or is closed."""
         opened: dict[str, str] = {}
         for tag in self._tag.finditer(text):
             is_end, name, content = tag.groups()

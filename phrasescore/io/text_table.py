@@ -1,4 +1,4 @@
-"""Tables of text, for terminals and text files."""
+"""Format tables for terminals and text files."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ from tabulate import tabulate
 def text_table(rows: Sequence[Sequence[str]], sides: str = "lr", indent: str = "") -> list[str]:
     """Return the lines of a table, with two blanks between columns and no trailing blanks.
 
-    :param rows: cells, which are printed as they are; all rows have the same number of cells.
-    :param sides: ``l`` (left) or ``r`` (right) for each column; the last letter also holds for all
-        further columns.
+    :param rows: cells, which are printed unchanged; all rows have the same number of cells.
+    :param sides: the alignment of each column: ``l`` (left) or ``r`` (right); the last letter also
+        applies to all further columns.
 
     >>> text_table([["", "BLEU"], ["first", "9.5"]])
     ['        BLEU', 'first   9.5']

@@ -1,1 +1,1 @@
-"""Compiled code over arrays."""
+"""Compiled loops over arrays."""

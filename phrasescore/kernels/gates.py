@@ -1,8 +1,8 @@
 """The element-wise parts of a decoder step, each in one pass over memory.
 
-Between two matrix products, a step adds up rows of a node's parent, root and last word, and applies
-an activation function. As separate tensor operations this would take as long as the products; here
-each node's rows are read once, in place. On a GPU the same functions use plain torch.
+Between two matrix products, a step adds up the rows of a node's parent, root and last word, and
+applies an activation function. With separate tensor operations, this would take as long as the
+products; here each node's rows are read once, in place. On a GPU, the functions use plain torch.
 """
 
 import numba
@@ -128,11 +128,11 @@ def decoder_step(
 
     Cho et al. (2014), appendix A.1.1: z', r', h~' and their combination.
 
-    :param products: U'_z h', U'_r h' and U' h' of the needed parents, ``(rows, 3 * hidden)``;
+    :param products: U'_z h', U'_r h' and U' h' for the needed parents, ``(rows, 3 * hidden)``;
         ``positions``, ``(nodes,)``, are the rows of the nodes' parents.
-    :param context: C_z c, C_r c and C c of each root, ``(roots, 3 * hidden)``.
-    :param table: W'_z e, W'_r e and W' e of each word with the biases, ``(words, 3 * hidden)``.
-    :param old: states of the level above, ``(rows, hidden)``; ``parents`` are the nodes' rows.
+    :param context: C_z c, C_r c and C c for each root, ``(roots, 3 * hidden)``.
+    :param table: W'_z e, W'_r e and W' e with biases for each word, ``(words, 3 * hidden)``.
+    :param old: the states in the level above, ``(rows, hidden)``; ``parents`` are the nodes' rows.
     """
     if is_fused(out):
         inputs = (positions, context, roots, table, words, old, parents, out)
@@ -163,8 +163,8 @@ def maxout(
     The inputs of unit j are column j of the first half and column j of the second half.
 
     :param products: O_h h', ``(nodes, 2 * units)``.
-    :param context: O_c c plus the bias, for each root, ``(roots, 2 * units)``.
-    :param table: O_y y of each word, ``(words, 2 * units)``.
+    :param context: O_c c plus the bias for each root, ``(roots, 2 * units)``.
+    :param table: O_y y for each word, ``(words, 2 * units)``.
     """
     if is_fused(out):
         _maxout(*arrays(*products.parts(), context, roots, table, words, out))
@@ -185,8 +185,8 @@ def encoder_gates(
 ) -> None:
     """Write z and r * h of the nodes into ``update`` and ``masked``, ``(nodes, hidden)`` each.
 
-    :param products: U_z h and U_r h of all states of the level above, ``(rows, 2 * hidden)``.
-    :param table: W_z e, W_r e and W e of each word with the biases, ``(words, 3 * hidden)``.
+    :param products: U_z h and U_r h for all states in the level above, ``(rows, 2 * hidden)``.
+    :param table: W_z e, W_r e and W e with biases for each word, ``(words, 3 * hidden)``.
     """
     if is_fused(update):
         inputs = (table, words, old, parents, update, masked)

@@ -1,9 +1,9 @@
-"""Matrix products of 8-bit integers: round the factors, and scale the products.
+"""Matrix products with 8-bit integers: round the factors, and scale the products.
 
-A row of numbers, or a column of a matrix, becomes integers from -127 to 127 times a scale, its
-largest absolute value divided by 127. Sums of integers are exact in any order, so a product does
-not depend on other rows, the number of threads or the processor. The only error is the rounding of
-the factors, to 1/254 of the largest value of a row.
+A row of numbers, or a column of a matrix, is quantised to integers from -127 to 127 times a scale,
+which is its largest absolute value divided by 127. Sums of integers are exact in any order, so a
+product does not depend on other rows, the number of threads or the processor. The only error comes
+from rounding the factors: up to 1/254 of the largest value in a row.
 """
 
 import functools
@@ -26,9 +26,9 @@ _MAGNITUDE = np.int32(0x7FFFFFFF)  # all bits of a float32 except its sign
 
 @numba.njit(nogil=True, error_model="numpy")
 def _largest(row):  # type: ignore[no-untyped-def]
-    """Return the bits of the largest absolute value of a row; a NaN is larger than any number.
+    """Return the bits of a row's largest absolute value; a NaN is larger than any number.
 
-    Without their sign, floats are ordered as their bits, which vector instructions can compare.
+    Without the sign bit, floats sort like their bit patterns, which vector instructions compare.
     """
     bits = row.view(np.int32)
     largest = np.int32(0)
@@ -68,27 +68,27 @@ def _scale(values, rows, columns, out):  # type: ignore[no-untyped-def]
 
 
 def round_rows(rows: Tensor, values: Tensor, scales: Tensor) -> None:
-    """Write the rows as integers with a scale each; a row is ``values * scale``.
+    """Quantise rows to integers with a scale each; a row is about ``values * scale``.
 
     :param rows: ``(rows, columns)`` float32. A row that is not finite gets the scale NaN.
     :param values: ``(rows, columns)`` int8.
-    :param scales: ``(rows,)`` float32; 0 for a row without a number above 1e-30.
+    :param scales: ``(rows,)`` float32; 0 for a row whose absolute values are at most 1e-30.
     """
     _round_rows(rows.numpy(), values.numpy(), scales.numpy())
 
 
 def scale(values: Tensor, rows: Tensor, columns: Tensor, out: Tensor) -> Tensor:
-    """Write the float32 values of integer products into ``out``, and return it.
+    """Write integer products as float32 values into ``out``, and return ``out``.
 
     :param values: ``(rows, columns)`` int32.
-    :param rows: ``(rows,)``: the scale of each row; ``columns``, ``(columns,)``, of each column.
+    :param rows: ``(rows,)``: the scale of each row; likewise ``columns``, ``(columns,)``.
     """
     _scale(values.numpy(), rows.numpy(), columns.numpy(), out.numpy())
     return out
 
 
 def multiply(rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
-    """Write the product of int8 matrices into ``out``, int32, and return it."""
+    """Write the product of int8 matrices into ``out``, int32, and return ``out``."""
     if rows.shape[1] == 1:
         # torch 2.13 confuses the strides of a one-row matrix that is stored by columns.
         return torch.mul(rows.int(), matrix.int(), out=out)
@@ -97,10 +97,10 @@ def multiply(rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
 
 @functools.cache
 def check_exact(size: int, columns: int) -> None:
-    """Check that products of extreme integers with an ``(size, columns)`` matrix are exact.
+    """Check that products of extreme integers with a ``(size, columns)`` matrix are exact.
 
-    Some processors add up products of bytes in 16 bits with saturation, and the library has other
-    kernels for other sizes, so each size is checked once.
+    Some processors add up products of bytes in 16 bits with saturation, and the library has
+    different kernels for different sizes, so each size is checked once.
     """
     generator = torch.Generator().manual_seed(1)
     shape = (_CHECKED_ROWS + columns, size)

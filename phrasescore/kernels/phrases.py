@@ -1,9 +1,9 @@
-"""Blocks of phrase pairs, and prefix trees of phrases, in compiled code.
+"""Join blocks of phrase pairs, and build prefix trees of phrases, in compiled code.
 
 A tree is built from sorted sequences, whose nodes are created in order. If sequences are sorted by
 root and words, sequences with a common prefix are adjacent, and the prefix itself comes first. No
-earlier sequence shares more words with a sequence than the previous one, so each further word is a
-new node. At every depth, nodes have the order of their parents.
+earlier sequence shares more words with a sequence than the previous one does, so each further word
+is a new node. At every depth, nodes are in the order of their parents.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _KERNEL = kept_njit()
 
 @_KERNEL
 def _shared(ids, starts, lengths, one, other):  # type: ignore[no-untyped-def]
-    """Return the length of the longest common prefix of two sequences."""
+    """Return the length of two sequences' longest common prefix."""
     count = min(lengths[one], lengths[other])
     a, b = starts[one], starts[other]
     for index in range(count):
@@ -40,7 +40,7 @@ def _is_after(ids, starts, lengths, one, other):  # type: ignore[no-untyped-def]
 def _sort(ids, starts, lengths, order, spare):  # type: ignore[no-untyped-def]
     """Sort sequences by their words with merge sort, which is fast if they are nearly in order.
 
-    :param order: their indices, sorted in place.
+    :param order: the indices of the sequences, sorted in place.
     :param spare: scratch memory of at least the same length.
     """
     size = len(order)
@@ -67,9 +67,9 @@ def _sort(ids, starts, lengths, order, spare):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def pack_keys(ids, starts, lengths, roots, word_bits, num_words):  # type: ignore[no-untyped-def]
-    """Return a number for each sequence, packed from its root and its first words.
+    """Pack each sequence's root and first words into a number.
 
-    :param word_bits: bits for a word's id plus 1; 0 stands for no word.
+    :param word_bits: number of bits for a word's id plus 1; the value 0 stands for no word.
     :param num_words: number of words in a packed number.
     """
     numbers = np.empty(len(lengths), np.int64)
@@ -85,7 +85,7 @@ def pack_keys(ids, starts, lengths, roots, word_bits, num_words):  # type: ignor
 
 @_KERNEL
 def _sort_equal(ids, starts, lengths, values, order):  # type: ignore[no-untyped-def]
-    """Sort sequences whose numbers from :func:`pack_keys` are equal by all of their words."""
+    """Sort sequences with equal numbers from :func:`pack_keys` by all of their words."""
     spare = np.empty_like(order)
     begin = 0
     for end in range(1, len(order) + 1):
@@ -97,7 +97,7 @@ def _sort_equal(ids, starts, lengths, values, order):  # type: ignore[no-untyped
 
 @_KERNEL
 def _common(ids, starts, lengths, roots, order):  # type: ignore[no-untyped-def]
-    """Return the number of words that each sorted sequence shares with the previous one."""
+    """Return how many words each sorted sequence shares with the previous one."""
     common = np.zeros(len(order), np.int64)
     for index in range(1, len(order)):
         one, other = order[index - 1], order[index]
@@ -108,9 +108,9 @@ def _common(ids, starts, lengths, roots, order):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def grow(ids, starts, lengths, roots, values, order):  # type: ignore[no-untyped-def]
-    """Return the nodes of all levels, one level after another, and the end node of each sequence.
+    """Return the nodes in all levels, concatenated by level, and the end node of each sequence.
 
-    :param values: the sequences' numbers from :func:`pack_keys`.
+    :param values: the number of each sequence, from :func:`pack_keys`.
     :param order: the sequences sorted by these numbers; ties in any order.
     :return: the start of each level in the next two arrays, plus the end; the nodes' parents in the
         level above (roots at the top); the nodes' words; the start of each level in the last two
@@ -159,7 +159,7 @@ def grow(ids, starts, lengths, roots, values, order):  # type: ignore[no-untyped
 
 
 def join_blocks(blocks: Sequence[PhraseBlock]) -> PhraseBlock:
-    """Return the pairs of some blocks, with a text that has only their phrases."""
+    """Concatenate blocks; the text of the new block has only the phrases of their pairs."""
     sizes = [int((places[:, 1::2] - places[:, ::2]).sum()) for _, places, _ in blocks]
     text = np.empty(sum(sizes), np.uint8)
     spans = np.empty((sum(len(places) for _, places, _ in blocks), 4), np.int64)
@@ -177,7 +177,7 @@ def join_blocks(blocks: Sequence[PhraseBlock]) -> PhraseBlock:
 
 @_KERNEL
 def _copy_phrases(data, places, offset, text, spans):  # type: ignore[no-untyped-def]
-    """Copy phrases one after another into ``text`` from ``offset`` on, and set their spans."""
+    """Copy phrases, concatenated, into ``text`` from ``offset`` on, and set their spans."""
     for pair in range(len(places)):
         for side in range(0, 4, 2):
             spans[pair, side] = offset

@@ -1,8 +1,8 @@
-"""Matrix products of a chosen precision: how they are computed, stored, and read by loops.
+"""Matrix products in a chosen precision: how they are computed, stored, and read by loops.
 
-Compiled loops read a product as it lies in memory: numbers, the bits of bfloat16, or integers with
-scales (:func:`widen`, :func:`unit_of`, :func:`read`), by the types of their arrays. numba's cache
-looks only at a loop's own file: loops do not change when this file does.
+Compiled loops read a product directly from memory: numbers, the bits of bfloat16, or integers with
+scales (:func:`widen`, :func:`unit_of`, :func:`read`), depending on the types of the arrays. numba's
+cache checks only a loop's own file: loops are not recompiled when this file changes.
 """
 
 import contextlib
@@ -28,18 +28,18 @@ _logger = logging.getLogger(__name__)
 # Devices whose memory compiled loops can reach; elsewhere the same functions are plain torch.
 FUSED_DEVICES: tuple[str, ...] = ("cpu",)
 
-# By how much rounding may change the product of two vectors, as a share of the product of their
-# norms: twice the error of the rounded factors, and for float32 the error of some thousand sums.
-# In int8 a word's own product is rounded exactly like its product in the sum over all words.
+# The largest change of a product of two vectors due to rounding, as a share of the product of their
+# norms: twice the error from rounding the factors, and for float32 the error from some thousand
+# additions. In int8, a word's own product is rounded just like its product in the sum over words.
 _ROUNDING = {"float32": 2.0**-20, "tf32": 2.0**-9, "bfloat16": 2.0**-7, "int8": 2.0**-20}
 
 # Relative error of a sum of powers of 2; see softmax_sums.
 _POWERS = 2.0**-11
 
-# A product has at least this many rows.
+# Minimum number of rows in a product.
 _FEW_ROWS = 16
 
-# Instructions that multiply with less precision faster than float32, by torch's names for them.
+# Instructions that multiply faster than float32, with less precision, by torch's names for them.
 _UNITS = {
     "bfloat16": ("amx_bf16", "avx512_bf16"),
     "int8": ("amx_int8", "avx512_vnni", "avx_vnni"),
@@ -48,14 +48,14 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """One factor of a product, rounded: the rows, or the matrix that they are multiplied with."""
+    """A rounded factor of a product: the rows, or the matrix with which they are multiplied."""
 
     values: Tensor
     # int8 only: the scale of each row of the rows, or of each column of the matrix.
     scales: Tensor | None = None
 
     def select(self, rows: Tensor, out: "Factor") -> "Factor":
-        """Write some of the rows into ``out``, and return it."""
+        """Write the selected rows into ``out``, and return ``out``."""
         torch.index_select(self.values, 0, rows, out=out.values)
         if self.scales is not None and out.scales is not None:
             torch.index_select(self.scales, 0, rows, out=out.scales)
@@ -71,12 +71,12 @@ class Product:
     columns: Tensor | None = None  # ... the scale of each column, (columns,)
 
     def first(self, count: int) -> "Product":
-        """Return the first rows."""
+        """Return the first ``count`` rows."""
         rows = None if self.rows is None else self.rows[:count]
         return Product(self.values[:count], rows, self.columns)
 
     def read(self, out: Tensor) -> Tensor:
-        """Write the first rows into ``out``, as float32, and return it."""
+        """Write the first rows as float32 into ``out``, which they fill, and return ``out``."""
         values = self.values[: len(out)]
         if self.rows is None or self.columns is None:
             return out.copy_(values)
@@ -112,9 +112,9 @@ class Workspace(threading.local):
 
 
 class Precision:
-    """Matrix products of a chosen precision. States, gates and sums are always float32.
+    """Matrix products in a chosen precision. States, gates and sums are always float32.
 
-    ``bfloat16``: factors have 8 bits of mantissa, and on a CPU the products too, but not the sums
+    ``bfloat16``: factors have 8 bits of mantissa; on a CPU, so do the products, but not the sums
     within them. ``int8``, only on a CPU: factors are integers, see
     :mod:`phrasescore.kernels.integers`. ``tf32``, only on CUDA devices: factors have 11 bits.
     """
@@ -141,16 +141,16 @@ class Precision:
                 self.product_type = self.table_type = torch.bfloat16
 
     def prepare(self, matrix: Tensor) -> Factor:
-        """Return an ``(in, out)`` matrix as the second factor of :meth:`multiply`."""
+        """Convert an ``(in, out)`` matrix to the second factor for :meth:`multiply`."""
         if self.name != "int8":
             return Factor(matrix.contiguous().to(self.factor_type))
         integers.check_exact(*matrix.shape)
         columns = self.round(matrix.t().contiguous())
-        # Stored by columns: the kernels of oneDNN are somewhat faster with it.
+        # Store by columns, with which oneDNN's kernels are slightly faster.
         return Factor(columns.values.t(), columns.scales)
 
     def round(self, rows: Tensor) -> Factor:
-        """Return rows as the first factor of :meth:`multiply`."""
+        """Convert rows to the first factor for :meth:`multiply`."""
         if self.name != "int8":
             return Factor(rows.to(self.factor_type))
         rounded = Factor(torch.empty_like(rows, dtype=self.factor_type), rows.new_empty(len(rows)))
@@ -158,10 +158,10 @@ class Precision:
         return rounded
 
     def round_into(self, rows: Tensor, out: Factor) -> None:
-        """Write rows, rounded, into the first rows of ``out``, and zeros into the others.
+        """Write rounded rows into the first rows of ``out``, and zeros into the other rows.
 
-        Some CPUs' bfloat16 kernels read past a row's end and multiply these values by 0, so that a
-        NaN would spread.
+        On some CPUs, bfloat16 kernels read past a row's end and multiply the values there by 0, so
+        that a NaN would propagate.
         """
         count = len(rows)
         if out.scales is None:
@@ -171,21 +171,21 @@ class Precision:
         out.values[count:] = 0
 
     def rounded_values(self, rows: Tensor) -> Tensor:
-        """Return rows as products see them: rounded, as float32."""
+        """Return rows as float32, rounded in the same way as factors."""
         rounded = self.round(rows)
         values = rounded.values.float()
         return values if rounded.scales is None else values * rounded.scales.unsqueeze(1)
 
     def rounded_products(self, products: Tensor) -> Tensor:
-        """Return float32 products of vectors, rounded as :meth:`multiply` rounds them."""
+        """Round float32 products of vectors as :meth:`multiply` does."""
         return products.bfloat16().float() if self.product_type == torch.bfloat16 else products
 
     def padded_count(self, count: int) -> int:
-        """Return the number of rows, at least ``count``, at which a product is fast.
+        """Return a number of rows, at least ``count``, for which a product is fast.
 
-        A product of a few rows uses another kernel, and its rows have other bits. The CPU's library
-        compiles a product of bfloat16 for each number of rows, which takes as long as computing it;
-        there are few multiples of 128.
+        A product with few rows uses another kernel, and its rows have different bits. The CPU's
+        library compiles a bfloat16 product for each number of rows, which takes as long as
+        computing it; numbers are therefore rounded up to multiples of 128.
         """
         if self.name == "int8":
             return count
@@ -194,9 +194,9 @@ class Precision:
         return 64 if count <= 64 else count + -count % 128
 
     def multiply(self, rows: Factor, matrix: Factor, out: Tensor) -> Product:
-        """Write the product of two factors into ``out``, and return it.
+        """Write the product of two factors into ``out``, and return the product.
 
-        :param out: ``(rows, columns)`` of :attr:`product_type`.
+        :param out: ``(rows, columns)``, with the dtype :attr:`product_type`.
         """
         if rows.scales is not None:
             integers.multiply(rows.values, matrix.values, out)
@@ -206,13 +206,13 @@ class Precision:
         return Product(torch.mm(rows.values, matrix.values, out_dtype=out.dtype, out=out))
 
     def at_most_certain(self, log_probs: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
-        """Return log-probabilities, with 0 for values that only rounding has lifted above 0.
+        """Replace log-probabilities by 0 where rounding has raised them above 0.
 
-        A word's own logit and the sum over all words are not added up in the same order, so they
-        may differ either way if the word is nearly certain.
+        A word's logit and the sum over all words are computed in different orders, so either may be
+        larger if the word is nearly certain.
 
         :param log_probs: ``(count,)``.
-        :param rows: the factors of the words' logits, ``(count, width)``, as ``weights``.
+        :param rows: the first factor of each logit, ``(count, width)``; ``weights`` is the second.
         """
         bound = self.rounding * rows.norm(dim=1) * weights.norm(dim=1)
         if self.product_type != torch.float32:
@@ -221,9 +221,9 @@ class Precision:
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """Let torch use TF32 within the block, if that is the precision, in the whole process.
+        """If the precision is tf32, let torch use TF32 in the whole process within the block.
 
-        Nested blocks, as in a thread that the block waits for, change nothing.
+        Nested blocks, as in a thread for which the block waits, have no effect.
         """
         backend = torch.backends.cuda.matmul
         before, wanted = backend.fp32_precision, "tf32" if self.name == "tf32" else "ieee"
@@ -238,7 +238,7 @@ class Precision:
 
 
 def widen(x):  # type: ignore[no-untyped-def]
-    """Return a float32, given a float32 or the bits of a bfloat16, which are its upper half."""
+    """Return a float32 from a float32, or from the bits of a bfloat16, which are its upper half."""
     raise NotImplementedError("for compiled code only")
 
 
@@ -250,7 +250,7 @@ def _widen_overload(x):  # type: ignore[no-untyped-def]
 
 
 def unit_of(products, units, row):  # type: ignore[no-untyped-def]
-    """Return the scale of a row of a product of integers, 1 for other products."""
+    """Return the scale of a row in a product of integers; 1 for other products."""
     raise NotImplementedError("for compiled code only")
 
 
@@ -263,7 +263,7 @@ def _unit_of_overload(products, units, row):  # type: ignore[no-untyped-def]  # 
 
 
 def read(product, j, unit, scales):  # type: ignore[no-untyped-def]
-    """Return number ``j`` of a row of a product: scaled if integers, else as by :func:`widen`."""
+    """Return number ``j`` in a row of a product, scaling integers and widening bfloat16."""
     raise NotImplementedError("for compiled code only")
 
 
@@ -275,12 +275,12 @@ def _read_overload(product, j, unit, scales):  # type: ignore[no-untyped-def]  #
 
 
 def is_fused(values: "Tensor | Precision") -> bool:
-    """Return whether compiled loops can work on a tensor, or on the device of a precision."""
+    """Return whether compiled loops can access a tensor, or the device of a precision."""
     return values.device.type in FUSED_DEVICES
 
 
 def arrays(*tensors: Tensor) -> list[NDArray[np.generic]]:
-    """Return the tensors' memory as arrays; bfloat16, which numpy lacks, as its bits (uint16)."""
+    """Return tensors as arrays that share their memory; bfloat16 as its bits (uint16)."""
     return [
         (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
         for tensor in tensors
@@ -288,9 +288,10 @@ def arrays(*tensors: Tensor) -> list[NDArray[np.generic]]:
 
 
 def lacks_units(name: PrecisionName) -> bool:
-    """Return whether this processor computes in float32 faster than in a smaller type.
+    """Return whether this processor computes faster in float32 than in the given precision.
 
-    Units that torch does not report (other architectures, older versions) are assumed to exist.
+    Instructions that torch does not report (other architectures, older versions) are assumed to
+    exist.
     """
     has = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
     reported = [has[unit] for unit in _UNITS.get(name, ()) if unit in has]
@@ -299,7 +300,7 @@ def lacks_units(name: PrecisionName) -> bool:
 
 @functools.cache
 def _warn_of_missing_units(name: PrecisionName) -> None:
-    """Warn once if another precision is better here."""
+    """Warn once if float32 is likely faster on this processor."""
     if lacks_units(name):
         _logger.warning(
             "this processor has no instructions for products in %s: float32 is likely faster", name

@@ -1,8 +1,8 @@
-"""Element-wise parts of the deep LSTM's cell, RNNsearch's decoder step and grConv's cells.
+"""The element-wise parts of LSTM cells, RNNsearch's decoder step and grConv cells.
 
 As in :mod:`phrasescore.kernels.gates`, each node's rows are read once, in place, and a result does
 not depend on other rows. In RNNsearch, nodes with the same parent (a *family*) share the values
-that depend only on the parent: its products, and the context.
+that depend only on the parent: the parent's products, and the context.
 """
 
 import numba
@@ -67,9 +67,9 @@ def lstm_cell(
 
     Zaremba et al. (2014), equation 3. A row of ``4 * hidden`` has the parts i, f, o and g.
 
-    :param recurrent: the gates' input from the previous h of this layer, ``(rows, 4 * hidden)``;
-        ``positions``, ``(nodes,)``, holds the row of each node's parent.
-    :param below: the gates' input from the layer below; ``places`` holds the row of each node.
+    :param recurrent: the gates' input from this layer's previous h, ``(rows, 4 * hidden)``;
+        ``positions``, ``(nodes,)``, contains the row of each node's parent.
+    :param below: the gates' input from the layer below; ``places`` contains the row of each node.
     :param old: c before the step, at the rows ``parents``; it must not overlap with ``cell``.
     """
     if is_fused(hidden):
@@ -140,8 +140,8 @@ def attentive_gates(
 
     :param products: W_a s, U_z s and U_r s, ``(families, units + 2 * hidden)``.
     :param sums: C_z c, C_r c, C c and C_o c, ``(families, 3 * hidden + 2 * maxout)``.
-    :param table: W_z e, W_r e and W e of each word with the biases, ``(words, 3 * hidden)``.
-    :param old: s of the families, ``(families, hidden)``.
+    :param table: W_z e, W_r e and W e with biases for each word, ``(words, 3 * hidden)``.
+    :param old: s for each family, ``(families, hidden)``.
     """
     if is_fused(update):
         _attentive_gates(*arrays(products, sums, families, table, words, old, update, masked))
@@ -182,7 +182,7 @@ def attentive_maxout(
     The inputs of unit j are column j of the first half and column j of the second half.
 
     :param products: U_o s, ``(nodes, 2 * units)``.
-    :param table: V_o E y of each word with the bias, ``(words, 2 * units)``.
+    :param table: V_o E y with the bias for each word, ``(words, 2 * units)``.
     """
     if is_fused(out):
         _attentive_maxout(*arrays(products, sums, families, table, words, out))
@@ -222,12 +222,12 @@ def join_cells(
     left: Tensor,
     right: Tensor,
 ) -> Tensor:
-    """Return the cells of a level of a recursive convolution, ``(cells, size)``.
+    """Return the cells in a level of a recursive convolution, ``(cells, size)``.
 
     Cho et al. (2014b), section 2.2; see :mod:`phrasescore.models.grconv`.
 
-    :param products: W_l h and W_r h of the cells below, ``(below, 2 * size)``.
-    :param logits: G_l h and G_r h of the cells below, ``(below, 6)``.
+    :param products: W_l h and W_r h for the cells below, ``(below, 2 * size)``.
+    :param logits: G_l h and G_r h for the cells below, ``(below, 6)``.
     :param old: the cells below, ``(below, size)``; ``left`` and ``right`` are the rows of the
         cells' children.
     """

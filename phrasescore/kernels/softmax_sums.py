@@ -1,4 +1,4 @@
-"""Sums over a shortlist, as a softmax needs them, in one pass over the logits."""
+"""Sums over a shortlist for a softmax, in one pass over the logits."""
 
 import numba
 import numpy as np
@@ -8,8 +8,8 @@ from torch import Tensor
 from phrasescore.kernels.precision import Product, arrays, is_fused, widen
 from phrasescore.kernels.vector_math import SUMMING, exp, use_widest_registers
 
-# The exponent bits of a float32, counted as its bits are: (x + 127) * 2^23 for 2^x. Beyond -126 and
-# 126 powers are cut off.
+# The bits of the float32 number 2^x are (x + 127) * 2^23. Powers are limited to exponents from -126
+# to 126.
 _STEP, _OFFSET = np.float32(1 << 23), np.float32(127 << 23)
 _LOWEST, _HIGHEST = np.float32(1 << 23), np.float32(253 << 23)
 _EXPONENT, _MANTISSA, _ONE = np.int32(0x7F800000), np.int32(0x007FFFFF), np.int32(0x3F800000)
@@ -23,9 +23,9 @@ _D0, _D1, _D2, _D3 = (
 
 @numba.njit(inline="always")
 def _power(bits):  # type: ignore[no-untyped-def]
-    """Return 2^x to 2e-4 of its value, given (x + 127) * 2^23.
+    """Return 2^x with a relative error of 2e-4, given (x + 127) * 2^23.
 
-    The error is far below the error of x, whose factors were rounded. The upper bits of the given
+    The error is far below that of x, whose factors were rounded. The upper bits of the given
     number are the exponent of 2^x, and the lower bits the mantissa m = 1 + f of a number from 1 to
     2, where f is the fraction of x.
     """
@@ -82,12 +82,12 @@ def _chosen_products(rows, places, weight, words, out):  # type: ignore[no-untyp
 
 
 def add_sums_of_powers(exponents: Tensor, bias: Tensor, out: Tensor) -> None:
-    """Add the sum of 2^(x + bias) over each row of bfloat16 ``exponents`` to ``out``."""
+    """Add the sum of 2^(x + bias) over each row of ``exponents``, bfloat16, to ``out``."""
     _add_sums_of_powers(*arrays(exponents, bias, out))
 
 
 def add_sums_of_scaled_powers(exponents: Product, bias: Tensor, out: Tensor) -> None:
-    """Add the sum of 2^(x + bias) over each row of a product of integers to ``out``."""
+    """Add the sum of 2^(x + bias) over each row of an integer product to ``out``."""
     _add_sums_of_scaled_powers(*arrays(*exponents.parts(), bias, out))
 
 

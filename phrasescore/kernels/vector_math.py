@@ -1,6 +1,6 @@
-"""exp, sigmoid and tanh in a form that compiles to vector instructions, for numba's loops.
+"""exp, sigmoid and tanh for numba's loops, in a form that compiles to vector instructions.
 
-Compiled loops do not change when this file does: numba checks only the loop's own file.
+Compiled loops are not recompiled when this file changes: numba checks only a loop's own file.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ _LOG2_E = np.float32(1.4426950408889634)
 # ln 2 in two parts; the first has few bits, so that x - k ln 2 is exact (Cody and Waite).
 _LN2_HIGH = np.float32(0.693359375)
 _LN2_LOW = np.float32(0.6931471805599453 - 0.693359375)
-# exp() overflows and underflows float32 outside of this range.
+# exp() overflows or underflows float32 outside this range.
 _LOWEST, _HIGHEST = np.float32(-86), np.float32(88)
 # A compiled loop has vector and scalar code, and the alignment of the arrays decides which one runs
 # for an element. With these flags of fast-math, and no others, both give the same bits. A sum must

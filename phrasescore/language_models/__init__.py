@@ -1,1 +1,1 @@
-"""Language models: the feed-forward network, n-gram models, perplexity, selection."""
+"""Language models: feed-forward networks, n-gram models, perplexity and data selection."""

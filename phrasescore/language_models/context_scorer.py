@@ -1,4 +1,4 @@
-"""Score words after contexts, both as ids of a feed-forward network.
+"""Score words after contexts, both given as ids of a feed-forward network.
 
 Each distinct context is computed once, and so is a word's share of the first layer at a position:
 W_i e(w) is a row of a table that is filled on demand (Devlin et al., 2014, section 2.3, fill it in
@@ -29,9 +29,9 @@ from phrasescore.vocabulary import Vocabulary
 Floats = NDArray[np.float64]
 WordIds = NDArray[np.int32]
 
-# Distinct contexts whose layers are held at once.
+# Maximum number of distinct contexts whose layers are in memory at the same time.
 _CONTEXTS = {"cpu": 4096, "cuda": 65536}
-# Maximum size of a memo's rows.
+# Maximum size of a memo's rows, in bytes.
 _BYTES = 1 << 26
 # The constants of splitmix64 (Steele et al., 2014), which mix the bits of a context.
 _FACTOR = np.uint64(0xBF58476D1CE4E5B9)
@@ -42,7 +42,7 @@ _KERNEL = kept_njit()
 
 
 class Numbering(NamedTuple):
-    """Words in the order of the caller's numbers, and the network's ids of them and of ``</s>``."""
+    """Words in the order of the caller's numbers, and their network ids, followed by ``</s>``'s."""
 
     words: Sequence[str]
     ids: WordIds
@@ -51,7 +51,7 @@ class Numbering(NamedTuple):
 class ContextMemo:
     """Maps contexts to the rows that the softmax reads and to log Z, for one thread at a time.
 
-    The same context recurs in several stacks of a search. A full memo is emptied.
+    The same context recurs in several stacks of a search. A full memo is cleared.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ContextMemo:
         contexts: NDArray[np.int32],
         compute: Callable[[NDArray[np.int64]], tuple[Tensor, Tensor]],
     ) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
-        """Return rows, log Z, and the index of each context among them.
+        """Return rows, log Z, and the index of each context's row.
 
         :param contexts: ``(n, words)`` ids; ``n`` is at most the capacity.
         :param compute: returns the rows and log Z of distinct new contexts.
@@ -127,10 +127,10 @@ class ContextScorer:
     """log p(word | context). Several threads may share one instance.
 
     :ivar order: order of the network's n-grams of target words; a context has one word less.
-    :ivar contexts_scored: number of softmaxes so far.
+    :ivar contexts_scored: number of softmaxes computed so far.
     :ivar vocabulary: the predicted words.
 
-    :param shortlist: the ids among which the network shares its probability; None for all.
+    :param shortlist: the ids over which probabilities are normalised; None for all.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class ContextScorer:
         self._activate = network.activate
         self._num_inputs = len(network.embedding)
         self._width = len(network.input_ranges())
-        # The rows of the softmax by the network's ids; -1 if another model predicts the word.
+        # The softmax row of each network id; -1 if another model predicts the word.
         self._rows = np.arange(len(self.vocabulary))
         self._upper: Any = None
         with torch.inference_mode():
@@ -171,7 +171,7 @@ class ContextScorer:
             self._probabilities = WordProbabilities(weight, bias, self._products, checkpoint.folder)
 
     def number(self, words: Sequence[str]) -> Numbering:
-        """Return words, or pieces of subwords, with the network's ids."""
+        """Number words, or subword pieces, and look up their network ids."""
         ids = [*self.vocabulary.ids_of_pieces(words), Vocabulary.END]
         return Numbering(words, np.array(ids, dtype=np.int32))
 
@@ -182,11 +182,12 @@ class ContextScorer:
     def log_probs_of_ids(
         self, contexts: WordIds, words: WordIds, memo: ContextMemo | None = None
     ) -> Floats:
-        """Return log p of each word after its context, ``(n,)``, natural logarithms.
+        """Return log p of each word after its context, a natural logarithm, ``(n,)``.
 
-        :param contexts: ``(n, width)`` ids of the network. Equal rows cost one softmax.
+        :param contexts: ``(n, width)`` network ids. Equal rows need only one softmax.
         :param words: ``(n,)`` ids in the shortlist: 0 is ``</s>``, 1 is ``<unk>``.
-        :param memo: contexts that cost no softmax; new ones are added. For one thread at a time.
+        :param memo: contexts that need no softmax; new contexts are added. Only one thread may use
+            it at a time.
         """
         if len(words) == 0:
             return np.zeros(0)
@@ -222,7 +223,7 @@ class ContextScorer:
         return values
 
     def _layers(self, contexts: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        """Return the rows that the softmax reads after contexts, and log Z, 0 if omitted."""
+        """Return the softmax's input rows for contexts, and log Z, which is 0 if omitted."""
         self.contexts_scored += len(contexts)
         rows = self._hidden(contexts)
         if not self._normalized:
@@ -230,7 +231,7 @@ class ContextScorer:
         return rows, self._probabilities.log_normalizers(rows)
 
     def _hidden(self, contexts: NDArray[np.int64]) -> Tensor:
-        """Return the rows that the softmax reads after contexts, ``(contexts, upper_size)``."""
+        """Return the softmax's input rows for contexts, ``(contexts, upper_size)``."""
         rows = self._activate(self._first.units(contexts))
         if self._upper is None:
             return rows
@@ -276,7 +277,7 @@ class _FirstLayer:
         self._lock = threading.Lock()
 
     def units(self, contexts: NDArray[np.int64]) -> Tensor:
-        """Return the inputs of the layer's units after contexts, ``(contexts, hidden_size)``."""
+        """Return the inputs of the layer's units for contexts, ``(contexts, hidden_size)``."""
         places = contexts + self._starts
         new = places[~self._known[places]]
         if len(new):

@@ -1,4 +1,4 @@
-"""KenLM's n-gram models: load them, score text with them, back off to them, compare them."""
+"""Load KenLM's n-gram models, score text with them, back off to them, and compare them."""
 
 import importlib.util
 import math
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     import kenlm
 
 LN_10 = math.log(10.0)
-# Maximum number of entries in the memo of masses; an entry takes some 100 bytes.
+# Maximum number of cached masses; an entry takes about 100 bytes.
 _MASSES = 1_000_000
 # kenlm has to be compiled, so an installation may lack it.
 MISSING = (
     "kenlm is not installed, which reads n-gram models: pip install kenlm (it needs a C++ compiler "
     "and Python's headers)"
 )
-# Maximum length of the quoted part of kenlm's message; it contains text of the file.
+# Maximum length of the quoted part of kenlm's message, which contains text from the file.
 _MAX_QUOTE = 500
 # The module kenlm splits a sentence at these. ARPA files have U+000B and U+000C within words.
 _DIVIDERS = re.compile("[\0\t\n\v\f\r]")
@@ -34,7 +34,7 @@ _SYMBOLS = frozenset({"<s>", "</s>", "<unk>"})
 
 
 def import_kenlm() -> Any:
-    """Return the module kenlm, which only n-gram models need."""
+    """Import the module kenlm, which only n-gram models need."""
     try:
         import kenlm
     except ImportError as error:
@@ -45,7 +45,7 @@ def import_kenlm() -> Any:
 
 
 def load_kenlm(path: str) -> "kenlm.Model":
-    """Return the model of an ARPA file, plain or ``.gz``, or of a binary from build_binary."""
+    """Load a model from an ARPA file, plain or ``.gz``, or from build_binary's binary file."""
     kenlm = import_kenlm()
     if is_stream(path):
         raise DataError(path, None, "expected a file: KenLM cannot read a stream")
@@ -65,7 +65,7 @@ def load_kenlm(path: str) -> "kenlm.Model":
 
 
 def plain_word(word: str) -> str:
-    """Return the word to query KenLM with; a literal symbol becomes ``<unk>``."""
+    """Return the word for a query to KenLM; a literal symbol becomes ``<unk>``."""
     return "<unk>" if word in _SYMBOLS or _IN_NO_WORD.search(word) else word
 
 
@@ -81,7 +81,7 @@ def score_sentence(model: "kenlm.Model", words: Sequence[str]) -> float:
 
 
 def score_words(model: "kenlm.Model", words: Sequence[str]) -> list[tuple[float, bool]]:
-    """Return log10 p of each word and ``</s>`` after ``<s>``, and whether it is unknown."""
+    """Return (log10 p, whether it is unknown) for each word and for ``</s>``."""
     text = " ".join(words)
     if _DIVIDERS.search(text) is None:
         return [(log_10, is_unknown) for log_10, _, is_unknown in model.full_scores(text)]
@@ -145,7 +145,7 @@ class BackoffModel:
 
     @property
     def width(self) -> int:
-        """The number of previous words that a probability depends on."""
+        """The number of previous words on which a probability depends."""
         order: int = self._model.order
         return order - 1
 
@@ -157,7 +157,7 @@ class BackoffModel:
     def state(self, context: Sequence[str], *, begins: bool) -> "kenlm.State":
         """Return the model's state after a context.
 
-        :param begins: whether the first of them begins a sentence.
+        :param begins: whether the first word of the context begins a sentence.
         """
         state, after = self._new_state(), self._new_state()
         if begins:
@@ -225,24 +225,23 @@ class Differences(NamedTuple):
     values: NDArray[np.float64]
     # Number of words and ends of sentences.
     tokens: int
-    # Number of words that only one of the models knows.
+    # Number of words that only one of the two models knows.
     known_to_one: int
 
 
 class CrossEntropyDifference:
-    """H_in(s) - H_general(s) of sentences of one language, by which training text is selected.
+    """H_in(s) - H_general(s) of monolingual sentences, by which training text is selected.
 
-    Moore and Lewis (2010): a model of the wanted domain predicts the best sentences well, compared
-    to a model of general text. Axelrod et al. (2011) add up both sides of parallel
-    text. The ``<unk>`` of models with different vocabularies covers different words: see
-    ``known_to_one``.
+    Moore and Lewis (2010): an in-domain model predicts the best sentences well, compared to a model
+    of general text. Axelrod et al. (2011) add the differences of both sides of parallel text. If
+    the vocabularies differ, ``<unk>`` stands for different words: see ``known_to_one``.
     """
 
     def __init__(self, in_domain: str, general: str) -> None:
         self._in_domain, self._general = load_kenlm(in_domain), load_kenlm(general)
         # The words that each model knows, by its path.
         self.known_words = {in_domain: self._in_domain, general: self._general}
-        # Whether only one model knows a word, for each word so far.
+        # For each word so far, whether only one model knows it.
         self._differs: dict[str, bool] = {}
 
     def differences(self, sentences: Iterable[Sequence[str]]) -> Differences:

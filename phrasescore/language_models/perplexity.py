@@ -1,7 +1,7 @@
 """Measure how well language models predict text: perplexities, and mixtures of two models.
 
 All models predict the same events: each word of each sentence and its ``</s>``. A word that a model
-does not know is its ``<unk>``; a perplexity says whether such words count.
+does not know is scored as its ``<unk>``; a perplexity includes or excludes such words.
 """
 
 import math
@@ -27,7 +27,7 @@ Flags = NDArray[np.bool_]
 
 # Number of sentences that are scored together.
 _SENTENCES = 1024
-# Accuracy of a mixture's weight.
+# Accuracy of the weight in a mixture.
 _NEAR = 1e-9
 
 
@@ -48,15 +48,15 @@ class Perplexity:
     tokens: int
     # Number of words that the model does not know.
     unknown: int
-    # exp(mean of -log p) over all tokens, and over the known ones.
+    # exp(mean of -log p) over all tokens, and over the known tokens.
     including_unknown: float
     excluding_unknown: float
 
 
 def measure(scores: TextScores) -> Perplexity:
-    """Return the perplexities of a text of at least one token.
+    """Return the perplexities of a text with at least one token.
 
-    If no token is known, ``excluding_unknown`` is NaN, as KenLM's.
+    If no token is known, ``excluding_unknown`` is NaN, as in KenLM.
     """
     known = scores.log_probs[~scores.unknown]
     return Perplexity(
@@ -81,7 +81,7 @@ def mixture(first: Floats, second: Floats, weight: float) -> Floats:
 
 
 def mixture_weight(first: Floats, second: Floats) -> float:
-    """Return the weight of the first model that makes a text most probable, from 0 to 1.
+    """Return the weight of the first model, from 0 to 1, that makes a text most probable.
 
     The log-probability is a concave function of the weight, so its maximum is where its slope is 0,
     or at an end.
@@ -104,7 +104,7 @@ def score_with_network(scorer: WordScorer, sentences: Iterable[Sequence[str]]) -
     """Return the scores of a text under a network, which may back off to an n-gram model.
 
     Words outside its shortlist are unknown. With an n-gram model, words outside that model's
-    vocabulary are unknown instead, as for :func:`score_with_kenlm`. With subwords, log p of a word
+    vocabulary are unknown instead, as in :func:`score_with_kenlm`. With subwords, log p of a word
     is the sum over its pieces, and a word with a new character is unknown.
     """
     log_probs, unknown = [np.zeros(0)], [np.zeros(0, dtype=bool)]

@@ -1,4 +1,4 @@
-"""Score words that the caller numbers with a feed-forward language model.
+"""Score words, numbered by the caller, with a feed-forward language model.
 
 A word that the network does not know is ``<unk>``, or an n-gram model scores it
 (:mod:`phrasescore.language_models.kenlm_model`).
@@ -52,9 +52,9 @@ USUAL = CslmOptions()
 class WordScorer(ContextScorer):
     """log p(word | the words before it). Several threads may share one instance.
 
-    The values are natural logarithms. Without ``backoff``, a word outside the shortlist gets the
-    probability of ``<unk>``, which is the total of all such words; with it, its own probability.
-    The options are as in :class:`CslmOptions`.
+    Values are natural logarithms. Without ``backoff``, a word outside the shortlist gets the
+    probability of ``<unk>``, which is the total for all such words; with ``backoff``, the n-gram
+    model's probability. See :class:`CslmOptions` for the options.
     """
 
     def __init__(
@@ -68,8 +68,7 @@ class WordScorer(ContextScorer):
     ) -> None:
         if backoff is not None and not normalized:
             raise PhrasescoreError(
-                f"{backoff}: a network that leaves log Z out cannot be combined with an n-gram "
-                "model"
+                f"{backoff}: a network that omits log Z cannot be combined with an n-gram model"
             )
         network, vocabulary = checkpoint.model, checkpoint.target_vocabulary
         if not isinstance(network, CslmNetwork):
@@ -104,7 +103,7 @@ class WordScorer(ContextScorer):
         words: WordIds,
         memo: ContextMemo | None = None,
     ) -> Floats:
-        """Return log p of each word after its context, as :meth:`log_probs_of_ids`.
+        """Return log p of each word after its context, as :meth:`log_probs_of_ids` does.
 
         :param contexts: numbers instead of ids; BOUNDARY before a sentence.
         :param words: numbers instead of ids; BOUNDARY is ``</s>``.
@@ -148,9 +147,11 @@ class WordScorer(ContextScorer):
 
 
 def score_tree(scorer: WordScorer, tree: PrefixTree, words: Sequence[str]) -> TreeLogProbs:
-    """Return the log-probability of every word of the tree, as if all its roots were empty.
+    """Return the log-probability of every word in a tree under a language model.
 
-    :param tree: the tree of the sentences; its words are indices into ``words``.
+    The sources (roots) are ignored: every sequence starts from an empty context.
+
+    :param tree: the prefix tree of the sentences; its words are indices into ``words``.
     """
     context = np.full((tree.num_roots, scorer.order - 1), BOUNDARY, dtype=np.int32)
     contexts = [context[tree.empty_roots]]
@@ -170,8 +171,8 @@ def score_tree(scorer: WordScorer, tree: PrefixTree, words: Sequence[str]) -> Tr
 class JointScorer(ContextScorer):
     """log p(word | the words before it, the source words around its affiliation).
 
-    The values are natural logarithms. A word outside the shortlist gets the probability of
-    ``<unk>``, which is the total of all such words.
+    Values are natural logarithms. A word outside the shortlist gets the probability of ``<unk>``,
+    which is the total for all such words.
     """
 
     def __init__(
@@ -191,7 +192,7 @@ class JointScorer(ContextScorer):
         self.source_vocabulary = checkpoint.source_vocabulary
 
     def windows(self, sources: Sequence[Sequence[str]]) -> WordIds:
-        """Return the source window around each word and each end of the sources.
+        """Return the source window around each word, and around the end, of each source.
 
         :return: ``(words + sources, 2 * source_window + 1)``, one source after another.
         """
@@ -201,7 +202,7 @@ class JointScorer(ContextScorer):
 
 
 def score_aligned(scorer: JointScorer, texts: HypothesisTexts) -> TreeLogProbs:
-    """Return the log-probability of every word of the hypotheses, as a tree of network ids."""
+    """Return the log-probability of every word in the hypotheses, whose tree has network ids."""
     tree, num_positions = texts.plan_aligned()
     ids = scorer.number(texts.words).ids
     windows = scorer.windows(texts.sources)

@@ -1,1 +1,1 @@
-"""Networks, one file a paper."""
+"""Networks, with one file per paper."""

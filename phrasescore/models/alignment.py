@@ -23,7 +23,7 @@ from phrasescore.models.batches import Steps
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The positions of each pair's source among the concatenated sources."""
+    """The positions of each pair's source in the concatenated sources."""
 
     starts: Tensor  # (pairs,) int64: the first position
     lengths: Tensor  # (pairs,) int64: number of positions, at least 1
@@ -32,7 +32,7 @@ class Places:
 
     @staticmethod
     def of(lengths: Tensor) -> "Places":
-        """Return the positions of concatenated sources with these lengths, on the CPU."""
+        """Return the positions of concatenated sources with the given lengths, on the CPU."""
         ends = torch.cumsum(lengths, 0)
         count = int(ends[-1]) if len(ends) else 0
         return Places(ends - lengths, lengths, int(lengths.max()) if len(lengths) else 0, count)
@@ -43,7 +43,7 @@ class Places:
         return replace(self, starts=starts, lengths=lengths)
 
     def of_pairs(self, pairs: Tensor) -> "Places":
-        """Return the positions of some pairs' sources."""
+        """Return the positions of the sources for the selected pairs."""
         return replace(
             self,
             starts=self.starts.index_select(0, pairs),
@@ -51,7 +51,7 @@ class Places:
         )
 
     def padded(self, pairs: int, longest: int) -> tuple[Tensor, Tensor]:
-        """Return positions of the first pairs, ``(pairs, longest)``, and whether each is real."""
+        """Return padded positions, ``(pairs, longest)``, and a mask that is False at padding."""
         lengths = self.lengths[:pairs].unsqueeze(1)
         time = torch.arange(longest, device=lengths.device).unsqueeze(0)
         return self.starts[:pairs].unsqueeze(1) + torch.minimum(time, lengths - 1), time < lengths
@@ -157,7 +157,7 @@ def attend(
     weights: Tensor,
     out: Tensor,
 ) -> None:
-    """Write the weights alpha of some rows, and the weighted sums of the values.
+    """Write the weights alpha for each row, and the weighted sums of the values.
 
     In the compiled loop, the bits of a row do not depend on the other rows.
 
@@ -190,10 +190,10 @@ def attend_backward(
     to_keys: Tensor,
     to_energy: Tensor,
 ) -> None:
-    """Compute the gradients of :func:`attend`, without the values' gradient (see :func:`spread`).
+    """Compute the gradients of :func:`attend`, except for the values (see :func:`spread`).
 
     :param gradients: the gradients of the weighted sums, ``(rows, width)``.
-    :param to_queries: overwritten; the gradients are added to ``to_keys`` and ``to_energy``.
+    :param to_queries: overwritten; gradients are added to ``to_keys`` and ``to_energy``.
     """
     if _is_fused(queries):
         starts, lengths = places.starts, places.lengths
@@ -213,7 +213,7 @@ def attend_backward(
 
 
 def spread(gradients: Tensor, weights: Tensor, steps: Steps, places: Places) -> Tensor:
-    """Return the gradient of the values, summed over all rows, ``(positions, width)``.
+    """Return the gradient with respect to the values, summed over rows, ``(positions, width)``.
 
     :param gradients: the gradients of the weighted sums, ``(rows, width)``.
     """

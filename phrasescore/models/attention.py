@@ -1,4 +1,4 @@
-"""RNNsearch of Bahdanau et al. (2014), to the letter of the paper's appendices A and B.
+"""RNNsearch (Bahdanau et al., 2014), exactly as in the paper's appendices A and B.
 
 The paper omits biases "in order to increase readability"; here each affine map has one. (An
 energy e_ij has none because the softmax cancels it.) As in the authors' code, the source's ``</s>``
@@ -33,8 +33,8 @@ class AttentiveRecurrence(Function):
     """Alignment, gates and state of every step, appendix A.2.
 
     C h_j and C_o h_j are computed once per source position (the *values*) and averaged in place of
-    the annotations: C c_i = sum over j of alpha_ij C h_j. This needs a product per source word and
-    not one per target word.
+    the annotations: C c_i = sum over j of alpha_ij C h_j. This needs one product per source word
+    instead of one per target word.
     """
 
     @staticmethod
@@ -60,7 +60,7 @@ class AttentiveRecurrence(Function):
         :param energy: ``(units,)``: v_a.
         :param state_weight: ``(units + 2 * hidden, hidden)``: W_a, U_z and U_r stacked.
         :param candidate_weight: ``(hidden, hidden)``: U.
-        :param steps: the steps of the targets; ``initial`` and ``places`` have its order of pairs.
+        :param steps: the steps of the targets; ``initial`` and ``places`` use its order of pairs.
         :return: ``(rows, hidden)``, ``(rows, readout)`` and ``(rows, longest source)``.
         """
         size, units = initial.shape[1], len(energy)
@@ -145,7 +145,7 @@ class AttentiveRecurrence(Function):
 
 
 class Alignment(nn.Module):
-    """W_a, U_a and v_a of the alignment model."""
+    """The alignment model's weights W_a, U_a and v_a."""
 
     def __init__(self, hidden_size: int, alignment_size: int) -> None:
         super().__init__()
@@ -194,7 +194,7 @@ class AttentionNetwork(PairNetwork):
                 parameter.normal_(0.0, self.config.init_std, generator=generator)
 
     def forward(self, batch: PairBatch) -> Tensor:
-        """See :class:`PairNetwork`; the encoder reads at least the source's ``</s>``."""
+        """See :class:`PairNetwork`; the encoder always reads the source's ``</s>``."""
         target = batch.target
         steps = target.words_and_ends().to(target.ids.device)
         previous = self.drop(previous_words(self.target_embedding, target, steps))
@@ -220,9 +220,9 @@ class AttentionNetwork(PairNetwork):
         return alpha
 
     def encode(self, source: BatchSide) -> tuple[Tensor, Places]:
-        """Return the annotations of all words and ends, and the positions of each source.
+        """Return the annotations of all words and end symbols, and the positions of each source.
 
-        Annotations are ``(positions, 2 * hidden)``, forward states before backward states.
+        Annotations are ``(positions, 2 * hidden)``: forward states, then backward states.
         """
         device = source.ids.device
         steps = source.words_and_ends().to(device)

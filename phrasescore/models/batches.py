@@ -20,7 +20,7 @@ class BatchSide(NamedTuple):
     """
 
     ids: Tensor  # (words + batch,) int64
-    lengths: Tensor  # (batch,) int64: words of each sequence, ``</s>`` not counted; on the CPU
+    lengths: Tensor  # (batch,) int64: words in each sequence without ``</s>``; on the CPU
     # Only for word-aligned targets: (words + batch,) int64, the index among the source ids of each
     # target word's affiliated word.
     affiliations: Tensor | None = None
@@ -85,11 +85,11 @@ class Pairs:
         return len(self) + len(self.targets.values)
 
     def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
-        """Return the numbers of source words and of target words of some pairs."""
+        """Return the number of source words and of target words in each selected pair."""
         return self.sources.lengths_of(rows), self.targets.lengths_of(rows)
 
     def batch(self, rows: Indices) -> PairBatch:
-        """Return the pairs with these indices, in this order."""
+        """Return a batch of the pairs at ``rows``, in that order."""
         sources, targets = self.sources.take(rows), self.targets.take(rows)
         source, target = batch_rows(sources), batch_rows(targets)
         if self.affiliations is None:
@@ -102,13 +102,13 @@ class Pairs:
 
 
 def batch_rows(rows: RaggedArray) -> BatchSide:
-    """Return one side of a batch of sequences without ``</s>``, which is added."""
+    """Return one side of a batch; ``</s>`` is added to each sequence."""
     ids = np.insert(rows.values.astype(np.int64), rows.starts[1:], Vocabulary.END)
     return BatchSide(torch.from_numpy(ids), torch.from_numpy(rows.lengths))
 
 
 def batch_sequences(sequences: Sequence[Sequence[int]]) -> BatchSide:
-    """Return one side of a batch of sequences; see `batch_rows`."""
+    """Return one side of a batch from sequences of ids; see `batch_rows`."""
     return batch_rows(RaggedArray.from_rows(sequences))
 
 
@@ -127,12 +127,12 @@ def batch_pairs(
 class Steps:
     """The words of a batch, packed step by step; see :mod:`phrasescore.models.layers`."""
 
-    order: Tensor  # (batch,) indices into the batch, by falling length
-    sizes: list[int]  # pairs of each step
+    order: Tensor  # (batch,) indices into the batch, in descending order of length
+    sizes: list[int]  # number of pairs in each step
     pairs: Tensor  # (rows,) index of the pair in the sorted batch
     times: Tensor  # (rows,) index of the step
-    left: Tensor  # (rows,) number of steps that the pair has after this one
-    positions: Tensor  # (rows,) index of the word among the ids of the side
+    left: Tensor  # (rows,) number of steps in the pair after this one
+    positions: Tensor  # (rows,) index of the word in the side's ids
 
     def to(self, device: torch.device) -> "Steps":
         """Return a copy on ``device``."""
@@ -147,8 +147,8 @@ class Steps:
 def pack_steps(lengths: Tensor, starts: Tensor | None = None) -> Steps:
     """Return the packed steps of sequences, on the CPU.
 
-    :param lengths: steps of each sequence, ``(batch,)``.
-    :param starts: index of the start of each sequence, by default concatenated without gaps.
+    :param lengths: the number of steps of each sequence, ``(batch,)``.
+    :param starts: the index of each sequence's start; by default, sequences are adjacent.
     """
     if starts is None:
         starts = torch.cumsum(lengths, 0) - lengths

@@ -1,12 +1,12 @@
-"""Save and load a trained model: a folder with all that scoring needs, and no code.
+"""Save and load trained models: folders with everything that scoring needs, and no code.
 
 ===================== ==========================================================================
 model.safetensors     the weights
 config.toml           every setting of the run
 source.vocab          words of the side that the network reads
 target.vocab          words of the side that the network predicts
-source.spm            sentencepiece's model, for a vocabulary of subwords; target.spm likewise
-training.json         format and library version, fingerprints, direction, and how it was trained
+source.spm            the sentencepiece model of a subword vocabulary; target.spm likewise
+training.json         format and library version, fingerprints, direction, course of training
 ===================== ==========================================================================
 """
 
@@ -38,26 +38,26 @@ FORMAT = 1
 
 FORWARD = "target-given-source"
 REVERSE = "source-given-target"
-# Suffix of the direction of a model that predicts the last word first.
+# Suffix for the direction of a model that predicts the last word first.
 RIGHT_TO_LEFT = "-right-to-left"
 _DIRECTIONS = tuple(side + end for end in ("", RIGHT_TO_LEFT) for side in (FORWARD, REVERSE))
 
 _WEIGHTS, _CONFIG, _RECORD = "model.safetensors", "config.toml", "training.json"
 _SOURCE, _TARGET = "source.vocab", "target.vocab"
-# The files with a fingerprint in the record, and their content for messages.
+# The files whose fingerprints are recorded, and descriptions of their content for messages.
 _FINGERPRINTED = {
     _WEIGHTS: "weights",
     _CONFIG: "settings",
     _SOURCE: "vocabulary",
     _TARGET: "vocabulary",
 }
-# Likewise, of sides whose words are split into pieces.
-_SUBWORDS = {str(model_path(name)): "model of sentencepiece" for name in (_SOURCE, _TARGET)}
+# The same for sides whose words are split into pieces.
+_SUBWORDS = {str(model_path(name)): "sentencepiece model" for name in (_SOURCE, _TARGET)}
 
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """The progress of training at one validation."""
+    """The state of training at one validation."""
 
     update: int
     minutes: float  # training time so far, without reading the data
@@ -66,11 +66,11 @@ class CurvePoint:
     training_loss: float
     # On the held-out pairs, if there are any: exp(-log p per predicted word).
     validation_perplexity: float | None
-    # On the held-out lists, if the network learns from lists: 0 to 100.
+    # On the held-out lists, if the network is trained on lists: 0 to 100.
     expected_bleu: float | None = None
 
     def quality(self) -> str:
-        """Return the measure on the held-out data with its name, or ""."""
+        """Return the quality on the held-out data with its name, or ""."""
         if self.expected_bleu is not None:
             return f"expected BLEU {self.expected_bleu:.2f}"
         perplexity = self.validation_perplexity
@@ -79,11 +79,11 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class FineTuning:
-    """A record of a network's fine-tuning on n-best lists."""
+    """Describes how a network was fine-tuned on n-best lists."""
 
     objective: str
     start_fingerprint: str  # of the network before fine-tuning
-    lists: int  # number of lists for training
+    lists: int  # number of training lists
     held_out_lists: int
     # The network's feature in the log-linear model, and its weight.
     feature: str
@@ -94,7 +94,7 @@ class FineTuning:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRecord:
-    """The training data of a model, and the course of training. A new field needs a default."""
+    """Describes a model's training data and course of training. New fields need a default."""
 
     direction: str = FORWARD  # see `direction_of`
     seed: int = 0
@@ -104,7 +104,7 @@ class TrainingRecord:
     validation_pairs: int = 0
     duplicates: int = 0
     too_long: int = 0
-    # Share of running words inside each shortlist, and where the shortlist comes from.
+    # Share of running words inside each shortlist, and the shortlist's origin.
     source_coverage: float = 0.0
     target_coverage: float = 0.0
     source_shortlist_from: str = ""
@@ -112,13 +112,13 @@ class TrainingRecord:
     updates: int = 0
     epochs: float = 0.0
     minutes: float = 0.0
-    # The update that these weights were saved at, and why training ended.
+    # The update after which these weights were saved, and why training ended.
     best_update: int = 0
     stopped_by: str = ""
     device: str = ""
     curve: tuple[CurvePoint, ...] = ()
-    # In the record of a fine-tuned network, the numbers of pairs and the coverages are from its
-    # first training, and all other fields are from the last one.
+    # In the record of a fine-tuned network, the numbers of pairs and the coverages describe its
+    # first training, and all other fields the last one.
     fine_tuning: FineTuning | None = None
 
     @property
@@ -132,7 +132,7 @@ class TrainingRecord:
         return self.direction.endswith(RIGHT_TO_LEFT)
 
     def summary(self) -> str:
-        """Return why training ended, and the quality of the weights that were kept."""
+        """Return why training ended, and the quality of the saved weights."""
         best = [
             f"{point.quality()} after update {point.update:,}"
             for point in self.curve
@@ -156,7 +156,7 @@ class Checkpoint:
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
     record: TrainingRecord
-    # blake2b of everything that scores depend on: weights, vocabularies and direction.
+    # blake2b of everything on which scores depend: weights, vocabularies and direction.
     fingerprint: str = ""
     library_version: str = __version__  # the release that wrote the folder
     folder: str = ""  # absolute path; empty for a model that was built in memory
@@ -187,12 +187,12 @@ class Checkpoint:
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     def load(self) -> "Checkpoint":
-        """Return the model itself."""
+        """Return this model, which is loaded already; see :class:`ModelFolder`."""
         return self
 
 
 class ModelFolder(NamedTuple):
-    """The folder of a model for a worker, and the model's expected fingerprint."""
+    """A model's folder and expected fingerprint, from which a worker loads the model."""
 
     path: str
     fingerprint: str
@@ -202,19 +202,19 @@ class ModelFolder(NamedTuple):
         checkpoint = load_checkpoint(self.path)
         if checkpoint.fingerprint != self.fingerprint:
             raise ModelError(
-                f"{self.path}: expected the model with the fingerprint {self.fingerprint}, but a "
-                f"worker found {checkpoint.fingerprint} in its folder of this name"
+                f"{self.path}: a worker expected a model with the fingerprint {self.fingerprint}, "
+                f"found {checkpoint.fingerprint} instead"
             )
         return checkpoint
 
 
 def direction_of(*, reverse: bool, right_to_left: bool) -> str:
-    """Return the `TrainingRecord.direction` of a network, such as ``target-given-source``."""
+    """Return a network's `TrainingRecord.direction`, such as ``target-given-source``."""
     return (REVERSE if reverse else FORWARD) + (RIGHT_TO_LEFT if right_to_left else "")
 
 
 def empty_network(config: Config, source_size: int, target_size: int) -> PairNetwork:
-    """Return a network of the configured kind on the meta device, without values."""
+    """Return a network of the configured kind on the meta device, without weight values."""
     network_class = pkgutil.resolve_name(config.network.network)
     # Drawing weights that are then overwritten takes seconds for large recurrent matrices.
     with torch.device("meta"):
@@ -223,7 +223,7 @@ def empty_network(config: Config, source_size: int, target_size: int) -> PairNet
 
 
 def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
-    """Write a model folder, whole or not at all; an older one at ``path`` is replaced."""
+    """Write a model folder atomically; an older folder at ``path`` is replaced."""
     with writing_folder(path) as folder:
         (folder / _CONFIG).write_text(checkpoint.config.to_toml(), encoding="utf-8")
         save_tensors(folder / _WEIGHTS, checkpoint.model.state_dict())
@@ -268,7 +268,7 @@ def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkp
 
 
 def load_table_vocabularies(path: str | os.PathLike[str]) -> tuple[Vocabulary, Vocabulary]:
-    """Return a model's vocabularies of the source side and the target side of a phrase table."""
+    """Return a model's vocabularies for the source and target sides of a phrase table."""
     folder = Path(path)
     record, _ = read_record(folder)
     read, predicted = load_vocabulary(folder / _SOURCE), load_vocabulary(folder / _TARGET)
@@ -276,7 +276,7 @@ def load_table_vocabularies(path: str | os.PathLike[str]) -> tuple[Vocabulary, V
 
 
 def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
-    """Return ``training.json`` of a model folder, parsed and as a plain dictionary."""
+    """Read ``training.json`` from a model folder, as a record and as a plain dictionary."""
     found = ""
     if not folder.is_dir():
         found = "a file" if folder.exists() else "nothing of this name"
@@ -348,7 +348,7 @@ def _combined(fingerprints: Mapping[str, str], direction: str) -> str:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors as safetensors; a failure is an OSError."""
+    """Write tensors as safetensors; raise an OSError on failure."""
     on_cpu = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
     try:
         safetensors.torch.save_file(on_cpu, path)
@@ -357,7 +357,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def load_weights(network: nn.Module, path: Path, device: str) -> None:
-    """Read the weights of a network from :func:`empty_network`, and check them."""
+    """Read and check weights for a network from :func:`empty_network`."""
     try:
         weights = safetensors.torch.load_file(path, device=device)
     except safetensors.SafetensorError as error:

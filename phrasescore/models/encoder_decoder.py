@@ -1,7 +1,7 @@
-"""The RNN Encoder-Decoder of Cho et al. (2014), to the letter of the paper's appendix A.
+"""The RNN Encoder-Decoder (Cho et al., 2014), exactly as in the paper's appendix A.
 
 The paper uses it for phrase pairs; Cho et al. (2014b) and Bahdanau et al. (2014) use it for
-sentences, as RNNenc. Its encoder turns the source into a vector c of fixed size; networks with
+sentences, as RNNenc. Its encoder maps the source to a vector c of fixed size; networks with
 other encoders share the gated decoder (`GatedDecoderNetwork`). The paper omits biases "to make the
 equations uncluttered"; here each affine map has one. O_y, like every matrix between a word and a
 hidden layer (section 4.1.1), is of low rank, as in the authors' code: O_y y = readout_word e(y).
@@ -27,7 +27,7 @@ MAXOUT_POOL = 2  # units 2i-1 and 2i are pooled
 class GatedUnit(nn.Module):
     """The matrices of a gated unit: update gate z, reset gate r, candidate h~.
 
-    :param context_size: size of the vector c that a decoder reads at every step; 0 in an encoder.
+    :param context_size: size of the vector c, which a decoder reads at every step; 0 in an encoder.
     """
 
     def __init__(self, embedding_size: int, hidden_size: int, *, context_size: int = 0) -> None:
@@ -44,11 +44,11 @@ class GatedUnit(nn.Module):
             self.context_candidate = nn.Linear(context_size, hidden_size, bias=False)
 
     def input_weight(self) -> Tensor:
-        """Return W_z, W_r and W stacked, ``(3 * hidden, embedding)``."""
+        """Return W_z, W_r and W, stacked, ``(3 * hidden, embedding)``."""
         return stack_weights(self.input_update, self.input_reset, self.input_candidate)
 
     def input_bias(self) -> Tensor:
-        """Return the biases of :meth:`input_weight`."""
+        """Return the biases that belong to :meth:`input_weight`."""
         return torch.cat([self.input_update.bias, self.input_reset.bias, self.input_candidate.bias])
 
     def read(self, words: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ class GatedUnit(nn.Module):
 
 
 def stack_weights(*maps: nn.Linear) -> Tensor:
-    """Return the weights of linear maps, the rows of the first one above."""
+    """Return the weights of linear maps, stacked in order by rows."""
     return torch.cat([part.weight for part in maps])
 
 
@@ -84,8 +84,8 @@ class Readout(nn.Module):
 class GatedDecoderNetwork(PairNetwork):
     """A network with the gated decoder; a subclass adds the encoder.
 
-    It creates the encoder's layers and then calls :meth:`build_decoder`, because weights are drawn
-    and stored in the order of creation.
+    The subclass creates the encoder's layers and then calls :meth:`build_decoder`, because weights
+    are drawn and stored in the order of creation.
     """
 
     config: EncoderDecoderConfig | GrconvConfig
@@ -96,7 +96,7 @@ class GatedDecoderNetwork(PairNetwork):
         self.source_embedding = nn.Parameter(torch.empty(source_size, config.embedding_size))
 
     def build_decoder(self, context_size: int, target_size: int) -> None:
-        """Create the decoder's layers for a c of this size."""
+        """Create the decoder's layers, which read a vector c of size ``context_size``."""
         config = self.config
         hidden, embedding = config.hidden_size, config.embedding_size
         pooled = MAXOUT_POOL * config.maxout_size
@@ -126,15 +126,15 @@ class GatedDecoderNetwork(PairNetwork):
                 parameter.normal_(0.0, self.config.init_std, generator=generator)
 
     def spectral_radius(self, name: str) -> float | None:
-        """Return the spectral radius of a matrix with orthogonal initialization, or None."""
+        """Return the initial spectral radius of an orthogonal matrix; None for any other."""
         return 1.0 if ".recurrent_" in name else None
 
     def encode(self, source: BatchSide) -> Tensor:
-        """Return c of the sources, ``(batch, context)``."""
+        """Return the vector c of each source, ``(batch, context)``."""
         raise NotImplementedError
 
     def source_vectors(self, source: BatchSide) -> Tensor:
-        """Return c of the sources, ``(batch, context)``, for reports."""
+        """Return the vector c of each source, ``(batch, context)``, for reports."""
         return self.encode(source)
 
     def forward(self, batch: PairBatch) -> Tensor:

@@ -1,4 +1,4 @@
-"""Networks that predict a word from a fixed number of others: language models and joint models.
+"""Language models and joint models: networks that predict a word from a context of fixed size.
 
 The embeddings of the context are concatenated and go through one or two layers of units to a
 softmax over the shortlist.
@@ -18,13 +18,13 @@ from phrasescore.models.layers import PairNetwork, draw_uniformly
 from phrasescore.settings.kinds import CslmConfig, JointConfig
 from phrasescore.vocabulary import Vocabulary
 
-# Fills a context before the first word of a sentence: the id of </s>, which otherwise never occurs
+# Pads a context before the first word of a sentence: the id of </s>, which otherwise never occurs
 # in a context.
 BOUNDARY = Vocabulary.END
 
 
 class NgramBatch(NamedTuple):
-    """The n-grams of the sentences of a batch; the last one of a sentence predicts ``</s>``."""
+    """The n-grams in a batch of sentences; the last n-gram of a sentence predicts ``</s>``."""
 
     contexts: Tensor  # (ngrams, order - 1) the words before, oldest first
     words: Tensor  # (ngrams,) the words to predict
@@ -32,7 +32,7 @@ class NgramBatch(NamedTuple):
 
 
 def all_ngrams(side: BatchSide, order: int) -> NgramBatch:
-    """Return the n-grams of the sentences of one side."""
+    """Return the n-grams in the sentences on one side."""
     ids = side.ids
     sentences = torch.repeat_interleave(side.lengths + 1)  # (ngrams,)
     times = torch.arange(len(sentences)) - side.starts[sentences]  # (ngrams,)
@@ -70,7 +70,7 @@ class FeedForwardNetwork(PairNetwork):
         self.output = nn.Linear(config.upper_size or config.hidden_size, target_size)
 
     def input_ranges(self) -> list[range]:
-        """Return the valid ids of each position of a context."""
+        """Return the valid ids at each position in a context."""
         raise NotImplementedError
 
     def contexts(self, batch: PairBatch, ngrams: NgramBatch) -> Tensor:
@@ -118,7 +118,7 @@ class CslmNetwork(FeedForwardNetwork):
         super().__init__(config, config.order - 1, target_size, target_size)
 
     def initialize(self, generator: torch.Generator) -> None:
-        """Draw all weights uniformly between minus and plus ``init_range``, section 4.1.2."""
+        """Draw weights uniformly from [-``init_range``, ``init_range``], as in section 4.1.2."""
         draw_uniformly(self, self.config.init_range, generator)
 
     def input_ranges(self) -> list[range]:
@@ -139,8 +139,8 @@ class JointNetwork(FeedForwardNetwork):
     and S source words, the ids of a context are
 
         0 .. T - 1          the target words; id 0, ``</s>``, stands for ``<s>``
-        T .. T + S - 1      the source words; T + 0, ``</s>``, fills the window after the sentence
-        T + S               ``<s>`` of the source; it fills the window before the sentence
+        T .. T + S - 1      the source words; T + 0, ``</s>``, pads the window after the sentence
+        T + S               ``<s>`` of the source; it pads the window before the sentence
     """
 
     config: JointConfig
@@ -151,7 +151,7 @@ class JointNetwork(FeedForwardNetwork):
         super().__init__(config, width, target_size + source_size + 1, target_size)
 
     def initialize(self, generator: torch.Generator) -> None:
-        """Draw the weights uniformly (``init_range``), section 2.2.
+        """Draw the weights uniformly (``init_range``), as in section 2.2.
 
         The bias of the softmax starts at log(1 / words) instead, so that log Z is near 0 from the
         start (section 2.4).
@@ -167,7 +167,7 @@ class JointNetwork(FeedForwardNetwork):
         return [range(targets, all_ids)] * sources + previous
 
     def contexts(self, batch: PairBatch, ngrams: NgramBatch) -> Tensor:
-        """Return the source window and the words before each target word."""
+        """Return the source window and the preceding words for each target word."""
         affiliations = batch.target.affiliations
         if affiliations is None:
             raise ValueError("a joint model needs the affiliations of the target words")
@@ -177,8 +177,8 @@ class JointNetwork(FeedForwardNetwork):
         """Return the windows around words and ends, ``(words + batch, 2 * source_window + 1)``."""
         width = self.config.source_window
         first, count = len(self.output.bias), len(side.ids)
-        # Indices into `table`, computed on the CPU. Its last two entries fill the window outside of
-        # the sentence.
+        # Indices into `table`, computed on the CPU. Its last two entries pad the window outside the
+        # sentence.
         starts = torch.repeat_interleave(side.starts, side.lengths + 1).unsqueeze(1)
         ends = starts + torch.repeat_interleave(side.lengths, side.lengths + 1).unsqueeze(1)
         indices = torch.arange(count).unsqueeze(1) + torch.arange(-width, width + 1)

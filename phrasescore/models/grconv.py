@@ -2,13 +2,14 @@
 
 Its encoder reduces a sentence to one vector by merging neighbours, level by level. Gates weigh a
 cell's two children and a new activation; they can be read as a soft parse of the sentence. The
-decoder is the one of the RNN Encoder-Decoder.
+decoder is the same as in the RNN Encoder-Decoder.
 
 Cells of level 0 are words, and a cell of level t merges two adjacent cells of level t - 1, up to a
 single cell for the whole sentence. A cell's index j is its last word, as in the paper. Level 0 is
-packed as in :mod:`phrasescore.models.layers`. The cells of level t have the order that level 0 has
-from word t on: their right children are the level below without its first ``sizes[t - 1]`` rows.
-There is no padding, and one matrix product per level computes the cells of all sentences.
+packed as in :mod:`phrasescore.models.layers`. Cells of level t are stored in the order of the words
+t, t + 1, ... of level 0. Their right children are therefore the rows of level t - 1 from row
+``sizes[t - 1]`` on. There is no padding, and one matrix product per level computes the cells of all
+sentences.
 """
 
 import itertools
@@ -33,7 +34,7 @@ GATES = 3
 
 @dataclass(frozen=True, slots=True)
 class CellPyramid:
-    """The rows of the cells of each level; see the module's docstring."""
+    """The rows of the cells on each level; see the module's docstring."""
 
     sizes: list[int]  # number of sentences that have each word; never increases
     starts: list[int]  # the first row of each word at level 0, and the total
@@ -44,13 +45,13 @@ class CellPyramid:
         return replace(self, left=move(device, self.left)[0])
 
     def left_children(self, level: int) -> Tensor:
-        """Return the row of the left child of each cell of ``level``, which is at least 1."""
+        """Return the row of each cell's left child; ``level`` is at least 1."""
         return self.left[self.starts[level] - self.starts[1] :] - self.starts[level - 1]
 
     def endings(self) -> list[slice]:
-        """Return the rows of each level's cells that cover a whole sentence.
+        """Return, for each level, the rows of cells that cover a whole sentence.
 
-        The same rows in the batch sorted by length belong to these sentences.
+        Row ranges also index these sentences in the batch sorted by length.
         """
         return [slice(after, size) for size, after in itertools.pairwise([*self.sizes, 0])]
 
@@ -88,7 +89,7 @@ class RecursiveConvolution(Function):
 
         :param words: cells of level 0, ``(rows, size)``.
         :param weight: ``(2 * size, size)``: W_l above W_r. The halves of ``bias`` are added to b.
-        :param gate_weight: ``(6, size)``: G_l above G_r, and ``gate_bias`` likewise.
+        :param gate_weight: ``(6, size)``: G_l above G_r; ``gate_bias`` likewise.
         """
         size, sizes = words.shape[1], pyramid.sizes
         levels = [words]  # the cells of each level
@@ -154,7 +155,7 @@ class RecursiveConvolution(Function):
 
 
 def _to_both(gradient: Tensor, children: Tensor, first: int, rows: int) -> Tensor:
-    """Add up the left and the right children's gradients as halves of ``(rows, 2 * n)``."""
+    """Sum the gradients of left and right children into the halves of ``(rows, 2 * n)``."""
     size = gradient.shape[1]
     both = gradient.new_zeros(rows, 2 * size)
     both[:, :size].index_copy_(0, children, gradient)
@@ -185,7 +186,7 @@ class GrconvNetwork(GatedDecoderNetwork):
         return super().spectral_radius(name)
 
     def encode(self, source: BatchSide) -> Tensor:
-        """Return c of each source, its last cell, ``(batch, encoder)``; 0 for an empty source."""
+        """Return c of each source, ``(batch, encoder)``: its last cell, or 0 if it is empty."""
         tops, _, order = self._join(source)
         empty = len(source.lengths) - len(tops)
         if empty:
@@ -194,7 +195,7 @@ class GrconvNetwork(GatedDecoderNetwork):
 
     @torch.no_grad()
     def soft_parse(self, ids: Sequence[int]) -> tuple[Tensor, ...]:
-        """Return the gates of a source of N words, given as word ids without ``</s>``.
+        """Return the gates for a source with N words, given as ids without ``</s>``.
 
         Entry t - 1 is ``(N - t, 3)``, for t from 1 to N - 1. Row i belongs to the cell over the
         words i to i + t, counted from 0: the shares of the new activation, of the left child (words
@@ -214,7 +215,7 @@ class GrconvNetwork(GatedDecoderNetwork):
         return stack_weights(self.gate_left, self.gate_right)
 
     def _join(self, source: BatchSide) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the last cells, all gates, and the order of the batch by falling length.
+        """Return the last cells, all gates, and the batch order by descending length.
 
         The cells, ``(sentences, encoder)``, are in this order; empty sentences have none.
         """

@@ -1,9 +1,9 @@
 """Differentiable functions that torch lacks, and the base class of all networks.
 
-The recurrences run over *packed* steps: the pairs of a batch are sorted by falling length, step t
-has the ``sizes[t]`` pairs that are at least t + 1 words long, and the rows of all steps are
-concatenated without padding. Each function has its own backward pass, where the gradient of a
-recurrent matrix is one product over the rows of all steps and not a sum of small ones.
+The recurrences run over *packed* steps: the pairs in a batch are sorted by descending length, step
+t contains the ``sizes[t]`` pairs with at least t + 1 words, and the rows of all steps are
+concatenated without padding. Each function has a custom backward pass, in which the gradient of a
+recurrent matrix is one product over the rows of all steps instead of a sum of small products.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ from torch.nn.functional import dropout, embedding
 from phrasescore.models.batches import BatchSide, PairBatch, Steps
 from phrasescore.models.softmax import SampledLogProb, TrainingSoftmax
 
-# Outside of this range of a sum of exp(), a logit was too large or all were too small. (Compiled
-# code cuts exp() off at 5e-38, so a large shortlist would give a wrong sum below the range.)
+# If a sum of exp() is outside this range, a logit was too large or all were too small. (Compiled
+# code limits exp() to 5e-38, so a large shortlist would give a wrong sum below the range.)
 SMALLEST_SUM, LARGEST_SUM = 1e-25, 1e37
 
 
@@ -38,9 +38,9 @@ def blend_backward(
     *,
     z_keeps: bool,
 ) -> None:
-    """Write the gradients of the inputs of z and the candidate into column blocks 1 and 3.
+    """Write the input gradients for z and the candidate into column blocks 1 and 3.
 
-    :param z_keeps: whether z is the share of the old state and not of the candidate.
+    :param z_keeps: whether z is the share of the old state; otherwise, of the candidate.
     """
     to_update, _, to_candidate = to_gates.split(old.shape[1], dim=1)
     if z_keeps:
@@ -55,7 +55,7 @@ def blend_backward(
 
 
 def reset_backward(to_product: Tensor, factor: Tensor, reset: Tensor, to_gates: Tensor) -> None:
-    """Write the gradient of the input of r, the gate of ``factor``, into column block 2."""
+    """Write the input gradient for r, the gate on ``factor``, into column block 2."""
     to_reset = to_gates.split(factor.shape[1], dim=1)[1]
     torch.mul(to_product, factor, out=to_reset)
     to_reset.mul_(reset).mul_(1 - reset)
@@ -78,7 +78,7 @@ class ResetBeforeRecurrence(Function):
         sizes: list[int],
         z_keeps: bool,
     ) -> tuple[Tensor, Tensor]:
-        """Return the state after each step, ``(rows, hidden)``, and each pair's last state.
+        """Return the state after each step, ``(rows, hidden)``, and the last state of each pair.
 
         The first state is 0. Only one of the results may get a gradient; both omit pairs without a
         step.
@@ -201,14 +201,13 @@ class ResetAfterRecurrence(Function):
 class WordLogProb(Function):
     """log softmax(G s + b) of one word per row, in blocks that fit into a cache.
 
-    The backward pass computes the logits again, which costs less than storing them if the rank is
-    low.
+    The backward pass recomputes the logits, which costs less than storing them if the rank is low.
     """
 
     @staticmethod
     @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
     def forward(ctx: Any, factors: Tensor, weight: Tensor, bias: Tensor, words: Tensor) -> Tensor:
-        """Return ``(rows,)`` natural logarithms.
+        """Return natural logarithms, ``(rows,)``.
 
         :param factors: ``(rows, rank)``: G_r s.
         :param weight: ``(words, rank)``: G_l.
@@ -247,7 +246,7 @@ class WordLogProb(Function):
 
 
 def _block_sizes(device: torch.device) -> tuple[int, int]:
-    """Return the numbers of rows and words of a block: 2 MB on a CPU, more on a GPU."""
+    """Return the number of rows and words in a block: 2 MB on a CPU, more on a GPU."""
     return (1024, 512) if device.type == "cpu" else (4096, 16384)
 
 
@@ -259,7 +258,7 @@ def _log_sum_exp(factors: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         for words, biases in zip(weight.split(step), bias.split(step), strict=True)
     )
     if factors.device.type != "cpu":
-        # Checking the sums would stall the CPU, and the safe way costs the GPU little.
+        # Checking the sums would stall the CPU, and the safe computation costs the GPU little.
         result = factors.new_full((len(factors),), -torch.inf)
         for block in logits:
             result = torch.logaddexp(result, torch.logsumexp(block, 1))
@@ -277,14 +276,14 @@ def _log_sum_exp(factors: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class PairNetwork(nn.Module):
-    """p(target | source) of phrase or sentence pairs, or p(target) of a language model.
+    """p(target | source) for phrase or sentence pairs, or p(target) for a language model.
 
     A network is built from its sizes (``config``) and from the sizes of the source and the target
     vocabulary, including ``</s>`` and ``<unk>``. Its weights are undefined until `initialize` draws
     them or a checkpoint provides them. Reports show ``source_embedding`` and ``target_embedding``.
     """
 
-    # The sizes of its kind.
+    # The sizes of this kind of network.
     config: Any
     # The weights of the softmax: an `nn.Linear`, or a `Softmax`.
     output: Any
@@ -296,15 +295,15 @@ class PairNetwork(nn.Module):
         raise NotImplementedError
 
     def forward(self, batch: PairBatch) -> Tensor:
-        """Return log p(target ``</s>`` | source) of each pair, ``(batch,)``.
+        """Return log p(target ``</s>`` | source) for each pair, ``(batch,)``.
 
-        Natural logarithms, not divided by length. Either side may be empty: an empty target has
-        only ``</s>``, and an encoder that reads no ``</s>`` stays at its initial state 0.
+        Values are natural logarithms, not divided by length. Either side may be empty: an empty
+        target has only ``</s>``, and an encoder that reads no ``</s>`` stays at its initial 0.
         """
         raise NotImplementedError
 
     def drop(self, units: Tensor) -> Tensor:
-        """Apply dropout in training. Only Zaremba et al. (2014) among the papers use it."""
+        """Apply dropout in training. Among the papers, only Zaremba et al. (2014) use it."""
         return dropout(units, self.config.dropout, self.training)
 
     def word_log_probs(self, rows: Tensor, words: Tensor) -> Tensor:
@@ -349,19 +348,19 @@ class PairNetwork(nn.Module):
 
 
 def previous_words(table: Tensor, target: BatchSide, steps: Steps) -> Tensor:
-    """Return the embedding of the word before each row; y_0 has the zero vector."""
+    """Return the embedding of the word before each row; for y_0, it is the zero vector."""
     words = embedding(target.previous_ids(steps), table)
     return torch.cat([words.new_zeros(len(target.lengths), words.shape[1]), words])
 
 
 def draw_uniformly(network: nn.Module, bound: float, generator: torch.Generator) -> None:
-    """Draw all weights between ``-bound`` and ``bound``."""
+    """Draw all weights uniformly from [-``bound``, ``bound``]."""
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.uniform_(-bound, bound, generator=generator)
 
 
 def draw_orthogonal(matrix: Tensor, generator: torch.Generator, radius: float = 1.0) -> None:
-    """Make a matrix the left singular vectors of a Gaussian one (Saxe et al., 2014), scaled."""
+    """Set a matrix to a Gaussian one's left singular vectors (Saxe et al., 2014), scaled."""
     gaussian = torch.randn(matrix.shape, generator=generator, dtype=torch.float64)
     matrix.copy_(radius * torch.linalg.svd(gaussian)[0])

@@ -1,6 +1,6 @@
 """The deep LSTM of Sutskever et al. (2014): one LSTM reads the source, another predicts the target.
 
-Layers have no peepholes, unlike in Graves (2013), and the dropout of Zaremba et al. (2014).
+Unlike in Graves (2013), layers have no peepholes. Dropout is as in Zaremba et al. (2014).
 """
 
 from typing import Any
@@ -28,9 +28,9 @@ class LstmRecurrence(Function):
     def forward(
         ctx: Any, inputs: Tensor, hidden: Tensor, cell: Tensor, weight: Tensor, sizes: list[int]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return h after each step, ``(rows, hidden)``, and each pair's last h and c.
+        """Return h after each step, ``(rows, hidden)``, and the last h and c of each pair.
 
-        :param inputs: ``(rows, 4 * hidden)``: input of i, f, o and g from below, bias included.
+        :param inputs: ``(rows, 4 * hidden)``: input of i, f, o and g from below, with the bias.
         :param hidden: ``(batch, hidden)``: h before the first step, which is the result for a pair
             without a step; ``cell`` likewise.
         :param weight: ``(4 * hidden, hidden)``: from the last h to i, f, o and g.
@@ -83,7 +83,7 @@ class LstmRecurrence(Function):
 
 
 class LstmLayer(nn.Module):
-    """The weights of one layer; the rows of both maps are i, f, o and g, stacked."""
+    """One LSTM layer. The rows of both weight matrices are the gates i, f, o and g, stacked."""
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class LstmNetwork(PairNetwork):
         self.output = nn.Linear(config.hidden_size, target_size)
 
     def initialize(self, generator: torch.Generator) -> None:
-        """Draw all weights uniformly between minus and plus ``init_range``, section 3.4."""
+        """Draw weights uniformly from [-``init_range``, ``init_range``], as in section 3.4."""
         draw_uniformly(self, self.config.init_range, generator)
 
     def forward(self, batch: PairBatch) -> Tensor:

@@ -1,1 +1,1 @@
-"""The report: values in, blocks out, and a page of them."""
+"""The report: builds tables and figures from values, and a page from these."""

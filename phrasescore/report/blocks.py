@@ -1,12 +1,13 @@
 """The sections, tables and figures of a report as plain values, and their data files.
 
 A block is a table or a figure; the page shows the same blocks as the data files. Each block has a
-TSV file, and one JSON file has the whole report.
+TSV file, and a JSON file contains the whole report.
 
-The first line of a TSV file names the columns; cells are separated by tabs, and lines end at
-U+000A. In a cell, a tab, a newline, a carriage return and a backslash are written ``\\t``, ``\\n``,
-``\\r`` and ``\\\\``; there are no quotes. None is an empty cell. Numbers have all their digits. The
-JSON file keeps the types that TSV loses: the text ``1`` and the number 1, an empty text and None.
+The first line of a TSV file contains the column names. Cells are separated by tabs, and lines end
+with U+000A. In a cell, a tab, a newline, a carriage return and a backslash are escaped as ``\\t``,
+``\\n``, ``\\r`` and ``\\\\``; there are no quotes. None is an empty cell. Numbers have full
+precision. Unlike TSV, the JSON file distinguishes the text ``1`` from the number 1, and an empty
+text from None.
 """
 
 import json
@@ -21,8 +22,8 @@ from phrasescore.io.output import open_output
 
 Cell = str | int | float | None
 
-# Bytes of a file name that are not UTF-8, which are U+DC80 to U+DCFF in Python, are written as
-# \udc80 to \udcff.
+# How to write bytes in file names that are not UTF-8. In Python they are U+DC80 to U+DCFF; here
+# they are escaped as \udc80 to \udcff.
 ENCODE_ERRORS = "backslashreplace"
 # The folder of the TSV files.
 DATA = "data"
@@ -43,7 +44,7 @@ _ESCAPES = (
 
 
 def shown(words: Iterable[str]) -> str:
-    """Return words as plain text: joined by blanks, without Moses' escapes.
+    """Join words with blanks and undo Moses' escapes.
 
     >>> shown(["l&apos;", "&amp;lt;", "&lt;b&gt;"])
     "l' &lt; <b>"
@@ -57,9 +58,10 @@ def shown(words: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table whose rows a reader can sort and search; columns of numbers are aligned right.
+    """A table with rows that can be sorted and searched; numbers are right-aligned.
 
-    :ivar name: the data file's name without its ending, of ``[a-z0-9-]``, as in every block.
+    :ivar name: the data file's name without its suffix, consisting of ``[a-z0-9-]``; all blocks
+        have a name.
     """
 
     name: str
@@ -71,12 +73,12 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """A scatter plot, or a map on which similar things are near one another.
+    """A scatter plot, or a map that places similar items near one another.
 
-    :ivar labels: one text per point, shown on hover, and beside the point on an enlarged map.
-    :ivar groups: one name per point, which sets its colour; empty for a single group.
-    :ivar equal: whether both axes have the same range, and a diagonal is drawn.
-    :ivar is_map: whether only distances have a meaning, not the axes.
+    :ivar labels: one text per point, shown on hover, and next to the point on an enlarged map.
+    :ivar groups: one name per point, which determines its colour; empty for a single group.
+    :ivar equal: whether to use the same range for both axes and draw the diagonal.
+    :ivar is_map: whether only distances are meaningful, not the axes.
     """
 
     name: str
@@ -94,7 +96,7 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A heat map of numbers from 0 to 1: one row of values per row label, from the top."""
+    """A heat map of numbers from 0 to 1, with one row of values per row label, top to bottom."""
 
     name: str
     title: str
@@ -108,7 +110,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A line of a figure; a y of None leaves a gap.
+    """A series of points in a figure; a y value of None leaves a gap.
 
     :ivar spread: half the length of each point's error bar; empty for no error bars.
     """
@@ -121,7 +123,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Series over one axis of numbers or names, drawn as lines, or as bars side by side."""
+    """Series with a common x axis of numbers or names, drawn as lines or as grouped bars."""
 
     name: str
     title: str
@@ -138,9 +140,9 @@ class Pyramid:
     """The soft parse of a sentence by a gated recursive convolution.
 
     :ivar words: the leaves.
-    :ivar levels: for each level above the leaves, from the lowest, and each of its units, from the
-        left: the shares of a new activation, of the left child and of the right child, which sum
-        to 1. Level k has ``len(words) - k`` units.
+    :ivar levels: the units of each level above the leaves, from the lowest level up and from left
+        to right. A unit has three shares that sum to 1: of a new activation, of the left child and
+        of the right child. Level k has ``len(words) - k`` units.
     """
 
     name: str
@@ -157,8 +159,8 @@ Block = Table | Points | Matrix | Lines | Pyramid
 class Section:
     """A part of the page with its own heading.
 
-    :ivar key: the section's address in the page, of ``[a-z0-9-]``.
-    :ivar lead: explains how to read the section, in plain text; a blank line begins a paragraph.
+    :ivar key: the section's anchor in the page, consisting of ``[a-z0-9-]``.
+    :ivar lead: plain text that explains how to read the section; blank lines separate paragraphs.
     """
 
     key: str
@@ -169,7 +171,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All sections of a page; ``facts`` are names and values of its files, models and counts."""
+    """All sections of a page; ``facts`` are names and values about files, models and counts."""
 
     title: str
     facts: tuple[tuple[str, str], ...]
@@ -177,13 +179,13 @@ class Report:
 
 
 def check_report(report: Report) -> None:
-    """Check that names are unique, and that JSON can express all numbers."""
+    """Check that names are unique, and that JSON can represent all numbers."""
     blocks = [block for section in report.sections for block in section.blocks]
-    # The file report.json has a name, too.
+    # report.json also takes a name.
     names = Counter(["report", *(block.name for block in blocks)])
     for block in blocks:
         if names[block.name] > 1:
-            raise PhrasescoreError(f"report: two blocks are called {block.name!r}")
+            raise PhrasescoreError(f"report: two blocks are named {block.name!r}")
         number = _find_infinite(astuple(block))
         if number is not None:
             raise PhrasescoreError(
@@ -192,7 +194,7 @@ def check_report(report: Report) -> None:
 
 
 def _find_infinite(value: object) -> float | None:
-    """Return the first infinite number or NaN in a value or its parts."""
+    """Return the first infinite number or NaN in a value, which may be nested, or None."""
     if isinstance(value, tuple | list):
         numbers = map(_find_infinite, value)
         return next((number for number in numbers if number is not None), None)
@@ -212,7 +214,7 @@ def write_data(report: Report, folder: Path) -> None:
 
 
 def to_json(report: Report) -> str:
-    """Return the whole report as JSON; a block has its fields and its ``kind``."""
+    """Convert the report to JSON; a block has its fields and its ``kind``."""
     sections = [
         {**asdict(section), "blocks": [block_fields(block) for block in section.blocks]}
         for section in report.sections
@@ -222,15 +224,15 @@ def to_json(report: Report) -> str:
 
 
 def block_fields(block: Block) -> dict[str, object]:
-    """Return the ``kind`` of a block, such as table or points, and its fields."""
+    """Return the fields of a block, and its ``kind``, such as table or points."""
     return {"kind": type(block).__name__.lower(), **asdict(block)}
 
 
 def to_tsv(block: Block) -> str:
-    """Return a block as TSV.
+    """Convert a block to TSV.
 
-    A matrix has its row labels in the first column, lines have one row per point of each series,
-    and a pyramid has one row per unit, from the lowest level, with the words that it covers.
+    A matrix has its row labels in the first column. Lines have one row per point in each series. A
+    pyramid has one row per unit, from the lowest level up, with the words that it covers.
     """
     columns, rows = _as_rows(block)
     lines = ["\t".join(map(_cell_text, cells)) for cells in (columns, *rows)]
@@ -240,7 +242,7 @@ def to_tsv(block: Block) -> str:
 def _cell_text(cell: Cell) -> str:
     if cell is None:
         return ""
-    # float(): a NumPy number is a float, too, but its repr() shows its type.
+    # float() is needed because the repr() of a NumPy number includes its type.
     return repr(float(cell)) if isinstance(cell, float) else str(cell).translate(_TSV_ESCAPES)
 
 

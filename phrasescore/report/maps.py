@@ -1,7 +1,7 @@
-"""Maps of words, phrases and sentences: a network's vectors as points of a plane.
+"""Maps of words, phrases and sentences: a network's vectors projected to a plane.
 
-Sutskever et al. (2014) draw their figure 2 by principal components, Cho et al. (2014) their figures
-4 and 5 by t-SNE with Barnes and Hut's approximation (van der Maaten, 2013).
+Sutskever et al. (2014) use principal components for their figure 2. Cho et al. (2014) use
+Barnes-Hut t-SNE (van der Maaten, 2013) for their figures 4 and 5.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,15 +19,15 @@ from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
 
-# Sources per forward pass of an encoder.
+# Number of sources per forward pass of an encoder.
 _BATCH_SIZE = 256
 # The usual perplexity of t-SNE: the effective number of neighbours of a point.
 PERPLEXITY = 30.0
-# The smallest number of points of a map: with 4, a third of the other points is a perplexity of 1.
+# The minimum number of points in a map, at which a third of the other points is 1, the perplexity.
 FEWEST = 4
-# Number of principal components that t-SNE gets.
+# Number of principal components used as input for t-SNE.
 _DIMENSIONS = 50
-# Standard deviation of the first component of t-SNE's start, as in scikit-learn.
+# Standard deviation of the first component at the start of t-SNE, as in scikit-learn.
 _START_DEVIATION = 1e-4
 
 _COMPONENTS = """\
@@ -46,11 +46,11 @@ _LEADS = {
 
 
 class Vectors(NamedTuple):
-    """The vectors of a map, ``(points, size)``, with a label and a group for each point."""
+    """The vectors for a map, ``(points, size)``, with a label and a group for each point."""
 
-    # Such as "m30k: words that it reads".
+    # The title, such as "m30k: words that it reads".
     title: str
-    # The beginning of the blocks' names, such as "words-1".
+    # The prefix of block names, such as "words-1".
     name: str
     vectors: Floats
     labels: tuple[str, ...]
@@ -60,7 +60,7 @@ class Vectors(NamedTuple):
 
 
 def map_section(key: str, sets: Sequence[Vectors], seed: int) -> tuple[Section, list[str]]:
-    """Return a section with two maps per set, and a reason for each set that is left out."""
+    """Return a section with two maps per set of vectors, and a reason for each omitted set."""
     blocks: list[Points] = []
     reasons: list[str] = []
     for vectors in sets:
@@ -91,7 +91,7 @@ def _draw(chosen: Vectors, seed: int) -> Iterator[Points]:
 def _points(
     chosen: Vectors, ending: str, method: str, plane: Floats, axes: tuple[str, str], note: str
 ) -> Points:
-    # More digits would be invisible, and would make up most of the page.
+    # More digits would be invisible but would make the page much larger.
     x, y = (tuple(float(f"{value:.4g}") for value in column) for column in plane.T.tolist())
     return Points(
         f"{chosen.name}-{ending}",
@@ -105,7 +105,8 @@ def _points(
 def word_vectors(name: str, number: int, checkpoint: Checkpoint, count: int) -> list[Vectors]:
     """Return the embeddings of the most frequent words that a network reads or predicts.
 
-    :param name: of the model in the report; ``number`` becomes a part of its blocks' names.
+    :param name: the model's name in the report.
+    :param number: the model's number, used in block names.
     :param count: maximum number of words per side.
     """
     sides = [
@@ -141,7 +142,7 @@ def _band(rank: int, size: int) -> str:
 def text_vectors(
     key: str, name: str, number: int, checkpoint: Checkpoint, texts: Sequence[tuple[str, ...]]
 ) -> Vectors:
-    """Return an encoder's vectors of phrases or sentences; ``key`` says which."""
+    """Return an encoder's vectors for phrases or sentences; ``key`` is either word."""
     longest = 9 if key == "phrases" else 40
     return Vectors(
         title=f"{name}: {key}",
@@ -154,7 +155,7 @@ def text_vectors(
 
 
 def _length_group(length: int, longest: int) -> str:
-    """Return the name of a group: one length of phrases, or ten lengths of sentences."""
+    """Return the name of a length group: a single length for phrases, ten for sentences."""
     if length > longest:
         return f"{longest + 1} words and more"
     if longest < 10:
@@ -176,10 +177,11 @@ def _encode(checkpoint: Checkpoint, sources: list[list[int]]) -> np.ndarray:
 
 
 def principal_components(vectors: Floats, count: int = 2) -> tuple[Floats, Floats]:
-    """Return the coordinates of vectors along the directions in which they vary most.
+    """Return the coordinates of vectors along their principal components.
 
-    In each component, the coordinate with the largest absolute value is positive, so that equal
-    vectors give equal pictures. Components beyond the number of dimensions are 0.
+    Signs are chosen so that, in each component, the coordinate with the largest absolute value is
+    positive. Equal vectors therefore give equal figures. Components beyond the number of dimensions
+    are 0.
 
     :return: coordinates, ``(points, count)``, and each component's share of the variance.
     """
@@ -195,17 +197,17 @@ def principal_components(vectors: Floats, count: int = 2) -> tuple[Floats, Float
 
 
 def choose_perplexity(points: int) -> float:
-    """Return the perplexity of a map: at most 30, and at most a third of the other points."""
+    """Return the perplexity for a map: 30, or a third of the other points if that is less."""
     return min(PERPLEXITY, (points - 1) / 3)
 
 
 def neighbour_map(vectors: Floats, seed: int) -> Floats:
-    """Return the t-SNE map of vectors, ``(points, 2)``, which keeps neighbours together.
+    """Return a t-SNE map of vectors, ``(points, 2)``, in which neighbours stay together.
 
-    It starts from the first two principal components and uses one thread, so that equal vectors
-    give equal maps.
+    The map is initialised with the first two principal components and computed in one thread, so
+    that equal vectors give equal maps.
 
-    :param vectors: at least `FEWEST`, which are not all equal.
+    :param vectors: at least `FEWEST` vectors that are not all equal.
     """
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits

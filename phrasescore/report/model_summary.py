@@ -1,4 +1,4 @@
-"""A trained model's sizes, coverage, curve and fingerprints, as text or JSON."""
+"""Summary of a trained model: sizes, coverage, training curve and fingerprints, as text or JSON."""
 
 import dataclasses
 import json
@@ -11,20 +11,20 @@ from phrasescore.io.text_table import text_table
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint
 from phrasescore.vocabulary import Vocabulary
 
-# Maximum number of evenly spaced points of the curve in the text.
+# Maximum number of evenly spaced curve points in the text.
 _MAX_POINTS = 20
 _BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
 class ModelReport:
-    """The report on a model."""
+    """A summary of a trained model and its training."""
 
     path: str
     checkpoint: Checkpoint
 
     def to_json(self) -> str:
-        """Return one JSON object, indented."""
+        """Convert the report to a JSON object, indented."""
         model = self.checkpoint
         values: dict[str, Any] = {
             "model": self.path,
@@ -40,7 +40,7 @@ class ModelReport:
         return json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False)
 
     def to_text(self) -> str:
-        """Return the report as text, without a newline at the end."""
+        """Format the report as text, without a newline at the end."""
         model, record = self.checkpoint, self.checkpoint.record
         kind, *data = _data_rows(model)
         rows = [
@@ -102,9 +102,9 @@ def model_report(path: str | os.PathLike[str]) -> ModelReport:
 
 
 def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
-    """Return a small drawing of the training curve, and a table of its points.
+    """Return lines with a sparkline of the training curve and a table of its points.
 
-    The table of a long curve has about 20 evenly spaced points, the best one and the last one.
+    For a long curve, the table has about 20 evenly spaced points, the best point and the last one.
     """
     if not curve:
         return []
@@ -129,7 +129,7 @@ def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Return a line of at most 60 bars; the lowest value has the lowest bar.
+    """Draw values as a line with at most 60 bars; the lowest value has the lowest bar.
 
     >>> sparkline([3.0, 2.0, 1.0])
     '█▅▁'
@@ -142,7 +142,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def _measure(point: CurvePoint) -> float | None:
-    """Return the measure on held-out data, if there is one."""
+    """Return the score on held-out data, or None if there is none."""
     return point.validation_perplexity if point.expected_bleu is None else point.expected_bleu
 
 

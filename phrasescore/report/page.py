@@ -1,13 +1,13 @@
-"""The folder of a report, and its page: one HTML file that needs no other file and no network.
+"""The folder of a report, and its page: a self-contained HTML file that works offline.
 
-The content security policy of the page forbids all requests, and all scripts except two, which it
-identifies by their hashes. It allows ``unsafe-eval`` because regl, which draws points for plotly,
+The page's content security policy forbids all requests, and all scripts except two, which are
+identified by their hashes. It allows ``unsafe-eval`` because regl, which draws points for plotly,
 compiles its shaders from text.
 
-plotly.js (https://plotly.com/javascript) draws the figures. It is stored compressed, in 2 MB
-instead of 5, and unpacked when the reader scrolls near the first figure. Values are stored as JSON.
-Jinja escapes HTML, `_json` escapes the characters that could end a script, and ``figures.js`` in
-``page_parts`` escapes the tags that plotly would interpret.
+plotly.js (https://plotly.com/javascript) draws the figures. It is stored compressed, with 2 MB
+instead of 5, and decompressed when the reader scrolls to the first figure. Values are stored as
+JSON. Jinja escapes HTML, `_json` escapes characters that could end a script, and ``figures.js`` in
+``page_parts`` escapes tags that plotly would interpret.
 """
 
 import base64
@@ -52,13 +52,13 @@ _PARTS = resources.files("phrasescore.report") / "page_parts"
 # The parts of the page's script, in order.
 _SCRIPTS = ("tables.js", "drawing.js", "figures.js", "map_labels.js", "pyramid.js", "page.js")
 NOTHING = "–"
-# Significant digits of the largest number of a column; they set the decimals of the column.
+# Significant digits for the largest number in a column, which determine the column's decimals.
 _DIGITS = 4
 _MOST_DECIMALS = 6
 
 
 def check_folder(folder: str, inputs: Sequence[str]) -> None:
-    """Check that the report can be written, and would replace no input and no other folder."""
+    """Check that the report can be written without replacing an input or an unrelated folder."""
     target = Path(os.path.abspath(folder))
     parent = target.parent
     if not target.name:
@@ -79,8 +79,8 @@ def check_folder(folder: str, inputs: Sequence[str]) -> None:
     )
     if names and not is_report:
         raise PhrasescoreError(
-            f"{folder}: expected an older report or an empty folder, found another folder; name a "
-            "new one"
+            f"{folder}: expected an older report or an empty folder, found a folder with other "
+            "files; use a new folder"
         )
     for path in inputs:
         if target in Path(os.path.abspath(path)).parents:
@@ -88,7 +88,7 @@ def check_folder(folder: str, inputs: Sequence[str]) -> None:
 
 
 def write_report(report: Report, folder: Path) -> Path:
-    """Write the page of a report and its data files; return the path of the page."""
+    """Write a report's page and data files; return the path of the page."""
     page = render_page(report).encode(errors=ENCODE_ERRORS)
     with writing_folder(os.path.abspath(folder)) as new:
         write_data(report, new)
@@ -97,7 +97,7 @@ def write_report(report: Report, folder: Path) -> Path:
 
 
 def render_page(report: Report) -> str:
-    """Check a report and return it as HTML; equal reports give equal pages."""
+    """Check a report and render it as HTML; equal reports give identical pages."""
     check_report(report)
     environment = jinja2.Environment(
         autoescape=True,
@@ -141,18 +141,18 @@ def _hash(script: str) -> str:
 def _pack_plotly() -> tuple[str, str]:
     """Return the hash of plotly.js, and the script compressed, as base64."""
     script = get_plotlyjs()
-    # mtime=0: equal scripts give equal bytes.
+    # With mtime=0, equal scripts give equal bytes.
     return _hash(script), base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()
 
 
 class _ShownCell(NamedTuple):
     text: str
-    # A number with all its digits, as the sort key; None for a text.
+    # The sort key: a number with full precision; None for a text.
     value: str | None
 
 
 def _number_columns(table: Table) -> list[bool]:
-    """Return for each column whether it has numbers and no texts."""
+    """Return for each column whether it has numbers but no texts."""
     columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
     return [
         any(cell is not None for cell in cells) and not any(isinstance(cell, str) for cell in cells)
@@ -166,7 +166,7 @@ def _rows(table: Table) -> list[tuple[_ShownCell, ...]]:
 
 
 def _column_cells(cells: Sequence[Cell]) -> list[_ShownCell]:
-    """Return the cells of a column, all its numbers with the same number of decimals."""
+    """Format the cells of a column, using the same number of decimals for all numbers."""
     largest = max((abs(cell) for cell in cells if isinstance(cell, float)), default=0.0)
     digits_before = math.floor(math.log10(largest)) + 1 if largest else 1
     decimals = min(max(_DIGITS - digits_before, 0), _MOST_DECIMALS)
@@ -188,19 +188,19 @@ def _cell(cell: Cell, decimals: int) -> _ShownCell:
 
 
 def _json(block: Block) -> Markup:
-    """Return the values of a figure as the content of a script element."""
+    """Convert the values of a figure to JSON that is safe inside a script element."""
     text = json.dumps(
         block_fields(block), ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
-    # In JSON these characters occur only in strings, where they can be escaped. Without them no
-    # string can end the script element, or begin a comment or an element in it.
+    # In JSON these characters occur only in strings, where they can be escaped. Without them, no
+    # string can end the script element or begin a comment or another element.
     for character in "<>&\u2028\u2029\0":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
 
 
 def _summary(block: Points | Matrix | Lines | Pyramid) -> str:
-    """Return a description of a figure for readers who cannot see it."""
+    """Describe a figure for readers who cannot see it."""
     match block:
         case Points():
             kind = "Map" if block.is_map else "Scatter plot"

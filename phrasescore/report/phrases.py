@@ -1,4 +1,4 @@
-"""Sections about a phrase table: the choice of its pairs, and networks' scores and samples of them.
+"""Sections about a phrase table: selected pairs, with scores and samples from networks.
 
 Cho et al. (2014), section 4.3, figure 3 and tables 2 and 3.
 """
@@ -20,15 +20,15 @@ from phrasescore.report.blocks import Cell, Points, Section, Table, shown
 
 # Source phrases with fewer targets are not compared.
 MIN_TARGETS = 3
-# Number of frequent source phrases to choose from; phrases that contain each other count once.
+# Number of frequent source phrases to choose from; phrases that contain one another count once.
 _CANDIDATES = 200
-# Pairs listed at each end of the differences between network and table.
+# Number of pairs to list with the largest differences, positive and negative.
 TOP_PAIRS = 25
-# Targets listed per source phrase: the preferred ones, and the samples.
+# Number of targets to list per source phrase: preferred targets, and samples.
 TOP_TARGETS, TOP_SAMPLES = 3, 5
-# Targets that a network draws per source phrase.
+# Number of targets to draw from a network per source phrase.
 SAMPLES = 50
-# Moses' floor of a logarithm (LOWEST_SCORE in moses/TypeDef.h), for probabilities of 0.
+# The value at which Moses floors logarithms (LOWEST_SCORE in moses/TypeDef.h).
 _LOWEST = -100.0
 
 _Item = TypeVar("_Item")
@@ -37,35 +37,35 @@ _SCORES_LEAD = """\
 Each point is a phrase pair, drawn at random from the whole table. Both scores are natural \
 logarithms of p(target | source), or of p(source | target) for a network that predicts the source; \
 on the diagonal they agree. A network spreads its probability over all possible texts, the table \
-over the targets that it has, so most points are below the diagonal.
+only over the targets that it has, so most points are below the diagonal.
 
-Pairs that were extracted once stand in columns: the table's p is 1/n if the source phrase was \
-extracted n times. The network was trained without these counts, on purpose."""
+Pairs that were extracted once form columns: the table's p is 1/n if the source phrase was \
+extracted n times. The network was deliberately trained without these counts."""
 
 
 _PREFERENCES_LEAD = """\
-For some source phrases, the targets to which the table gives the highest p(target | source), best \
-first, beside the targets to which a network gives the highest p, with their p. The network \
-chooses among the targets that the table has. Its probabilities are of a whole phrase with its \
-</s>, and need not sum to one over the table's targets.
+For each selected source phrase, the targets with the highest p(target | source) in the table, \
+best first, next to the targets with the highest p according to a network. The network chooses \
+among the targets in the table. Its probabilities are for a whole phrase including </s>, and need \
+not sum to one over the table's targets.
 
-The table counts occurrences, so it knows much about frequent phrases. It knows next to nothing \
-about rare phrases, and the best targets of these are often the result of wrong word alignments."""
+The table counts occurrences, so it is reliable for frequent phrases. For rare phrases it has \
+little evidence, and their best targets often result from wrong word alignments."""
 
 _SAMPLES_LEAD = """\
-For the source phrases of the tables above, targets that the network draws word by word, each word \
-with its probability. Of 50 draws, the five targets with the highest log-probabilities are shown, \
-with the number of times that each was drawn, ln p, and "new" if the table lacks the target. Draws \
-that are still unfinished after twice the words of the source and 10 are left out."""
+Targets for the source phrases in the tables above, sampled from the network word by word. Of 50 \
+samples, the five targets with the highest log-probabilities are shown, with the number of times \
+that each was drawn, ln p, and "new" if the table does not have the target. Samples without </s> \
+after twice the number of source words plus 10 are left out."""
 
 
 class TablePair(NamedTuple):
-    """A line of a phrase table."""
+    """A phrase pair in a table, with its scores and count."""
 
     pair: PhrasePair
     # Probabilities, in the order of the table.
     scores: tuple[float, ...]
-    # Number of times that the pair was extracted; some tables have fractional counts.
+    # How often the pair was extracted; some tables have fractional counts.
     times: float
 
 
@@ -77,19 +77,19 @@ class SourcePhrase(NamedTuple):
 
     @property
     def times(self) -> float:
-        """Number of times that the phrase was extracted."""
+        """How often the phrase was extracted: the sum over its targets."""
         return sum(target.times for target in self.targets)
 
 
 @dataclass(frozen=True)
 class TableChoice:
-    """The chosen parts of a table, and the size of the table."""
+    """The selected parts of a table, and the size of the table."""
 
-    # Uniform samples of all pairs, in the order of the table, and of the long source phrases.
+    # Uniform samples of all pairs, in table order, and of the long source phrases.
     pairs: list[TablePair]
     phrases: list[tuple[str, ...]]
-    # Long source phrases with `MIN_TARGETS` or more: the most frequent ones, and a sample of the
-    # phrases whose pairs were all extracted once.
+    # Long source phrases with at least `MIN_TARGETS` targets: the most frequent ones, and a sample
+    # of the phrases whose pairs were all extracted once.
     frequent: list[SourcePhrase]
     rare: list[SourcePhrase]
     # Number of pairs and of long source phrases in the table.
@@ -98,7 +98,7 @@ class TableChoice:
 
 
 class Reservoir(Generic[_Item]):
-    """A uniform sample of ``size`` items of a stream (Vitter, 1985, algorithm R)."""
+    """A uniform sample of ``size`` items from a stream (Vitter, 1985, algorithm R)."""
 
     def __init__(self, size: int, seed: str) -> None:
         self._size = size
@@ -108,7 +108,7 @@ class Reservoir(Generic[_Item]):
         self.seen = 0
 
     def add(self, item: _Item) -> None:
-        """Keep or drop the next item of the stream."""
+        """Add the next item of the stream to the sample, or drop it."""
         index = self.seen
         self.seen += 1
         if index < self._size:
@@ -119,7 +119,7 @@ class Reservoir(Generic[_Item]):
                 self._kept[drawn] = (index, item)
 
     def items(self) -> list[_Item]:
-        """Return the sample, in the order of the stream."""
+        """Return the sample in stream order."""
         return [item for _, item in sorted(self._kept, key=lambda entry: entry[0])]
 
 
@@ -132,14 +132,14 @@ def choose_from_table(
     long: int,
     seed: int,
 ) -> TableChoice:
-    """Choose pairs and source phrases from a table, whose lines are read once.
+    """Choose pairs and source phrases from a table, in one pass over its lines.
 
-    Lines of the same source phrase should be adjacent, as Moses writes them.
+    Lines with the same source phrase should be adjacent, as in tables from Moses.
 
-    :param num_pairs: for the scatter plot.
-    :param num_phrases: number of source phrases in the map.
-    :param num_sources: number of frequent and of rare source phrases.
-    :param long: minimum number of words of a long source phrase.
+    :param num_pairs: number of pairs for the scatter plot.
+    :param num_phrases: number of source phrases for the map.
+    :param num_sources: number of frequent source phrases, and also of rare ones.
+    :param long: minimum number of words in a long source phrase.
     """
     pairs: Reservoir[TablePair] = Reservoir(num_pairs, f"{seed} pairs")
     phrases: Reservoir[tuple[str, ...]] = Reservoir(num_phrases, f"{seed} phrases")
@@ -159,7 +159,7 @@ def choose_from_table(
                     rare.add(phrase)
                 yield phrase
 
-    # On equal frequency, shorter phrases come first: longer ones may contain them.
+    # On equal frequency, shorter phrases come first, because longer ones may contain them.
     frequent = heapq.nlargest(
         _CANDIDATES, candidates(), key=lambda phrase: (phrase.times, -len(phrase.source))
     )
@@ -174,7 +174,7 @@ def choose_from_table(
 
 
 def _distinct(phrases: list[SourcePhrase]) -> list[SourcePhrase]:
-    """Return the phrases that neither contain an earlier one nor are contained in it."""
+    """Drop phrases that contain an earlier phrase or are contained in one."""
     kept: dict[str, SourcePhrase] = {}
     for phrase in phrases:
         words = f" {' '.join(phrase.source)} "
@@ -190,9 +190,9 @@ def score_section(
 ) -> Section:
     """Return a plot per model, and tables of the pairs with the largest differences.
 
-    :param models: the name of each model, its log-probabilities of the pairs, and the index of the
-        table's score of the same probability, from 0.
-    :param num_pairs: of the whole table.
+    :param models: for each model, its name, its log-probabilities for the pairs, and the 0-based
+        index of the table score for the same probability.
+    :param num_pairs: number of pairs in the whole table.
     """
     labels = tuple(f"{shown(pair.source)} → {shown(pair.target)}" for pair, _, _ in pairs)
     groups = tuple(_group(pair.times) for pair in pairs)
@@ -204,7 +204,7 @@ def score_section(
         blocks.append(
             Points(
                 name=f"scores-{number}",
-                title=f"Scores of {name} and of the table",
+                title=f"Scores from {name} and from the table",
                 x_label=f"ln p of the table (score {column + 1})",
                 y_label=f"ln p of {name}",
                 x=tuple(table),
@@ -226,7 +226,7 @@ def _group(times: float) -> str:
 
 
 def _correlations(table: Sequence[float], scores: Sequence[float]) -> str:
-    """Return a sentence with both correlation coefficients; empty if they are undefined."""
+    """Describe both correlation coefficients in a sentence; empty if they are undefined."""
     if len(table) < 3 or len(set(table)) == 1 or len(set(scores)) == 1:
         return ""
     pearson = np.corrcoef(table, scores)[0, 1]
@@ -260,8 +260,8 @@ def _disagreements(
             phrases = (shown(pair.source), shown(pair.target), _count(times))
             rows.append((*phrases, table[index], scores[index], float(differences[index])))
         caption = (
-            f"At most {TOP_PAIRS} of the pairs above. The network's ln p minus the table's is the "
-            "difference; nothing is divided by length."
+            f"At most {TOP_PAIRS} of the pairs above. The difference is the network's ln p minus "
+            "the table's ln p, not divided by length."
         )
         if rows:
             title = f"Where {name} is farthest {end} the table"
@@ -272,11 +272,11 @@ def _disagreements(
 def preference_section(
     choice: TableChoice, models: Mapping[str, Mapping[PhrasePair, float]], column: int, long: int
 ) -> Section:
-    """Return a table of the frequent source phrases, and a table of the rare ones.
+    """Return tables with the preferred targets for frequent and for rare source phrases.
 
-    :param models: each model's log p(target | source), with ``</s>``, of all their targets.
-    :param column: index of the table's p(target | source), from 0.
-    :param long: minimum number of words of a source phrase.
+    :param models: each model's log p(target | source), including ``</s>``, for all their targets.
+    :param column: 0-based index of p(target | source) among the table's scores.
+    :param long: minimum number of words in a source phrase.
     """
     kind = f"with {long} words or more and {MIN_TARGETS} targets or more"
     captions = {
@@ -307,10 +307,10 @@ def preference_section(
 def sample_section(
     choice: TableChoice, models: Mapping[str, Sequence[Sequence[CountedSample]]]
 ) -> Section:
-    """Return a table of samples for the frequent source phrases, and one for the rare ones.
+    """Return tables with samples for frequent and for rare source phrases.
 
-    :param models: by name, the distinct targets that the model drew for each frequent and then each
-        rare source phrase, sorted by falling log-probability.
+    :param models: for each model name, the distinct targets drawn for each frequent and then each
+        rare source phrase, sorted by descending log-probability.
     """
     drawn = [iter(samples) for samples in models.values()]
     columns = ("source phrase", *(f"{name} draws" for name in models))
@@ -334,7 +334,7 @@ def _groups(choice: TableChoice) -> Iterator[tuple[str, Sequence[SourcePhrase]]]
 
 
 def _best(probabilities: Mapping[PhrasePair, float]) -> str:
-    """Return the best targets, one per line; on ties in the order of the table."""
+    """Format the best targets, one per line; ties are in the order of the table."""
     best = sorted(probabilities.items(), key=lambda entry: -entry[1])[:TOP_TARGETS]
     shares = (f"{p:.3f}" if p >= 0.0005 else "< 0.001" for _, p in best)
     targets = (shown(pair.target) for pair, _ in best)

@@ -1,4 +1,4 @@
-"""Sections about results: translations, an experiment's table, tuning, and training records."""
+"""Sections about results: translations, an experiment's table, tuning and training."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,54 +12,54 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report.blocks import Cell, Lines, Points, Section, Series, Table, shown
 from phrasescore.report.tuning import TuneReport
 
-# Sentences listed at each end of a comparison.
+# Number of sentences to list with the largest gains, and with the largest losses.
 TOP = 25
-# Higher perplexities, of runs that diverged or have just begun, are not drawn.
+# Higher perplexities, from runs that diverged or have just begun, are not drawn.
 _HIGHEST = 1_000_000
 
 _TRANSLATIONS_LEAD = """\
-BLEU is computed as by multi-bleu.perl, from 0 to 100: on the words of the files, without \
-smoothing. Each group of sentences is measured as a corpus of its own; BLEU of a few sentences \
-says little."""
+BLEU is computed as in multi-bleu.perl, from 0 to 100: on the words in the files, without \
+smoothing. Each group of sentences is scored as a separate corpus; BLEU is unreliable for a few \
+sentences."""
 
 _TESTS = (
-    "p: how often chance alone makes such a difference from the first system, by approximate "
-    f"randomization over sentences ({TRIALS:,} trials, seed {SEED}). ±: half the width of the 95% "
+    "p: the probability that such a difference from the first system occurs by chance (approximate "
+    f"randomization over sentences, {TRIALS:,} trials, seed {SEED}). ±: half the width of the 95% "
     f"interval over {SAMPLES:,} bootstrap samples."
 )
 
 _BARS = (
-    "Bars: the 95% interval over samples of a group's own sentences, drawn with replacement. They "
-    "say little for a few sentences, and nothing for a single one."
+    "Bars: the 95% interval over samples of a group's sentences, drawn with replacement. They are "
+    "unreliable for a few sentences, and meaningless for a single one."
 )
 
 _DIFFERENCES_LEAD = """\
 The sentences where two systems differ most, by smoothed sentence BLEU: one is added to the \
-matching and to all n-grams for n from 2 to 4 (Lin and Och, 2004); a translation without a \
-matching word has 0. Sentence BLEU is a rough guide to what to read, and does not measure a \
-translation."""
+matching and to all n-grams for n from 2 to 4 (Lin and Och, 2004). A translation without a \
+matching word scores 0. Sentence BLEU helps to choose what to read, but it is not a reliable \
+measure of a single translation."""
 
 _TUNING_LEAD = """\
-A feature's contribution is its weight times the deviation of its values among the hypotheses of a \
-sentence: how much it moves model scores. Its share is this contribution divided by the sum of all \
-contributions. "Without it" is the score of the tuning set with this weight at 0 and the others \
-unchanged, not tuned again."""
+A feature's contribution is its weight times the standard deviation of its values among the \
+hypotheses for a sentence: how much it affects model scores. Its share is this contribution \
+divided by the sum of all contributions. "Without it" is the score on the tuning set with this \
+weight set to 0 and the others unchanged, without tuning again."""
 
 _TRAINING_LEAD = """\
-Perplexity is e to the mean of -ln p of a predicted word; the </s> of each phrase or sentence \
+Perplexity is exp of the mean of -ln p per predicted word; the </s> after each phrase or sentence \
 counts as a word. A network with perplexity 100 is as uncertain as one that chooses among 100 \
-words at random. The perplexity of the held-out data matters: where it rises while the other \
-falls, the network learns its training data by heart. Perplexities of models with different data \
-or shortlists cannot be compared."""
+words at random. The perplexity on held-out data is the one that matters. If it increases while \
+the other decreases, the network is overfitting. Perplexities cannot be compared between models \
+with different data or shortlists."""
 
-# Values of a system on a text in table.toml, and the endings of their columns' headings.
+# The values for a system on a text in table.toml, and the suffixes of their column headings.
 _FIGURES = {"bleu": "", "deviation": " ±", "difference": ": difference", "p_value": ": p"}
 
 
 def translation_section(
     comparison: Comparison, breakdowns: Sequence[Breakdown], seed: int
 ) -> Section:
-    """Return a table of the systems, and one figure per breakdown, with bootstrapped intervals."""
+    """Return a table of systems, and one figure per breakdown, with bootstrap intervals."""
     blocks: list[Table | Lines] = [_systems_table(comparison)]
     for number, breakdown in enumerate(breakdowns, start=1):
         blocks.append(_group_lines(comparison, breakdown, f"bleu-groups-{number}", seed))
@@ -103,7 +103,7 @@ def _group_lines(comparison: Comparison, breakdown: Breakdown, name: str, seed: 
 
 
 def difference_section(comparison: Comparison) -> Section:
-    """Return the sentences in which each system differs most from the first one."""
+    """Return a section with the sentences in which each system differs most from the first one."""
     first, *others = comparison.sentence_scores()
     blocks: list[Table | Points] = []
     for index, other in enumerate(others, start=1):
@@ -115,7 +115,7 @@ def difference_section(comparison: Comparison) -> Section:
 def _scatter(
     comparison: Comparison, index: int, first: Sequence[float], other: Sequence[float]
 ) -> Points:
-    """Return the sentence scores of a system against the first system's."""
+    """Return a scatter plot of sentence scores, with the first system on one axis."""
     pairs = list(zip(first, other, strict=True))
     better = sum(after > before for before, after in pairs)
     worse = sum(after < before for before, after in pairs)
@@ -132,7 +132,7 @@ def _scatter(
         labels=tuple(f"{number:,}: {text}" for number, text in enumerate(texts, start=1)),
         equal=True,
         caption=f"{system.name} is better in {better:,} sentences, worse in {worse:,}, and as good "
-        f"in {len(first) - better - worse:,}. By BLEU of the whole text "
+        f"in {len(first) - better - worse:,}. For BLEU on the whole text, "
         f"{p_value_text(system.p_value)}.",
     )
 
@@ -170,9 +170,9 @@ def _plain_lines(text: Sentences) -> list[str]:
 
 
 def experiment_section(table: Mapping[str, Any]) -> Section:
-    """Return BLEU of an experiment's systems on its texts, from its ``table.toml``.
+    """Return a section with the BLEU scores in an experiment's ``table.toml``.
 
-    :raises AttributeError, KeyError, TypeError, ValueError: if the table has another form.
+    :raises AttributeError, KeyError, TypeError, ValueError: if the table has another structure.
     """
     rows: list[Mapping[str, Any]] = list(table["row"])
     names = tuple(f"{row['name']}{' *' if row.get('remarks') else ''}" for row in rows)
@@ -208,7 +208,7 @@ def _figure(row: Mapping[str, Any], text: str, figure: str) -> float | None:
 
 
 def tuning_section(report: TuneReport) -> Section:
-    """Return the weights of tuning, and the contributions and ablations that were measured."""
+    """Return a section with the tuned weights, and with contributions and ablations if computed."""
     metric = report.metric
     blocks: list[Table | Lines] = [_weights_table(report)]
     measured = [(row, row.share) for row in report.features if row.share is not None]
@@ -302,7 +302,7 @@ def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
 def _curves(
     curves: Iterable[tuple[str, list[tuple[int, float | None]]]],
 ) -> tuple[tuple[Series, ...], str]:
-    """Return one line per model that has points to draw, and a caption about omitted points."""
+    """Return a series for each model that has points, and a caption about omitted points."""
     series = []
     caption = ""
     for name, points in curves:

@@ -1,6 +1,7 @@
-"""Sections about single sentences: their choice, attention matrices and soft parses.
+"""Sections about single sentences: selection, attention matrices and soft parses.
 
-Attention as in Bahdanau et al. (2014), figure 3; soft parses as in Cho et al. (2014b), section 4.2.
+Attention is shown as in Bahdanau et al. (2014), figure 3, and soft parses as in Cho et al. (2014b),
+section 4.2.
 """
 
 import random
@@ -16,27 +17,27 @@ from phrasescore.report.blocks import Matrix, Pyramid, Section, shown
 
 Words = tuple[str, ...]
 
-# Lengths, in words, of sentences with legible figures; others are drawn if there are too few.
+# Sentence lengths, in words, with legible figures; other lengths are used if there are too few.
 _LEGIBLE = range(5, 26)
 
 _END = "</s>"
 
 _ATTENTION_LEAD = """\
-Each row is a word of the translation, from the first to its </s>, and shows on which words of the \
-source the network relied when it predicted this word: the weights alpha of a row sum to one.
+Each row is a word of the translation, from the first word to </s>, and shows on which source \
+words the network relied when it predicted this word. The weights alpha in a row sum to one.
 
-The network predicts each word of this translation after the words before it. It might choose \
-another translation itself."""
+The network predicts each word of this translation given the words before it. It might itself \
+choose another translation."""
 
 _PARSE_LEAD = """\
-The network joins neighbours, level by level, until one unit stands for the whole sentence. Each \
-unit is a mixture of its left child, its right child, and a new activation computed from both. \
-Where the shares are near 0 and 1, a tree is visible, although the network was trained without \
-trees."""
+The network merges neighbours, level by level, until a single unit represents the whole sentence. \
+Each unit is a mixture of its left child, its right child, and a new activation computed from \
+both. Where the shares are near 0 and 1, a tree is visible, although the network was trained \
+without trees."""
 
 
 class SentencePair(NamedTuple):
-    """A source line, numbered from 1, and its translation, which may be empty."""
+    """A source sentence with its 1-based line number, and its translation, which may be empty."""
 
     number: int
     source: Words
@@ -44,7 +45,7 @@ class SentencePair(NamedTuple):
 
 
 def draw_sentences(sides: Sequence[Sequence[Words]], count: int, seed: int) -> list[int]:
-    """Return the sorted indexes of at most ``count`` lines of aligned texts with no empty side."""
+    """Draw at most ``count`` lines of aligned texts with no empty side; return sorted indices."""
     usable = [index for index, words in enumerate(zip(*sides, strict=True)) if all(words)]
     legible = [index for index in usable if all(len(side[index]) in _LEGIBLE for side in sides)]
     drawn_from = legible if len(legible) >= count else usable
@@ -53,7 +54,7 @@ def draw_sentences(sides: Sequence[Sequence[Words]], count: int, seed: int) -> l
 
 
 def draw_texts(sentences: Sequence[Words], count: int, seed: int) -> list[Words]:
-    """Return at most ``count`` distinct sentences with words, in the order of the text."""
+    """Draw at most ``count`` distinct sentences that are not empty; return them in text order."""
     texts = [words for words in dict.fromkeys(sentences) if words]
     if len(texts) <= count:
         return texts
@@ -73,13 +74,13 @@ def note_long_pairs(name: str, checkpoint: Checkpoint, pairs: Sequence[SentenceP
 
 
 def note_long_texts(name: str, checkpoint: Checkpoint, texts: Sequence[Words]) -> list[str]:
-    """Return a note if some sentences are longer than the training sentences."""
+    """Return a note if there are sentences longer than the training sentences."""
     too_long = sum(len(words) > checkpoint.config.training.max_length for words in texts)
     return [f"{too_long:,} sentences are longer than {name} was trained on"] if too_long else []
 
 
 def note_unknown_words(name: str, checkpoint: Checkpoint, texts: Sequence[Words]) -> list[str]:
-    """Return a note if a model knows less than half of the words of the texts."""
+    """Return a note if a model knows less than half of the words in the texts."""
     words = [word for text in texts for word in text]
     known = sum(word in checkpoint.source_vocabulary for word in words)
     if known * 2 >= len(words):
@@ -91,7 +92,10 @@ def note_unknown_words(name: str, checkpoint: Checkpoint, texts: Sequence[Words]
 def alignment_section(
     models: Sequence[tuple[str, Checkpoint]], sentences: Sequence[SentencePair], origin: str
 ) -> Section:
-    """Return one attention matrix per sentence and model; ``origin`` is the translations'."""
+    """Return one attention matrix per sentence and model.
+
+    :param origin: where the translations were taken from, for the text of the section.
+    """
     blocks = tuple(
         Matrix(
             name=f"alignment-{number}-{sentence.number}",
@@ -114,7 +118,11 @@ def alignment_section(
 def attention_weights(
     checkpoint: Checkpoint, read: Sequence[str], predicted: Sequence[str]
 ) -> tuple[tuple[float, ...], ...]:
-    """Return alpha: a row per predicted word and ``</s>``, a value per read word and ``</s>``."""
+    """Return the attention weights alpha.
+
+    There is a row for each predicted word and ``</s>``, with a value for each read word and
+    ``</s>``.
+    """
     network: Any = checkpoint.model
     step = -1 if checkpoint.right_to_left else 1
     ids = checkpoint.target_vocabulary.ids(predicted)[::step]
@@ -122,7 +130,8 @@ def attention_weights(
     with torch.inference_mode():
         alphas = network.alignments(batch_pairs([pair]))[0].double().clamp(0.0, 1.0).numpy()
     alphas[:-1] = alphas[:-1][::step].copy()
-    # A source word's weight is the sum over its subwords, a target word's weight is the mean.
+    # Weights are summed over the subwords of a source word, and averaged over those of a target
+    # word.
     for axis, (vocabulary, words) in enumerate(
         [(checkpoint.target_vocabulary, predicted), (checkpoint.source_vocabulary, read)]
     ):
@@ -155,9 +164,10 @@ def soft_parse_section(
 def soft_parse(
     checkpoint: Checkpoint, words: Sequence[str]
 ) -> tuple[tuple[tuple[float, float, float], ...], ...]:
-    """Return each unit's shares of a new activation, of the left and of the right child.
+    """Return each unit's shares of a new activation, of the left child and of the right child.
 
-    Levels come from the lowest, whose units join words or subwords; units from the left.
+    Levels are ordered from the lowest, whose units join words or subwords. Units are ordered from
+    left to right.
     """
     network: Any = checkpoint.model
     levels = []
@@ -179,7 +189,7 @@ def _labels(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _caption(checkpoint: Checkpoint, read: Sequence[str], predicted: Sequence[str] = ()) -> str:
-    """Return sentences about the order of prediction and about unknown words, if any."""
+    """Describe the order of prediction and the unknown words; empty if there is nothing to say."""
     sentences = []
     if predicted and checkpoint.right_to_left:
         sentences.append("Predicted from the last word to the first.")

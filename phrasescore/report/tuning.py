@@ -1,4 +1,4 @@
-"""The report of tuning: written as text and as JSON, and read from JSON."""
+"""The tuning report: written as text or JSON, and read from JSON."""
 
 import json
 import os
@@ -14,26 +14,26 @@ from phrasescore.io.text_table import text_table
 
 @dataclass(frozen=True, slots=True)
 class FeatureRow:
-    """A feature value with its weight."""
+    """A feature value with its weight and its effect."""
 
-    # The name in Moses' files: LM0_0.
+    # The name in Moses' files, such as LM0_0.
     name: str
     start: float
     weight: float
-    # The weight for decoding, if `weight` only chooses from lists; None if they are the same.
+    # The weight for decoding, if `weight` is only for reranking; None if both are the same.
     search: float | None = None
     # The effect on model scores: the weight times the standard deviation of the value among the
-    # hypotheses of a sentence, and its share in the sum of all, 0 to 1. None if not computed.
+    # hypotheses for a sentence, and its share of the total effect, 0 to 1. None if not computed.
     contribution: float | None = None
     share: float | None = None
-    # The metric with this weight at 0 and the others unchanged; None if not computed. If it is
-    # higher than with the weight, the weight does harm.
+    # The score with this weight set to 0 and the others unchanged; None if not computed. If it is
+    # higher than with the weight, the weight is harmful.
     left_out: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """The scores of a method in cross-validation, on the tuned and on the held-out sentences."""
+    """The cross-validation scores of a method, on tuning sentences and on held-out sentences."""
 
     method: str
     tuned_on: float
@@ -45,19 +45,19 @@ class RoundRow:
     """A round of tuning with a decoder, numbered from 1."""
 
     round: int
-    # The metric of its translations, or of the reranked lists if features were added.
+    # The score of the translations, or of the reranked lists if features were added.
     score: float
     # Number of hypotheses in the lists of all rounds so far.
     hypotheses: int
-    # The metric of the decoder's own output.
+    # The score of the decoder's output.
     decoded: float
-    # Number of hypotheses that no earlier round had.
+    # Number of hypotheses that are new in this round.
     new: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRow:
-    """A tuning run with its own seed."""
+    """The result of a tuning run with a separate seed."""
 
     seed: int
     score: float
@@ -65,7 +65,7 @@ class ReplicaRow:
 
 @dataclass(frozen=True, slots=True)
 class TuneReport:
-    """The report of tuning; scores are from 0 to 100."""
+    """The results of tuning; scores are from 0 to 100."""
 
     method: str
     metric: str
@@ -80,19 +80,19 @@ class TuneReport:
     features: tuple[FeatureRow, ...]
     replicas: tuple[ReplicaRow, ...] = ()
     cross_validation: tuple[MethodRow, ...] = ()
-    # Only for tuning with a decoder: the rounds; why they ended, "" if the user stopped them; the
-    # warnings; and whether they ended before the limit of rounds.
+    # Only for tuning with a decoder: the rounds; why the loop ended, "" if the user stopped it; the
+    # warnings; and whether it ended before the limit on rounds.
     rounds: tuple[RoundRow, ...] = ()
     ended: str = ""
     warnings: tuple[str, ...] = ()
     ended_by_itself: bool = True
 
     def last_line(self) -> str:
-        """Return the scores of both weights, such as ``BLEU 57.09 -> 61.27``."""
+        """Return the scores before and after tuning, such as ``BLEU 57.09 -> 61.27``."""
         return f"{self.metric} {self.start:.2f} -> {self.reached:.2f}"
 
     def to_json(self) -> str:
-        """Return the report as a JSON object."""
+        """Convert the report to a JSON object."""
         report = asdict(self)
         absent = [name for name in ("replicas", "cross_validation") if not report[name]]
         if not self.rounds:
@@ -102,7 +102,7 @@ class TuneReport:
         return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
 
     def to_text(self) -> str:
-        """Return the report as text."""
+        """Format the report as text."""
         return "\n\n".join("\n".join(lines) for lines in self._parts()) + "\n"
 
     def _parts(self) -> Iterator[list[str]]:
@@ -146,11 +146,11 @@ class TuneReport:
 
 
 def read_tune_report(path: str | os.PathLike[str]) -> TuneReport:
-    """Return the report in a file that :meth:`TuneReport.to_json` wrote."""
+    """Read a report from a file that :meth:`TuneReport.to_json` wrote."""
     try:
         return msgspec.json.decode(read_plain(path, MAX_JSON), type=TuneReport)
     except OSError as error:
         raise DataError(os.fspath(path), None, f"cannot open: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        problem = f"expected the JSON that tune --report wrote with --format json: {error}"
+        problem = f"expected JSON written by tune --report with --format json: {error}"
         raise DataError(os.fspath(path), None, problem) from error

@@ -1,1 +1,1 @@
-"""From a network and many pairs to log-probabilities, fast."""
+"""Compute log-probabilities of many pairs under a network, fast."""

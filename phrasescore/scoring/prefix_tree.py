@@ -1,7 +1,7 @@
-"""The plan of a scoring run: the distinct prefixes of its sequences, each computed once.
+"""Plan a scoring run: distinct prefixes of sequences, each of which is computed once.
 
-A :class:`PrefixTree` has a node for each distinct prefix of some sequences, level by level: level t
-holds the prefixes of t + 1 words. The targets of different sources have different roots.
+A :class:`PrefixTree` has a node for each distinct prefix of its sequences, level by level: level t
+contains the prefixes of t + 1 words. The targets of different sources have different roots.
 """
 
 from collections import defaultdict
@@ -23,12 +23,12 @@ from phrasescore.vocabulary import Vocabulary
 
 Ids = NDArray[np.int64]
 
-# Bits, without the sign, of the number that sequences are sorted by.
+# Number of bits, without the sign, in the sort key of a sequence.
 _KEY_BITS = 63
 
 
 class Level(NamedTuple):
-    """The nodes of one depth, in the order of their parents."""
+    """The nodes at one depth, in the order of their parents."""
 
     parents: Ids  # (nodes,) position of the parent in the level above, or the root's number
     words: Ids  # (nodes,) the last word of each prefix
@@ -37,11 +37,11 @@ class Level(NamedTuple):
 
 
 class PrefixTree(NamedTuple):
-    """All distinct prefixes of some sequences."""
+    """All distinct prefixes of a collection of sequences."""
 
     num_roots: int
     empty: Ids  # sequences without words
-    empty_roots: Ids  # the root of each one
+    empty_roots: Ids  # the root of each empty sequence
     levels: list[Level]
 
     @property
@@ -70,12 +70,12 @@ class PrefixTree(NamedTuple):
         return np.concatenate(places), np.concatenate(words)
 
     def renumber(self, ids: Ids) -> "PrefixTree":
-        """Return the same tree with word ``ids[w]`` in place of each word w."""
+        """Return the tree with each word w replaced by ``ids[w]``."""
         levels = [level._replace(words=ids[level.words]) for level in self.levels]
         return self._replace(levels=levels)
 
     def paths(self) -> tuple[RaggedArray, Ids]:
-        """Return the nodes of each sequence, counted level by level, and its root."""
+        """Return each sequence's nodes, numbered level by level, and its root."""
         ends = [self.empty, *(level.ends for level in self.levels)]
         lengths = np.empty(sum(map(len, ends)), np.int64)
         for depth, sequences in enumerate(ends):
@@ -95,9 +95,9 @@ class PrefixTree(NamedTuple):
         return paths, roots
 
     def find_distinct(self) -> tuple[Ids, Ids]:
-        """Return the first of each group of equal sequences, and the group of each sequence.
+        """Group equal sequences; return each group's first sequence, and each sequence's group.
 
-        Sequences of different roots are not equal. Groups are in the order of length and node.
+        Sequences with different roots are not equal. Groups are sorted by length and node.
         """
         ends = [(self.empty, self.empty_roots)]
         ends += [(level.ends, level.end_nodes) for level in self.levels]
@@ -113,7 +113,7 @@ class PrefixTree(NamedTuple):
 
 
 class TreeStep(NamedTuple):
-    """The nodes of a level, on the device. The children of a node (a *family*) are adjacent."""
+    """The nodes in a level, on the device. The children of a node (a *family*) are adjacent."""
 
     parents: Tensor  # (nodes,) int64: rows of the level above, in ascending order
     words: Tensor  # (nodes,) int64: the last word of each prefix
@@ -123,25 +123,25 @@ class TreeStep(NamedTuple):
 
     @staticmethod
     def of(parents: Ids, words: Ids, roots: Ids, device: torch.device) -> "TreeStep":
-        """Return the step to these nodes."""
+        """Build the step for one level from its node arrays, and copy it to ``device``."""
         begins = np.diff(parents, prepend=-1) != 0
         parts = parents, words, roots, parents[begins], np.cumsum(begins) - 1
         return TreeStep(*move(device, *(torch.from_numpy(part) for part in parts)))
 
     @staticmethod
     def first(count: int, word: int, device: torch.device) -> "TreeStep":
-        """Return the step to the empty prefix of each root, as if ``word`` preceded it."""
+        """Build the step to each root's empty prefix, as if ``word`` preceded it."""
         roots = np.arange(count)
         return TreeStep.of(roots, np.full(count, word), roots, device)
 
 
 def on_device(positions: Ids, device: torch.device) -> Tensor:
-    """Return positions as a tensor on ``device``, without waiting for the copy."""
+    """Copy positions to a tensor on ``device``, without waiting for the copy."""
     return move(device, torch.from_numpy(np.ascontiguousarray(positions)))[0]
 
 
 def build_prefix_tree(sequences: RaggedArray, roots: Ids, num_roots: int) -> PrefixTree:
-    """Return the tree of the prefixes of sequences with these roots, ``(sequences,)``."""
+    """Build the prefix tree of sequences; ``roots``, ``(sequences,)``, are their roots."""
     empty = np.flatnonzero(sequences.lengths == 0)
     # Sorted by a number that holds the root and the first words, and then by all words.
     word_bits = (int(sequences.values.max(initial=-1)) + 1).bit_length()
@@ -168,7 +168,7 @@ class PairPlan(NamedTuple):
 
 
 class TargetPiece(NamedTuple):
-    """The target prefixes of some pairs, with a root per distinct source."""
+    """The target prefixes of a group of pairs, with a root per distinct source."""
 
     pairs: Ids  # (pairs,) positions in the input
     sources: Ids  # (roots,) indices among the distinct sources
@@ -176,7 +176,7 @@ class TargetPiece(NamedTuple):
 
 
 def plan_pairs(sources: RaggedArray, targets: RaggedArray, piece_size: int) -> PairPlan:
-    """Return the plan for scoring pairs; a piece has ``piece_size`` pairs, which bounds memory."""
+    """Plan how to score pairs; a piece has ``piece_size`` pairs, which bounds the memory."""
     roots = np.zeros(len(sources), np.int64)
     source_tree = build_prefix_tree(sources, roots, num_roots=1)
     firsts, source_of_pair = source_tree.find_distinct()
@@ -196,7 +196,7 @@ def plan_pairs(sources: RaggedArray, targets: RaggedArray, piece_size: int) -> P
 
 
 class HypothesisTexts:
-    """The sentences and translations of a block as numbers of their distinct words."""
+    """The sentences and translations in a block, as numbers of their distinct words."""
 
     def __init__(self, block: PhraseBlock) -> None:
         # Each sentence once for all of its adjacent translations.
@@ -207,7 +207,7 @@ class HypothesisTexts:
                 self.sources.append(source)
             source_of.append(len(self.sources) - 1)
             hypotheses.append(hypothesis)
-        # The number of a new word is the number of words before it.
+        # A new word's number is the number of known words.
         numbers: defaultdict[str, int] = defaultdict()
         numbers.default_factory = numbers.__len__
         self._sources = _sequences(self.sources, numbers)
@@ -221,7 +221,7 @@ class HypothesisTexts:
         self._trees: dict[bool, PrefixTree] = {}
 
     def plan(self, *, reverse: bool, right_to_left: bool = False) -> tuple[PrefixTree, RaggedArray]:
-        """Return the tree of the predicted sides, a sequence per hypothesis, and the read sides.
+        """Return the tree of predicted sides, with a sequence per hypothesis, and the read sides.
 
         A reverse model reads each distinct hypothesis and predicts the source. A right-to-left
         model predicts the last word first.
@@ -242,9 +242,9 @@ class HypothesisTexts:
         return self._trees[right_to_left]
 
     def plan_aligned(self) -> tuple[PrefixTree, int]:
-        """Return the tree of the hypotheses as aligned words, and the factor n of their numbers.
+        """Return the tree of the hypotheses as aligned words, and the factor n in their numbers.
 
-        Word w with the affiliation a has the number w * n + a.
+        A word w with the affiliation a has the number w * n + a.
         """
         if self._affiliations is None:
             raise ModelError("a joint model needs word alignments, and these hypotheses have none")

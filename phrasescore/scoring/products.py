@@ -1,11 +1,11 @@
-"""Products of states with a network's matrices, where the bits of a row depend on the row only.
+"""Products of states with a network's matrices, where a row's bits depend only on the row.
 
-The score of a pair must not depend on the pairs that are scored with it. A library for matrix
-products may choose its kernel by the number of rows, and kernels add in different orders. So each
-shape is tried once, when its matrix is prepared: if a row has the same bits in any number of rows,
-all rows are multiplied in one call; otherwise, a fixed number of rows is multiplied at a time.
+The score of a pair must not depend on the pairs that are scored with it. A matrix library may
+choose its kernel by the number of rows, and kernels add in different orders. Each shape is
+therefore tested once, when its matrix is prepared: if a row has the same bits for any number of
+rows, all rows are multiplied in one call; otherwise, a fixed number is multiplied at a time.
 
-A step of a decoder (:mod:`phrasescore.scoring.decoders`) rounds its rows once by
+A decoder step (:mod:`phrasescore.scoring.decoders`) rounds its rows once with
 :meth:`Products.round`, and multiplies them with several matrices.
 """
 
@@ -20,15 +20,15 @@ from phrasescore.arguments import PrecisionName
 from phrasescore.kernels import gates
 from phrasescore.kernels.precision import Factor, Precision, Product, Workspace
 
-# Maximum number of rows of a level that are computed together, which bounds memory.
+# Maximum number of rows in a level that are computed together, which bounds the memory.
 LEVEL_ROWS = {"cpu": 2048, "cuda": 16384}
 # Number of rows whose logits are computed together; a GPU has larger caches and slower calls.
 SOFTMAX_ROWS = {"cpu": 1024, "cuda": 8192}
-# Number of rows of a product whose bits depend on it: the lowest for a CPU's full speed.
+# Number of rows in a product whose bits depend on this number: the lowest for a CPU's full speed.
 FIXED_ROWS = {"cpu": 64, "cuda": 1024}
-# Numbers of rows that are tried; a product never has more rows than the last one.
+# Numbers of rows to test; a product never has more rows than the last number.
 _TRIED_ROWS = {"cpu": (16, 17, 31, 64, 65, 127, 300, 1024), "cuda": (16, 17, 128, 300, 1024, 8192)}
-# Minimum number of columns of a fixed product, the size of a vector register. In MKL's kernels for
+# Minimum number of columns in a fixed product, the size of a vector register. In MKL's kernels for
 # narrower products, the bits depend on the position of a row.
 _COLUMNS = 16
 # Operands begin at a cache line, like torch's own memory, because the bits depend on it.
@@ -43,9 +43,9 @@ class Rows(NamedTuple):
 
 
 class Products:
-    """Products of rows with prepared matrices. Several threads may use one instance at once.
+    """Multiplies rows with prepared matrices. Several threads may share an instance.
 
-    A result is in a buffer, valid until the same thread asks for a result of the same name.
+    A result is in a buffer, which is valid until the thread's next call with the same name.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Products:
         return weight.detach().to(self.device, torch.float32).contiguous()
 
     def prepare(self, matrix: Tensor) -> Factor:
-        """Return an ``(in, out)`` matrix for :meth:`product`, on the device."""
+        """Prepare an ``(in, out)`` matrix for :meth:`product`, on the device."""
         # A view of another tensor may begin anywhere.
         prepared = self.precision.prepare(
             _aligned(matrix.detach().to(self.device, torch.float32).contiguous())
@@ -70,7 +70,7 @@ class Products:
         return prepared
 
     def round(self, name: str, rows: Tensor) -> Rows:
-        """Return float32 rows as the first factor of several products."""
+        """Round float32 rows, as the first factor of several products."""
         padded_count = self.precision.padded_count(len(rows))
         is_factor = self.precision.factor_type == rows.dtype and padded_count == len(rows)
         if is_factor and rows.data_ptr() % _ALIGNMENT == 0 and rows.is_contiguous():
@@ -80,7 +80,7 @@ class Products:
         return Rows(padded, len(rows))
 
     def select(self, name: str, rows: Rows, chosen: Tensor) -> Rows:
-        """Return the rows with these indices, which are distinct and ascending."""
+        """Return the rows at the ``chosen`` indices, which are distinct and ascending."""
         count = len(chosen)
         if count == rows.size:
             return rows
@@ -89,7 +89,7 @@ class Products:
         return Rows(rows.factor.select(padded, out), count)
 
     def product(self, name: str, rows: Rows | Tensor, matrix: Factor) -> Product:
-        """Return ``rows @ matrix`` of a prepared matrix, maybe unscaled and with padding rows."""
+        """Return ``rows @ matrix`` for a prepared matrix, maybe unscaled and with padding rows."""
         if isinstance(rows, Tensor):
             rows = self.round("rounded for one product", rows)
         values, scales = rows.factor.values, rows.factor.scales
@@ -118,7 +118,7 @@ class Products:
         return torch.add(product, bias, out=self.workspace.take(name, *product.shape))
 
     def tanh_with_bias(self, product: Tensor, bias: Tensor) -> Tensor:
-        """Return tanh(product + bias). The bits of torch's tanh depend on the position of a row."""
+        """Return tanh(product + bias); the bits of torch's tanh depend on a row's position."""
         return gates.tanh_of_sums(product, bias)
 
     def _has_free_rows(self, matrix: Factor) -> bool:
@@ -145,9 +145,9 @@ class Products:
 
 @functools.cache
 def _has_free_rows(size: int, columns: int, name: PrecisionName, device: torch.device) -> bool:
-    """Return whether a row's product has the same bits for any number of rows.
+    """Return whether a product's rows have the same bits for any number of rows.
 
-    Sums of integers are exact. Other products are tried with several numbers of rows, at the
+    Sums of integers are exact. Other products are tested with several numbers of rows, at the
     beginning and at the end of the rows.
     """
     if name == "int8":

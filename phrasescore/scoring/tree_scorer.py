@@ -1,8 +1,8 @@
-"""The one scorer: log-probabilities of many targets of some sources, over trees of prefixes.
+"""Compute log-probabilities of many targets for each source, over prefix trees.
 
-A network's decoder runs level by level over the distinct prefixes of the targets of several
-sources; the distribution after a prefix gives the log-probabilities of all words that follow it.
-Nothing is padded or computed twice.
+A network's decoder runs level by level over the distinct prefixes of several sources' targets; the
+distribution after a prefix gives the log-probabilities of all words that follow it. Nothing is
+padded or computed twice.
 """
 
 import pkgutil
@@ -38,34 +38,34 @@ Floats = NDArray[np.float64]
 class TreeDecoder(Protocol):
     """A network that predicts a target word by word, with its weights laid out for scoring.
 
-    A kind of network names its decoder (:mod:`phrasescore.settings.kinds`), a class whose arguments
-    are the network and `Products`. It computes all matrix products with these, so that a node's
-    result depends only on its source and its prefix, to the last bit. Results may be in buffers,
-    valid until this thread calls the same method again.
+    A kind of network names its decoder (:mod:`phrasescore.settings.kinds`), a class that is created
+    with the network and a `Products` object. All matrix products are computed with this object, so
+    that to the last bit, a node's result depends only on its source and its prefix. Results may be
+    in buffers, which are valid until the same thread calls the same method again.
     """
 
     # Weight (words, width) and bias (words,) of the softmax over the shortlist.
     output: tuple[Tensor, Tensor]
 
     def encode(self, sources: RaggedArray) -> Any:
-        """Return the encodings of some sources, given as word ids without ``</s>``."""
+        """Return the encodings of sources, given as word ids without ``</s>``."""
 
     def start(self, encoded: Any, sources: Tensor) -> tuple[Any, Tensor]:
-        """Return the state of the empty prefixes, and the softmax's inputs ``(roots, width)``.
+        """Return the state of the empty prefixes, and the softmax inputs, ``(roots, width)``.
 
         :param encoded: the encodings from :meth:`encode`.
         :param sources: the index of each root's source, ``(roots,)``.
         """
 
     def advance(self, state: Any, step: TreeStep) -> tuple[Any, Tensor]:
-        """Return the state of a level's nodes, and the softmax's inputs ``(nodes, width)``.
+        """Return the state of the nodes in a level, and the softmax inputs, ``(nodes, width)``.
 
         :param state: the state of the level above, which is not used again.
         """
 
 
 def build_decoder(kind: str, network: nn.Module, products: Products) -> TreeDecoder:
-    """Return the decoder of a network of this kind, on the device of ``products``."""
+    """Build the decoder for a network of the given kind, on the device of ``products``."""
     check_weights(network)
     name = get_kind(kind).decoder
     assert name is not None
@@ -81,11 +81,11 @@ def check_weights(network: nn.Module) -> None:
 
 
 class TreeLogProbs(NamedTuple):
-    """The log-probability of every word of a tree, natural logarithms."""
+    """The log-probabilities of all words in a tree, natural logarithms."""
 
     tree: PrefixTree
-    # The concatenated values of ``</s>`` after each empty sequence, the first level's words,
-    # ``</s>`` after the sequences that end there, the second level's words, and so on.
+    # The concatenated values for ``</s>`` after each empty sequence, the words of the first level,
+    # ``</s>`` after the sequences that end there, the words of the second level, and so on.
     values: Floats
 
     def totals(self) -> Floats:
@@ -98,7 +98,7 @@ class TreeLogProbs(NamedTuple):
         return totals
 
     def words(self) -> list[Floats]:
-        """Return log p of each word of each sequence, its ``</s>`` last."""
+        """Return log p of each word in each sequence, with ``</s>`` last."""
         nodes, ends = self.split()
         found = np.split(ends, len(ends)) if len(ends) else []
         paths = np.zeros((self.tree.num_roots, 0))
@@ -109,7 +109,7 @@ class TreeLogProbs(NamedTuple):
         return found
 
     def split(self) -> tuple[list[Floats], Floats]:
-        """Return the values of the nodes of each level, and of the end of each sequence."""
+        """Return the values of the nodes in each level, and of each sequence's ``</s>``."""
         sizes = [len(self.tree.empty)]
         for level in self.tree.levels:
             sizes += [len(level.words), len(level.ends)]
@@ -137,11 +137,11 @@ def log_mean_exp(parts: list[Floats]) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class PairWork(Tally):
-    """The amount of work of scoring phrase pairs."""
+    """Counts of the work done to score phrase pairs."""
 
     pairs: int = 0
     source_nodes: int = 0  # encoder steps
-    sources: int = 0  # distinct sources: their summaries, and the products with these
+    sources: int = 0  # distinct sources: their summaries, and products with the summaries
     target_nodes: int = 0  # distributions over the shortlist
     products: int = 0  # recurrent products: decoder states with children
     unknown_words: int = 0  # on both sides
@@ -155,9 +155,9 @@ class PairWork(Tally):
 
 
 class TreeScorer:
-    """Scores targets with one network. Several threads may use one instance at once.
+    """Scores targets with one network. Several threads may share an instance.
 
-    :param network: is copied to the device of the products.
+    :param network: the network, which is copied to the device of ``products``.
     :param folder: the model's folder, for messages.
     """
 
@@ -168,20 +168,20 @@ class TreeScorer:
             self._probabilities = WordProbabilities(*self._decoder.output, products, folder)
 
     def score(self, sources: RaggedArray, tree: PrefixTree) -> TreeLogProbs:
-        """Return the log-probability of every word of a tree of targets.
+        """Return the log-probability of every word in a tree of targets.
 
-        :param sources: the word ids, without ``</s>``, of the source of each root.
+        :param sources: the word ids of each root's source, without ``</s>``.
         """
         with torch.inference_mode():
             encoded = self._decoder.encode(sources)
             return self._score_tree(encoded, np.arange(tree.num_roots), tree)
 
     def score_pairs(self, sources: RaggedArray, targets: RaggedArray) -> tuple[Floats, PairWork]:
-        """Return log p(target ``</s>`` | source) of each pair, ``(pairs,)``, and the work done.
+        """Return log p(target ``</s>`` | source) for each pair, ``(pairs,)``, and the work done.
 
-        Natural logarithms, not divided by length.
+        Values are natural logarithms, not divided by length.
 
-        :param sources: word ids without ``</s>``, a source per pair; ``targets`` likewise.
+        :param sources: the word ids of each pair's source, without ``</s>``; ``targets`` likewise.
         """
         plan = plan_pairs(sources, targets, self._products.level_rows)
         values = np.zeros(len(sources))
@@ -243,42 +243,42 @@ class TreeScorer:
 
 
 def split_words(vocabulary: Vocabulary, words: Sequence[str]) -> RaggedArray:
-    """Return the ids of the pieces of each word, at least one; a shortlist has whole words."""
+    """Return the piece ids of each word, at least one; in a shortlist, words are whole."""
     split = vocabulary.split(words)
     return join_pieces(vocabulary.ids_of_pieces(list(chain.from_iterable(split))), split)
 
 
 def join_pieces(ids: Sequence[int], split: Sequence[Sequence[str]]) -> RaggedArray:
-    """Return the ids of each word's pieces, which ``ids`` has one after another."""
+    """Group ``ids``, the concatenated piece ids of all words, by word."""
     lengths = np.fromiter(map(len, split), np.int64, len(split))
     return RaggedArray.from_lengths(np.array(ids, np.int64), lengths)
 
 
 def count_words_with(number: int, pieces: RaggedArray, words: Iterable[Ids]) -> int:
-    """Return the number of words, given as indices into ``pieces``, with a piece of this number."""
+    """Count the words, given as indices into ``pieces``, that contain the piece ``number``."""
     has = np.zeros(len(pieces), bool)
     has[pieces.owners()[pieces.values == number]] = True
     return sum(int(has[some].sum()) for some in words)
 
 
 def sum_parts(values: NDArray[Any], lengths: Ids) -> Floats:
-    """Return the sums of consecutive parts of an array, given the length of each part."""
+    """Sum consecutive parts of an array, given the length of each part."""
     owners = np.repeat(np.arange(len(lengths)), lengths)
     # Values are added one by one: a sum has the same bits whatever the other parts are.
     return np.asarray(np.bincount(owners, values, len(lengths)), np.float64)
 
 
 class PieceTree(NamedTuple):
-    """The tree of the pieces of a tree's words; both have the same sequences and roots."""
+    """The prefix tree of pieces for a tree of words; both have the same sequences and roots."""
 
     words: PrefixTree
     pieces: PrefixTree
-    # The nodes of the pieces of each node of the words' tree, both counted level by level.
+    # For each node in the tree of words, the nodes of its pieces; both are numbered level by level.
     nodes: RaggedArray
 
     @classmethod
     def of(cls, words: PrefixTree, pieces: RaggedArray) -> "PieceTree":
-        """Return the tree, given the pieces of each word's number in the order of prediction."""
+        """Build the tree, given the pieces of each word number in the order of prediction."""
         paths, roots = words.paths()
         numbers = np.concatenate([np.empty(0, np.int64), *(level.words for level in words.levels)])
         running = RaggedArray(numbers[paths.values], paths.starts)
@@ -292,7 +292,7 @@ class PieceTree(NamedTuple):
         return cls(words, tree, nodes)
 
     def sum_words(self, values: Floats) -> TreeLogProbs:
-        """Return log p of each word, the sum over its pieces, from the values of their tree."""
+        """Return log p of each word: the sum over its pieces, whose log p are ``values``."""
         of_nodes, of_ends = TreeLogProbs(self.pieces, values).split()
         values = np.concatenate([np.empty(0), *of_nodes])
         sums = sum_parts(values[self.nodes.values], self.nodes.lengths)

@@ -1,7 +1,8 @@
-"""Log-probabilities of words under a softmax over a shortlist, without storing all logits.
+"""Compute log-probabilities under a softmax over a shortlist, without storing all logits.
 
-The bits of a row do not depend on other rows; sums are float64. Logits in bfloat16 or from integers
-are summed as powers of 2, for which weights are scaled before they are rounded to bfloat16.
+The bits of a row do not depend on other rows; sums are float64. The exponentials of logits in
+bfloat16 or from integers are summed as powers of 2; for this, weights are scaled before they are
+rounded to bfloat16.
 """
 
 import math
@@ -36,7 +37,7 @@ _Blocks = list[tuple[Factor, Tensor]]
 
 
 class WordProbabilities:
-    """log softmax(rows W^T + b), for some words of each row. Several threads may use it at once.
+    """log softmax(rows W^T + b), for selected words. Several threads may share an instance.
 
     :param weight: W, ``(words, rank)``.
     :param folder: the model's folder, for messages.
@@ -55,14 +56,14 @@ class WordProbabilities:
         # Rounded as in products: a word's own logit has the same rounding as in the sum over all
         # words, so that errors cancel out where a word is probable.
         self._rounded_words = precision.rounded_values(self._words)
-        # Created at the first use: unnormalised logits do not need them.
+        # Created lazily, because unnormalised logits do not need them.
         self._lock = threading.Lock()
         self._made_summands: PackedWords | _Blocks | None = None
 
     def check(self, values: NDArray[np.float64], highest: float = 0.0) -> NDArray[np.float64]:
-        """Return log-probabilities, cut at ``highest``.
+        """Check log-probabilities, and return them limited to ``highest``.
 
-        :raises ModelError: if one is not finite, or above ``highest`` by more than rounding.
+        :raises ModelError: if a value is not finite, or above ``highest`` by more than rounding.
         """
         wrong = np.flatnonzero(~(np.isfinite(values) & (values <= highest + _ROUNDING)))
         if len(wrong):
@@ -96,11 +97,11 @@ class WordProbabilities:
         return blocks
 
     def log_normalizers(self, rows: Tensor, *, check_range: bool = True) -> Tensor:
-        """Return the log-sum-exp of all logits of each row, ``(rows,)`` float64.
+        """Return the log-sum-exp over the logits of each row, ``(rows,)`` float64.
 
         :param rows: ``(rows, rank)`` float32.
-        :param check_range: whether to compute sums that are out of range in another way, which
-            waits for a GPU; otherwise, they are NaN.
+        :param check_range: whether to recompute sums that are out of range, which waits for a GPU;
+            otherwise, they are NaN.
         """
         total = rows.new_zeros(len(rows), dtype=torch.float64)
         summands = self._summands
@@ -121,10 +122,10 @@ class WordProbabilities:
                 _add_sums(products.product("logits", some, matrix), bias, total[part])
 
     def log_distributions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log p of every word after each of a few rows, and their log-normalisers.
+        """Return log p of every word after each row, and the log-normalisers of the rows.
 
-        The first is rounded to float32 for a choice of words; :meth:`log_probs` is exact. It is
-        valid until the next call by this thread.
+        There are only a few rows. log p is rounded to float32, which is enough to choose words, and
+        valid until the thread's next call; :meth:`log_probs` is exact.
 
         :return: ``(rows, words)`` float32, and ``(rows,)`` as :meth:`log_normalizers` returns them.
         """
@@ -175,7 +176,7 @@ class WordProbabilities:
     def logits(self, rows: Tensor, places: Ids, words: Ids) -> Tensor:
         """Return the logit of ``words[i]`` after row ``places[i]``, float64, on the device."""
         at, wanted = on_device(places, rows.device), on_device(words, rows.device)
-        # There is no sum over all words whose rounding they would have to share.
+        # Without a sum over all words, logits need not be rounded in the same way.
         products = softmax_sums.chosen_products(rows, at, self._weight, wanted)
         return (products + self._bias.index_select(0, wanted)).double()
 
@@ -188,7 +189,7 @@ class WordProbabilities:
         return self._products.precision.at_most_certain(log_probs, rows, weights)
 
     def _log(self, total: Tensor, rows: Tensor, *, check_range: bool = True) -> Tensor:
-        """Return the log of the sums of exp over all words; compute sums out of range again."""
+        """Return the log of sums of exp over all words; recompute sums that are out of range."""
         result = total.log()
         # Subtracting the maximum is needless: if the sum is far from overflow and underflow, its
         # largest terms have full precision.
@@ -218,7 +219,7 @@ class WordProbabilities:
 
 
 def _add_sums(logits: Product, bias: Tensor, total: Tensor) -> None:
-    """Add the sum of e^logit, or of 2^logit where weights are scaled for it, over each row."""
+    """Add each row's sum of e^logit, or of 2^logit if weights are scaled for it, to ``total``."""
     logits = logits.first(len(total))
     if logits.columns is not None:
         softmax_sums.add_sums_of_scaled_powers(logits, bias, total)

@@ -27,10 +27,10 @@ class Compute(Settings, heading="Speed"):
     # `phrasescore.devices.choose_device` checks whether the device exists.
     device: str = option(
         "auto",
-        "Device of the networks; auto is a CUDA device if there is one.",
+        "Device for the networks; auto uses a CUDA device if one is available.",
         metavar="auto|cpu|cuda[:N]",
     )
-    # For the engine ``here`` only, where it is another name for ``workers``.
+    # Only for the engine ``here``, where it is another name for ``workers``.
     threads: int | None = option(
         None, "Number of CPU threads for the networks.", ge=1, shown="all cores"
     )
@@ -39,7 +39,7 @@ class Compute(Settings, heading="Speed"):
     )
     workers: int | None = option(
         None,
-        "Number of workers of the engine; each has one thread.",
+        "Number of workers for the engine; each runs one thread.",
         ge=1,
         shown="one per core or GPU",
     )
@@ -49,7 +49,8 @@ class Compute(Settings, heading="Speed"):
         metavar="HOST:PORT|auto",
     )
     allow_unlike: bool = option(
-        False, "Allow Ray's workers to differ in processor or torch; the last bits may differ."
+        False,
+        "Allow Ray workers whose processor or torch differs; the last bits of scores may differ.",
     )
 
     def __post_init__(self) -> None:
@@ -59,10 +60,10 @@ class Compute(Settings, heading="Speed"):
                 f"--device: expected auto, cpu, cuda or cuda:N, got {self.device!r}"
             )
         if self.engine != "ray" and (self.ray_address is not None or self.allow_unlike):
-            raise ArgumentError("--ray-address and --allow-unlike are for the engine ray")
+            raise ArgumentError("--ray-address and --allow-unlike require --engine ray")
 
     def check_only(self, *names: str) -> None:
-        """Refuse settings that a function does not use.
+        """Reject settings that a function does not use.
 
         :param names: the names of the settings that the function uses.
         """
@@ -73,25 +74,27 @@ class Compute(Settings, heading="Speed"):
     def on_workers(self) -> "Compute":
         """Return the settings for the engine's workers.
 
-        The engine ``here`` uses its threads as workers. Other engines take ``auto`` as the CPU.
+        The engine ``here`` uses its threads as workers. Other engines use the CPU for ``auto``.
         """
         if self.threads is None:
             return replace(self, device=self._device_on_workers())
         if self.engine != "here":
             raise ArgumentError(
-                f"--threads is for the engine here; use --workers for {self.engine}"
+                f"--threads requires --engine here; use --workers with {self.engine}"
             )
         if self.workers is not None:
-            raise ArgumentError("--threads and --workers are the same setting of the engine here")
+            raise ArgumentError(
+                "--threads and --workers cannot be combined: with --engine here they are the same"
+            )
         return replace(self, threads=None, workers=self.threads)
 
     def _device_on_workers(self) -> str:
         if self.engine == "here":
             return self.device
         if self.engine == "ray" and self.device.startswith("cuda:"):
-            raise ArgumentError(f"--device {self.device}: Ray gives each worker a GPU; say cuda")
+            raise ArgumentError(f"--device {self.device}: Ray gives each worker a GPU; use cuda")
         if self.engine == "processes" and self.device.startswith("cuda"):
             raise ArgumentError(
-                "--device cuda: forked processes cannot use a GPU; here and ray can"
+                "--device cuda: forked processes cannot use a GPU; use --engine here or ray"
             )
         return "cpu" if self.device == "auto" else self.device

@@ -1,4 +1,4 @@
-"""The settings of a training run, which are read from TOML into frozen dataclasses.
+"""Settings for a training run, read from TOML into frozen dataclasses.
 
 A file has a table per dataclass (``[model]``, ``[vocabulary]``, ``[training]``) and the key
 ``kind`` above them; a missing setting keeps its default. Environment variables and files in the
@@ -45,19 +45,19 @@ OptimizerName = Literal["adadelta", "adam", "sgd"]
 
 @dataclass(frozen=True, slots=True)
 class VocabularyConfig:
-    """Sizes of the shortlists, in words, without ``</s>`` and ``<unk>``; or subwords."""
+    """Shortlist sizes in words, without ``</s>`` and ``<unk>``, or the number of subwords."""
 
     # Size for the side that the network reads; with --reverse that is the table's target side.
     source_size: ShortlistSize = 15000
     # Size for the side that the network predicts, the only side of a language model.
     target_size: ShortlistSize = 15000
-    # Number of subwords per side instead of shortlists of words; 0 for words.
+    # Number of subwords per side, used instead of shortlists of words; 0: words.
     subwords: Annotated[int, Meta(ge=0, le=1 << 20)] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingConfig:
-    """Settings of a network's training."""
+    """Settings for training a network."""
 
     # Pairs per update.
     batch_size: Annotated[int, Meta(ge=1, le=1 << 20)] = 64
@@ -94,7 +94,7 @@ class TrainingConfig:
     # Adam: decays of the running averages.
     beta1: Annotated[float, Meta(ge=0.0, le=0.9999)] = 0.9
     beta2: Annotated[float, Meta(ge=0.0, le=0.999999)] = 0.999
-    # Maximum Euclidean norm of the loss's gradient, which is scaled down if necessary; 0: none.
+    # Maximum Euclidean norm of the loss's gradient, which is scaled down if larger; 0: no limit.
     clip_norm: Amount = 1.0
     # Precision of matrix products; weights are always float32. tf32 is for CUDA. bfloat16 rounds
     # the factors on a CPU and is autocast on CUDA.
@@ -108,14 +108,14 @@ class TrainingConfig:
     average_checkpoints: Annotated[int, Meta(ge=1, le=100)] = 1
     # Training stops after this number of validations without a better perplexity; 0: never.
     patience: Count = 0
-    # Training ends at the first of these limits; 0: none.
+    # Training ends at the first of these limits; 0: no limit.
     updates: Count = 0
     epochs: Amount = 0.0
     minutes: Amount = 0.0
     # A checkpoint is saved after the first of these; 0: only at the end.
     checkpoint_minutes: Amount = 10.0
     checkpoint_updates: Count = 0
-    # For the initial weights, the held-out part and the order of the pairs.
+    # Seed for the initial weights, the held-out part and the order of the pairs.
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
 
 
@@ -136,7 +136,7 @@ FINE_TUNING = TrainingConfig(
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings of a training run.
+    """All settings for a training run.
 
     >>> Config().override(["training.batch_size=32"]).training.batch_size
     32
@@ -150,18 +150,18 @@ class Config:
 
     @property
     def network(self) -> NetworkKind:
-        """The kind of network."""
+        """The kind of network that the settings are for."""
         return get_kind(self.kind)
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> "Config":
-        """Read a TOML file."""
+        """Read the settings from a TOML file."""
         path = os.fspath(path)
         return cls.from_dict(read_toml(path), path)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], path: str) -> "Config":
-        """Check tables of settings, as parsed from TOML; a missing setting keeps its default.
+        """Create settings from parsed TOML tables; missing settings keep their defaults.
 
         :raises ConfigError: at the first key that is unknown, of a wrong type or out of range.
         """
@@ -183,9 +183,9 @@ class Config:
 
     @classmethod
     def preset(cls, name: str, folder: Path = PRESETS) -> "Config":
-        """Return a preset.
+        """Return the settings of a preset.
 
-        :param folder: the folder of the kind's presets, by default this package's.
+        :param folder: the folder with the kind's presets, by default this package's.
         """
         names = _presets_in(folder)
         if name not in names:
@@ -194,11 +194,11 @@ class Config:
         return cls.from_dict(tomllib.loads(text), f"preset {name}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the tables for :meth:`from_dict`."""
+        """Return the settings as tables, which :meth:`from_dict` reads."""
         return dataclasses.asdict(self)
 
     def to_toml(self) -> str:
-        """Return the text of a file with all settings, which :meth:`from_toml` reads."""
+        """Return all settings as the text of a TOML file, which :meth:`from_toml` reads."""
         lines = []
         for key, value in self.to_dict().items():
             if isinstance(value, dict):
@@ -209,7 +209,7 @@ class Config:
         return "\n".join(lines) + "\n"
 
     def override(self, assignments: Iterable[str], path: str = "--set") -> "Config":
-        """Return these settings changed by ``table.key=value``; later assignments win."""
+        """Return a copy with ``table.key=value`` assignments applied; later ones win."""
         values = self.to_dict()
         for assignment in assignments:
             key, equals, text = assignment.partition("=")
@@ -244,16 +244,16 @@ def layer_settings(
     limits: Mapping[str, int | float | None],
     stored: Config | None = None,
 ) -> Config:
-    """Return the settings of a run: a preset or a file, then assignments, then limits.
+    """Return the settings for a run: a preset or a file, then assignments, then limits.
 
     :param preset: name of a preset; by default the kind's small preset.
     :param config_file: path of a TOML file, instead of a preset.
     :param assignments: ``table.key=value``, as for `Config.override`.
     :param limits: training settings by name; None keeps the setting.
-    :param stored: settings of the run to resume, used if neither a preset nor a file is named.
+    :param stored: settings of the run to resume, used if neither a preset nor a file is given.
     """
     if preset is not None and config_file is not None:
-        raise ArgumentError("--preset and --config exclude one another")
+        raise ArgumentError("--preset and --config cannot be combined")
     if config_file is not None:
         config, origin = Config.from_toml(config_file), f"--config {config_file}"
     elif preset is None and stored is not None:
@@ -277,7 +277,7 @@ def fine_tuning_settings(
 ) -> Config:
     """Return the settings for fine-tuning a network on n-best lists.
 
-    :param start: settings of the network, which keeps its sizes.
+    :param start: settings of the trained network, whose sizes cannot change.
     """
     config = stored or dataclasses.replace(start, training=FINE_TUNING)
     config = config.override(assignments)
@@ -302,7 +302,7 @@ def check_resumable(old: Config, new: Config) -> None:
     :raises ConfigError: at the first setting that differs and changes the weights.
     """
     if old.kind != new.kind:
-        raise ConfigError("--resume", "kind", f"the run has {old.kind!r}")
+        raise ConfigError("--resume", "kind", f"the run to resume has the kind {old.kind!r}")
     before, after = old.to_dict(), new.to_dict()
     for table in ("model", "vocabulary", "training"):
         for key, value in before[table].items():
@@ -311,12 +311,12 @@ def check_resumable(old: Config, new: Config) -> None:
                     "--resume",
                     f"[{table}] {key}",
                     f"the run to resume has {value!r}, got {after[table][key]!r}; resume it with "
-                    "its own settings, or train into another folder",
+                    "its original settings, or train into another folder",
                 )
 
 
 def _with_table(name: str, values: Mapping[str, Any]) -> str:
-    """Return a hint at the setting with the closest name in any table, or ""."""
+    """Return a hint that names the closest setting in any table, or ""."""
     keys = {
         key: f"{table}.{key}"
         for table, settings in values.items()

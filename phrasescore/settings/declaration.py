@@ -7,7 +7,8 @@ values are checked when an object is created::
     class Search(Settings, heading="Search"):
         stack: int = option(200, "Number of hypotheses per stack.", ge=1)
 
-`phrasescore.cli.options.of` makes options of a class; `TomlTable.read` reads a class from a file.
+`phrasescore.cli.options.of` turns a class into command-line options; `TomlTable.read` reads an
+instance from a file.
 """
 
 import dataclasses
@@ -37,7 +38,7 @@ def option(
     le: float | None = None,
     **extra: str,
 ) -> Any:
-    """Return the field of a setting.
+    """Return the dataclass field that declares a setting.
 
     :param description: the text for the command line's help.
     :param extra: ``flags``: option names, separated by spaces; by default the field's name.
@@ -49,9 +50,9 @@ def option(
 
 
 class Settings:
-    """The base of a class of settings.
+    """The base class for settings.
 
-    :cvar heading: the heading of its options in the help.
+    :cvar heading: the heading of the options in the help.
     :raises ArgumentError: at the first field whose value has a wrong type or is out of range.
     """
 
@@ -69,7 +70,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Setting:
-    """The declaration of a field."""
+    """The declaration of one setting: its type, range, default and description."""
 
     name: str
     # bool, int, float or str; os.PathLike for the name of a file.
@@ -88,13 +89,13 @@ class Setting:
 
     @property
     def flags(self) -> list[str]:
-        """The names of the option, long and short."""
+        """The option's long and short names."""
         names = self.extra.get("flags", "").split()
         return [name for name in names if name.startswith("-")] or [flag(self.name)]
 
     @property
     def flag(self) -> str:
-        """The name of the setting in messages."""
+        """The option that stands for the setting in messages."""
         return next(name for name in self.flags if name.startswith("--"))
 
     def problem(self, value: Any) -> str | None:
@@ -126,11 +127,11 @@ _declared: dict[type[Any], tuple[Setting, ...]] = {}
 
 
 def settings_of(kind: type[Any]) -> tuple[Setting, ...]:
-    """Return the declarations of the fields of a class of settings, in order."""
+    """Return the declaration of each field in a settings class, in order."""
     if kind in _declared:
         return _declared[kind]
     hints = get_type_hints(kind)
-    # The heading of the class that declares a field, and not of a class that inherits it.
+    # A field has the heading of the class that declares it, not of a subclass.
     headings = {
         name: str(base.__dict__["heading"])
         for base in reversed(kind.__mro__)
@@ -166,7 +167,7 @@ def _setting(field: "dataclasses.Field[Any]", hint: Any, heading: str) -> Settin
 
 
 def settings_parameters(function: Callable[..., Any]) -> dict[str, Settings]:
-    """Return the parameters of a function that are settings, with their defaults."""
+    """Return the default `Settings` of a function's parameters, by parameter name."""
     return {
         name: parameter.default
         for name, parameter in inspect.signature(function).parameters.items()
@@ -175,7 +176,7 @@ def settings_parameters(function: Callable[..., Any]) -> dict[str, Settings]:
 
 
 def grouped(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keyword arguments of a function, with options grouped into their settings."""
+    """Return keyword arguments for a function, with options grouped into its settings."""
     arguments = dict(options)
     for parameter, default in settings_parameters(function).items():
         names = [field.name for field in settings_of(type(default)) if field.name in arguments]

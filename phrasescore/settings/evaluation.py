@@ -32,9 +32,9 @@ class Evaluating(Settings, heading="Method"):
 
     metrics: Sequence[str] = option(
         ("multi-bleu", "bleu"),
-        "multi-bleu, the figure of the papers, does not split the text further; bleu, chrf, "
-        "chrf++ and ter are sacrebleu's metrics; 'phrasescore features' lists the metrics of "
-        "other packages.",
+        "The metric. multi-bleu, as in the papers, does not tokenise the text further; bleu, chrf, "
+        "chrf++ and ter are sacrebleu's; 'phrasescore features' lists metrics from other "
+        "packages.",
         flags="--metric",
         metavar="NAME",
     )
@@ -55,25 +55,27 @@ class Evaluating(Settings, heading="Method"):
         12345, "Seed for --paired; the same seed gives the same p-values as sacrebleu.", ge=1
     )
     allow_missing: bool = option(
-        False, "Use an empty translation for a sentence without a list.", heading="Input"
+        False, "Use an empty translation for sentences without an n-best list.", heading="Input"
     )
     by_length: Sequence[SideName] = option(
         (), "Report BLEU by the number of words in the source, or in the first reference."
     )
-    width: int = option(10, "Number of lengths per group, for --by-length.", ge=1)
+    width: int = option(10, "For --by-length: number of lengths per group.", ge=1)
     by_unknown: StrPath | None = option(
         None,
-        "Report BLEU by the number of source words that a model does not know, or that are not "
-        "in a list of words.",
+        "Report BLEU by the number of source words that are unknown to a model, or missing from a "
+        "word list.",
         metavar="MODEL|VOCAB",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reporting(Settings, heading="Output"):
-    """Settings of a report's content."""
+    """Settings for the content of a report."""
 
-    only: Sequence[SectionName] = option((), "Make only this section. May be repeated.")
+    only: Sequence[SectionName] = option(
+        (), "Include only this section of the report. May be repeated."
+    )
     sentences: int | None = option(
         None, "Number of random sentences for attention and soft parses.", ge=1, shown="5"
     )
@@ -82,7 +84,9 @@ class Reporting(Settings, heading="Output"):
     )
     points: int = option(5000, "Number of random phrase pairs in the score plot.", ge=1)
     map_points: int = option(2000, "Maximum number of words, phrases or sentences in a map.", ge=1)
-    long: int = option(4, "Minimum number of words of the source phrases in lists and maps.", ge=1)
+    long: int = option(
+        4, "Minimum number of words in source phrases shown in lists and maps.", ge=1
+    )
     # p(target | source), or for reverse models p(source | target).
     table_score: int | None = option(
         None,
@@ -95,15 +99,16 @@ class Reporting(Settings, heading="Output"):
 
 @dataclass(frozen=True, kw_only=True)
 class Selecting(Settings, heading="Method"):
-    """Settings of `select`; one of ``share``, ``lines`` and ``threshold`` is required."""
+    """Settings of `select`, which requires one of ``share``, ``lines`` and ``threshold``."""
 
     share: float | None = option(
-        None, "Keep this share of the lines, the best ones; 0.5 is half of them.", gt=0, le=1
+        None, "Keep this share of the lines, best first; 0.5 keeps half of them.", gt=0, le=1
     )
-    lines: int | None = option(None, "Keep this many lines, the best ones.", ge=1)
+    lines: int | None = option(None, "Keep this many lines, best first.", ge=1)
     threshold: float | None = option(
         None,
-        "Keep lines whose difference is below this, in nats per token; at 0, both models agree.",
+        "Keep lines with a cross-entropy difference below this, in nats per token; it is 0 where "
+        "both models agree.",
     )
     at_random: bool = option(
         False,
@@ -112,5 +117,5 @@ class Selecting(Settings, heading="Method"):
     )
     seed: int = option(1, SEED, ge=0)
     processes: int | None = option(
-        None, "Number of processes that score.", ge=1, heading="Speed", shown="all cores"
+        None, "Number of processes that score lines.", ge=1, heading="Speed", shown="all cores"
     )

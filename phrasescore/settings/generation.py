@@ -11,12 +11,12 @@ _SAMPLES = "Samples"
 
 @dataclass(frozen=True, kw_only=True)
 class BeamSearch(Settings, heading="Search"):
-    """Settings that `generate` and `augment` share."""
+    """Settings shared by `generate` and `augment`."""
 
     ensemble: Sequence[StrPath] = option(
         (),
-        "Add a network: the probabilities of all networks are averaged at each word. They "
-        "should have the same shortlist.",
+        "Add a network to the ensemble, which averages the networks' probabilities at each word. "
+        "All networks should have the same shortlist.",
         metavar="MODEL",
         heading="Networks and features",
     )
@@ -40,19 +40,19 @@ class Generating(BeamSearch):
     unknown: bool = option(True, "Never predict <unk>.", flags="--no-unknown")
     copy_unknown: bool = option(
         False,
-        "Replace each <unk> with the source word to which it is aligned most; needs a model of "
-        "the kind attention.",
+        "Replace each <unk> with the source word that it attends to most; requires a model of the "
+        "kind attention.",
     )
     # For a model of subwords, the number of pieces.
     max_length: int | None = option(
         None,
-        "Maximum number of words. Longer translations are cut, and their number is reported.",
+        "Maximum number of words. Longer translations are truncated and counted.",
         ge=1,
         shown="twice the number of source words, plus 10",
     )
     name: str | None = option(
         None,
-        "Name of the feature in --nbest whose value is log p.",
+        "Name of the feature for log p in the lists of --nbest.",
         metavar="NAME",
         heading="Output",
         shown="LSTM0, Attention0, RNN0, GrConv0 or Ensemble0",
@@ -79,7 +79,7 @@ class Augmenting(BeamSearch, heading="New phrase pairs"):
 
     num_targets: int = option(
         3,
-        "Maximum number of targets to generate per source; the table may have some of them.",
+        "Maximum number of targets to generate per source, including targets in the table.",
         ge=1,
         flags="--targets",
     )
@@ -91,15 +91,17 @@ class Augmenting(BeamSearch, heading="New phrase pairs"):
     )
     only_sources: StrPath | None = option(
         None,
-        "Use only these source phrases, one per line; the table may lack them.",
+        "Use only the source phrases in this file, one per line; the table may lack them.",
         flags="--sources",
     )
-    max_phrase_length: int = option(7, "Maximum number of words of a new target.", ge=1)
+    max_phrase_length: int = option(7, "Maximum number of words in a new target.", ge=1)
     reverse_model: StrPath | None = option(
         None, "A model trained with --reverse, for p(source | target).", metavar="MODEL"
     )
-    lexicon: StrPath | None = option(None, "Moses' lex.f2e, for lex(target | source).")
-    reverse_lexicon: StrPath | None = option(None, "Moses' lex.e2f, for lex(source | target).")
+    lexicon: StrPath | None = option(None, "Moses' lex.f2e, the lexicon for lex(target | source).")
+    reverse_lexicon: StrPath | None = option(
+        None, "Moses' lex.e2f, the lexicon for lex(source | target)."
+    )
     score_columns: str | None = option(
         None,
         "The content of each column of a new pair: forward, reverse, lexicon, reverse-lexicon, "
@@ -115,7 +117,7 @@ class Augmenting(BeamSearch, heading="New phrase pairs"):
 
 @dataclass(frozen=True, kw_only=True)
 class Segmenting(Settings, heading="Method"):
-    """Settings of `segment`, which cuts sentences and translates the segments."""
+    """Settings of `segment`, which splits sentences and translates the segments."""
 
     swapped: bool = option(
         False,
@@ -133,18 +135,18 @@ class Segmenting(Settings, heading="Method"):
         "best",
         "best: the most confident segments. none: whole sentences. random: random segments, "
         "whose lengths have the mean and variance of the segments in --like. "
-        "random-confidence: the best segments by random confidences.",
+        "random-confidence: the best segments under random confidences.",
     )
     like: StrPath | None = option(
-        None, "For --segmentation random: the file --segments of another run."
+        None, "For --segmentation random: the file that another run wrote with --segments."
     )
-    max_segment: int = option(20, "Maximum number of words of a segment.", ge=1)
-    min_length: int = option(1, "Do not cut sentences with fewer words.", ge=1)
+    max_segment: int = option(20, "Maximum number of words in a segment.", ge=1)
+    min_length: int = option(1, "Do not split sentences with fewer words.", ge=1)
     seed: int = option(1, SEED, ge=0)
     beam: int = option(10, "Number of hypotheses in the beam.", ge=1, heading="Search")
     candidates: int | None = option(
         None,
-        "Number of translations of a segment from which the most confident one is chosen.",
+        "Number of translations per segment among which the most confident one is chosen.",
         ge=1,
         heading="Search",
         shown="--beam",

@@ -1,7 +1,7 @@
-"""The kinds of networks: the sizes and parts of each, and what it can do.
+"""The kinds of networks, with the sizes, components and abilities of each.
 
-All code that depends on the kind of a network asks here. Installed packages may add kinds; the
-entry point names a `NetworkKind`::
+All code that depends on the kind of a network looks it up here. Installed packages may add kinds
+through an entry point that names a `NetworkKind`::
 
     [project.entry-points."phrasescore.networks"]
     bag = "bag_of_words:KIND"
@@ -20,7 +20,7 @@ PRESETS = Path(__file__).parent / "presets"
 
 # Size of a layer. The limit exceeds any memory, and catches typing errors early.
 Size = Annotated[int, Meta(ge=1, le=1 << 16)]
-# Words of a shortlist; ids are stored in 32 bits.
+# Number of words in a shortlist; ids are stored in 32 bits.
 ShortlistSize = Annotated[int, Meta(ge=1, le=1 << 30)]
 Count = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0.0)]
@@ -32,7 +32,7 @@ Dropout = Annotated[float, Meta(ge=0.0, le=0.9)]
 class EncoderDecoderConfig:
     """Sizes of the RNN Encoder-Decoder, by default as in Cho et al. (2014), 4.1.1."""
 
-    # Units of the gated layers, of both encoder and decoder.
+    # Units in the gated layers of both encoder and decoder.
     hidden_size: Size = 1000
     # Rank of the matrices between words and layers, which is the size of a word's embedding.
     embedding_size: Size = 100
@@ -50,9 +50,9 @@ class EncoderDecoderConfig:
 class LstmConfig:
     """Sizes of the deep LSTM, by default as in Sutskever et al. (2014), 3.4."""
 
-    # Number of layers of the encoder, and of the decoder.
+    # Number of layers in the encoder, and in the decoder.
     layers: Annotated[int, Meta(ge=1, le=64)] = 4
-    # Number of cells of each layer.
+    # Number of cells in each layer.
     hidden_size: Size = 1000
     embedding_size: Size = 1000
     # Whether the encoder reads the source backwards (section 3.3).
@@ -139,9 +139,9 @@ class CslmConfig:
     It is trained on one text, in the language of the predicted side.
     """
 
-    # Words of an n-gram: the last one is predicted from the others.
+    # Words in an n-gram: the last one is predicted from the others.
     order: Annotated[int, Meta(ge=2, le=32)] = 7
-    # Size of the embedding of each word of the context.
+    # Size of the embedding of each context word.
     embedding_size: Size = 512
     # Rectified units of the first layer, which reads all embeddings, and of the second layer.
     hidden_size: Size = 1536
@@ -159,11 +159,11 @@ class CslmConfig:
 class JointConfig:
     """Sizes of the joint model, by default as in Devlin et al. (2014), 2.1 and 2.2."""
 
-    # Words of the target n-gram: the last one is predicted from the others.
+    # Words in the target n-gram: the last one is predicted from the others.
     order: Annotated[int, Meta(ge=2, le=32)] = 4
     # Source words on each side of the affiliated one; 5 is the paper's m = 11.
     source_window: Annotated[int, Meta(ge=0, le=32)] = 5
-    # Size of the embedding of each word of the context, source or target.
+    # Size of the embedding of each context word, source or target.
     embedding_size: Size = 192
     # tanh units of the first layer, which reads all embeddings, and of the second; 0: no second.
     hidden_size: Size = 512
@@ -182,7 +182,7 @@ class NetworkKind:
 
     # The name in ``train`` and ``config.toml``.
     name: str
-    # The frozen dataclass of its sizes, the table [model] of a file. It has a field ``dropout``.
+    # The frozen dataclass for its sizes, the table [model] in a file. It has a field ``dropout``.
     config: type[Any]
     # A `phrasescore.models.layers.PairNetwork`; its arguments are ``config`` and the sizes of the
     # vocabularies.
@@ -190,11 +190,11 @@ class NetworkKind:
     # A `phrasescore.scoring.tree_scorer.TreeDecoder`; its arguments are the network and products.
     # Feed-forward kinds have none.
     decoder: str | None = None
-    # The start of the name of its feature in n-best lists; a number from 0 follows, as in Moses.
+    # Prefix of the feature's name in n-best lists; a number from 0 follows, as in Moses.
     feature: str
     # The default preset, if it is not NAME-small.
     preset: str = ""
-    # The folder of its presets; each is a file NAME.toml.
+    # The folder with its presets; each is a file NAME.toml.
     presets: Path = PRESETS
     # Other names of this kind in papers, in lower case.
     other_names: tuple[str, ...] = ()
@@ -216,7 +216,7 @@ class NetworkKind:
 
     @property
     def default_preset(self) -> str:
-        """The preset that is used if the user names no preset."""
+        """The name of the preset that is used by default."""
         return self.preset or f"{self.name}-small"
 
 
@@ -288,14 +288,14 @@ KINDS = {
     )
 }
 
-# Kinds of other packages that are in use.
+# Kinds from other packages, once loaded.
 _loaded: dict[str, NetworkKind] = {}
 
 
 def find_kind(name: str) -> NetworkKind | None:
     """Return the kind of network with this name, or None.
 
-    :raises PluginError: if another package has the kind, and it is unusable.
+    :raises PluginError: if another package provides the kind, but it cannot be used.
     """
     kind = KINDS.get(name) or _loaded.get(name)
     if kind is None and (plugin := find_plugin("network", name, KINDS)) is not None:
@@ -307,7 +307,7 @@ def find_kind(name: str) -> NetworkKind | None:
 
 
 def get_kind(name: str) -> NetworkKind:
-    """Return the kind of network with this name, which must exist."""
+    """Return the kind of network with this name; raise a LookupError if there is none."""
     kind = find_kind(name)
     if kind is None:
         raise LookupError(f"unknown kind of network: {name!r}")
@@ -315,7 +315,7 @@ def get_kind(name: str) -> NetworkKind:
 
 
 def kind_names(**properties: bool) -> list[str]:
-    """Return the names of the kinds of this package that have these properties.
+    """Return the names of this package's kinds that have the given properties.
 
     >>> kind_names(reads_source=False)
     ['cslm']
@@ -333,5 +333,5 @@ def known_kinds() -> list[str]:
 
 
 def meant_kind(name: str) -> str:
-    """Return the kind that a paper calls by this name, or the name itself."""
+    """Translate a name used in papers into that of a kind; return other names unchanged."""
     return next((kind.name for kind in KINDS.values() if name.lower() in kind.other_names), name)

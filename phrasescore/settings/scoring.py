@@ -18,8 +18,8 @@ class FeedForwardScoring(Settings, heading="Networks and features"):
     )
     unnormalized: bool = option(
         False,
-        "Leave log Z out of the scores of cslm and joint models, which must have been trained "
-        "with self_normalization.",
+        "Omit log Z from the scores of cslm and joint models, which must have been trained with "
+        "self_normalization.",
     )
 
 
@@ -31,18 +31,18 @@ class TextScoring(FeedForwardScoring):
     # scores, weighted by the numbers of models.
     ensemble: bool = option(
         False,
-        "Add a column: the models' probabilities are averaged at each word; if some models "
-        "were trained with --right-to-left, the column is the mean of the scores of both "
-        "orders. The models should have the same shortlist: a model with a smaller one gives "
-        "<unk> more probability than a model with a larger one gives to any rare word.",
+        "Add a column in which the models' probabilities are averaged at each word. If some models "
+        "were trained with --right-to-left, it has the mean of the scores for both orders. The "
+        "models should have the same shortlist: with a smaller shortlist, <unk> gets more "
+        "probability than a rare word gets with a larger one.",
     )
     cache: StrPath | None = option(
-        None, "Keep scores in this file, and reuse them.", heading="Speed"
+        None, "Cache scores in this file, and reuse them in later runs.", heading="Speed"
     )
     cache_size: int = option(
         10_000_000,
-        "Maximum number of scores in the cache, of about 65 bytes each; if there are more, the "
-        "oldest scores are removed.",
+        "Maximum number of scores in the cache, about 65 bytes each. The oldest scores are removed "
+        "first.",
         ge=1,
         heading="Speed",
     )
@@ -66,8 +66,8 @@ class Rescoring(TextScoring):
         "words, including the end symbol.",
     )
     replace: bool = option(
-        False, "Replace existing features that have the name of a new one.", heading="Output"
+        False, "Replace existing features that have the same name as a new one.", heading="Output"
     )
     allow_missing: bool = option(
-        False, "Allow source sentences without hypotheses.", heading="Input"
+        False, "Allow source sentences that have no hypotheses.", heading="Input"
     )

@@ -1,6 +1,6 @@
-"""Read settings from TOML files, by key or as dataclasses; unknown keys are refused.
+"""Read settings from TOML files, by key or as dataclasses; unknown keys are rejected.
 
-The annotations of a dataclass say what a key may be: a type, a ``Literal`` of choices, or a number
+A dataclass's annotations determine what a key may be: a type, a ``Literal`` of choices, or a number
 ``Annotated`` with a `msgspec.Meta` range. An error names the file, the table and the key.
 """
 
@@ -22,15 +22,15 @@ from phrasescore.settings.declaration import TYPE_NAMES
 
 _Table = TypeVar("_Table")
 
-# TOML's size of whole numbers, and our limit for nested tables or lists.
+# The size of TOML's whole numbers in bits, and our limit on nested tables or lists.
 _BITS, _MAX_DEPTH = 64, 32
 
 
 def read_toml(path: str) -> dict[str, Any]:
-    """Return the tables of a file.
+    """Return the tables in a TOML file.
 
-    :raises ConfigError: if it is not a readable file of at most 1 MiB that has TOML with whole
-        numbers of 64 bits.
+    :raises ConfigError: if it cannot be read, is larger than 1 MiB, or is not TOML with 64-bit
+        whole numbers.
     """
     try:
         text = read_plain(path, MAX_TOML).decode()
@@ -48,7 +48,7 @@ def read_toml(path: str) -> dict[str, Any]:
         raise ConfigError(
             path, None, "expected TOML, found tables or lists that are nested too deeply"
         ) from error
-    except ValueError as error:  # also from int(), which refuses more than 4,300 digits
+    except ValueError as error:  # also from int(), which rejects more than 4,300 digits
         raise ConfigError(
             path, None, f"expected TOML, found a whole number of more than {_BITS} bits"
         ) from error
@@ -56,7 +56,7 @@ def read_toml(path: str) -> dict[str, Any]:
 
 
 def _check_values(values: Any, depth: int = 0) -> None:
-    """Refuse values that Python cannot show in a message: huge numbers, deeply nested tables."""
+    """Reject values that Python cannot show in a message: huge numbers, deeply nested tables."""
     if depth > _MAX_DEPTH:
         raise RecursionError
     if isinstance(values, int) and values.bit_length() >= _BITS:
@@ -79,10 +79,10 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 
 class TomlTable:
-    """A table of a file, to be read as a dataclass.
+    """A table in a TOML file, which can be read as a dataclass.
 
     :param name: full name of the table; "" for the whole file.
-    :param folder: base of relative paths in the file.
+    :param folder: the base folder for relative paths in the file.
     """
 
     def __init__(self, path: str, name: str, values: Any, *, folder: Path = Path()) -> None:
@@ -92,7 +92,7 @@ class TomlTable:
         self._folder = folder
 
     def error(self, key: str, problem: str) -> ConfigError:
-        """Return an error about a key of this table."""
+        """Return an error about a key in this table."""
         return ConfigError(self.path, f"[{self._name}] {key}" if self._name else key, problem)
 
     def read(self, kind: type[_Table], **fields: Any) -> _Table:
@@ -132,11 +132,11 @@ class TomlTable:
         return TomlTable(self.path, name, self._values.get(key, {}), folder=self._folder)
 
     def inner(self, name: str, values: Any) -> "TomlTable":
-        """Return a table from a list in this one."""
+        """Return a table that is an item of a list in this table."""
         return TomlTable(self.path, name, values, folder=self._folder)
 
     def check_choice(self, key: str, value: str, choices: Iterable[str]) -> None:
-        """Refuse a value that is not one of the choices, with a suggestion."""
+        """Reject a value that is not one of the choices, with a suggestion."""
         if value not in choices:
             raise self.error(key, f"{unknown('value', value, choices)}, got {value!r}")
 
@@ -160,7 +160,7 @@ class TomlTable:
         if kind is Path:
             return Path(os.path.normpath(self._folder / self._convert(key, value, str)))
         if type(value) is int and _base(kind) is float:
-            # A whole number may exceed any float.
+            # A whole number may be too large for a float.
             value = float(value) if abs(value) < 1 << 1000 else math.inf
         if _base(kind) is float and type(value) is float and not math.isfinite(value):
             raise self.error(key, f"must be finite, got {value!r}")
@@ -171,7 +171,7 @@ class TomlTable:
 
 
 def read_table(path: str) -> TomlTable:
-    """Return a file as a table, with relative paths based on its folder; see `read_toml`."""
+    """Read a file as a table, with paths relative to the file's folder. See `read_toml`."""
     return TomlTable(path, "", read_toml(path), folder=Path(os.path.abspath(path)).parent)
 
 

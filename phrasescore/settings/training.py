@@ -1,4 +1,4 @@
-"""The options of a training run; `phrasescore.settings.config` has all its settings."""
+"""Options for a training run; `phrasescore.settings.config` has all its settings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from phrasescore.settings.declaration import SEED, Settings, option
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingChanges(Settings, heading="Training"):
-    """Changes to the settings of a run, which have the ranges; None keeps a setting."""
+    """Changes to the settings of a training run; None keeps a setting."""
 
     changes: Sequence[str] = option(
         (),
@@ -32,15 +32,15 @@ class TrainingChanges(Settings, heading="Training"):
 
 @dataclass(frozen=True, kw_only=True)
 class NewNetwork(TrainingChanges):
-    """Settings of `train`."""
+    """Settings of `train`, which trains a new network."""
 
-    preset: str | None = option(None, "The settings to start from.", shown="small or KIND-small")
+    preset: str | None = option(None, "The preset to start from.", shown="small or KIND-small")
     config: StrPath | None = option(
-        None, "A TOML file of settings to start from, instead of a preset."
+        None, "A TOML file with the settings to start from, instead of a preset."
     )
     subwords: int | None = option(
         None,
-        "Learn from at most this many subwords on each side, instead of shortlists of words.",
+        "Use at most this many subwords on each side, instead of shortlists of words.",
         ge=1,
     )
     reverse: bool = option(False, "Learn p(source | target).")
@@ -51,12 +51,20 @@ class NewNetwork(TrainingChanges):
 
 @dataclass(frozen=True, kw_only=True)
 class Shortlists(Settings, heading="Input"):
-    """The sources of the shortlists; by default the words are counted in the input."""
+    """Where the shortlists are read from; by default, words are counted in the input."""
 
-    source_corpus: StrPath | None = option(None, "Take the source shortlist from this text.")
-    target_corpus: StrPath | None = option(None, "Take the target shortlist from this text.")
-    source_vocabulary: StrPath | None = option(None, "A source.vocab of another model.")
-    target_vocabulary: StrPath | None = option(None, "A target.vocab of another model.")
+    source_corpus: StrPath | None = option(
+        None, "Use the most frequent words in this text as the source shortlist."
+    )
+    target_corpus: StrPath | None = option(
+        None, "Use the most frequent words in this text as the target shortlist."
+    )
+    source_vocabulary: StrPath | None = option(
+        None, "Use the source.vocab of another model as the source shortlist."
+    )
+    target_vocabulary: StrPath | None = option(
+        None, "Use the target.vocab of another model as the target shortlist."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,12 +89,10 @@ class ListTraining(TrainingChanges):
 
 @dataclass(frozen=True, kw_only=True)
 class UnfinishedRun(Settings, heading="Long runs"):
-    """The folder of a run's state, and whether to continue that run."""
+    """The folder for a run's state, and whether to continue that run."""
 
     resume: bool = option(False, "Continue a run that was stopped or killed, if there is one.")
     work_dir: StrPath | None = option(
         None, "The folder for the state of the run.", metavar="DIR", shown="MODEL.work"
     )
-    keep_work: bool = option(
-        False, "Keep the folder of --work-dir, to train further with --resume."
-    )
+    keep_work: bool = option(False, "Keep the folder --work-dir, to train further with --resume.")

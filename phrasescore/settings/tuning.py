@@ -11,21 +11,22 @@ from tuning.settings import METRICS, MethodName, MetricName, ReferenceLength
 
 @dataclass(frozen=True, kw_only=True)
 class TuningMethod(Settings, heading="Method"):
-    """The method and the metric of tuning."""
+    """The tuning method and its metric."""
 
     method: MethodName = option(
-        "mert", "mert is for up to about twenty features; pro, mira and xbleu are for many."
+        "mert",
+        "The tuning method: mert for up to about twenty features; pro, mira or xbleu for more.",
     )
     # The weight of each metric; None for BLEU only.
     metrics: Mapping[str, float] | None = option(
         None,
-        f"The metric to raise: {', '.join(METRICS)}, or a metric of another package, which "
+        f"The metric to maximise: {', '.join(METRICS)}, or a metric of another package, which "
         "'phrasescore features' lists. Several metrics are combined as a weighted mean.",
         flags="--metric",
         metavar="NAME[=WEIGHT]",
     )
     reference_length: ReferenceLength = option(
-        "closest", "The reference length that BLEU uses for several references."
+        "closest", "The reference length that BLEU uses if there are several references."
     )
     fixed: Sequence[str] = option(
         (),
@@ -43,38 +44,38 @@ class TuningMethod(Settings, heading="Method"):
     )
     plateau_smoothing: int = option(
         0,
-        "Value a weight by the worst score of its interval and N intervals on each side of it.",
+        "Rate a weight by the lowest score in its interval and in N intervals on each side.",
         ge=0,
         heading="MERT",
     )
 
     @property
     def metric_weights(self) -> dict[str, float]:
-        """The weight of each metric."""
+        """The weight of each metric, by name; BLEU only by default."""
         return dict(self.metrics or {"bleu": 1.0})
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListTuning(TuningMethod):
-    """Settings of `tune`, which finds weights on given n-best lists."""
+    """Settings of `tune`, which finds weights on existing n-best lists."""
 
     replicas: int = option(
         1, "Tune with N seeds, report the spread, and average the weights.", ge=1
     )
     cross_validate: int | None = option(
         None,
-        "Compare all methods by cross-validation: tune on K-1 parts, measure on the other one.",
+        "Compare all methods by cross-validation: tune on K-1 parts, and measure on the rest.",
         ge=2,
         metavar="K",
     )
     allow_missing: bool = option(
-        False, "Use an empty translation for a sentence without a list.", heading="Input"
+        False, "Use an empty translation for sentences without an n-best list.", heading="Input"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoundTuning(TuningMethod, FeedForwardScoring, heading="Rounds with a decoder"):
-    """Settings of `tune_with_decoder`; the second names of options are mert-moses.pl's."""
+    """Settings of `tune_with_decoder`; alternative option names are those of mert-moses.pl."""
 
     iterations: int = option(
         25, "Maximum number of rounds.", ge=1, flags="--iterations --maximum-iterations"
@@ -87,9 +88,9 @@ class RoundTuning(TuningMethod, FeedForwardScoring, heading="Rounds with a decod
 
 @dataclass(frozen=True, kw_only=True)
 class TuningFiles(Settings, heading="Output"):
-    """Further files of tuning; all output is written at the end."""
+    """Optional input and output files for tuning; all output is written at the end."""
 
-    # Features that the start weights do not name start at its weights.
+    # Features without a start weight start at the weight in this file.
     moses_ini: StrPath | None = option(
         None,
         "The moses.ini to change. Without --weights, its weights are the start weights.",
@@ -98,20 +99,20 @@ class TuningFiles(Settings, heading="Output"):
     )
     moses_ini_out: StrPath | None = option(
         None,
-        "Write a moses.ini with the new weights; features that no list has keep their weights.",
+        "Write a moses.ini with the new weights; features that are in no list keep their weights.",
     )
     report: StrPath | None = option(
-        None, "Write the weight and contribution of each feature, and the metric without it."
+        None, "Write each feature's weight and contribution, and the metric without the feature."
     )
     report_format: ReportFormat = option("text", "The format of the report.", flags="--format")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListTuningFiles(TuningFiles):
-    """Files of `tune`."""
+    """Input and output files of `tune`."""
 
     features_out: StrPath | None = option(
-        None, "Write the pooled lists for Moses' mert and kbmira (--ffile)."
+        None, "Write the features of the pooled lists for Moses' mert and kbmira (--ffile)."
     )
     scores_out: StrPath | None = option(
         None, "Write the BLEU statistics of --features-out (--scfile)."
@@ -121,14 +122,14 @@ class ListTuningFiles(TuningFiles):
 
 @dataclass(frozen=True, kw_only=True)
 class RoundTuningFiles(TuningFiles):
-    """Files of `tune_with_decoder`."""
+    """Input and output files of `tune_with_decoder`."""
 
     translations: StrPath | None = option(None, "Write the best round's translations of --source.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reranking(Settings, heading="Method"):
-    """Settings of `rerank`, which orders hypotheses."""
+    """Settings of `rerank`, which reorders the hypotheses of n-best lists."""
 
     # A warning is shown if one of the two varies ten times as much within lists as the other.
     average: Sequence[str] = option(
@@ -138,11 +139,11 @@ class Reranking(Settings, heading="Method"):
         metavar="NAME",
     )
     mbr: bool = option(
-        False, "Choose the hypothesis with the highest expected BLEU or chrF: minimum Bayes risk."
+        False, "Choose the hypothesis with the highest expected BLEU or chrF (minimum Bayes risk)."
     )
     mbr_scale: float | None = option(
         None,
-        "For --mbr: the factor of the model scores before they become probabilities.",
+        "For --mbr: multiply model scores by this factor before normalising them to probabilities.",
         gt=0,
         shown="1",
     )
@@ -154,17 +155,17 @@ class Reranking(Settings, heading="Method"):
         heading="Output",
     )
     ignore_missing: bool = option(
-        False, "Use 0 for features with weights that a list lacks.", heading="Input"
+        False, "Use value 0 for weighted features that are missing from a list.", heading="Input"
     )
     ignore_unweighted: bool = option(
-        False, "Use weight 0 for features without weights.", heading="Input"
+        False, "Use weight 0 for features that have no weight.", heading="Input"
     )
     num_sentences: int | None = option(
         None,
-        "Number of sentences, so that lists missing at the end are noticed.",
+        "Number of sentences, to detect lists that are missing at the end.",
         ge=1,
         heading="Input",
     )
     allow_missing: bool = option(
-        False, "Write an empty line for a sentence without a list.", heading="Input"
+        False, "Write an empty line for sentences without an n-best list.", heading="Input"
     )

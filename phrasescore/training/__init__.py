@@ -1,1 +1,1 @@
-"""From phrase pairs to a trained network."""
+"""Train networks on phrase pairs, sentences or n-best lists."""

@@ -48,13 +48,13 @@ class ExpectedBleu(NamedTuple):
 
 
 def expected_gains(scores: KnownScores, values: Tensor, *, weight: float, scale: float) -> Tensor:
-    """Return the expected gain of each list, ``(lists,)``, differentiable by the values.
+    """Return each list's expected gain, ``(lists,)``, differentiable with respect to ``values``.
 
-    A hypothesis has the probability softmax(scale * total) in its list, where its total is the
-    model score plus ``weight`` times its value: the network's log-probability.
+    The probability of a hypothesis is softmax(scale * total) over its list. The total is its model
+    score plus ``weight`` times its value, the network's log-probability.
 
     :param values: ``(hypotheses,)`` float64.
-    :param scale: gamma of the papers, above 0.
+    :param scale: gamma in the papers, above 0.
     """
     lists, size = scores.lists, scores.num_lists
     totals = scale * (scores.model_scores + weight * values)
@@ -102,7 +102,7 @@ class ExpectedBleuLoop(TrainingLoop):
 
     def _make_gradient(self, batch: ListBatch, count: int) -> Tensor:
         network = self._network
-        # Without dropout, which would drop different units for hypotheses that are compared.
+        # Disable dropout, which would drop different units for hypotheses that are compared.
         network.eval()
         with self._autocast:
             values = batch.values(network(batch.pairs))
@@ -155,8 +155,8 @@ class ExpectedBleuLoop(TrainingLoop):
 class ListRun(TrainingRun):
     """A run on n-best lists, which are not stored: a resumed run reads them again.
 
-    :param start: the network to train further, on the CPU.
-    :param feature: the name of the network's feature in the log-linear model, for the record.
+    :param start: the network to fine-tune, on the CPU.
+    :param feature: the name of the network's feature in the log-linear model, to be recorded.
     :param read: opens the inputs and returns the lists.
     """
 

@@ -87,11 +87,11 @@ class LikelihoodLoop(TrainingLoop):
 
 @dataclass(frozen=True, kw_only=True)
 class PairRun(TrainingRun):
-    """A run on pairs. The sentences of a language model's text are targets without a source.
+    """A run on pairs. For a language model, sentences are targets without a source.
 
     :param read: opens the inputs and yields their pairs.
-    :param shortlists: returns the shortlists of the sides that the network reads and predicts. It
-        may read a corpus, so it is called only when the pairs are read.
+    :param shortlists: returns the shortlists for the side that the network reads and for the side
+        that it predicts. It may read a corpus, so it is called only when the pairs are read.
     """
 
     read: Callable[[], Iterable[CountedPair]]
@@ -140,11 +140,11 @@ class PairRun(TrainingRun):
         )
 
     def _open_pairs(self, folder: RunFolder, ranks: Ranks, *, is_resumed: bool) -> PairStore:
-        """Store the pairs, or open the stored ones; the other ranks wait for the first one."""
+        """Store the pairs, or open stored pairs; the other ranks wait for the first one."""
         if not ranks.is_first:
             ranks.wait()
             return PairStore(folder.pairs)
-        # If a state was saved and the pairs are missing, opening them raises the error.
+        # If a state was saved but the pairs are missing, opening them raises an error.
         if is_resumed and (folder.pairs.exists() or folder.state is not None):
             store = PairStore(folder.pairs)
             self._check(store)
@@ -169,7 +169,7 @@ class PairRun(TrainingRun):
         return store
 
     def _check(self, store: PairStore) -> None:
-        """Check that the stored run has the same inputs, options and shortlists as this one."""
+        """Check that the stored run has the same inputs, options and shortlists as this run."""
         store.check()
         if (store.affiliations is not None) != self.config.network.is_aligned:
             kind = "with" if self.config.network.is_aligned else "without"

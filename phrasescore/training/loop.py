@@ -1,9 +1,10 @@
 """The training loop: from batches to weights, with validation, limits and checkpoints.
 
 The order of the items depends on the seed and the number of the epoch, and dropout on the seed and
-the number of the update. On a CPU with the same number of threads, a resumed run therefore ends in
-the same bits as an uninterrupted one, unless the learning rate falls with the clock (``schedule =
-"linear"`` under a limit in minutes). On a GPU, torch adds some gradients in a varying order.
+the number of the update. On a CPU with the same number of threads, a resumed run therefore ends
+with the same bits as an uninterrupted one, unless the learning rate depends on the clock
+(``schedule = "linear"`` with a limit in minutes). On a GPU, torch adds some gradients in a varying
+order.
 """
 
 import contextlib
@@ -31,9 +32,9 @@ from phrasescore.training.ranks import Ranks
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.training.stores import Draw, Store, held_out_size, mix, stream_key
 
-# Batches that are read ahead.
+# Number of batches that are read ahead.
 _LOOKAHEAD = 4
-# Updates between two readings of a GPU's losses, each of which waits for the GPU.
+# Number of updates between two readings of a GPU's losses; each reading waits for the GPU.
 _GPU_UPDATES = 16
 
 INTERRUPTED = "interrupted"
@@ -41,12 +42,12 @@ INTERRUPTED = "interrupted"
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """The progress of training after an update."""
+    """The state of training after an update."""
 
     update: int
     epochs: float  # including the fraction of the current epoch
     loss: float  # -log p per predicted word, including </s>, since the last validation
-    # Source and target words per second, without </s>, since this process began to train.
+    # Source and target words per second, without </s>, since this process started training.
     words_per_second: float
     seconds: float
     seconds_left: float | None  # None if the run has no limit
@@ -56,9 +57,9 @@ class TrainingProgress:
 class TrainingLoop:
     """Train a network from the state in its work folder; a subclass provides the loss.
 
-    :param network: on its device, with its start weights.
+    :param network: the network on its device, with its start weights.
     :param report: called after each update.
-    :param ranks: the processes of the run; each has a loop, and the first one writes the states.
+    :param ranks: the processes of the run; each has a loop, and the first one saves the states.
     """
 
     def __init__(
@@ -108,14 +109,14 @@ class TrainingLoop:
 
     @property
     def epochs(self) -> float:
-        """Number of epochs done, including the fraction of the current one."""
+        """Number of epochs so far, including the fraction of the current one."""
         return self.state.epoch + self.state.batch / self._draw.batches_per_epoch
 
     def run(self) -> str:
-        """Train until a limit, or until validation stops improving; return the reason for ending.
+        """Train until a limit is reached or validation stops improving; return the reason.
 
-        Ctrl-C ends the run after the update, with the state saved and the result ``interrupted``; a
-        second Ctrl-C ends it at once.
+        Ctrl-C ends the run after the current update; the state is saved, and the result is
+        ``interrupted``. A second Ctrl-C ends it immediately.
         """
         self._start = self._saved_at = time.monotonic()
         with (
@@ -141,10 +142,10 @@ class TrainingLoop:
     # Methods that a subclass provides
 
     def _begin(self) -> None:
-        """Prepare for the first update of this process."""
+        """Prepare for this process's first update."""
 
     def _count(self, batch: Any) -> tuple[int, int]:
-        """Return the numbers of words in a batch, without ``</s>``, and of losses in its sum."""
+        """Return the number of words in a batch, without ``</s>``, and of losses in its sum."""
         raise NotImplementedError
 
     def _make_gradient(self, batch: Any, count: int) -> Tensor:
@@ -156,11 +157,11 @@ class TrainingLoop:
         raise NotImplementedError
 
     def _shown(self, quality: float) -> tuple[float | None, float | None]:
-        """Return the quality as perplexity or as expected BLEU; the other measure is None."""
+        """Return the quality as (perplexity, expected BLEU); the measure not used is None."""
         raise NotImplementedError
 
     def _reject(self) -> None:
-        """Handle a validation whose weights are not better than the best ones."""
+        """Handle a validation that does not improve on the best weights."""
 
     def _add_gradients(self, loss_sum: Tensor, count: int) -> Tensor:
         (loss_sum / count if self._config.loss == "mean" else loss_sum).backward()
@@ -182,7 +183,7 @@ class TrainingLoop:
 
     def _read(self, position: tuple[int, int]) -> tuple[Any, int]:
         rows = self._draw.batch(*position)
-        # Every size-th item, because neighbours have similar lengths.
+        # Take every size-th item, because neighbours have similar lengths.
         batch = self._store.batch(rows[self._ranks.rank :: self._ranks.size])
         return batch.pin_memory() if self._device.type == "cuda" else batch, len(rows)
 
@@ -216,12 +217,12 @@ class TrainingLoop:
         self._report(self._progress())
 
     def _seed_update(self) -> None:
-        """Seed torch's generators with the seed, the update and the rank."""
+        """Seed torch's generators from the seed, the update and the rank."""
         key = stream_key(self._config.seed, self.state.update)
         torch.manual_seed(int(mix(key)[0] >> np.uint64(1)) + self._ranks.rank)
 
     def _seconds(self) -> float:
-        """Return the seconds of training by this rank's clock, including earlier processes."""
+        """Return the training time in seconds on this rank's clock, including earlier processes."""
         return self._seconds_before + time.monotonic() - self._start
 
     def _read_clock(self) -> None:
@@ -249,7 +250,7 @@ class TrainingLoop:
     # Validation
 
     def _validate(self) -> None:
-        """Validate: add a point to the curve, and keep the weights if they are the best so far."""
+        """Validate, add a point to the curve, and save the weights if they are the best so far."""
         self._check_losses()
         state = self.state
         with self._average():
@@ -340,7 +341,7 @@ class TrainingLoop:
         config = self._config
         updates = self.state.update - self._saved_update
         minutes = (time.monotonic() - self._saved_at) / 60
-        # A killed run keeps the work of its first validation.
+        # Save a state at the first best weights, in case the run is killed.
         first_best = self.state.best_update > 0 and self._saved_update == 0
         by_updates = 0 < config.checkpoint_updates <= updates
         return first_best or by_updates or 0 < config.checkpoint_minutes <= minutes
@@ -368,7 +369,7 @@ class TrainingLoop:
 
 @contextlib.contextmanager
 def _precision(config: TrainingConfig, device: torch.device) -> Iterator[None]:
-    """Set how products of float32 are computed."""
+    """Set the precision of float32 products within the block."""
     backends: Any = torch.backends  # torch's types lack mkldnn.matmul
     backend = backends.cuda.matmul if device.type == "cuda" else backends.mkldnn.matmul
     reduced = "tf32" if device.type == "cuda" else "bf16"

@@ -1,8 +1,8 @@
-"""Steps from gradients to weights: Adadelta in one pass over memory, and torch's optimizers.
+"""Optimizers: Adadelta in one pass over memory, and torch's optimizers.
 
 Torch computes a step of Adadelta (Zeiler, 2012) as about ten operations on whole tensors, which can
-cost as much as the gradients. Here a step, including clipping, reads weight, gradient and averages
-once and writes weight and averages once.
+cost as much as computing the gradients. Here a step, including clipping, reads the weight, gradient
+and averages once and writes the weight and averages once.
 """
 
 import math
@@ -19,8 +19,8 @@ from phrasescore.errors import ModelError
 from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.settings.config import TrainingConfig
 
-# Number of weights that are changed together. The norm is summed by these pieces, so that it does
-# not depend on the number of threads.
+# Number of weights that are updated together. The norm is summed by pieces of this size, so that it
+# does not depend on the number of threads.
 _PIECE = 1 << 17
 
 _Floats = npt.NDArray[np.float32]
@@ -35,7 +35,7 @@ def build_optimizer(network: nn.Module, config: TrainingConfig) -> "TorchOptimiz
     steps: torch.optim.Optimizer
     if optimizer == "adam":
         betas = (config.beta1, config.beta2)
-        # Fused: in one pass over memory.
+        # A fused step makes one pass over memory.
         steps = torch.optim.Adam(weights, betas=betas, eps=config.epsilon, fused=True)
     elif optimizer == "sgd":
         # Without momentum; each step has its own learning rate.
@@ -45,7 +45,7 @@ def build_optimizer(network: nn.Module, config: TrainingConfig) -> "TorchOptimiz
     return TorchOptimizer(parameters, steps)
 
 
-# Torch's names of the state of a parameter.
+# Torch's names for the state of a parameter.
 _STATES: dict[type[torch.optim.Optimizer], set[str]] = {
     torch.optim.Adadelta: {"step", "square_avg", "acc_delta"},
     torch.optim.Adam: {"step", "exp_avg", "exp_avg_sq"},
@@ -54,7 +54,7 @@ _STATES: dict[type[torch.optim.Optimizer], set[str]] = {
 
 
 class TorchOptimizer:
-    """Changes the parameters by their gradients, with one of torch's optimizers."""
+    """Updates the parameters with one of torch's optimizers."""
 
     def __init__(
         self, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer
@@ -66,8 +66,9 @@ class TorchOptimizer:
     def step(self, learning_rate: float, clip_norm: float) -> float | Tensor:
         """Make one step, clear the gradients and return their norm before clipping.
 
-        :param clip_norm: gradients of a larger Euclidean norm are scaled down to it; 0 for none.
-        :return: on a CPU a number, and no step is made if it is not finite; elsewhere a tensor on
+        :param clip_norm: gradients with a larger Euclidean norm are scaled down to it; 0 for no
+            clipping.
+        :return: on a CPU a number, and no step is made if it is not finite; otherwise a tensor on
             the device.
         """
         # Without a limit, only the norm is computed.
@@ -81,7 +82,7 @@ class TorchOptimizer:
         return norm.item() if on_cpu else norm
 
     def state(self) -> dict[str, Tensor]:
-        """Return everything that a step depends on besides weights and gradients."""
+        """Return everything on which a step depends besides weights and gradients."""
         saved = self._optimizer.state_dict()["state"]
         return {
             f"{name}/{key}": value
@@ -90,7 +91,7 @@ class TorchOptimizer:
         }
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from a state that :meth:`state` returned for the same kind and parameters."""
+        """Restore a state from :meth:`state` of the same kind of optimizer and parameters."""
         indices = {name: index for index, name in enumerate(self._parameters)}
         saved: dict[int, dict[str, Tensor]] = {}
         wrong = []
@@ -116,10 +117,10 @@ class TorchOptimizer:
 class FusedAdadelta(TorchOptimizer):
     """Adadelta on a CPU, with the same steps as ``torch.optim.Adadelta``.
 
-    It has as many threads as torch; the result does not depend on their number. A parameter without
-    a gradient does not change.
+    It uses as many threads as torch; the result does not depend on their number. A parameter
+    without a gradient does not change.
 
-    :param parameters: float32, contiguous, on the CPU.
+    :param parameters: contiguous float32 parameters on the CPU.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class FusedAdadelta(TorchOptimizer):
         for name, parameter in parameters.items():
             if parameter.dtype != torch.float32 or not parameter.is_contiguous():
                 raise ValueError(f"{name}: expected contiguous float32 weights on the CPU")
-        # Torch's optimizer holds the averages, and makes no step.
+        # Torch's optimizer only holds the averages; it makes no step.
         super().__init__(parameters, torch.optim.Adadelta(parameters.values()))
         self._rho, self._epsilon = rho, epsilon
         self._threads = torch.get_num_threads()
@@ -139,7 +140,7 @@ class FusedAdadelta(TorchOptimizer):
         pieces = self._pieces()
         norm = math.sqrt(sum(self._each(lambda piece: float(_square_sum(piece[1])), pieces)))
         if math.isfinite(norm):
-            # The same factor as torch.nn.utils.clip_grad_norm_ has.
+            # The same factor as in torch.nn.utils.clip_grad_norm_.
             scale = min(1.0, clip_norm / (norm + 1e-6)) if clip_norm else 1.0
             numbers = [
                 np.float32(number)
@@ -153,7 +154,7 @@ class FusedAdadelta(TorchOptimizer):
         return norm
 
     def _pieces(self) -> list[tuple[_Floats, ...]]:
-        """Return pieces of the weights, with their gradients and both averages."""
+        """Return the weights in pieces, with their gradients and both averages."""
         pieces = []
         for parameter in self._parameters.values():
             if parameter.grad is None:

@@ -1,8 +1,8 @@
-"""Make a pair store from a phrase table or parallel text that is read once, as a stream.
+"""Write a pair store from a phrase table or parallel text, which is read once as a stream.
 
-The first pass gives words provisional ids, because the shortlists are known only at the end. The
-second pass, over arrays on disk, drops duplicates and long pairs and renumbers the rest. Only the
-table's distinct words and a byte per pair are in memory.
+The first pass assigns provisional ids to words, because the shortlists are known only at the end.
+The second pass, over arrays on disk, removes duplicates and long pairs and renumbers the words.
+Only the table's distinct words and a byte per pair are in memory.
 """
 
 import os
@@ -35,44 +35,44 @@ from phrasescore.training.stores import (
 )
 from phrasescore.vocabulary import SubwordVocabulary, Vocabulary
 
-# Lines that become arrays together; more do not fit into the processor's cache.
+# Number of lines that are converted to arrays together; more do not fit into the processor's cache.
 _CHUNK = 1 << 11
-# Lines that are read back together.
+# Number of lines that are read back together.
 _CHUNK_BACK = 1 << 15
-# Hashes that are compared at a time.
+# Number of hashes that are compared at a time.
 _HASHES = 1 << 23
 
 
 class CountedPair(NamedTuple):
-    """A line of a table or of parallel text: its bytes, its pair, and the pair's count."""
+    """A line of a table or of parallel text: its bytes, its pair, and the count of the pair."""
 
     raw: bytes
     pair: PhrasePair
     weight: float
-    # For aligned text, the position of the source word that each target word is affiliated with.
+    # For aligned text, the position of the source word with which each target word is affiliated.
     affiliations: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Shortlist:
-    """The origin of a side's vocabulary: a model, a corpus, or (neither) the table itself."""
+    """The origin of one side's vocabulary: a model, a corpus, or otherwise the table itself."""
 
-    # Name in the record.
+    # The name of the origin in the record.
     origin: str = "table"
     vocabulary: Vocabulary | None = None
     counts: Mapping[str, float] | None = None
 
     @property
     def is_table(self) -> bool:
-        """Whether the vocabulary comes from the table itself."""
+        """Whether the vocabulary is built from the table."""
         return self.vocabulary is None and self.counts is None
 
     def build(
         self, table: Mapping[str, float], size: int, subwords: int
     ) -> tuple[Vocabulary, float]:
-        """Return the vocabulary, and its coverage of the corpus or the table.
+        """Return the vocabulary, and its coverage of the corpus or table.
 
-        :param table: counts of the table's words.
+        :param table: counts of the words in the table.
         :param size: number of words in a shortlist.
         :param subwords: number of subwords to learn instead; 0 for a shortlist.
         """
@@ -99,16 +99,16 @@ def write_pair_store(
     shortlists: tuple[Shortlist, Shortlist] = (_TABLE, _TABLE),
     distinct: bool = True,
 ) -> PairStore:
-    """Make a pair store in ``folder``, which appears whole or not at all, and open it.
+    """Write a pair store to ``folder``, which appears whole or not at all, and open it.
 
-    Equal pairs are found by a hash of 64 bits: in a table of 100 million distinct pairs, the
-    probability of losing one is below 0.0003.
+    Equal pairs are detected by a 64-bit hash: in a table with 100 million distinct pairs, the
+    probability of losing a pair is below 0.0003.
 
-    :param max_length: pairs with more words, or pieces of words, on either side are left out.
+    :param max_length: pairs with more words, or pieces of words, on either side are omitted.
     :param reverse: read the table's target side and predict its source side.
-    :param right_to_left: store the words of the predicted side with the last one first.
-    :param shortlists: the shortlists of the side that the network reads and of the predicted side.
-    :param distinct: leave out repeated pairs.
+    :param right_to_left: store the words on the predicted side in reverse order.
+    :param shortlists: the shortlists for the side that the network reads and the predicted side.
+    :param distinct: omit repeated pairs.
     """
     with writing_folder(folder) as new:
         table = TableSpool(new, reverse=reverse, right_to_left=right_to_left)
@@ -158,7 +158,7 @@ def _check_pairs(is_kept: Array, max_length: int) -> int:
 
 
 def fingerprint_input(paths: Sequence[str]) -> str:
-    """Return the fingerprint that a pair store of these files would have.
+    """Return the fingerprint of a pair store that is written from these files.
 
     :param paths: a phrase table, or the files of a parallel text and of its alignments.
     """
@@ -217,9 +217,9 @@ def _write_arrays(
 
 
 class SideSpool:
-    """The first pass over one side: part files of provisional ids, and the words' counts.
+    """The first pass over one side: part files with provisional ids, and word counts.
 
-    :param step: -1 to store each phrase with its last word first.
+    :param step: -1 to store each phrase in reverse order, otherwise 1.
     """
 
     def __init__(self, folder: Path, name: str, step: int) -> None:
@@ -233,7 +233,7 @@ class SideSpool:
         _append(self.paths[1], np.zeros(1, np.int64))
 
     def add(self, phrases: Sequence[Sequence[str]], weights: Array) -> None:
-        """Append phrases; each word of a phrase counts as the phrase's weight."""
+        """Append phrases; each word adds its phrase's weight to the word's count."""
         lengths = np.fromiter(map(len, phrases), np.int64, len(phrases))
         words = [word for phrase in phrases for word in phrase[:: self._step]]
         ids = np.fromiter(map(self._ids.__getitem__, words), np.int32, len(words))
@@ -245,7 +245,7 @@ class SideSpool:
         self._end += len(ids)
 
     def words(self) -> RaggedArray:
-        """Return the provisional ids of all phrases' words."""
+        """Return the provisional word ids of all phrases."""
         return RaggedArray(map_array(self.paths[0], np.int32), map_array(self.paths[1], np.int64))
 
     def counts(self) -> dict[str, float]:
@@ -253,7 +253,7 @@ class SideSpool:
         return dict(zip(self._ids, self._counts.tolist(), strict=True))
 
     def split_words(self, vocabulary: Vocabulary) -> RaggedArray:
-        """Return the ids of each word's pieces, by the words' provisional ids."""
+        """Return the piece ids of each word, indexed by the word's provisional id."""
         split = vocabulary.split(list(self._ids))
         ids = vocabulary.ids_of_pieces([each for pieces in split for each in pieces[:: self._step]])
         lengths = np.fromiter(map(len, split), np.int64, len(split))
@@ -261,7 +261,7 @@ class SideSpool:
 
 
 class TableSpool:
-    """The first pass: both sides of the table, and a hash of each line."""
+    """The first pass over a table: both sides, and a hash of each line."""
 
     def __init__(self, folder: Path, *, reverse: bool, right_to_left: bool) -> None:
         self.lines = 0
@@ -274,7 +274,7 @@ class TableSpool:
         )
 
     def add(self, chunk: Sequence[CountedPair]) -> None:
-        """Append some lines of the table."""
+        """Append a chunk of lines."""
         self.lines += len(chunk)
         self.fingerprint.update(b"".join([b"%b\n" % line.raw for line in chunk]))
         weights = np.array([line.weight for line in chunk])
@@ -293,7 +293,7 @@ class TableSpool:
         return RaggedArray(map_array(self._affiliations, np.int32), self.sides[1].words().starts)
 
     def find_distinct(self) -> Array:
-        """Return whether each line is the first with its pair, ``(lines,)``."""
+        """Return whether each line is the first one with its pair, ``(lines,)``."""
         is_first = np.zeros(self.lines, bool)
         hashes = map_array(self._hashes, np.uint64) if self.lines else np.zeros(0, np.uint64)
         parts = -(-self.lines // _HASHES)

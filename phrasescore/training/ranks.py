@@ -1,4 +1,4 @@
-"""Ranks: the processes of one training run, as torchrun starts them.
+"""Ranks: the processes of one training run, which torchrun starts.
 
 Each rank has the whole network and its share of every batch. The gradients of an update become one
 flat vector, which one all-reduce sums over the ranks, always in the same order, so that the same
@@ -23,9 +23,9 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import PhrasescoreError
 
-# The longest wait while the first rank reads the input.
+# Maximum time to wait while the first rank reads the input.
 _PREPARATION = timedelta(days=30)
-# The longest wait between two sums of gradients: the first rank may save to a slow disk.
+# Maximum time between two sums of gradients: the first rank may save to a slow disk.
 _PATIENCE = timedelta(minutes=10)
 
 _logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class RankLostError(PhrasescoreError):
 
 
 class Ranks:
-    """The ranks of a run, as one of them sees it; by default this process is the only one."""
+    """One rank's connection to all ranks of a run; by default, this process is the only rank."""
 
     def __init__(self, rank: int = 0, size: int = 1, device: torch.device | None = None) -> None:
         self.rank, self.size = rank, size
@@ -53,7 +53,7 @@ class Ranks:
     def sum_gradients(
         self, parameters: Iterable[nn.Parameter], numbers: Sequence[float]
     ) -> list[float]:
-        """Replace each gradient by its sum over the ranks; return the numbers' sums in float32."""
+        """Replace each gradient by its sum over the ranks; return float32 sums of ``numbers``."""
         parameters = list(parameters)
         gradients = [
             torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -90,7 +90,7 @@ def local_ranks() -> int:
 
 
 def device_of_rank(name: str) -> torch.device:
-    """Return the device of a ``--device`` option; each of several ranks has its own GPU."""
+    """Return the device for a ``--device`` option; if there are several ranks, each has one GPU."""
     device = choose_device(name)
     if device.type == "cuda" and ":" not in name and "LOCAL_RANK" in os.environ:
         return choose_device(f"cuda:{os.environ['LOCAL_RANK']}")
@@ -98,7 +98,7 @@ def device_of_rank(name: str) -> torch.device:
 
 
 def start_ranks(count: int, command: Sequence[str]) -> int:
-    """Start a command once per rank on this machine by torchrun's launcher; return the exit code.
+    """Start a command once per rank on this machine with torchrun's launcher; return the exit code.
 
     If a rank fails, the others get SIGTERM. The death of the first rank by a signal is logged here,
     because no other rank reports it.
@@ -134,9 +134,9 @@ def start_ranks(count: int, command: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def joined_ranks(device: torch.device) -> Iterator[Ranks]:
-    """Join the ranks that torchrun has started; without torchrun, this process is the only one.
+    """Join the ranks that torchrun has started; without torchrun, this process is the only rank.
 
-    :raises RankLostError: if the others cannot be reached.
+    :raises RankLostError: if the other ranks cannot be reached.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Ranks()

@@ -1,4 +1,4 @@
-"""A whole training run: from its input to a model folder, by way of a work folder.
+"""A whole training run, from its input to a model folder, with a work folder for its state.
 
 The work folder (:mod:`phrasescore.training.run_folder`) exists while the run is unfinished, so that
 it can be resumed after a kill; the model folder appears whole at the end.
@@ -48,9 +48,9 @@ class Task(NamedTuple):
 class TrainingRun:
     """A run: its inputs, settings and folders. A subclass provides its items and its loss.
 
-    :param inputs: the paths of all files that are read; ``-`` for stdin.
+    :param inputs: the paths of all input files; ``-`` is stdin.
     :param model: the folder that will be written.
-    :param work: the folder of the unfinished run, which ``keep_work`` keeps at the end.
+    :param work: the folder of the unfinished run, which is removed at the end unless ``keep_work``.
     """
 
     # Whether the processes that torchrun has started share the run.
@@ -64,11 +64,11 @@ class TrainingRun:
     keep_work: bool = False
 
     def prepare(self, folder: RunFolder, ranks: Ranks, *, is_resumed: bool) -> Task:
-        """Read the inputs, or open the stored ones after checking that a resumed run has them."""
+        """Read the inputs. A resumed run opens its stored inputs, after checking them."""
         raise NotImplementedError
 
     def has_made(self, model: Checkpoint, folder: RunFolder) -> bool:
-        """Return whether a model may be a result of the unfinished run in ``folder``."""
+        """Return whether a model may be the result of the unfinished run in ``folder``."""
         raise NotImplementedError
 
 
@@ -81,11 +81,11 @@ def train_model(
 ) -> TrainingRecord:
     """Train a network and write its model folder; return its record.
 
-    The model has the weights that were best on the held-out items, or the last ones if no item is
-    held out.
+    The model has the best weights on the held-out items, or the last weights if no item is held
+    out.
 
     :param resume: continue the unfinished run in the work folder, if there is one.
-    :param begin: called after the inputs are read, before the first update.
+    :param begin: called after the inputs are read and before the first update.
     :param report: called after each update.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
     """
@@ -139,7 +139,7 @@ def train_model(
 
 
 def check_settings(config: Config, device: torch.device) -> None:
-    """Raise a ConfigError if the device lacks the run's precision, or the run would never end."""
+    """Raise a ConfigError if the device lacks the precision, or the run would never end."""
     training = config.training
     limits = any((training.updates, training.epochs, training.minutes))
     can_stop = training.patience and training.validation_pairs and training.validation_share
@@ -158,17 +158,17 @@ def check_settings(config: Config, device: torch.device) -> None:
 def _prepare(
     run: TrainingRun, folder: RunFolder, report: Report, ranks: Ranks, *, resume: bool
 ) -> tuple[Task, TrainingLoop]:
-    """Read the inputs and build the network and its loop. If that fails, remove a new run."""
+    """Read the inputs, and build the network and its loop. On failure, remove a new run."""
     is_resumed = resume and folder.is_begun
     try:
         if ranks.is_first and not is_resumed:
-            # The settings come first, so that a run that is killed while it reads can be resumed.
+            # Write the settings first, so that a run that is killed while reading can be resumed.
             folder.begin(run.config)
         task = run.prepare(folder, ranks, is_resumed=is_resumed)
         with enough_memory(run.device, NETWORK_PROBLEM):
             loop = task.make_loop(report)
         if ranks.is_first:
-            # A resumed run may have other limits.
+            # A resumed run may have different limits.
             folder.write_settings(run.config)
         ranks.wait()  # every rank has read the state before the first one writes another
     except BaseException:
@@ -180,7 +180,7 @@ def _prepare(
 
 @contextlib.contextmanager
 def _held(run: TrainingRun, folder: RunFolder, *, resume: bool) -> Iterator[None]:
-    """Create the work folder if needed, and lock it against other processes."""
+    """Create the work folder if it does not exist, and lock it against other processes."""
     _check_folders(run, folder, resume=resume)
     for name in run.inputs:
         if name != "-" and _real(name).is_relative_to(_real(run.work)):
@@ -195,9 +195,9 @@ def _held(run: TrainingRun, folder: RunFolder, *, resume: bool) -> Iterator[None
 
 
 def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None:
-    """Refuse to overwrite a model or an unfinished run, and to mix two runs.
+    """Reject a run that would overwrite a model or an unfinished run, or mix two runs.
 
-    A run that was stopped before its first state may be resumed or started from the beginning.
+    A run that was stopped before its first state may be resumed or started over.
     """
     work, model = run.work, run.model
     inside = _real(work)
@@ -241,7 +241,7 @@ def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None
 
 
 def _may_replace(run: TrainingRun, folder: RunFolder) -> bool:
-    """Return whether the model folder is an earlier result of the unfinished run."""
+    """Return whether the model folder was written by the unfinished run."""
     try:
         model = load_checkpoint(run.model)
         check_resumable(model.config, run.config)
@@ -258,7 +258,7 @@ def _real(path: str | os.PathLike[str]) -> Path:
 
 @contextlib.contextmanager
 def enough_memory(device: torch.device, problem: str) -> Iterator[None]:
-    """Turn memory errors of torch and numpy into a message with a remedy."""
+    """Turn memory errors from torch and numpy into a PhrasescoreError that suggests a fix."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:

@@ -1,4 +1,4 @@
-"""The work folder of a training run: its journal, its weights, and how it begins and ends.
+"""The work folder of a training run: its journal and weights, its creation and removal.
 
 ============================ ==================================================================
 run.json                     the journal: settings, inputs and a `RunState`. It is written before
@@ -10,7 +10,7 @@ best-UPDATE.safetensors      the best weights so far
 lock                         held as long as a process is at work
 ============================ ==================================================================
 
-The weights are on the disk before the journal names them, and older ones are removed after that.
+Weights are on the disk before the journal names them, and older weights are removed afterwards.
 """
 
 import os
@@ -33,10 +33,10 @@ from phrasescore.settings.config import Config
 from phrasescore.training.optimizers import TorchOptimizer
 
 _JOURNAL, _PAIRS = "run.json", "pairs"
-# Files that a run leaves if it is killed before its journal is written.
+# Files that remain if a run is killed before its journal is written.
 _BEGINNINGS = {LOCK, _PAIRS, f"{_PAIRS}{NEW}", f"{_JOURNAL}.new"}
 _START_OVER = "remove the folder to start over"
-# Prefixes of the names of weights and of the optimizer's averages.
+# Prefixes for the names of weights and of the optimizer's averages.
 _NETWORK, _OPTIMIZER, _RECENT = "network/", "optimizer/", "recent/"
 
 # The weights of a network by name.
@@ -44,9 +44,9 @@ Weights = dict[str, Tensor]
 
 
 class RunState(msgspec.Struct, forbid_unknown_fields=True):
-    """The state of a run: everything except the weights that the next update depends on."""
+    """The state of a run: everything on which the next update depends, except the weights."""
 
-    # The number of updates so far, and the next batch to draw.
+    # Number of updates so far, and the position of the next batch.
     update: Number = 0
     epoch: Number = 0
     batch: Number = 0
@@ -63,8 +63,8 @@ class RunState(msgspec.Struct, forbid_unknown_fields=True):
     best_quality: float | None = None
     # Number of validations since the best one.
     stale: Number = 0
-    # For n-best lists: how often the learning rate was halved, and the scale of the softmax, which
-    # is chosen at the start.
+    # For n-best lists: how often the learning rate was halved, and the softmax scale that was
+    # chosen at the start.
     halvings: Number = 0
     scale: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     curve: list[CurvePoint] = msgspec.field(default_factory=list)
@@ -74,20 +74,20 @@ class RunJournal(msgspec.Struct):
     """The content of ``run.json``."""
 
     settings: dict[str, Any]  # the tables of a `Config`
-    # The inputs of a run that stores no pairs, by name; files have digests.
+    # The inputs of a run that stores no pairs, by name; files are recorded as digests.
     inputs: dict[str, str] | None = None
     state: RunState | None = None  # the saved state; None at first
 
 
 class RunFolder:
-    """The work folder of one run; see the head of this module."""
+    """The work folder of one run; see the module's docstring."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.pairs = path / _PAIRS
 
     def _read(self) -> RunJournal:
-        """Return the journal, which has no settings if the run is not begun."""
+        """Return the journal, which has no settings if the run has not begun."""
         return read_journal(self.path / _JOURNAL, RunJournal, _START_OVER) or RunJournal({})
 
     def _change(self, **fields: Any) -> None:
@@ -100,7 +100,7 @@ class RunFolder:
 
     @property
     def state(self) -> RunState | None:
-        """The state to continue from, or None if the run has no state yet."""
+        """The saved state, or None if the run has no state yet."""
         return self._read().state
 
     @property
@@ -109,7 +109,7 @@ class RunFolder:
         return self._read().inputs
 
     def settings(self) -> Config | None:
-        """Return the settings of the unfinished run, or None without such a run."""
+        """Return the settings of the unfinished run, or None if there is no such run."""
         if not self.is_begun:
             return None
         return Config.from_dict(self._read().settings, str(self.path / _JOURNAL))
@@ -125,18 +125,18 @@ class RunFolder:
         write_journal(self.path / _JOURNAL, RunJournal(config.to_dict()))
 
     def write_settings(self, config: Config) -> None:
-        """Replace the settings of a run, whose limits may be changed when it is resumed."""
+        """Replace the settings of a run; a resumed run may have different limits."""
         self._change(settings=config.to_dict())
 
     def set_inputs(self, inputs: Mapping[str, str]) -> None:
-        """Record the inputs of a run, after checking that a run to resume was started with them."""
+        """Record the inputs of a run, after checking that a resumed run has the same inputs."""
         if self.inputs is not None or self.state is not None:
             other = "choose another --work-dir"
             check_settings(self.inputs or {}, inputs, f"{self.path}: the run", other)
         self._change(inputs=dict(inputs))
 
     def remove(self) -> None:
-        """Remove the folder, its journal first, so that a kill leaves no unfinished run."""
+        """Remove the folder, the journal first, so that no unfinished run remains after a kill."""
         (self.path / _JOURNAL).unlink(missing_ok=True)
         remove_folder(self.path)
 
@@ -152,7 +152,7 @@ class RunFolder:
         optimizer: TorchOptimizer,
         recent: Sequence[Weights],
     ) -> None:
-        """Write a state, and then remove older files.
+        """Write a state, and then remove older states.
 
         :param recent: the weights at the latest validations, the oldest first.
         """
@@ -171,11 +171,11 @@ class RunFolder:
     def load_state(
         self, network: nn.Module, optimizer: TorchOptimizer
     ) -> tuple[RunState, list[Weights]]:
-        """Set network and optimizer to the saved state; return it and the recent weights.
+        """Restore the network and the optimizer; return the saved state and the recent weights.
 
         Without a saved state, return the state of a new run.
 
-        :raises PhrasescoreError: if the state belongs to another network, or is damaged.
+        :raises PhrasescoreError: if the state is damaged or belongs to another network.
         """
         state = self.state
         if state is None:
@@ -193,11 +193,11 @@ class RunFolder:
         return state, recent
 
     def save_best(self, update: int, network: nn.Module) -> None:
-        """Write the best weights so far, which ``update`` has made."""
+        """Write the best weights so far, from the given update."""
         _save(self._path("best", update), network.state_dict())
 
     def load_best(self, update: int, network: nn.Module) -> None:
-        """Set the network to the best weights, which ``update`` has made."""
+        """Restore the best weights, from the given update."""
         path = self._path("best", update)
         try:
             network.load_state_dict(_load(path))

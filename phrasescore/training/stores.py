@@ -1,13 +1,13 @@
 """Training data: pairs of word ids, or n-best lists of such pairs, as ragged arrays.
 
-Pairs are in memory or in a folder of memory-mapped files, which has ``source.words``,
-``source.starts``, ``target.words`` and ``target.starts``, a joint model's also
-``target.affiliations``, and the two vocabularies; :mod:`phrasescore.training.pair_store_writer`
-makes it. It takes about 16 bytes per pair and 2 per word. In memory, a list takes about 4 bytes per
-word of its pairs and 50 per hypothesis.
+Pairs are in memory or in a folder of memory-mapped files, which contains ``source.words``,
+``source.starts``, ``target.words``, ``target.starts``, for a joint model also
+``target.affiliations``, and both vocabularies. The folder is written by
+:mod:`phrasescore.training.pair_store_writer` and takes about 16 bytes per pair and 2 per word. In
+memory, a list takes about 4 bytes per word of its pairs and 50 per hypothesis.
 
-An epoch is a pseudo-random permutation of the items, computed position by position. The numbers of
-the epoch and the batch are therefore enough to resume a run, and 100 million pairs need no list.
+An epoch is a pseudo-random permutation of the items, computed position by position. The epoch and
+batch numbers are therefore sufficient to resume a run, and no list of 100 million pairs is needed.
 """
 
 import os
@@ -32,13 +32,13 @@ from phrasescore.models.batches import PairBatch, Pairs
 from phrasescore.settings.config import TrainingConfig
 from phrasescore.vocabulary import Vocabulary, load_vocabulary
 
-# The file of a store's record.
+# The name of the file with a store's record.
 RECORD = "pairs.json"
 SIDES = ("source", "target")
-# Suffixes of a side's files.
+# Suffixes for the files of each side.
 WORDS, STARTS, AFFILIATIONS, VOCABULARY = ".words", ".starts", ".affiliations", ".vocab"
 
-# Pairs that are checked at a time.
+# Number of pairs that are checked at a time.
 _CHECKED_ROWS = 1 << 18
 
 
@@ -51,7 +51,7 @@ class PairStoreRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     too_long: Number  # lines with more than ``max_length`` words, or pieces, on either side
     max_length: Number
     words: Number  # running words of both sides of the stored pairs, without ``</s>``
-    # blake2b of the lines of the table or of both texts, uncompressed.
+    # blake2b of the uncompressed lines of the table or of both texts.
     fingerprint: str
     # Whether the table's target side is read and its source side predicted.
     reverse: bool
@@ -60,7 +60,7 @@ class PairStoreRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     target_shortlist_from: str
     source_coverage: Share
     target_coverage: Share
-    # Whether the words of the predicted side are stored with the last one first.
+    # Whether the words on the predicted side are stored in reverse order.
     right_to_left: bool = False
 
 
@@ -88,11 +88,11 @@ class PairStore(Pairs):
         for rows in arrays:
             if len(rows.starts) != record.pairs + 1 or rows.starts[-1] != len(rows.values):
                 raise ModelError(
-                    f"{self.folder}: the sizes of the files do not fit {record.pairs} pairs"
+                    f"{self.folder}: the sizes of the files do not match {record.pairs} pairs"
                 )
 
     def check(self) -> None:
-        """Raise a ModelError if a pair lies outside the words, or a word outside its vocabulary."""
+        """Raise a ModelError if a pair or word id is out of range, as in damaged files."""
         for first in range(0, len(self), _CHECKED_ROWS):
             if not self._is_sound(slice(first, first + _CHECKED_ROWS)):
                 raise ModelError(
@@ -138,7 +138,7 @@ class PairStore(Pairs):
 
 
 def word_type(size: int) -> type[np.uint16] | type[np.int32]:
-    """Return the smallest type for ids below ``size``."""
+    """Return the smallest integer type for ids below ``size``."""
     return np.uint16 if size <= 1 << 16 else np.int32
 
 
@@ -146,7 +146,7 @@ def word_type(size: int) -> type[np.uint16] | type[np.int32]:
 
 
 class KnownScores(NamedTuple):
-    """Scores and gains of hypotheses that do not depend on the network."""
+    """Hypotheses' scores and gains that do not depend on the network."""
 
     model_scores: Tensor  # (hypotheses,) float64: without the network's feature
     gains: Tensor  # (hypotheses,) float64: sentence BLEU, about 0 to 1
@@ -158,7 +158,7 @@ class ListBatch(NamedTuple):
     """A batch of n-best lists."""
 
     pairs: PairBatch  # distinct pairs of the hypotheses
-    # A hypothesis' value is the sum over its parts, each of which is a pair: (parts,) indices.
+    # (parts,) indices of pairs; the value of a hypothesis is the sum over its parts.
     part_pairs: Tensor
     part_hypotheses: Tensor
     scores: KnownScores
@@ -177,7 +177,7 @@ class ListBatch(NamedTuple):
         return ListBatch(self.pairs.to(device), pairs, hypotheses, known, self.taught.to(device))
 
     def values(self, log_probs: Tensor) -> Tensor:
-        """Return each hypothesis' sum over its pairs' values, ``(hypotheses,)`` float64."""
+        """Return the sum over the pairs of each hypothesis, ``(hypotheses,)`` float64."""
         parts = log_probs.double().index_select(0, self.part_pairs)
         zeros = parts.new_zeros(len(self.scores.gains))
         return zeros.index_add(0, self.part_hypotheses, parts)
@@ -194,7 +194,7 @@ class ListStore:
     # (hypotheses,) float64: scores of the log-linear model without the network.
     model_scores: Array
     gains: Array  # (hypotheses,) float64: sentence BLEU, which is 1 for a reference
-    inputs: dict[str, str]  # everything that scores and gains depend on, by name
+    inputs: dict[str, str]  # everything on which scores and gains depend, by name
 
     def __len__(self) -> int:
         return len(self.hypotheses)
@@ -205,12 +205,12 @@ class ListStore:
         return len(self) + len(self.hypotheses.values)
 
     def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
-        """Return the number of hypotheses in each list, twice, because `Draw` sorts by a pair."""
+        """Return the number of hypotheses in each list, twice: `Draw` sorts by two lengths."""
         sizes = self.hypotheses.lengths_of(rows)
         return sizes, sizes
 
     def batch(self, rows: Indices) -> ListBatch:
-        """Return the lists with these indices, in this order."""
+        """Return a batch of the lists at ``rows``, in that order."""
         hypotheses = self.hypotheses.take(rows)
         parts = self.parts.take(hypotheses.values)
         pairs, part_pairs = np.unique(parts.values, return_inverse=True)
@@ -250,7 +250,7 @@ class ListStoreBuilder:
     def add_list(
         self, model_scores: Sequence[float], pairs: Sequence[Sequence[int]], taught: Sequence[int]
     ) -> None:
-        """Add a list of at least one hypothesis; the pairs are indices from `add_pair`."""
+        """Add a list of one or more hypotheses, whose pairs are indices from `add_pair`."""
         self._sizes.append(len(model_scores))
         self._scores.extend(model_scores)
         for row in pairs:
@@ -258,7 +258,7 @@ class ListStoreBuilder:
         self._taught.add(taught)
 
     def build(self, gains: Sequence[float], inputs: dict[str, str]) -> ListStore:
-        """Return the store; ``gains`` has the gain of each hypothesis."""
+        """Return the store; ``gains`` contains the gain of each hypothesis."""
         affiliations = self._affiliations.build()
         return ListStore(
             Pairs(
@@ -285,7 +285,7 @@ _ROUNDS = 6
 
 
 def mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Map 64-bit numbers one to one to random-looking ones (splitmix64; Steele et al., 2014)."""
+    """Map 64-bit numbers one to one to pseudo-random ones (splitmix64; Steele et al., 2014)."""
     mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -293,7 +293,7 @@ def mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def stream_key(seed: int, stream: int) -> npt.NDArray[np.uint64]:
-    """Return a 64-bit key of one of the random streams of a seed, ``(1,)``."""
+    """Return the 64-bit key, ``(1,)``, for one of a seed's random streams."""
     numbers: npt.NDArray[np.uint64] = np.array([seed, stream], np.uint64)
     return mix(numbers[:1]) ^ numbers[1:]
 
@@ -330,18 +330,18 @@ class Permutation:
 
 
 def held_out_size(config: TrainingConfig, size: int) -> int:
-    """Return the number of items to hold out for validation, among ``size`` items."""
+    """Return how many of ``size`` items to hold out for validation."""
     return min(config.validation_pairs, int(config.validation_share * size))
 
 
 class Draw:
-    """Chooses the held-out items, and the items of each batch of each epoch.
+    """Chooses the held-out items, and the items in each epoch's batches.
 
-    Every epoch uses each item that is not held out once, in uniformly random order. If
-    ``window_batches`` is above 1, that many batches are drawn together, sorted by length, cut, and
-    used in random order, as in the released code of Cho et al. and Bahdanau et al. Pairs are sorted
-    by their longer side and then by the difference of the sides, alternately ascending and
-    descending, so that neighbours have similar lengths on both sides.
+    Every epoch uses each item that is not held out exactly once, in uniformly random order. If
+    ``window_batches`` is above 1, the items for that many batches are drawn together, sorted by
+    length, split, and used in random order, as in the released code of Cho et al. and Bahdanau et
+    al. Pairs are sorted by their longer side and then by the difference between the sides,
+    alternately ascending and descending, so that neighbours have similar lengths on both sides.
     """
 
     def __init__(self, store: Store, config: TrainingConfig, num_held_out: int) -> None:
@@ -363,7 +363,7 @@ class Draw:
         return self._sort_by_length(self._split(np.arange(self.num_held_out)))
 
     def batch(self, epoch: int, number: int) -> Indices:
-        """Return the items of a batch; ``number`` is below ``batches_per_epoch``."""
+        """Return the items in a batch; ``number`` is below ``batches_per_epoch``."""
         window, position = divmod(number, self._window_size)
         if self._window is None or self._window[0] != (epoch, window):
             self._window = (epoch, window), self._draw_window(epoch, window)

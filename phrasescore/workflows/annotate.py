@@ -38,12 +38,12 @@ CHUNK_LINES = 65536
 
 @dataclass(frozen=True, slots=True)
 class AnnotateSummary:
-    """Counts from one run of `annotate`; a resumed run excludes earlier runs."""
+    """Counts from one run of `annotate`; after resuming, they exclude earlier runs."""
 
     lines: int
-    # Number of these lines that got scores; with texts, only lines whose source occurs in them.
+    # Number of lines that were scored; with texts, only lines whose source occurs in them.
     scored: int
-    # A short text about each column's values.
+    # A one-line summary of each column's values.
     columns: tuple[str, ...]
 
 
@@ -62,19 +62,19 @@ def annotate(
 ) -> AnnotateSummary:
     """Add one score per column to each line of a phrase table.
 
-    The columns come after the table's own, in order; every other byte of the table stays. A column
-    holds probabilities, exp of a natural logarithm (or of a count), as Moses expects them. Without
-    a network neither torch nor a model is loaded.
+    The new columns follow the table's own, in order; all other bytes are unchanged. A column holds
+    probabilities, exp of a natural logarithm (or of a count), as Moses expects. torch is imported
+    only if a column needs a network.
 
     :param columns: at least one; a string is a model's folder. A column of the kind ``scores``
         has a file with one natural logarithm, at most 88, per line of the table.
     :param moses_ini: the moses.ini that uses the table.
-    :param moses_ini_out: the file for the moses.ini with the new columns, with weight 0.
+    :param moses_ini_out: the moses.ini to write, in which the new columns have weight 0.
     :param texts: tokenised texts to translate, one sentence per line: only lines whose
-        source occurs in a sentence are scored, and others are left out; empty for all lines.
+        source occurs in a sentence are scored, and others are omitted; empty for all lines.
     :param keep_others: keep the other lines as well, with this value in the new columns, a
         probability from 3.8e-44 to 1.6e38 as it is written into the table; 1 is a logarithm of 0.
-    :param resume: continue a run of the same arguments that was killed, if it left anything. Only
+    :param resume: continue a killed run with the same arguments, if it left anything. Only
         the engine and its workers may differ.
     """
     table, output = os.fspath(table), os.fspath(output)
@@ -84,8 +84,8 @@ def annotate(
     check_columns(wanted, of_phrases=True)
     if any(column.kind == "lm" for column in wanted):
         raise ArgumentError(
-            "a language model is for rescore only: Moses scores with it during the search if "
-            "moses.ini has a line 'KENLM ...'"
+            "a language model can only be used with rescore: Moses scores with it during the "
+            "search if moses.ini has a line 'KENLM ...'"
         )
     check_resume(output, resume)
     check_moses_ini(ini_path, new_ini_path)
@@ -168,7 +168,7 @@ def _settings(loader: FeatureLoader, scorer: Scorer) -> dict[str, str]:
 
 
 def _with_given(computed: Sequence[_Column], given: Mapping[int, _Column]) -> list[_Column]:
-    """Insert the columns of given scores at their indices, which are in ascending order."""
+    """Insert columns with given scores at their indices, which are in ascending order."""
     columns = list(computed)
     for place, column in given.items():
         columns.insert(place, column)
@@ -180,20 +180,20 @@ def check_keep_others(keep_others: float | None, texts: Sequence[object]) -> Non
     if keep_others is None:
         return
     if not texts:
-        raise ArgumentError("--keep-others is for lines whose source is in no text of --for")
+        raise ArgumentError("--keep-others requires --for")
     if not math.exp(LOWEST_LOG) <= keep_others <= math.exp(HIGHEST_LOG):
-        problem = "a probability (or exp of a count) from 3.8e-44 to 1.6e38, as a table has it"
+        problem = "a probability (or exp of a count) from 3.8e-44 to 1.6e38, as in a table"
         raise ArgumentError(f"--keep-others: expected {problem}, got {keep_others!r}")
 
 
 class TextFilter:
-    """Marks the lines of a table whose source occurs in some texts.
+    """Marks the table lines whose source occurs in the given texts.
 
-    :ivar kept: number of lines so far whose source occurs.
+    :ivar kept: number of marked lines so far.
 
-    :param texts: tokenised, a sentence a line.
-    :param keep_others: the score that other lines get, a probability; None if they are left out.
-    :raises DataError: if a text cannot be read, or has no word.
+    :param texts: tokenised texts, one sentence per line.
+    :param keep_others: the probability that all other lines get; None to omit these lines.
+    :raises DataError: if a text cannot be read, or has no words.
     """
 
     def __init__(self, texts: Sequence[str], keep_others: float | None) -> None:
@@ -216,9 +216,9 @@ class TextFilter:
 
 
 def check_moses_ini(moses_ini: str | None, moses_ini_out: str | None) -> None:
-    """Raise an ArgumentError if only one of the two is given."""
+    """Raise an ArgumentError if only one of the two files is given."""
     if (moses_ini is None) != (moses_ini_out is None):
-        raise ArgumentError("--moses-ini and --moses-ini-out go together")
+        raise ArgumentError("--moses-ini and --moses-ini-out must be given together")
 
 
 def declare_scores(
@@ -232,8 +232,8 @@ def declare_scores(
     """Return a moses.ini that uses the new table, or None without a moses.ini.
 
     :param moses_ini_out: the path that the caller will write it to.
-    :param added: the number of scores that are added to the old table; their weights are 0.
-    :param num_scores: the number of scores of the old table.
+    :param added: the number of scores added to the old table; their weights are 0.
+    :param num_scores: the number of scores in the old table.
     """
     if moses_ini is None:
         return None
@@ -245,8 +245,8 @@ def declare_scores(
     in_one_folder = len({os.path.dirname(os.path.abspath(each)) for each in paths}) == 1
     if relative and not in_one_folder and "-" not in paths:
         _logger.warning(
-            "%s lies in another folder than %s, and has relative paths, which begin where Moses is "
-            "started (make them absolute): %s",
+            "%s is in another folder than %s and has relative paths, which Moses resolves from its "
+            "working folder; make them absolute: %s",
             *(moses_ini_out, ini.path, ", ".join(relative)),
         )
     return ini

@@ -1,4 +1,4 @@
-"""Put generated phrase pairs into a sorted phrase table."""
+"""Add generated phrase pairs to a sorted phrase table."""
 
 import logging
 import math
@@ -50,14 +50,14 @@ GROUP_LINES = 4096
 
 @dataclass(frozen=True, slots=True)
 class AugmentSummary:
-    """Counts from one run of `augment`; a resumed run excludes earlier runs."""
+    """Counts from one run of `augment`; after resuming, they exclude earlier runs."""
 
     # Number of sources that were read, and of sources for which targets were generated.
     sources: int
     asked: int
-    # Number of sources left out because a network does not know one of their words.
+    # Number of sources skipped because a network does not know one of their words.
     unknown: int
-    # Number of pairs added, and of generated pairs that the table has already.
+    # Number of pairs added, and of generated pairs that the table already contains.
     new: int
     known: int
 
@@ -65,8 +65,8 @@ class AugmentSummary:
         """Return the counts as one line for the log."""
         return (
             f"targets generated for {self.asked:,} of {self.sources:,} sources; {self.unknown:,} "
-            f"left out for their unknown words; {self.new:,} new pairs; {self.known:,} generated "
-            "pairs are in the table already"
+            f"skipped because of unknown words; {self.new:,} new pairs; {self.known:,} generated "
+            "pairs are already in the table"
         )
 
 
@@ -83,16 +83,16 @@ def augment(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> AugmentSummary:
-    """Generate targets for the sources of a phrase table, and add the pairs that it lacks.
+    """Generate targets for the sources in a phrase table, and add the pairs that it lacks.
 
-    The table stays sorted. Each old line gets one more score, 1, and each new line e, of which
-    Moses takes the logarithms 0 and 1. Sources with a word that a network does not know get
-    nothing: the target would translate the rest of them.
+    The table stays sorted. Each old line gets one more score, 1, and each new line e; Moses uses
+    their logarithms, 0 and 1. Sources with a word that a network does not know are skipped: a
+    target would translate only their other words.
 
     :param table: sorted as ``LC_ALL=C sort`` does.
     :param moses_ini: the moses.ini that uses the table.
-    :param moses_ini_out: the file for the moses.ini with the new score, whose weight is 0.
-    :param resume: continue a run of the same arguments that was killed, if it left anything.
+    :param moses_ini_out: the moses.ini to write, in which the new score has weight 0.
+    :param resume: continue a killed run with the same arguments, if it left anything.
     :param compute: the engine that generates targets; a run may be resumed on another engine.
     """
     table, output = os.fspath(table), os.fspath(output)
@@ -107,7 +107,9 @@ def augment(
     compute = compute.on_workers()
     check_moses_ini(ini_path, new_ini_path)
     if not settings.indicator and ini_path is not None:
-        raise ArgumentError("--no-indicator: moses.ini needs no change, except the table's path")
+        raise ArgumentError(
+            "--no-indicator: --moses-ini is not needed; change only the table's path in moses.ini"
+        )
     num_targets = settings.num_targets
     width = beam_width(settings.beam, num_targets, "--targets")
     check_resume(output, resume)
@@ -201,7 +203,7 @@ def _read_sources(path: str) -> frozenset[Source]:
 
 
 class SourceGroup(NamedTuple):
-    """Sources with their lines, and those sources that get new targets."""
+    """Sources with their lines, and the sources for which targets are generated."""
 
     blocks: list[SourceBlock]
     asked: list[SourceBlock]
@@ -212,14 +214,14 @@ _PendingTargets = Sequence[Pending[list[list[Generated]]]]
 
 @dataclass(slots=True)
 class Augmenter:
-    """Makes the lines of a group of sources, old and new, and counts them."""
+    """Merges the old and new lines of source groups, and counts them."""
 
     work: TargetWork
     vocabularies: Sequence[Vocabulary]
-    # One check per side of the lines whose sources may be asked.
+    # One check per side, for lines whose sources may get new targets.
     unknown_words: tuple[UnknownWordCheck, UnknownWordCheck]
     scores: PairScores
-    # The sources that get new targets; None if all do.
+    # The sources for which targets are generated; None for all.
     only: frozenset[Source] | None
     settings: Augmenting
     # The fields of AugmentSummary.
@@ -243,7 +245,7 @@ class Augmenter:
         return SourceGroup(blocks, asked), list(map(pool.submit, windows))
 
     def lines(self, group: SourceGroup, pending: _PendingTargets) -> Iterator[bytes]:
-        """Yield the lines of a group with its new pairs."""
+        """Yield the lines of a group, including its new pairs."""
         generated = chain.from_iterable(each.result() for each in pending)
         found = [
             self._new_targets(
@@ -296,7 +298,7 @@ def group_sources(blocks: Iterable[SourceBlock]) -> Iterator[list[SourceBlock]]:
     """Yield the sources in groups of at least `GROUP_LINES` lines, or all that remain.
 
     Sources without lines that sort after the table's last source belong to the last group, because
-    a resumed run knows by the lines of the table which groups are done.
+    a resumed run uses the table's lines to tell which groups are done.
     """
     group: list[SourceBlock] = []
     between: list[SourceBlock] = []

@@ -1,4 +1,4 @@
-"""Join the n-best lists of several systems, sentence by sentence."""
+"""Merge the n-best lists of several systems, sentence by sentence."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -15,12 +15,12 @@ from phrasescore.progress import Meter, ProgressCallback
 
 @dataclass(frozen=True, slots=True)
 class CombineSummary:
-    """Counts and features of the joined n-best lists."""
+    """Counts and features of the merged n-best lists."""
 
     sentences: int
     # Number of lines from each file.
     hypotheses: tuple[int, ...]
-    # For each file, the name of the feature that tells which hypotheses it has.
+    # For each file, the name of the feature that marks its hypotheses.
     features: tuple[str, ...]
     # Names, in alphabetical order, of features that some hypotheses lacked and received, and of
     # features that only other files than the first have.
@@ -31,15 +31,15 @@ class CombineSummary:
 def combine(
     lists: Sequence[StrPath], output: StrPath, *, progress: ProgressCallback | None = None
 ) -> CombineSummary:
-    """Join the n-best lists of several systems into one list of all hypotheses per sentence.
+    """Merge the n-best lists of several systems into one list of all hypotheses per sentence.
 
     The first file is the decoder's, and its lines come first. Hypotheses with the same words are
-    kept only from the earliest file that has them. Each line gets a feature per file, ``Made0``,
-    ``Made1`` and so on, which is 1 if the file has its words, and else 0.
+    taken only from the first file that has them. Each line gets a feature per file, ``Made0``,
+    ``Made1`` and so on, which is 1 if the file has its words, and 0 otherwise.
 
-    All hypotheses get the features of the first file. A hypothesis that lacks some gets their
+    All hypotheses get the features of the first file. A hypothesis that lacks any gets their
     values and its total from the first file's hypothesis with the lowest total. Features that the
-    first file lacks are left out, except sparse ones (names with ``_``).
+    first file lacks are omitted, except sparse ones (names with ``_``).
     """
     check_sequences(lists=lists)
     paths, output = [os.fspath(path) for path in lists], os.fspath(output)
@@ -61,7 +61,7 @@ def combine(
 
 
 def _aligned(paths: Sequence[str], names: Sequence[str]) -> Iterator[list[NbestList]]:
-    """Yield the lists of each sentence, one per file; refuse files that already have features."""
+    """Yield each sentence's lists, one per file; reject files that have the new features."""
     for lists in zip_longest(*map(read_nbest, paths)):
         present: list[NbestList] = [found for found in lists if found is not None]
         first = min(present, key=lambda found: found.id)

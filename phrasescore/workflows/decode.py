@@ -1,4 +1,4 @@
-"""Translate a text with a Moses model, using the embedded search or with Moses itself."""
+"""Translate a text with a Moses model, using the embedded search or Moses itself."""
 
 import logging
 import os
@@ -30,9 +30,9 @@ class DecodeSummary:
     """Counts from translating a text."""
 
     sentences: int
-    # Number of sentences without any translation within the limits; unknown for Moses, and 0.
+    # Number of sentences without any translation within the limits; always 0 with Moses.
     untranslated: int
-    # Numbers of requests of the embedded search to networks, and of distinct ones.
+    # Number of requests from the embedded search to networks, and of distinct requests.
     requests: int
     distinct_requests: int
 
@@ -51,21 +51,21 @@ def decode(
     engine: Compute | None = None,
     progress: ProgressCallback | None = None,
 ) -> DecodeSummary:
-    """Translate a tokenised text by the model of a moses.ini.
+    """Translate a tokenised text with the model in a moses.ini.
 
     The translations are in the order of the text, one per line; an empty line stays empty.
 
     :param source: one sentence per line, without markup and factors.
-    :param config: the moses.ini; its relative paths begin at the working folder, as in Moses.
-    :param weights: replace the weights of the moses.ini: a file with weights, or values.
-    :param feature_weights: weights of features with one value; they override ``weights``.
+    :param config: the moses.ini; as in Moses, its paths are relative to the working folder.
+    :param weights: weights that replace those in the moses.ini: a file, or values by name.
+    :param feature_weights: weights for features with one value; they override ``weights``.
     :param nbest: the file for n-best lists in Moses' format, the number of hypotheses per sentence,
         and the lists' optional fields.
-    :param moses_bin: the folder of Moses' programs, for the decoder ``moses``.
+    :param moses_bin: the folder with Moses' programs, for the decoder ``moses``.
     :param search: the search's features, limits and processes; for Moses, its limits and threads.
-    :param engine: where the embedded search runs; None for the engine ``processes``, whose workers
-        are the processes of ``search``. The engine ``here`` uses only this process.
-    :raises ConfigError: if the moses.ini has something that the embedded search lacks.
+    :param engine: where the embedded search runs; None for the engine ``processes`` with as many
+        workers as ``search`` has processes. The engine ``here`` uses only this process.
+    :raises ConfigError: if the embedded search does not support something in the moses.ini.
     """
     source, config, output = os.fspath(source), os.fspath(config), os.fspath(output)
     settings = SearchSettings() if search is None else search
@@ -73,11 +73,11 @@ def decode(
     if config == "-":
         raise ArgumentError("--config cannot be stdin, because it is read more than once")
     if (decoder == "moses") != (moses_bin is not None):
-        raise ArgumentError("--decoder moses and --moses-bin go together")
+        raise ArgumentError("--decoder moses and --moses-bin must be given together")
     if decoder == "moses" and (settings.features or settings.ignore):
-        raise ArgumentError("--feature and --ignore go with the embedded search")
+        raise ArgumentError("--feature and --ignore require the embedded search")
     if decoder == "moses" and engine not in (None, Compute(engine="processes")):
-        raise ArgumentError("--engine goes with the embedded search")
+        raise ArgumentError("--engine requires the embedded search")
     settings.check()
     path = weights_path(weights)
     read = (source, config, path, optional_path(settings.backoff_lm), *map(str, files_of(config)))
@@ -104,10 +104,10 @@ def decode(
         for name in settings.feature_names:
             if name not in given:
                 _logger.warning(
-                    "%s has no weight: it is 0, so the feature only appears in n-best lists", name
+                    "%s has no weight and gets 0, so the feature only appears in n-best lists", name
                 )
             if len(own := given.get(name, (0.0,))) != 1:
-                problem = f"expected one weight of {name}, found {len(own)}"
+                problem = f"expected one weight for {name}, found {len(own)}"
                 raise PhrasescoreError(f"{path or 'the weights'}: {problem}")
         given = _known(given, embedded.feature_names, config)
         with embedded.open(sentences, given, weights_path=path):
@@ -118,9 +118,9 @@ def decode(
 
 
 def _known(weights: Weights, names: Collection[str], path: str) -> Weights:
-    """Return the weights of features that the model has, and warn about the others.
+    """Return the weights for the model's features, and warn about all others.
 
-    A file of weights may also have weights of features that `rescore` adds to n-best lists.
+    A weights file may also have weights for features that `rescore` adds to n-best lists.
     """
     unknown = [name for name in weights if name.partition("_")[0] not in names]
     if unknown:

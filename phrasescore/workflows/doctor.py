@@ -31,13 +31,13 @@ _OUR_PACKAGE = f"phrasescore {__version__}"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that a machine has or lacks."""
+    """A component that a machine has or lacks."""
 
     name: str
     is_there: bool
     # A description, or why it is missing.
     found: str
-    # How to use it, or how to get it.
+    # How to use it, or how to install it.
     advice: str
 
 
@@ -48,7 +48,7 @@ class Diagnosis:
     findings: tuple[Finding, ...]
 
     def to_json(self) -> str:
-        """Return a JSON list, indented."""
+        """Return the findings as an indented JSON list."""
         return json.dumps([asdict(finding) for finding in self.findings], indent=2)
 
     def to_text(self) -> str:
@@ -102,7 +102,7 @@ def _threads() -> Finding:
     if quota >= usable:
         advice = "verbs use all of them; --threads N or --workers N use fewer"
         return Finding("threads", True, found, advice)
-    found += f", but this container may use the time of {quota:g}"
+    found += f", but this container is limited to {quota:g}"
     advice = f"use --threads {max(1, int(quota))}; more threads wait for one another"
     return Finding("threads", True, found, advice)
 
@@ -116,15 +116,15 @@ def _gpu() -> Finding:
     if is_there:
         devices = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
         found = ", ".join(f"{each.name} ({each.total_memory // _MIB:,} MiB)" for each in devices)
-        advice = "--device auto takes it; --precision tf32 or bfloat16 is faster than float32"
+        advice = "--device auto uses it; --precision tf32 or bfloat16 is faster than float32"
         return Finding("GPU", True, found, advice)
     if torch.version.cuda is None and torch.version.hip is None and _GPU_FILE.exists():
-        found = "there is one, but this torch is built for CPUs only"
+        found = "present, but this torch is built for CPUs only"
         return Finding("GPU", False, found, "install a torch with CUDA: https://pytorch.org")
     if _GPU_FILE.exists():
-        found = f"there is one, but torch, built for CUDA {torch.version.cuda}, cannot use it"
-        return Finding("GPU", False, found, "update its driver; nvidia-smi tells the version")
-    advice = "networks run on the CPU; the presets of the papers' sizes want a GPU"
+        found = f"present, but torch, built for CUDA {torch.version.cuda}, cannot use it"
+        return Finding("GPU", False, found, "update its driver; nvidia-smi shows the version")
+    advice = "networks run on the CPU; presets with the papers' sizes need a GPU"
     return Finding("GPU", False, "none", advice)
 
 
@@ -134,7 +134,9 @@ def _moses() -> Finding:
         folder = os.path.dirname(program)
         advice = f"decode --decoder moses --moses-bin {folder}; tune --decoder 'moses -f moses.ini'"
         return Finding("Moses", True, program, advice)
-    advice = "decode and tune --decoder embedded need none; decode --moses-bin DIR names a folder"
+    advice = (
+        "decode and tune --decoder embedded run without it; decode --moses-bin DIR names a folder"
+    )
     return Finding("Moses", False, "no program moses on the PATH", advice)
 
 
@@ -165,7 +167,7 @@ def _packages() -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class ListedName:
-    """A feature or a metric, with the name that options accept."""
+    """A feature or a metric, listed under the name that options accept."""
 
     kind: PluginKind
     name: str
@@ -175,7 +177,7 @@ class ListedName:
     used_for: tuple[str, ...] = ()
     # The first line of the docstring of its class.
     about: str = ""
-    # The reason why it is refused; None if it can be used.
+    # Why it cannot be used; None if it can.
     problem: str | None = None
 
 
@@ -186,11 +188,11 @@ class FeatureList:
     names: tuple[ListedName, ...]
 
     def to_json(self) -> str:
-        """Return a JSON list of objects."""
+        """Return the names as a JSON list of objects."""
         return json.dumps([asdict(each) for each in self.names], indent=2, ensure_ascii=False)
 
     def to_text(self) -> str:
-        """Return a table of features, a table of metrics, and a line for each refused name."""
+        """Return a table of features, a table of metrics, and a line for each unusable name."""
         parts = [self._table(kind) for kind in ("feature", "metric")]
         parts.append(
             [
@@ -210,10 +212,10 @@ class FeatureList:
 
 
 def list_features() -> FeatureList:
-    """Return the features and metrics that options accept by name, and the refused ones.
+    """Return the features and metrics that options accept by name, and the unusable ones.
 
-    Classes of other packages are imported, but not called: whether they keep their contract is
-    checked when they are used.
+    Classes from other packages are imported but not instantiated: whether they meet the contract
+    is checked when they are used.
     """
     found = []
     for name in FEATURE_NAMES:

@@ -37,18 +37,18 @@ _logger = logging.getLogger(__name__)
 
 Sentence = tuple[str, ...]
 
-# Sentences queued per worker: all stay busy while one sentence takes long.
+# Sentences queued per worker, so that all stay busy during a slow sentence.
 _AHEAD = 8
 
 
 class EmbeddedSearch:
-    """The embedded search with a moses.ini: checked by the constructor, loaded by `open`.
+    """The embedded search for a moses.ini, which the constructor checks and `open` loads.
 
-    Between `open` and the end of its block it translates any number of times, with any weights.
-    Each worker keeps its tables, language model and networks.
+    Until it is closed, it can translate any number of times, with any weights. Each worker keeps
+    its tables, language model and networks.
 
-    :param ini_path: the moses.ini; its relative paths start at the working folder.
-    :param engine: None for the engine ``processes``.
+    :param ini_path: the moses.ini; its paths are relative to the working folder.
+    :param engine: the engine to use; None for ``processes``.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class EmbeddedSearch:
         return [slot.name for slot in self._configuration.slots] + self._settings.feature_names
 
     def read_source(self, path: str) -> list[Sentence]:
-        """Return the words of each line of a text."""
+        """Return the words in each line of a text."""
         return read_source(path, MAX_WORDS, self._markup)
 
     def open(
@@ -81,7 +81,7 @@ class EmbeddedSearch:
 
         It must be called before this process starts threads.
 
-        :param sentences: everything that will be translated; the tables are read for it.
+        :param sentences: all sentences to be translated; the tables are read for them.
         :param weights: the weights of the first translation.
         :param closed: file descriptors that forked processes close, such as a lock's.
         :param weights_path: the origin of the weights, for messages.
@@ -110,7 +110,7 @@ class EmbeddedSearch:
         words = sum(map(len, sentences))
         line = f"{copied:,} of {words:,} source words are not in the table, and are copied"
         if 2 * copied > words:
-            _logger.warning("%s; is it the table of this language?", line)
+            _logger.warning("%s; is it a table for this language?", line)
         else:
             _logger.info("%s", line)
         return self
@@ -133,9 +133,9 @@ class EmbeddedSearch:
         *,
         progress: ProgressCallback | None = None,
     ) -> None:
-        """Translate a file into n-best lists, as a decoder of the tuning loop.
+        """Translate a file into n-best lists, as a decoder for the tuning loop.
 
-        The best translations are written to a file beside the lists that ends in ``.out``.
+        The best translations are written next to the lists, to a file that ends in ``.out``.
         """
         own = {name: weights[name] for name in weights if name in self.feature_names}
         output = f"{nbest.removesuffix('.part').removesuffix('.nbest')}.out"
@@ -150,9 +150,9 @@ class EmbeddedSearch:
         nbest: NbestRequest | None = None,
         progress: ProgressCallback | None = None,
     ) -> Counter[str]:
-        """Translate some of the sentences that `open` received.
+        """Translate sentences, which must be among the sentences given to `open`.
 
-        :param weights: override the weights of the moses.ini.
+        :param weights: weights that override those in the moses.ini.
         :return: the number of ``untranslated`` sentences, and of the networks' ``requests``,
             ``distinct`` requests and ``calls``.
         """
@@ -180,8 +180,8 @@ class EmbeddedSearch:
         targets.warn()
         if counts["untranslated"]:
             _logger.warning(
-                "%s sentences are left empty: no order of phrases within the distortion limit "
-                "translates them",
+                "%s sentences have empty translations: no phrase order within the distortion limit "
+                "covers them",
                 f"{counts['untranslated']:,}",
             )
         if counts["calls"]:
@@ -194,7 +194,7 @@ class EmbeddedSearch:
 
     @functools.cached_property
     def _unknown_words(self) -> tuple[UnknownWordCheck, UnknownWordCheck]:
-        """The checks of words that networks do not know, over all translations."""
+        """The checks for words that networks do not know, over all translations."""
         settings, models = self._settings, []
         if settings.models:
             from phrasescore.models.checkpoint import load_table_vocabularies  # imports torch
@@ -205,16 +205,16 @@ class EmbeddedSearch:
 
 
 class OutputLines(NamedTuple):
-    """The lines of a sentence's translation and of its n-best list."""
+    """The output lines for a sentence: its translation and its n-best list."""
 
     output: bytes
     nbest: bytes
-    # As `EmbeddedSearch.translate` returns.
+    # The counts that `EmbeddedSearch.translate` returns.
     counts: Counter[str]
 
 
 class SentenceTask(NamedTuple):
-    """A sentence to translate."""
+    """A sentence to translate, as sent to a worker."""
 
     sent_id: int
     words: Sentence
@@ -224,7 +224,7 @@ class SentenceTask(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchWork:
-    """Translates with a moses.ini: a :class:`phrasescore.engines.Work`."""
+    """The work of translating with a moses.ini: a :class:`phrasescore.engines.Work`."""
 
     ini_path: str
     settings: SearchSettings
@@ -243,14 +243,14 @@ class SearchWork:
         return self.settings.device if self.settings.models else "cpu"
 
     def in_folders(self) -> "SearchWork":
-        """Return an equal work for other machines, which have the same folders."""
+        """Return a copy for workers on other machines, which have the same folders."""
         return replace(self, folder=os.getcwd())
 
     def load(self) -> "SentenceTranslator":
         """Read the tables and the language model."""
         if self.folder is not None:
             try:
-                os.chdir(self.folder)  # the process is the worker's own
+                os.chdir(self.folder)  # each worker has its own process
             except OSError as error:
                 raise DataError(self.folder, None, f"cannot be entered: {error}") from error
         translator = SentenceTranslator(self)
@@ -264,13 +264,13 @@ class SearchWork:
 
 
 def read_configuration(ini_path: str, settings: SearchSettings) -> DecoderConfiguration:
-    """Read a moses.ini, with the limits of the settings."""
+    """Read a moses.ini, and apply the limits in the settings."""
     limits = {LIMITS[section]: value for section, value in settings.limits().items()}
     return DecoderConfiguration.read(ini_path, settings.ignore).with_limits(**limits)
 
 
 class SentenceTranslator:
-    """Translates sentences; each worker loads the networks at its first sentence."""
+    """Translates sentences; each worker loads the networks on its first sentence."""
 
     def __init__(self, work: SearchWork) -> None:
         settings, sentences = work.settings, work.sentences
@@ -289,7 +289,7 @@ class SentenceTranslator:
         self._decoder: StackDecoder | None = None
 
     def prepare(self, weights: Weights) -> None:
-        """Prepare the option table and the decoder for some weights."""
+        """Prepare the option table and the decoder for the given weights."""
         if weights == self._weights:
             return
         extra = self._settings.feature_names
@@ -315,7 +315,7 @@ class SentenceTranslator:
         return self._networks
 
     def __call__(self, task: SentenceTask | None) -> OutputLines:
-        """Return a sentence's lines; for None, the number of ``copied`` words of the text."""
+        """Return a sentence's lines; for None, the count of ``copied`` words in the text."""
         if task is None:
             return OutputLines(b"", b"", Counter(copied=self._num_copied))
         self.prepare(task.weights)

@@ -1,4 +1,4 @@
-"""Measure translations by metrics and paired tests, also n-best lists and groups of sentences."""
+"""Score translations, n-best lists and groups of sentences with metrics and paired tests."""
 
 import io
 import json
@@ -32,7 +32,7 @@ from tuning.metrics import BleuScore, Statistics
 
 # sacrebleu's default number of samples.
 TRIALS = {"bootstrap": 1000, "approximate": 10000}
-# By the ending of a plot's name: metadata without the time, so that equal plots give equal bytes.
+# File formats for plots, with metadata that omits the time, so that equal plots give equal bytes.
 PLOT_FORMATS: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None},
     "png": {},
@@ -43,7 +43,7 @@ _TEST_NAMES = {"bootstrap": "paired bootstrap", "approximate": "paired approxima
 
 @dataclass(frozen=True, slots=True)
 class SystemFigures:
-    """The scores of one system."""
+    """The scores of a system."""
 
     path: str
     empty_lines: int
@@ -53,7 +53,7 @@ class SystemFigures:
 
 @dataclass(frozen=True, slots=True)
 class NbestFigures:
-    """BLEU of the first hypotheses of n-best lists, and of the best choice (oracle)."""
+    """BLEU for the first hypotheses in n-best lists, and for the oracle, the best selection."""
 
     path: str
     # Number of distinct hypotheses.
@@ -75,7 +75,7 @@ class Evaluation:
     breakdowns: tuple[BreakdownScores, ...]
 
     def to_json(self) -> str:
-        """Return the scores as a JSON object."""
+        """Convert the scores to a JSON object."""
         report: dict[str, Any] = {
             "references": self.references,
             "sentences": self.sentences,
@@ -107,7 +107,7 @@ class Evaluation:
         }
 
     def to_text(self) -> str:
-        """Return the scores as text; for one system, the lines of multi-bleu.perl and sacrebleu."""
+        """Format the scores as text; for one system, as multi-bleu.perl and sacrebleu do."""
         return "\n\n".join("\n".join(lines) for lines in self._parts()) + "\n"
 
     def _parts(self) -> Iterator[list[str]]:
@@ -177,15 +177,15 @@ def evaluate(
     report_format: ReportFormat = "text",
     progress: ProgressCallback | None = None,
 ) -> Evaluation:
-    """Measure translations against references: one sentence per line in every file.
+    """Score translations against references; every file has one sentence per line.
 
-    Every sacrebleu score comes with its signature. Groups and n-best lists get the BLEU of
-    multi-bleu.perl: on the words of the files, without smoothing, from 0 to 100.
+    Scores from sacrebleu include its signature. Groups and n-best lists are scored with BLEU as in
+    multi-bleu.perl: on the words in the files, without smoothing, from 0 to 100.
 
     :param hypotheses: one file per system; may be empty if ``nbest`` is not None.
     :param references: one file per set of references, or NAME for NAME0, NAME1 and so on.
-    :param nbest: n-best lists; their first hypotheses and the best choice (oracle) are measured.
-    :param source: the source, for groups of sentences.
+    :param nbest: file with n-best lists; the first hypotheses and the oracle are scored.
+    :param source: file with the source sentences, for groups of sentences.
     :param plot: file for a figure of the groups: .png, .svg or .pdf.
     """
     check_sequences(hypotheses=hypotheses, references=references)
@@ -198,26 +198,26 @@ def evaluate(
     lists, unknown_to = optional_path(nbest), optional_path(settings.by_unknown)
     source_path, figure = optional_path(source), optional_path(plot)
     if not translated and lists is None:
-        raise ArgumentError("nothing to evaluate: name translations, or --nbest")
+        raise ArgumentError("nothing to evaluate: give translations or --nbest")
     if settings.allow_missing and lists is None:
-        raise ArgumentError("--allow-missing needs --nbest")
+        raise ArgumentError("--allow-missing requires --nbest")
     if not reference_paths:
-        raise ArgumentError("--references: at least one file is needed")
+        raise ArgumentError("--references requires at least one file")
     if paired is not None and len(translated) < 2:
-        raise ArgumentError("--paired needs a second file of translations")
+        raise ArgumentError("--paired requires a second file of translations")
     if paired is not None and set(metrics) == {"multi-bleu"}:
-        raise ArgumentError("--paired needs a --metric of sacrebleu, such as bleu")
+        raise ArgumentError("--paired requires a --metric from sacrebleu, such as bleu")
     if settings.trials is not None and paired is None:
-        raise ArgumentError("--trials needs --paired")
+        raise ArgumentError("--trials requires --paired")
     is_grouped = bool(by_length) or unknown_to is not None
     if is_grouped and not translated:
-        raise ArgumentError("--by-length and --by-unknown need translations")
+        raise ArgumentError("--by-length and --by-unknown require translations")
     if "source" in by_length and source_path is None:
-        raise ArgumentError("--by-length source needs --source")
+        raise ArgumentError("--by-length source requires --source")
     if source_path is not None and "source" not in by_length and unknown_to is None:
-        raise ArgumentError("--source needs --by-length source or --by-unknown")
+        raise ArgumentError("--source requires --by-length source or --by-unknown")
     if figure is not None and not is_grouped:
-        raise ArgumentError("--plot needs --by-length or --by-unknown")
+        raise ArgumentError("--plot requires --by-length or --by-unknown")
     if figure is not None and _ending(figure) not in PLOT_FORMATS:
         endings = ", ".join(f".{name}" for name in PLOT_FORMATS)
         raise ArgumentError(f"--plot: expected a name in {endings}, got {figure!r}")
@@ -272,7 +272,7 @@ def evaluate(
 def _score_nbest(
     path: str, comparison: Comparison, progress: ProgressCallback | None, *, allow_missing: bool
 ) -> NbestFigures:
-    """Return BLEU of the first and of the best hypotheses of n-best lists."""
+    """Return BLEU for the first hypotheses and for the oracle selection in n-best lists."""
     metric = comparison.metric
     parts: list[Statistics] = []
     segments: list[int] = []
@@ -293,7 +293,7 @@ def _score_nbest(
                     problem = f"expected no more than {metric.num_segments:,} sentences"
                 problem = f"{problem}, found id {nbest.id}"
                 if is_missing and nbest.id < metric.num_segments:
-                    problem = f"{problem} (--allow-missing takes an empty translation)"
+                    problem = f"{problem} (--allow-missing uses an empty translation)"
                 raise DataError(path, nbest.first_line, problem)
             for sent_id in range(expected, nbest.id):
                 add(sent_id, [()])
@@ -302,7 +302,7 @@ def _score_nbest(
             words_of_first += len(words[0])
             meter.update(nbest.num_lines)
     if len(parts) < metric.num_segments and not allow_missing:
-        problem = f"expected lists of {metric.num_segments:,} sentences, found {len(parts):,}"
+        problem = f"expected lists for {metric.num_segments:,} sentences, found {len(parts):,}"
         raise DataError(path, None, problem)
     for sent_id in range(len(parts), metric.num_segments):
         add(sent_id, [()])
@@ -314,9 +314,9 @@ def _score_nbest(
 
 
 def _read_shortlists(path: str, comparison: Comparison) -> dict[str, Vocabulary]:
-    """Return the known words by side, from a model folder or a vocabulary file.
+    """Return the known words for each side, from a model folder or a vocabulary file.
 
-    A vocabulary file has words of the source, or of the reference if there is no source.
+    A vocabulary file is used for the source, or for the reference if there is no source.
     """
     if os.path.isdir(path):
         from phrasescore.models.checkpoint import load_checkpoint  # imports torch
@@ -326,11 +326,11 @@ def _read_shortlists(path: str, comparison: Comparison) -> dict[str, Vocabulary]
 
 
 def draw(breakdowns: Sequence[BreakdownScores], systems: Sequence[str], file_format: str) -> bytes:
-    """Return a plot of each breakdown, with a line for each system, as the bytes of a file."""
+    """Plot each breakdown with one line per system; return the bytes of the file."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    # In SVG, text stays text, and ids are not random.
+    # In SVG files, keep text as text and make ids reproducible.
     with mpl.rc_context({"svg.hashsalt": "phrasescore", "svg.fonttype": "none"}):
         figure = Figure(figsize=(6.0, 3.2 * len(breakdowns)), layout="constrained")
         plots = figure.subplots(len(breakdowns), squeeze=False)[:, 0]
@@ -338,7 +338,7 @@ def draw(breakdowns: Sequence[BreakdownScores], systems: Sequence[str], file_for
             positions = list(range(len(breakdown.groups)))
             scores = zip(*(group.bleu for group in breakdown.groups), strict=True)
             for name, line in zip(systems, scores, strict=True):
-                # matplotlib would read $ as the start of a formula, and hide _NAME.
+                # matplotlib treats $ as the start of a formula and hides labels that start with _.
                 label = (" " if name.startswith("_") else "") + name.replace("$", r"\$")
                 axes.plot(positions, line, marker="o", label=label)
             labels = [f"{group.label}\n({group.sentences:,})" for group in breakdown.groups]

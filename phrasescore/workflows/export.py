@@ -37,12 +37,12 @@ _NEVER = -100.0
 class ExportSummary:
     """A description of the exported network."""
 
-    # Moses' class of the feature, and its name in moses.ini; None without a moses.ini.
+    # Moses' class for the feature, and its name in moses.ini; None without a moses.ini.
     kind: str
     name: str | None
     # NPLM's order: the number of words that the network reads, plus 1.
     order: int
-    # Number of words in the shortlists and of NPLM's symbols, such as <unk>.
+    # Number of words in the shortlists, plus NPLM's symbols such as <unk>.
     input_words: int
     # Memory that Moses needs for the network.
     num_bytes_in_moses: int
@@ -73,8 +73,8 @@ def export(
 
     :param model: a model of the kind cslm or joint, trained with ``self_normalization``.
     :param output: ``-`` is stdout, for a cslm.
-    :param moses_ini: the moses.ini that gets a feature that loads the file.
-    :param moses_ini_out: the file for the moses.ini with that feature, which has the weight 0.
+    :param moses_ini: the moses.ini to extend by a feature that loads the file.
+    :param moses_ini_out: the moses.ini to write, in which that feature has weight 0.
     :raises ModelError: also if the format cannot hold the network.
     """
     path = os.fspath(output)
@@ -87,17 +87,17 @@ def export(
             f"{path!r}"
         )
     if path == "-" and ini_path is not None:
-        raise ArgumentError("--moses-ini needs an --output that Moses can read, not stdout")
+        raise ArgumentError("--moses-ini requires an --output that Moses can read, not stdout")
     ini = None if ini_path is None else IniText.read(ini_path)
     checkpoint = load_checkpoint(model)
     kind = checkpoint.config.kind
     if kind not in _FEATURES:
         known = " or ".join(_FEATURES)
-        raise ModelError(f"{model}: {FORMAT} holds networks of the kind {known}, not {kind}")
+        raise ModelError(f"{model}: {FORMAT} supports networks of the kind {known}, not {kind}")
     if checkpoint.target_vocabulary.is_subwords:
         raise ModelError(
-            f"{model}: {FORMAT} holds networks that predict words, and this one predicts subwords; "
-            "use it with rescore or decode"
+            f"{model}: {FORMAT} supports networks that predict words, but this one predicts "
+            "subwords; use it with rescore or decode"
         )
     try:
         feature = _FEATURES[kind](checkpoint)
@@ -105,7 +105,7 @@ def export(
         raise ModelError(f"{model}: {error}") from error
     if path == "-" and feature.vocabularies:
         raise ArgumentError(
-            f"--output: expected a file, not stdout: a {kind} has vocabulary files beside it"
+            f"--output: expected a file, not stdout: a {kind} also writes vocabulary files"
         )
     vocabularies = {key: f"{path}.{key}" for key in feature.vocabularies}
     named = () if ini is None else map(str, named_files(ini))
@@ -128,7 +128,7 @@ def export(
 
 
 def _cslm(checkpoint: Checkpoint) -> _MosesFeature:
-    """Return a language model for Moses' feature NeuralLM: one vocabulary for both sides."""
+    """Convert a language model for Moses' feature NeuralLM."""
     network = checkpoint.model
     assert isinstance(network, CslmNetwork)
     words = _target_words(checkpoint)
@@ -138,7 +138,7 @@ def _cslm(checkpoint: Checkpoint) -> _MosesFeature:
 
 
 def _joint(checkpoint: Checkpoint) -> _MosesFeature:
-    """Return a joint model for Moses' BilingualNPLM: target words, then source words."""
+    """Convert a joint model for Moses' BilingualNPLM: target words, then source words."""
     network = checkpoint.model
     assert isinstance(network, JointNetwork)
     words = _target_words(checkpoint)
@@ -174,13 +174,13 @@ def _nplm(
     embedding: Tensor,
     activation: Literal["rectifier", "tanh"],
 ) -> NplmNetwork:
-    """Return a network in NPLM's form, with the target words as its input words.
+    """Convert a network to NPLM's format, with the target words as its input words.
 
-    ``<s>`` and ``</s>``, which are one word in the network's contexts, are two words of NPLM.
+    ``<s>`` and ``</s>``, which are one word in the network's contexts, are two words in NPLM.
     """
     if not network.config.self_normalization:
         raise ModelError(
-            "Moses leaves log Z out of NPLM's scores, and this network was trained without "
+            "Moses omits log Z from NPLM's scores, but this network was trained without "
             "self-normalization; train one with --set model.self_normalization=0.1"
         )
     # One more row for <null>, which replaces words that Moses does not know yet when it estimates
@@ -214,5 +214,5 @@ def _layer(layer: nn.Linear) -> NplmLayer:
     return NplmLayer(_floats(layer.weight), _floats(layer.bias))
 
 
-# The kinds of networks that the format holds.
+# The kinds of networks that the format supports.
 _FEATURES: dict[str, Callable[[Checkpoint], _MosesFeature]] = {"cslm": _cslm, "joint": _joint}

@@ -42,9 +42,9 @@ class GenerateSummary:
     words: int
     # Number of words of the text that are unknown to at least one network.
     unknown_words: int
-    # Number of ``<unk>`` in the translations, also if a word of the source replaces them.
+    # Number of ``<unk>`` in the translations, including those replaced by source words.
     predicted_unknown_words: int
-    # Number of translations that were cut, or samples left out, because they did not end.
+    # Number of translations truncated, or samples omitted, because they did not end.
     unfinished: int
 
 
@@ -59,11 +59,11 @@ def generate(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> GenerateSummary:
-    """Write the best translation of each line of a text, or random ones.
+    """Write the best translation of each line of a text, or random samples.
 
     The best translation has the highest log p(target ``</s>`` | source), a natural logarithm that
     is not divided by length. The output for a line depends only on the line and the networks (a
-    sample also on the line's number). An empty line stays empty; with ``sample`` it gets nothing.
+    sample also on the line's number). An empty line stays empty; with ``sample`` it is skipped.
 
     :param source: tokenised sentences, one per line.
     :param model: a model trained in reverse reads the target side.
@@ -77,7 +77,7 @@ def generate(
     width = beam_width(settings.beam, num_best, "--nbest")
     _check_exclusive(settings, lists)
     check_files((source,), (output, lists))
-    # Refuse an unreadable text before the networks are loaded.
+    # Reject an unreadable text before the networks are loaded.
     lines = read_monolingual_text(source)
     lines = chain([next(lines)], lines)
     generator, checkpoints = load_generator(models, compute)
@@ -93,7 +93,7 @@ def generate(
         sources, ahead = tee(text.sources())
         drawn = samples(generator, ahead, drawing, compute)
         _write_samples(zip(sources, drawn, strict=True), text, output, settings.top, progress)
-        return text.finish(unfinished="samples found no end and are left out")
+        return text.finish(unfinished="samples did not end and are omitted")
     searching = BeamSettings(
         width,
         num_best,
@@ -113,12 +113,12 @@ def generate(
     check_feature_names(names)
     found = text.counted(best_targets(generator, text.sources(), searching, compute))
     write_translations(found, source, output, lists, names, progress)
-    end = "translations found no end and are cut at the maximum length"
+    end = "translations did not end and are truncated at the maximum length"
     return text.finish(unfinished=end, copied=settings.copy_unknown)
 
 
 def beam_width(beam: int | None, num_best: int, option: str) -> int:
-    """Return the width of a beam, which must hold the ``num_best`` targets of an option."""
+    """Return the beam width, which must be at least the ``num_best`` that ``option`` needs."""
     width = max(USUAL_WIDTH, num_best) if beam is None else beam
     if width < num_best:
         raise ArgumentError(f"--beam: expected at least {num_best}, for {option}, got {width}")
@@ -126,7 +126,7 @@ def beam_width(beam: int | None, num_best: int, option: str) -> int:
 
 
 def _check_exclusive(settings: Generating, lists: str | None) -> None:
-    """Refuse settings that do not go together, such as samples with n-best lists."""
+    """Reject settings that cannot be combined, such as samples with n-best lists."""
     others = {"normalize", "copy_unknown", "name", "beam"}
     problem = "has no effect with --sample"
     if settings.sample is None:
@@ -142,7 +142,7 @@ def _check_exclusive(settings: Generating, lists: str | None) -> None:
 
 
 def check_name(name: str | None, lists: str | None) -> None:
-    """Refuse a feature's name without n-best lists."""
+    """Reject a feature name without n-best lists."""
     if name is not None and lists is None:
         raise ArgumentError("--name: has an effect only with --nbest")
 
@@ -150,7 +150,7 @@ def check_name(name: str | None, lists: str | None) -> None:
 def load_generator(
     models: Sequence[str], compute: Compute
 ) -> tuple[GeneratorLoader, list[Checkpoint]]:
-    """Return models, and the loader of their generator for an engine's workers."""
+    """Return the loader of a generator for an engine's workers, and the models it uses."""
     device = local_device(compute)
     checkpoints = [load_checkpoint(path) for path in models]
     check_kinds(checkpoints)
@@ -161,7 +161,7 @@ def load_generator(
 
 
 class _CountedText:
-    """The lines of a text, with counts of what was read and written.
+    """Reads the lines of a text, and counts the words read and written.
 
     :param checkpoints: the models that translate it, by path.
     """
@@ -181,7 +181,7 @@ class _CountedText:
         self._lines_unfinished: list[int] = []
 
     def sources(self) -> Iterator[Source]:
-        """Yield the sentences and count their words."""
+        """Yield the sentences, and count their words."""
         check = UnknownWordCheck(self.path, self._vocabularies)
         vocabularies = self._vocabularies.values()
         for line in self._sentences:
@@ -198,13 +198,13 @@ class _CountedText:
         check.warn()
 
     def counted(self, found: Iterable[list[Generated]]) -> Iterator[list[Generated]]:
-        """Yield the translations of each line, and count the best one."""
+        """Yield the translations of each line, and count the best one as written."""
         for targets in found:
             self.count_written(targets[:1])
             yield targets
 
     def count_written(self, targets: Sequence[Generated], *, left_out: int = 0) -> None:
-        """Count what is written for the next line, and the samples that are left out."""
+        """Count the targets written for the next line, and its omitted samples."""
         self._counts["lines"] += 1
         self._counts["predicted_unknown_words"] += sum(target.unknown_words for target in targets)
         unfinished = left_out + sum(not target.finished for target in targets)
@@ -215,8 +215,8 @@ class _CountedText:
     def finish(self, *, unfinished: str, copied: bool = False) -> GenerateSummary:
         """Return and log the counts; warn about long sentences and unfinished translations.
 
-        :param unfinished: the text that says what happened to targets without an end.
-        :param copied: whether a word of the source replaces each ``<unk>``.
+        :param unfinished: the message about targets that did not end.
+        :param copied: whether each ``<unk>`` is replaced by a source word.
         """
         done = GenerateSummary(**self._counts)
         if self._too_long:
@@ -231,12 +231,12 @@ class _CountedText:
             lines = ", ".join(map(str, self._lines_unfinished[:_SHOWN_LINES]))
             more = ", ..." if len(self._lines_unfinished) > _SHOWN_LINES else ""
             _logger.warning(
-                "%s %s (--max-length), of the lines %s%s",
+                "%s %s (--max-length), in lines %s%s",
                 *(f"{done.unfinished:,}", unfinished, lines, more),
             )
         if done.predicted_unknown_words:
             level = logging.INFO if copied else logging.WARNING
-            written = "replaced by words of the source" if copied else "written as such"
+            written = "replaced by source words" if copied else "written as such"
             predicted = f"{done.predicted_unknown_words:,}"
             _logger.log(level, "%s <unk> predicted, %s", predicted, written)
         _logger.info(
@@ -256,7 +256,7 @@ def write_translations(
 ) -> tuple[int, int]:
     """Write the best translation of each line, and the n-best lists if requested.
 
-    :param names: the names of the feature log p and, optionally, of the normalized log p.
+    :param names: the feature names for log p and, optionally, for the normalised log p.
     :return: the numbers of lines and of translations.
     """
     translations = 0
@@ -285,7 +285,7 @@ def _write_samples(
     top: int | None,
     progress: ProgressCallback | None,
 ) -> None:
-    """Write the distinct samples of each line, the best first."""
+    """Write the distinct samples for each line, best first."""
     with (
         open_output(output) as stream,
         Meter("generate", "phrases", progress, lines_of=text.path) as meter,
@@ -304,7 +304,7 @@ def _write_samples(
 
 
 def _check_fields(words: Iterable[str], path: str, line: int) -> None:
-    """Refuse a word, copied from a source line, that would end a field."""
+    """Reject a word, copied from a source line, that would end a field."""
     if "|||" in words:
         problem = "the word '|||' separates fields in the output; escape it: &#124;&#124;&#124;"
         raise DataError(path, line, problem)

@@ -34,7 +34,7 @@ class ForeignGenerateSummary:
     """Counts from one run of `generate_foreign`."""
 
     lines: int
-    # Number of lines of the n-best lists, or of the output if there are no lists.
+    # Number of lines in the n-best lists, or in the output if there are no lists.
     translations: int
 
 
@@ -51,17 +51,18 @@ def generate_foreign(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> ForeignGenerateSummary:
-    """Write the best translation of each line of a text by a model of CTranslate2.
+    """Write the best translation of each line of a text, using a CTranslate2 model.
 
-    Source and output are tokenised for Moses: sources become the model's pieces, and translations
-    are tokenised and escaped. The best translation has the highest log p(words ``</s>`` | source),
-    as by `rescore`, a natural logarithm that is not divided by length. An empty line stays empty.
+    Source and output are tokenised for Moses: sources are split into the model's pieces, and
+    translations are tokenised and escaped. The best translation has the highest log p(words
+    ``</s>`` | source), as in `rescore`: a natural logarithm that is not divided by length. An empty
+    line stays empty.
 
     :param source: tokenised sentences, one per line.
-    :param model: the folder of a model that CTranslate2 has converted.
-    :param text: how words become pieces; None for the default.
-    :param truecase_model: a file of Moses' train-truecaser.perl, by which translations are
-        truecased.
+    :param model: the folder of a model converted for CTranslate2.
+    :param text: how words are split into pieces; None for the default.
+    :param truecase_model: a model from Moses' train-truecaser.perl, used to truecase
+        translations.
     :param beam: the size of the beam; None for 10, or for the n of ``nbest`` if it is larger.
     :param nbest: a file for the n best translations of each line in Moses' format, and n. Equal
         translations are listed once.
@@ -80,7 +81,7 @@ def generate_foreign(
     compute = compute.on_workers()
     device = local_device(compute)
     lines = read_monolingual_text(source)
-    lines = chain([next(lines)], lines)  # refuse an unreadable text before the model is loaded
+    lines = chain([next(lines)], lines)  # reject an unreadable text before the model is loaded
     found = ForeignModel(os.fspath(model), text, truecase)
     _logger.info("%s reads %s", found.folder, found.frame())
     threads = callers(compute) if device == "cpu" else 1
@@ -94,7 +95,7 @@ def generate_foreign(
 
 @dataclass(frozen=True)
 class ForeignGeneration:
-    """Translates groups of sentences: a :class:`phrasescore.engines.Work`."""
+    """The work of translating groups of sentences: a :class:`phrasescore.engines.Work`."""
 
     model: ForeignFolder
     beam: int
@@ -102,15 +103,15 @@ class ForeignGeneration:
 
     @property
     def device(self) -> str:
-        """The device of the model."""
+        """The device that the model runs on."""
         return self.model.device
 
     def in_folders(self) -> "ForeignGeneration":
-        """Return an equal work for other machines, which have the same folders."""
+        """Return a copy for workers on other machines, which have the same folders."""
         return replace(self, model=self.model.in_folder())
 
     def load(self) -> Callable[[list[Words]], list[list[Generated]]]:
-        """Return the function that translates; each process loads the model at its first call."""
+        """Return a function that translates; each process loads the model on its first call."""
         lazy = LazyNetwork(self.model)
 
         def translate(sources: list[Words]) -> list[list[Generated]]:
@@ -131,7 +132,7 @@ class ForeignGeneration:
 def _translate(
     sentences: Iterable[Words], work: ForeignGeneration, compute: Compute
 ) -> Iterator[list[Generated]]:
-    """Yield each sentence's translations in order; an empty line has an empty one with log p 0."""
+    """Yield each sentence's translations in order; an empty line has one, empty, with log p 0."""
     lines = iter(sentences)
     groups, ahead = tee(iter(lambda: list(islice(lines, _GROUP_SIZE)), []))
     with open_pool(compute, work) as pool:

@@ -24,17 +24,17 @@ _Scored = TypeVar("_Scored", PhrasePair, HypothesisList)
 
 
 def load_model(path: StrPath, *, compute: Compute = Compute()) -> "ScoringModel":
-    """Return a trained model, ready to score on its device with threads of this process."""
+    """Load a trained model, to score on its device with threads in this process."""
     compute.check_only("precision", "device", "threads")
     return ScoringModel(load_checkpoint(os.fspath(path)), os.fspath(path), compute)
 
 
 class NetworkScorer:
-    """Scores with one network in threads of this process; several iterators may overlap.
+    """Scores with one network, in threads of this process; several iterators may be active.
 
-    A score is a natural logarithm, as by `ScoringModel`.
+    A score is a natural logarithm, as in `ScoringModel`.
 
-    :param of_phrases: whether pairs are phrase pairs, which only some networks score.
+    :param of_phrases: whether pairs are phrase pairs, which only some networks can score.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class NetworkScorer:
         self._features, self._engine = self._loader.load(), Compute(workers=threads)
 
     def score_pairs(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        """Yield the score of each pair, in order; some blocks are read ahead."""
+        """Yield the score of each pair, in order; blocks are read ahead."""
         for values in self._values(group_pairs(pairs)):
             yield from values
 
     def score_lists(self, lists: Iterable[HypothesisList]) -> Iterator[list[float]]:
-        """Yield the scores of each list's hypotheses, in order; some lists are read ahead."""
+        """Yield the scores of each list's hypotheses, in order; lists are read ahead."""
         blocks = (PhraseBlock.of_source(*each) for each in lists)
         return self._values(PairLines(place, block) for place, block in enumerate(blocks))
 
@@ -66,11 +66,11 @@ class NetworkScorer:
 class ScoringModel:
     """A trained model that scores phrase pairs and translations; `load_model` returns it.
 
-    A score is log p(target ``</s>`` | source), or log p(source ``</s>`` | target) of a reverse
-    model, and log p(target ``</s>``) of a language model: a natural logarithm, summed over
+    A score is log p(target ``</s>`` | source), or log p(source ``</s>`` | target) for a reverse
+    model, and log p(target ``</s>``) for a language model: a natural logarithm, summed over
     the words of the predicted side and its ``</s>``, and not divided by length. A word outside the
-    shortlist is scored as ``<unk>``; if the model knows less than half of the words, there is a
-    warning, once.
+    shortlist is scored as ``<unk>``; a warning is logged once if the model knows fewer than half
+    of the words.
 
     :ivar kind: the kind of the network, such as ``encoder-decoder``.
     :ivar reverse: whether the source is predicted.
@@ -91,11 +91,11 @@ class ScoringModel:
     def score_pairs(self, pairs: Iterable[PhrasePair | _Pair]) -> Iterator[float]:
         """Yield the score of each pair, in order; pairs are read lazily, in blocks.
 
-        A network that scores whole sentences takes each pair as a sentence and its translation.
+        A network that scores whole sentences treats each pair as a sentence and its translation.
 
-        :param pairs: each a `PhrasePair`, or the fields of one.
+        :param pairs: each a `PhrasePair`, or a tuple of its fields.
         :raises ModelError: on reaching a pair whose score is not a finite log-probability.
-        :raises TypeError: if there is one pair in place of several.
+        :raises TypeError: if a single pair is passed instead of an iterable of pairs.
         """
         if isinstance(pairs, PhrasePair):
             raise TypeError(f"expected a list of pairs, got the pair {pairs}")
@@ -107,9 +107,9 @@ class ScoringModel:
     def score_lists(self, lists: Iterable[HypothesisList | _List]) -> Iterator[list[float]]:
         """Yield the scores of each list's hypotheses, in order; lists are read lazily.
 
-        The beginnings that hypotheses of a list share are computed once.
+        Prefixes shared by hypotheses in a list are computed once.
 
-        :param lists: each a `phrasescore.records.HypothesisList`, or the fields of one.
+        :param lists: each a `phrasescore.records.HypothesisList`, or a tuple of its fields.
         :raises ModelError: on reaching a hypothesis whose score is not a finite log-probability.
         """
         texts = (HypothesisList(*each) for each in lists)
@@ -118,7 +118,7 @@ class ScoringModel:
         self._warn()
 
     def _count(self, scored: _Scored, source: _Words, targets: Iterable[_Words]) -> _Scored:
-        """Count the unknown words of the input, and return the input."""
+        """Count the unknown words in the input, and return the input."""
         self._sources.count(source)
         for target in targets:
             self._targets.count(target)

@@ -36,7 +36,7 @@ _Sentences = list[tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ModelPerplexity:
-    """The perplexities of a text under a model; ``weight`` is the network's in a mixture."""
+    """The perplexities of a text under a model; ``weight`` is the network's weight in a mixture."""
 
     model: str
     found: Perplexity
@@ -45,7 +45,7 @@ class ModelPerplexity:
 
 @dataclass(frozen=True, slots=True)
 class LogZ:
-    """The log normalizer of a network over a text: mean, deviation and largest absolute value."""
+    """A network's log normalizer on a text: mean, deviation and largest absolute value."""
 
     mean: float
     deviation: float
@@ -81,7 +81,7 @@ class TextPerplexities:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the values of a JSON object; a perplexity without known tokens is None."""
+        """Return the content of a JSON object; a perplexity is None if no token is known."""
         models: list[dict[str, object]] = []
         for each in self.models:
             values = {"model": each.model, "weight": each.weight, **asdict(each.found)}
@@ -109,14 +109,14 @@ def perplexity(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> PerplexitySummary:
-    """Return the perplexities of each text under language models.
+    """Compute the perplexities of each text under language models.
 
-    Words and the end of each sentence are predicted. One perplexity counts unknown words with the
-    probability of ``<unk>``, and one leaves them out, as KenLM's query does. A network by itself
-    has one ``<unk>`` for all words outside its shortlist, which makes its perplexity low; with
-    ``lm``, the n-gram model divides their probability among them, and both models predict the same
-    words. A network of subwords predicts every word, except new characters, as the product of its
-    pieces' probabilities.
+    Words and the end of each sentence are predicted. As in KenLM's query, one perplexity includes
+    unknown words, scored as ``<unk>``, and one excludes them. By itself, a network scores all words
+    outside its shortlist as ``<unk>``, which makes its perplexity low; with ``lm``, the n-gram
+    model divides this probability among these words, and both models predict the same words.
+    A network of subwords predicts every word, except new characters, as the product of its pieces'
+    probabilities.
 
     :param texts: files with one tokenised sentence per line.
     :param model: the folder of a language model, of the kind cslm.
@@ -129,9 +129,9 @@ def perplexity(
     if model is None and lm is None:
         raise ArgumentError("nothing to measure: give --model, --lm, or both")
     if mix_on is not None and (model is None or lm is None):
-        raise ArgumentError("--mix-on needs --model and --lm, which it mixes")
+        raise ArgumentError("--mix-on requires --model and --lm, which it mixes")
     if log_z and model is None:
-        raise ArgumentError("--log-z needs --model")
+        raise ArgumentError("--log-z requires --model")
     paths, mixed_text = [os.fspath(path) for path in texts], optional_path(mix_on)
     check_files((*paths, mixed_text), ())
     found = []
@@ -154,9 +154,9 @@ def _read(path: str) -> _Sentences:
 
 
 class _Models:
-    """The models to measure with; the models of a mixture predict the same words.
+    """The models to measure with; the models in a mixture predict the same words.
 
-    :param meter: its count rises by one per sentence and model.
+    :param meter: its count is increased by one per sentence and model.
     """
 
     def __init__(self, model: str | None, lm: str | None, compute: Compute, meter: Meter) -> None:
@@ -166,7 +166,7 @@ class _Models:
         self.known_words: dict[str, Container[str]] = {}
         if lm is not None and self._ngrams is not None:
             self.known_words[lm] = self._ngrams
-        # The network alone, with the n-gram model for unknown words, and without log Z.
+        # The network by itself, with the n-gram model for unknown words, and without log Z.
         self._network: WordScorer | None = None
         self._combined: WordScorer | None = None
         self._raw: WordScorer | None = None
@@ -213,7 +213,7 @@ class _Models:
             yield ModelPerplexity(f"mixture, {weight:.4f} of the network", found, weight)
 
     def mixture_weight(self, sentences: _Sentences) -> float:
-        """Return the weight of the network that makes a text most probable."""
+        """Return the network's weight that maximises the probability of a text."""
         models = (self._combined or self._network, self._ngrams)
         return mixture_weight(*(self._score(model, sentences).log_probs for model in models))
 

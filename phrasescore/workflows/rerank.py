@@ -1,4 +1,4 @@
-"""Reorder n-best lists, or take the best hypothesis of each."""
+"""Rerank n-best lists, or select the best hypothesis of each."""
 
 import logging
 import os
@@ -47,26 +47,26 @@ def rerank(
     settings: Reranking = Reranking(),
     progress: ProgressCallback | None = None,
 ) -> RerankSummary:
-    """Order the hypotheses of n-best lists by a new score, and write the best of each list.
+    """Order the hypotheses in n-best lists by a new score, and write the best of each list.
 
-    The output has one line per source sentence, in order. Hypotheses of equal score stay in the
+    The output has one line per source sentence, in order. Hypotheses with equal scores keep the
     decoder's order. Scores are natural logarithms; with ``mbr`` the new score is expected BLEU or
-    chrF. Either ``weights`` or ``average`` is needed.
+    chrF. Exactly one of ``weights`` and ``average`` is required.
 
-    :param weights: order by the sum of weight times value. A moses.ini, a text of
-        ``Name= value`` lines, or the weights by feature name.
+    :param weights: order by the weighted sum of the features, with weights from a moses.ini,
+        from ``Name= value`` lines, or from a mapping by feature name.
     """
     average, mbr = settings.average, settings.mbr
     num_sentences, allow_missing = settings.num_sentences, settings.allow_missing
     if (weights is None) == (not average):
-        raise ArgumentError("expected either --weights or --average (--mbr goes with each)")
+        raise ArgumentError("expected either --weights or --average (--mbr can be used with both)")
     if (settings.ignore_missing or settings.ignore_unweighted) and weights is None:
-        raise ArgumentError("--ignore-missing and --ignore-unweighted go with --weights")
+        raise ArgumentError("--ignore-missing and --ignore-unweighted require --weights")
     for name in ("mbr_scale", "mbr_metric"):
         if getattr(settings, name) is not None and not mbr:
-            raise ArgumentError(f"{flag(name)} goes with --mbr")
+            raise ArgumentError(f"{flag(name)} requires --mbr")
     if settings.as_lists and (allow_missing or num_sentences is not None):
-        raise ArgumentError("--num-sentences and --allow-missing do not go with --nbest")
+        raise ArgumentError("--num-sentences and --allow-missing cannot be combined with --nbest")
     nbest, output = os.fspath(nbest), os.fspath(output)
     check_files((nbest, weights_path(weights)), (output,))
     score: EvenAverage | WeightedSum
@@ -117,7 +117,7 @@ def rerank(
 
 
 def _warn_of_scales(score: EvenAverage) -> None:
-    """Warn if one part of the average, the total or the other scores, dominates the order."""
+    """Warn if one part of the average dominates: the total, or the other scores."""
     names = ("the decoder's total", " + ".join(score.names))
     (low, other), (high, dominant) = sorted(zip(score.deviations(), names, strict=True))
     if high > _DOMINATES * low:
@@ -131,7 +131,7 @@ def _warn_of_scales(score: EvenAverage) -> None:
 def _aligned(
     lists: Iterable[NbestList], path: str, num_sentences: int | None, allow_missing: bool
 ) -> Iterator[NbestList | None]:
-    """Yield the list of each sentence, or None if the sentence has no list."""
+    """Yield each sentence's list, or None for a sentence without a list."""
     expected = 0
     for found in lists:
         if num_sentences is not None and found.id >= num_sentences:
@@ -161,14 +161,14 @@ def _expected_gains(found: NbestList, scores: Values, scale: float, metric: Metr
 
 
 def _best_text(found: NbestList, scores: Values) -> bytes:
-    """Return the best hypothesis as a line; the first on ties."""
+    """Return the best hypothesis as a line; on ties, the first one."""
     best = int(scores.argmax())
     decode(found.path, found.first_line + best, found.lines(best, best + 1).raw)
     return found.hypothesis(best).strip(b" ") + b"\n"
 
 
 def _sorted_lines(found: NbestList, scores: Values) -> bytes:
-    """Return all lines by falling score; the score is the new total."""
+    """Return all lines in descending order of score, which replaces each line's total."""
     order = (-scores).argsort(kind="stable")
     lines = (with_total(found.raws[at], found.ends[at], float(scores[at])) for at in order)
     return b"".join(line + b"\n" for line in lines)

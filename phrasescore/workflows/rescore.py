@@ -37,21 +37,21 @@ CHUNK_LISTS = 64
 
 @dataclass(frozen=True, slots=True)
 class RescoreSummary:
-    """Counts from rescoring one file of n-best lists; a resumed run excludes earlier runs."""
+    """Counts from one run of `rescore`; after resuming, they exclude earlier runs."""
 
     # Names of the new features, in the order of the columns.
     features: tuple[str, ...]
     hypotheses: int
     lists: int
-    # Number of distinct hypotheses of the lists.
+    # Number of distinct hypotheses in the lists.
     distinct: int
     # The networks' counts; None without networks.
     networks: "SentenceWork | None"
-    # The name of each feature that is not a network's, and a short text about its values.
+    # For each feature that is not a network's: its name, and a summary of its values.
     notes: tuple[tuple[str, str], ...]
 
     def summary(self) -> list[str]:
-        """Return lines to print: one for all networks, then one for each other feature."""
+        """Return log lines: one for all networks, then one for each other feature."""
         others = dict(self.notes)
         networks = []
         if self.networks is not None:
@@ -75,16 +75,16 @@ def rescore(
 ) -> RescoreSummary:
     """Add features to the hypotheses of n-best lists as Moses writes them.
 
-    A model's value is log p(hypothesis ``</s>`` | source), or of the reverse, a natural logarithm
-    that is not divided by length. Features go to the end of field 3, in the order of the columns;
-    every other byte of a line stays, and so does the order of the lines. A model of the kind joint
-    needs lists with word alignments.
+    A model's value is log p(hypothesis ``</s>`` | source) or log p(source ``</s>`` | hypothesis), a
+    natural logarithm that is not divided by length. Features are appended to field 3, in the order
+    of the columns; all other bytes, and the order of the lines, are unchanged. A model of the kind
+    joint requires lists with word alignments.
 
     :param source: the tokenised sentences that were translated, one per line.
     :param columns: one feature per column; a string is a model's folder. A column of the kind
         ``scores`` has a file with a number per line of the lists, and the ``name`` of its feature.
     :param word_scores: a file for the log-probability of each predicted word.
-    :param resume: continue a run of the same arguments that was killed, if it left anything. Only
+    :param resume: continue a killed run with the same arguments, if it left anything. Only
         the engine, its workers and threads may differ. Not with ``word_scores``.
     :param compute: the engine that computes the columns; this process reads and writes files.
     """
@@ -93,7 +93,7 @@ def rescore(
     specs = column_specs(columns)
     check_of_networks(specs, normalize=settings.normalize, word_scores=words, cache=cache)
     if resume and words is not None:
-        raise ArgumentError("--resume does not go with --word-scores, a second output")
+        raise ArgumentError("--resume cannot be combined with --word-scores, a second output")
     check_resume(output, resume)
     check_files(
         (nbest, source, *column_files(specs), optional_path(settings.backoff_lm)),
@@ -121,10 +121,10 @@ def rescore_file(
     resume: bool | None = None,
     progress: ProgressCallback | None = None,
 ) -> RescoreSummary:
-    """Write the lists of a file with the columns of a scorer at the end of field 3.
+    """Write the n-best lists in a file with a scorer's columns appended to field 3.
 
-    :param resume: whether to resume the unfinished output of another run; None if no unfinished
-        output is kept.
+    :param resume: whether to resume the unfinished output of another run; None to keep no
+        unfinished output.
     """
     replace, allow_missing = scorer.settings.replace, scorer.settings.allow_missing
     known = () if replace else scorer.names
@@ -132,7 +132,7 @@ def rescore_file(
         nbest, source, known, allow_missing=allow_missing, aligned=scorer.aligned
     )
     lists = check_counts(read, nbest, scorer.given)
-    # Refuse many malformed files before the networks are laid out.
+    # Reject many malformed files before the networks are laid out.
     head = list(islice(lists, 1))
     settings = scorer.depends_on() | {"lists of a chunk": str(CHUNK_LISTS)}
     settings |= {"replace": "yes"} if replace else {}
@@ -170,7 +170,7 @@ def rescore_file(
 def _feature_texts(
     columns: Sequence[AddedColumn], found: "SourcedList", values: Floats
 ) -> tuple[list[bytes], Ids]:
-    """Return the texts to add to the lines of a list, and the number of each line's text.
+    """Return the texts to append to the lines of a list, and the index of each line's text.
 
     :param values: ``(columns, pairs)``, without given scores.
     """
@@ -189,9 +189,9 @@ def _feature_texts(
 
 @dataclass
 class SourcedList:
-    """An n-best list with the words of its sentence.
+    """An n-best list with the words of its source sentence.
 
-    Its pairs are the sentence with each distinct hypothesis, or each distinct aligned hypothesis.
+    Each distinct hypothesis, or aligned hypothesis, forms a pair with the source sentence.
     """
 
     # The number of lists before it.
@@ -203,26 +203,26 @@ class SourcedList:
 
     @property
     def before(self) -> int:
-        """Number of lines before these."""
+        """Number of lines before this list."""
         return self.nbest.first_line - 1
 
     @property
     def num_lines(self) -> int:
-        """Number of these lines."""
+        """Number of lines in this list."""
         return self.nbest.num_lines
 
     @property
     def raw(self) -> bytes:
-        """The bytes of the lines and the sentence; the new features depend on both."""
+        """The bytes of the lines and the source sentence, on which the new features depend."""
         return self.nbest.raw + " ".join(self.source).encode() + b"\n"
 
     def lines(self, first: int, after: int) -> "SourcedList":
-        """Return the lines from number ``first`` to before ``after``, counted from 0."""
+        """Return the lines from index ``first`` up to, but not including, ``after``."""
         return SourcedList(self.place, self.nbest.lines(first, after), self.source, self.aligned)
 
     @cached_property
     def numbering(self) -> tuple[Ids, Ids]:
-        """The first line of each pair, and the pair of each line."""
+        """The index of each pair's first line, and the index of each line's pair."""
         if not self.aligned:
             return self.nbest.numbering
         rest = (raw.split(b"|||", 4)[4:] for raw in self.nbest.raws)
@@ -276,7 +276,7 @@ def with_sources(
             if not allow_missing:
                 problem = (
                     f"expected id {identity}, found {found.id}: sentence {identity + 1} of {path} "
-                    "has no hypotheses (--allow-missing leaves it out)"
+                    "has no hypotheses (--allow-missing skips it)"
                 )
                 raise DataError(found.path, found.first_line, problem)
         else:
@@ -286,7 +286,7 @@ def with_sources(
     if missing is not None and not allow_missing:
         problem = (
             f"the n-best list ends before this sentence, with id {read - 1} "
-            "(--allow-missing leaves it out)"
+            "(--allow-missing skips it)"
         )
         raise DataError(path, read + 1, problem)
 
@@ -299,7 +299,7 @@ def read_sourced_lists(
     allow_missing: bool,
     aligned: bool = False,
 ) -> Iterator[SourcedList]:
-    """Yield each list of a file with its source, lazily.
+    """Lazily yield each n-best list in a file with its source sentence.
 
     :param new_names: names of new features, which no line may have.
     """

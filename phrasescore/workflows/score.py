@@ -29,15 +29,15 @@ class ScoreSummary:
 
     # The columns' names in n-best lists, the ensemble's last.
     features: tuple[str, ...]
-    # Number of sentences with their translations.
+    # Number of sentence pairs.
     pairs: int
     # The networks' counts; None without networks.
     networks: "SentenceWork | None"
-    # The name of each feature that is not a network's, and a short text about its values.
+    # For each feature that is not a network's: its name, and a summary of its values.
     notes: tuple[tuple[str, str], ...]
 
     def summary(self) -> list[str]:
-        """Return lines to print: one for all networks, then one per other feature."""
+        """Return log lines: one for all networks, then one for each other feature."""
         networks = [] if self.networks is None else [str(self.networks)]
         return networks + [f"{name}: {note}" for name, note in self.notes]
 
@@ -55,14 +55,14 @@ def score(
 ) -> ScoreSummary:
     """Write the scores of each sentence with its translation, one line per pair.
 
-    Scores are computed as by `phrasescore.rescore`, with 7 digits: a model's is log p(translation
-    ``</s>`` | sentence), or of the reverse, a natural logarithm that is not divided by length.
-    Several columns are separated by tabs.
+    Scores are computed as in `phrasescore.rescore`, with 7 digits. A model's score is
+    log p(translation ``</s>`` | sentence), or log p(sentence ``</s>`` | translation), a natural
+    logarithm that is not divided by length. Columns are separated by tabs.
 
     :param source: tokenised sentences, one per line, which may be empty.
     :param target: the translations, one per source sentence.
-    :param columns: at least one, but none of the kind ``scores``; a string is a model's folder.
-    :param word_scores: a file for the log-probability of each predicted word, as by `rescore`;
+    :param columns: at least one, and none of the kind ``scores``; a string is a model's folder.
+    :param word_scores: a file for the log-probability of each predicted word, as in `rescore`;
         sentences are numbered from 0.
     """
     source, target, output = os.fspath(source), os.fspath(target), os.fspath(output)

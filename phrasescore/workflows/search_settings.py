@@ -25,50 +25,58 @@ _NETWORKS = "Networks and features"
 
 @dataclass(frozen=True)
 class SearchSettings(FeedForwardScoring, heading="Search"):
-    """Settings of the embedded search. A limit of None means moses.ini's, or Moses' default."""
+    """Settings of the embedded search. A limit of None is taken from moses.ini, or from Moses."""
 
     features: Sequence[str] = option(
         (),
-        "Add a feature to the search, CSLM0 or Joint0 in n-best lists; needs a --model.",
+        "Add a feature to the search, CSLM0 or Joint0 in n-best lists; requires a --model.",
         flags="--feature",
         heading=_NETWORKS,
     )
     models: Sequence[str] = option(
         (),
-        "The model of each --feature, in the same order.",
+        "The model for each --feature, in the same order.",
         flags="--model",
         metavar="MODEL",
         heading=_NETWORKS,
     )
     ignore: Sequence[str] = option(
         (),
-        "Leave out a feature of moses.ini that the embedded search lacks.",
+        "Ignore a feature in moses.ini that the embedded search does not support.",
         metavar="NAME",
     )
     stack_size: int | None = option(
         None,
-        "Hypotheses per stack; 0 for no limit.",
+        "Maximum number of hypotheses per stack; 0 for no limit.",
         ge=0,
         flags="--stack --stack-size",
         shown=_FROM_INI,
     )
     beam_threshold: float | None = option(
         None,
-        "Minimum probability relative to the best of a stack; 0 for no limit.",
+        "Minimum probability relative to the best hypothesis in a stack; 0 for no limit.",
         ge=0,
         le=1,
         shown=_FROM_INI,
     )
     distortion_limit: int | None = option(
-        None, "Maximum jump in words; 0 for monotone, -1 for no limit.", ge=-1, shown=_FROM_INI
+        None,
+        "Distortion limit in words; 0 for monotone search, -1 for no limit.",
+        ge=-1,
+        shown=_FROM_INI,
     )
-    max_phrase_length: int | None = option(None, "Source words.", ge=1, shown=_FROM_INI)
+    max_phrase_length: int | None = option(
+        None, "Maximum number of source words in a phrase.", ge=1, shown=_FROM_INI
+    )
     algorithm: Literal["normal", "cube"] | None = option(
-        None, "Stacks, or cube pruning.", flags="--search-algorithm", shown=_FROM_INI
+        None,
+        "The search algorithm: stack decoding (normal) or cube pruning (cube).",
+        flags="--search-algorithm",
+        shown=_FROM_INI,
     )
     pop_limit: int | None = option(
         None,
-        "Hypotheses taken per stack.",
+        "Number of hypotheses that cube pruning pops per stack.",
         ge=1,
         flags="--cube-pruning-pop-limit",
         heading="Cube pruning",
@@ -76,7 +84,7 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
     )
     diversity: int | None = option(
         None,
-        "Minimum number of hypotheses per coverage.",
+        "Minimum number of hypotheses that cube pruning creates per coverage.",
         ge=0,
         flags="--cube-pruning-diversity",
         heading="Cube pruning",
@@ -84,38 +92,38 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
     )
     nbest_factor: int | None = option(
         None,
-        "Paths examined for each hypothesis of --distinct; 0 for 1000 in all.",
+        "Number of paths examined per hypothesis with --distinct; 0 for 1000 in total.",
         ge=0,
         flags="--n-best-factor",
         shown=_FROM_INI,
     )
-    # A limit of Moses only.
+    # Only Moses has this limit.
     stack_diversity: int | None = option(
-        None, "Hypotheses kept of each coverage.", ge=0, shown=_FROM_INI
+        None, "Number of hypotheses that Moses keeps per coverage.", ge=0, shown=_FROM_INI
     )
     processes: int | None = option(
         None,
-        "Processes that translate; threads of Moses.",
+        "Number of processes that translate, or of Moses' threads.",
         ge=1,
         heading="Speed",
         shown="all cores",
     )
     threads: int | None = option(
         None,
-        "CPU threads of the networks in each process.",
+        "Number of CPU threads for the networks in each process.",
         ge=1,
         heading="Speed",
         shown="cores / processes",
     )
     buffer_size: int = option(
         4096,
-        "Requests of the search to a network that are scored together; changes speed only.",
+        "Number of requests that a network scores together; affects only the speed.",
         ge=1,
         heading="Speed",
     )
     device: str = option(
         "auto",
-        "Where the network runs; auto takes a CUDA device where there is one.",
+        "Device for the networks; auto uses a CUDA device if one is available.",
         metavar="auto|cpu|cuda[:N]",
         heading="Speed",
     )
@@ -129,7 +137,7 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
 
     @property
     def feature_names(self) -> list[str]:
-        """The names, in n-best lists, of the features added to the moses.ini's."""
+        """The names, in n-best lists, of the features added to those in moses.ini."""
         return [
             f"{SEARCH_FEATURES[name]}{self.features[:place].count(name)}"
             for place, name in enumerate(self.features)
@@ -158,12 +166,12 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
 
 
 _FIELDS = {field.name for field in fields(SearchSettings)}
-# The limits among the settings, by the names of moses.ini's sections.
+# The settings that are limits, by the names of moses.ini's sections.
 LIMITS = {section: field for section, field in ALL_LIMITS.items() if field in _FIELDS}
 
 
 def moses_limits(settings: SearchSettings) -> dict[str, str]:
-    """Return a search's limits for Moses' command line, by option without ``-``."""
+    """Return a search's limits for Moses' command line, by option name without ``-``."""
     return {
         name: str(ALGORITHMS.index(value) if name == "search-algorithm" else value)
         for name, value in settings.limits().items()
@@ -171,7 +179,7 @@ def moses_limits(settings: SearchSettings) -> dict[str, str]:
 
 
 def choose_engine(engine: Compute | None, settings: SearchSettings) -> Compute:
-    """Return a search's engine, by default ``processes``, with its number of workers."""
+    """Return the engine for a search, by default ``processes``, with its number of workers."""
     engine = engine or Compute(engine="processes")
     if engine.engine == "here":
         if (engine.workers or 1) > 1:
@@ -183,8 +191,10 @@ def choose_engine(engine: Compute | None, settings: SearchSettings) -> Compute:
         return engine
     if engine.engine != "processes":
         raise ArgumentError(
-            f"--processes is for the engine processes; {engine.engine} has --workers"
+            f"--processes requires --engine processes; {engine.engine} uses --workers"
         )
     if engine.workers is not None:
-        raise ArgumentError("--processes and --workers are the same setting of --engine processes")
+        raise ArgumentError(
+            "--processes and --workers cannot be combined: they set the same number"
+        )
     return replace(engine, workers=settings.processes)

@@ -1,4 +1,4 @@
-"""Translate a text piece by piece, using only networks (Pouget-Abadie et al., 2014)."""
+"""Translate a text segment by segment, using only networks (Pouget-Abadie et al., 2014)."""
 
 import dataclasses
 import logging
@@ -58,16 +58,16 @@ def segment(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> SegmentSummary:
-    """Translate sentences, each cut into the segments with the networks' highest confidence.
+    """Translate sentences, split into segments that networks translate confidently.
 
     Every span of a sentence is translated, the segmentation with the highest sum of confidences is
-    chosen, and the translations of its segments are joined. The output for a sentence depends only
-    on the sentence (with a random control also on its number). An empty line stays empty.
+    chosen, and its segments' translations are concatenated. The output for a sentence depends only
+    on the sentence (and, with a random control, on its number). An empty line stays empty.
 
     :param source: tokenised sentences, one per line.
     :param model: the model that translates segments.
     :param reverse_model: a model trained in reverse, which scores the source given a translation;
-        needed for every confidence except ``forward``.
+        required for every confidence except ``forward``.
     :param segments: a file for the segments: JSON, one line per sentence.
     """
     source, output = os.fspath(source), os.fspath(output)
@@ -75,15 +75,15 @@ def segment(
     details, confidence = optional_path(segments), settings.confidence
     compute.check_only("precision", "device", "threads")
     if (confidence == "forward") != (reverse_path is None):
-        problem = "uses no" if confidence == "forward" else "needs a"
+        problem = "cannot use a" if confidence == "forward" else "requires a"
         raise ArgumentError(f"--confidence {confidence} {problem} --reverse-model")
     if settings.swapped and reverse_path is None:
-        raise ArgumentError("--swapped needs a --reverse-model")
+        raise ArgumentError("--swapped requires a --reverse-model")
     segmentation, max_segment = settings.segmentation, settings.max_segment
     if segmentation == "random" and like_path is None:
-        raise ArgumentError("--segmentation random needs --like: the segments of another run")
+        raise ArgumentError("--segmentation random requires --like: the segments from another run")
     if segmentation != "random" and like_path is not None:
-        raise ArgumentError("--like has an effect only with --segmentation random")
+        raise ArgumentError("--like requires --segmentation random")
     beam, candidates = settings.beam, settings.candidates or settings.beam
     if candidates > beam:
         raise ArgumentError(f"--beam: expected at least {candidates}, for --candidates, got {beam}")
@@ -156,7 +156,7 @@ def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoin
     name = f"--reverse-model {path}"
     checkpoint = _load_translator(name, path)
     if swapped and checkpoint.reverse:
-        raise ModelError(f"{name}: was trained with --reverse, which excludes --swapped")
+        raise ModelError(f"{name}: was trained with --reverse, and cannot be used with --swapped")
     if not swapped and not checkpoint.reverse:
         raise ModelError(
             f"{name}: expected a model trained with --reverse, found one that predicts its second "

@@ -39,7 +39,7 @@ _Sides = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class SelectSummary:
-    """Counts of the lines that were kept."""
+    """Counts of the selected lines."""
 
     kept: int
     lines: int
@@ -61,17 +61,18 @@ def select(
     differences: StrPath | None = None,
     progress: ProgressCallback | None = None,
 ) -> SelectSummary:
-    """Keep the lines of a text, tokenised sentences, that most resemble an in-domain text.
+    """Select the lines of a text (tokenised sentences) that are most like an in-domain text.
 
-    The criterion is the difference of the cross-entropies under two n-gram models (Moore and Lewis,
-    2010), in nats per token, including ``</s>``; the lower, the better. With ``target``, the other
-    side of parallel text, pairs stay together, and the differences of both sides are added if there
-    are models of both (Axelrod et al., 2011). Lines keep their bytes and their order.
+    The criterion is the difference between the cross-entropies under two n-gram models (Moore and
+    Lewis, 2010), in nats per token, including ``</s>``; lower is better. With ``target``, the other
+    side of parallel text, pairs are kept together; if there are models for both sides, their
+    differences are added (Axelrod et al., 2011). Lines are unchanged and stay in order.
 
-    :param text: a file that is read twice, as ``target`` is, and so not a stream.
-    :param output: the file for kept lines of ``text``; ``target_output`` gets lines of ``target``.
-    :param in_domain: an n-gram model of the wanted kind of text, ARPA (also .gz) or a KenLM binary;
-        ``general`` is a model of text such as ``text``. Not for lines drawn at random.
+    :param text: a file, not a stream: it is read twice, as is ``target``.
+    :param output: the file for the lines selected from ``text``; ``target_output`` is for those
+        from ``target``.
+    :param in_domain: an n-gram model of in-domain text, ARPA (also .gz) or a KenLM binary;
+        ``general`` is a model of text such as ``text``. Both are None if lines are drawn at random.
     :param differences: the file for the difference of each line, one per line.
     """
     texts = [os.fspath(path) for path in (text, target) if path is not None]
@@ -82,30 +83,32 @@ def select(
     )
     threshold = settings.threshold
     if [settings.share, settings.lines, threshold].count(None) != 2:
-        raise ArgumentError("expected one of --share, --lines and --threshold")
+        raise ArgumentError("expected exactly one of --share, --lines and --threshold")
     for suffix, (one, other) in zip(("", "_target"), sides, strict=True):
         names = f"{flag('in_domain' + suffix)} and {flag('general' + suffix)}"
         if (one is None) != (other is None):
-            raise ArgumentError(f"{names} go together")
+            raise ArgumentError(f"{names} must be given together")
         if one is not None and other is not None and same_file(one, other):
-            raise ArgumentError(f"{names} are one file: expected two models")
+            raise ArgumentError(f"{names} are the same file: expected two models")
     given = [one is not None for one, _ in sides]
     if settings.at_random and (any(given) or differences is not None or threshold is not None):
-        raise ArgumentError("--random takes no models, --scores or --threshold")
+        raise ArgumentError("--random cannot be combined with models, --scores or --threshold")
     if not settings.at_random and not any(given):
         raise ArgumentError("expected --in-domain and --general, or --random")
     if (target is None) != (target_output is None):
-        raise ArgumentError("a target text and --target-output go together")
+        raise ArgumentError("a target text and --target-output must be given together")
     if target is None and given[1]:
-        raise ArgumentError("--in-domain-target is a model of the target text, which is missing")
+        raise ArgumentError("--in-domain-target and --general-target require a target text")
     if any(map(is_stream, texts)):
         raise ArgumentError("a text is read twice and cannot be stdin or another stream")
     check_files((*texts, *sides[0], *sides[1]), outputs)
     if len(texts) > 1 and same_file(*texts):
-        raise ArgumentError("text and target are one file: expected a text and a translation")
+        raise ArgumentError("text and target are the same file: expected a text and a translation")
     for kind, one, other in zip(("in-domain", "general"), *sides, strict=True):
         if one is not None and other is not None and same_file(one, other):
-            _logger.warning("the %s models of both sides are one file, for two languages", kind)
+            _logger.warning(
+                "the %s models for both sides are the same file, but the languages differ", kind
+            )
     values = None
     if settings.at_random:
         total = sum(1 for _ in _read(texts))
@@ -151,7 +154,7 @@ def _read(texts: Sequence[str]) -> Iterator[tuple[list[bytes], _Sides]]:
 
 
 class _SideModels:
-    """The models of each side, which workers share: a :class:`phrasescore.engines.Work`."""
+    """The models for each side, which workers share: a :class:`phrasescore.engines.Work`."""
 
     def __init__(self, models: Sequence[CrossEntropyDifference | None]) -> None:
         self._models = models
@@ -170,7 +173,7 @@ def _score(
     processes: int,
     progress: ProgressCallback | None,
 ) -> Floats:
-    """Return the difference of each line, the sum over its sides."""
+    """Return the cross-entropy difference of each line, summed over its sides."""
     values, tokens, differing = [], 0, 0
     engine = Compute(engine="here" if processes == 1 else "processes", workers=processes)
     with (
@@ -184,7 +187,7 @@ def _score(
             meter.update(len(values[-1]))
     if differing > _MANY_DIFFER * tokens:
         _logger.warning(
-            "%.1f%% of the words are known to only one of the two models, and are <unk> to the "
+            "%.1f%% of the words are known to only one of the two models, and are <unk> for the "
             "other one: estimate both with one vocabulary (lmplz --limit_vocab_file)",
             100 * differing / tokens,
         )
@@ -212,7 +215,7 @@ def _blocks(
 def _write(
     stack: ExitStack, texts: Sequence[str], outputs: Sequence[str | None], chosen: Flags
 ) -> None:
-    """Write the chosen lines unchanged, and check that the text has not changed."""
+    """Write the chosen lines, and check that the texts have not changed since scoring."""
     streams = [stack.enter_context(open_output(name)) for name in outputs if name is not None]
     number = 0
     for number, (raws, _) in enumerate(_read(texts), start=1):
@@ -225,7 +228,7 @@ def _write(
 
 
 def choose_best(values: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
-    """Return flags of the ``count`` sentences with the lowest values; ties go to the earlier one.
+    """Return flags that mark the ``count`` lowest values, preferring earlier values on ties.
 
     >>> choose_best(np.array([0.5, -1.0, 0.5, 0.0]), 3).tolist()
     [True, True, False, True]
@@ -236,7 +239,7 @@ def choose_best(values: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
 
 
 def draw(total: int, count: int, seed: int) -> NDArray[np.bool_]:
-    """Return flags of sentences drawn without replacement, as a baseline for a selection."""
+    """Return flags that mark random sentences, as a baseline for a selection."""
     chosen = np.zeros(total, dtype=bool)
     chosen[np.random.default_rng(seed).permutation(total)[:count]] = True
     return chosen

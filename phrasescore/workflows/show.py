@@ -1,4 +1,4 @@
-"""Report what a model folder or a phrase table holds."""
+"""Report the content of a model folder or a phrase table."""
 
 import dataclasses
 import json
@@ -17,15 +17,15 @@ from phrasescore.progress import Meter, ProgressCallback
 if TYPE_CHECKING:
     from phrasescore.report.model_summary import ModelReport
 
-# Phrases of more words share a row of the text.
+# Phrases with more words share one row of the text output.
 _LONGEST = 10
-# A folder with one of these is a model, perhaps a damaged one.
+# A folder with one of these files is a model, although it may be damaged.
 _MODEL_FILES = {"config.toml", "model.safetensors", "training.json"}
 
 
 @dataclass(frozen=True, slots=True)
 class TableFigures:
-    """The figures of a phrase table."""
+    """Statistics about a phrase table."""
 
     path: str
     report: TableReport
@@ -47,7 +47,7 @@ class TableFigures:
 def show(
     path: StrPath, *, model: StrPath | None = None, progress: ProgressCallback | None = None
 ) -> "ModelReport | TableFigures":
-    """Return the figures of a model folder or a phrase table; ``to_text()`` prints them.
+    """Return statistics about a model folder or a phrase table; ``to_text()`` formats them.
 
     A table may be a stream.
 
@@ -57,7 +57,7 @@ def show(
     if not os.path.isdir(path):
         return _count_table(path, optional_path(model), progress)
     if model is not None:
-        raise ArgumentError("--model goes with a phrase table, not with a folder")
+        raise ArgumentError("--model can only be used with a phrase table, not with a folder")
     if not _MODEL_FILES.intersection(os.listdir(path)):
         raise PhrasescoreError(f"{path}: expected a model or a phrase table, found a folder")
     from phrasescore.report.model_summary import model_report  # imports torch
@@ -114,7 +114,7 @@ def _rows(report: TableReport) -> list[tuple[str, str]]:
 
 
 def _length_rows(report: TableReport) -> list[list[str]]:
-    """Return the numbers of phrases by their length; the longest ones share a row."""
+    """Return the number of phrases by length; all longer phrases share one row."""
     names = [*map(str, range(1, _LONGEST + 1)), f"> {_LONGEST}"]
     sides = []
     for lengths in (report.source_lengths, report.target_lengths):

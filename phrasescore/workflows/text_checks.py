@@ -21,13 +21,13 @@ _logger = logging.getLogger(__name__)
 # Models are checked when this many words have been counted, early in a long run; and again after
 # the maximum number of words, or at the end.
 _EARLY_WORDS, _MOST_WORDS = 10_000, 1_000_000
-# About the maximum number of pairs of a block whose words are counted.
+# Approximate maximum number of pairs per block whose words are counted.
 _MOST_PAIRS = 256
 # Forms of words that do not occur in Moses' text, and the messages about them.
 _FORMS = {
     re.compile(pattern): f"these are {cause}"
     for pattern, cause in (
-        (r"\|\d+-\d+(,.*)?\|", "marks of phrases: leave out -report-segmentation, or remove them"),
+        (r"\|\d+-\d+(,.*)?\|", "phrase marks: omit -report-segmentation, or remove them"),
         (r"[^|]+(\|[^|]+)+", "words with factors (word|POS): keep only the words"),
         (r".+@@", "pieces of words (BPE): join them"),
         (r"▁.*", "pieces of words (sentencepiece): join them"),
@@ -53,10 +53,10 @@ def known_words(path: str, checkpoint: "Checkpoint") -> KnownWords:
 
 
 class UnknownWordCheck:
-    """Counts up to a million words of a text, and warns once about each model that lacks many.
+    """Counts up to a million words, and warns once about each model that lacks many of them.
 
-    Such a model knows less than half of the words; or more than a tenth of the words is unknown and
-    has a form that does not occur in Moses' text, such as ``word|POS``.
+    It warns if a model knows fewer than half of the words, or if more than a tenth of the words
+    are unknown to it and have a form that does not occur in Moses' text, such as ``word|POS``.
 
     :param text: the name of the text, for the message.
     :param models: the words that each model knows, by the model's name.
@@ -70,7 +70,7 @@ class UnknownWordCheck:
         self._limit = _EARLY_WORDS
 
     def count(self, words: Sequence[str]) -> None:
-        """Count the words of a sentence; check the models if there are enough words."""
+        """Count the words in a sentence; check the models if there are enough words."""
         if not self._models:
             return
         self._counts.update(words)
@@ -82,7 +82,7 @@ class UnknownWordCheck:
             self._limit = _MOST_WORDS
 
     def count_side(self, block: PhraseBlock, side: int) -> None:
-        """Count the words of one side (0 or 1) of pairs spread over a block.
+        """Count the words on one side (0 or 1) of pairs that are spread over a block.
 
         The first pairs are not typical: a sorted table begins with numbers and punctuation.
         """
@@ -102,7 +102,7 @@ class UnknownWordCheck:
         self.warn()
 
     def warn(self) -> None:
-        """Warn about models that lack many of the words so far; called at the end of a text."""
+        """Warn about models that lack many of the counted words; called at the end of a text."""
         for model, known in list(self._models.items()):
             # A model of subwords may know all pieces of such a form.
             forms = _FORMS if getattr(known, "is_subwords", False) else ()
@@ -128,7 +128,7 @@ class UnknownWordCheck:
             )
 
     def _of_form(self, unknown: Counter[str]) -> tuple[Counter[str], str] | None:
-        """Return the unknown words of an unusual form that is common, and the cause."""
+        """Return the unknown words with an unusual form, if there are many, and the cause."""
         for form, cause in _FORMS.items():
             found = Counter({word: n for word, n in unknown.items() if form.fullmatch(word)})
             if found.total() > _MANY_OF_FORM * self._words:
@@ -150,7 +150,7 @@ def _likely_cause(unknown: Counter[str], known: Container[str]) -> str:
 def unknown_words_of(
     source: str, target: str, models: Iterable[KnownWords]
 ) -> tuple[UnknownWordCheck, UnknownWordCheck]:
-    """Return the checks of a source and of its translations, by their names in messages."""
+    """Return a check for a source and one for its translations, with their names in messages."""
     models = list(models)
     return (
         UnknownWordCheck(source, {name: known for name, known, _ in models if known is not None}),
@@ -171,14 +171,14 @@ def warn_of_lengths(path: str, words: int, reference_words: int) -> None:
     """Warn about translations less than half or more than twice as long as a set of references."""
     if reference_words > 2 * words or words > 2 * reference_words:
         _logger.warning(
-            "%s has %s words, the references %s: are they of the same text, in the same language, "
-            "tokenised alike?",
+            "%s has %s words, the references %s: are they for the same text, in the same language, "
+            "with the same tokenisation?",
             *(shown_path(path), f"{words:,}", f"{reference_words:,}"),
         )
 
 
 def warn_of_texts(systems: Sequence[Sentences], references: Sequence[Sentences]) -> None:
-    """Warn about empty translations, sentences without any reference, and unlike lengths."""
+    """Warn about empty translations, missing references, and very different lengths."""
     for system in systems:
         if system.num_empty:
             path = shown_path(system.path)
@@ -193,13 +193,13 @@ def warn_of_texts(systems: Sequence[Sentences], references: Sequence[Sentences])
 
 
 def warn_of_shortlists(checkpoints: "Sequence[Checkpoint]") -> None:
-    """Warn if the models of an ensemble predict different words."""
+    """Warn if the models in an ensemble predict different words."""
     vocabularies = [checkpoint.target_vocabulary for checkpoint in checkpoints]
     if all(vocabulary.is_subwords for vocabulary in vocabularies):
         return
     if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
         _logger.warning(
-            "the ensemble's models predict words of different shortlists (of %s words): a smaller "
-            "one gives <unk> more probability than the others give any one rare word",
+            "the ensemble's models have different shortlists (%s words): with a smaller one, <unk> "
+            "gets more probability than a rare word gets with the others",
             ", ".join(f"{len(vocabulary):,}" for vocabulary in vocabularies),
         )

@@ -42,7 +42,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TrainSummary:
-    """The result of `train` or `fine_tune`: the record that is also in the model's folder."""
+    """The result of `train` or `fine_tune`: the training record, also in the model folder."""
 
     record: TrainingRecord
 
@@ -59,14 +59,15 @@ def train(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> TrainSummary:
-    """Train a network and write its model folder, whole or not at all.
+    """Train a network and write its model folder atomically.
 
     Training stops at the first limit that is reached, or when the perplexity of held-out pairs
-    stops falling; the weights with the lowest perplexity are kept. A run that was stopped or killed
-    continues with ``resume``, on a CPU to the same bits. Cho et al. (2014), section 2.
+    stops decreasing; the weights with the lowest perplexity are kept. A run that was stopped or
+    killed can be continued with ``resume``; on a CPU, the result is the same to the last bit.
+    Cho et al. (2014), section 2.
 
-    If several processes that torchrun has started call this, each batch is divided among them. All
-    need the same folders and inputs; the first process writes.
+    If torchrun starts several processes that call this function, each batch is divided among them.
+    All need the same folders and inputs; the first process writes.
 
     :param kind: the kind of network, a key of `phrasescore.settings.kinds.KINDS`.
     :param inputs: the two files of a parallel text, a phrase table for an encoder-decoder, or one
@@ -77,7 +78,7 @@ def train(
     :param compute: the device and the threads; by default all usable threads, divided among the
         processes.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
-    :raises PhrasescoreError: if a folder is in the way, or the run to resume is another one.
+    :raises PhrasescoreError: if a folder is in the way, or belongs to a different run.
     """
     names = [inputs] if isinstance(inputs, str | os.PathLike) else inputs
     paths = tuple(os.fspath(name) for name in names)
@@ -98,10 +99,12 @@ def train(
     config = optional_path(settings.config)
     layered = layer_settings(network, settings.preset, config, changes, settings.limits(), stored)
     if layered.vocabulary.subwords and network.is_aligned:
-        raise ArgumentError(f"--subwords: {kind} predicts aligned words, whose pieces are not")
+        raise ArgumentError(
+            f"--subwords: {kind} predicts aligned words, but subwords have no alignment"
+        )
     if state.resume and stored is None and not model.exists():
         # A run that ended while it was reading its input has left no settings.
-        _logger.info("%s: holds no unfinished run; a new one begins", work)
+        _logger.info("%s: no unfinished run found; starting a new one", work)
     read, predicted = ("target", "source") if reverse else ("source", "target")
     run = PairRun(
         inputs=paths,
@@ -136,33 +139,33 @@ def fine_tune(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> TrainSummary:
-    """Fine-tune a network so that the log-linear model with it has a higher expected BLEU.
+    """Fine-tune a network to increase the expected BLEU of its log-linear model.
 
-    The gradient of the expected sentence BLEU of n-best lists changes only the network: its weight
-    and the other features' weights stay. Some lists are held out. If a validation raises their
+    The gradient of the expected sentence BLEU on n-best lists changes only the network: its weight
+    and the other features' weights are fixed. Some lists are held out. If a validation raises their
     expected BLEU, the network is kept; otherwise the best one is restored and the learning rate is
     halved. Gao et al. (2014), section 4; Auli and Gao (2014), section 4.
 
-    :param lists: n-best lists of all sentences, from which no table, language model or network
-        should have learned; the lists of several files follow one another. An encoder-decoder needs
-        their segmentation into phrases, and a joint model their word alignments; `decode` writes
-        both.
+    :param lists: n-best lists for all sentences; the lists in several files are concatenated. No
+        table, language model or network should have been trained on these sentences. An
+        encoder-decoder requires lists with the phrase segmentation, and a joint model lists with
+        word alignments; `decode` writes both.
     :param source: the tokenised sentences, one per line.
     :param references: their translations; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
-    :param weights: all weights of the log-linear model, also the network's: a file or values.
+    :param weights: all weights of the log-linear model, including the network's: a file or values.
     :param output: the model folder to write.
-    :param alignments: word alignments of the sentences and their first references, ``0-0 1-2`` per
-        line; for a joint model.
+    :param alignments: word alignments between the sentences and their first references,
+        ``0-0 1-2`` per line; for a joint model.
     :param kind: the expected kind of the network; None for any.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
-    :raises PhrasescoreError: if a folder is in the way, the run to resume is another one, or the
+    :raises PhrasescoreError: if a folder is in the way or belongs to a different run, or if the
         network has no weight.
     """
     check_sequences(lists=lists, references=references)
     check_positive(epochs=settings.epochs, minutes=settings.minutes)
     compute.check_only("device", "threads")
     if not lists or not references:
-        raise ArgumentError("expected at least one of --lists and at least one of --references")
+        raise ArgumentError("--lists and --references are both required")
     paths = [os.fspath(path) for path in lists]
     texts = [os.fspath(source), *find_references(references)]
     aligned = optional_path(alignments)
@@ -216,7 +219,7 @@ def _run_training(
 
 
 def _shortlist(side: str, shortlists: Shortlists, kind: NetworkKind) -> Shortlist:
-    """Return the origin of a side's shortlist: a corpus, a vocabulary, or neither (the input)."""
+    """Return where a side's shortlist is from: a corpus, a vocabulary, or neither (the input)."""
     corpus = optional_path(getattr(shortlists, f"{side}_corpus"))
     vocabulary = optional_path(getattr(shortlists, f"{side}_vocabulary"))
     if corpus is not None:
@@ -231,13 +234,13 @@ def _shortlist(side: str, shortlists: Shortlists, kind: NetworkKind) -> Shortlis
 
 
 def _check_alignments(kind: NetworkKind, alignments: str | None) -> None:
-    """Refuse alignments for a network that ignores them, and a joint model without them."""
+    """Reject alignments for a network that ignores them, and a joint model without them."""
     if kind.is_aligned and alignments is None:
         problem = "--alignments is missing: the word alignment of source and target"
         raise ArgumentError(f"{kind.name} is trained on aligned text: {problem}")
     if not kind.is_aligned and alignments is not None:
         names = ", ".join(kind_names(is_aligned=True))
-        raise ArgumentError(f"--alignments is for {names}, not for {kind.name}")
+        raise ArgumentError(f"--alignments can only be used with {names}, not with {kind.name}")
 
 
 def _check_arguments(
@@ -247,14 +250,14 @@ def _check_arguments(
     shortlists: Shortlists,
     settings: NewNetwork,
 ) -> None:
-    """Refuse inputs that this kind cannot learn from, and options that exclude one another."""
+    """Reject inputs that this kind cannot learn from, and options that cannot be combined."""
     check_files((*inputs, alignments, *map(optional_path, vars(shortlists).values())), ())
     if not kind.reads_source:
         if len(inputs) != 1:
             raise ArgumentError(f"{kind.name} is trained on one text, got {len(inputs)} files")
         if settings.reverse or shortlists.source_corpus or shortlists.source_vocabulary:
             raise ArgumentError(
-                f"{kind.name} reads no source: it has no reverse and no source shortlist"
+                f"{kind.name} reads no source: it cannot have --reverse or a source shortlist"
             )
     elif len(inputs) not in (1, 2):
         raise ArgumentError(
@@ -265,22 +268,24 @@ def _check_arguments(
             f"{kind.name} is trained on parallel text: name two files, SOURCE and TARGET"
         )
     elif len(inputs) == 2 and same_file(*inputs):
-        raise ArgumentError("SOURCE and TARGET are one file: expected a text and a translation")
+        raise ArgumentError(
+            "SOURCE and TARGET are the same file: expected a text and a translation"
+        )
     if kind.is_feed_forward and settings.right_to_left:
         raise ArgumentError(f"--right-to-left: {kind.name} predicts from left to right only")
     _check_alignments(kind, alignments)
     if kind.is_aligned and settings.reverse:
-        raise ArgumentError(f"{kind.name} predicts only the target: it has no reverse")
+        raise ArgumentError(f"{kind.name} predicts only the target: it cannot have --reverse")
     for side in ("source", "target"):
         names = [f"{side}_corpus", f"{side}_vocabulary"]
         if all(getattr(shortlists, name) is not None for name in names):
-            raise ArgumentError(f"{' and '.join(map(flag, names))} exclude one another")
+            raise ArgumentError(f"{' and '.join(map(flag, names))} cannot be combined")
 
 
 def _read(
     kind: NetworkKind, inputs: tuple[str, ...], progress: ProgressCallback | None
 ) -> Iterator[CountedPair]:
-    """Yield the pairs of a table with their counts, or of text, where each line counts 1.
+    """Yield pairs and their counts from a table, or from text with a count of 1 per line.
 
     Sentences of a single text are pairs without a source.
     """
@@ -301,7 +306,7 @@ def _read(
 
 
 def _run_folders(output: StrPath, work_dir: StrPath | None) -> tuple[Path, Path]:
-    """Return the model folder to write, and the folder of its unfinished run."""
+    """Return the model folder to write, and the folder for its unfinished run."""
     model = Path(os.path.normpath(output))
     if not model.name or os.fspath(output) == "-":
         raise PhrasescoreError(

@@ -39,8 +39,8 @@ from tuning.pool import weights_vector
 _logger = logging.getLogger(__name__)
 
 
-# Maximum number of distinct hypotheses that are used of a list, those with the highest scores. Gao
-# et al. (2014) and Auli and Gao (2014) have 100-best lists.
+# Maximum number of distinct hypotheses that are used per list, those with the highest scores. Gao
+# et al. (2014) and Auli and Gao (2014) use 100-best lists.
 _LARGEST_LIST = 100
 # Number of hypotheses whose BLEU is computed together.
 _BATCH = 20_000
@@ -56,7 +56,7 @@ class NetworkFeature(NamedTuple):
 
 
 def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
-    """Return a network's feature, which needs a weight; ``NAME_INDEX`` selects one of its values.
+    """Return a network's feature, which must have a weight; ``NAME_INDEX`` selects one value.
 
     :param where: the origin of the weights, for messages.
     """
@@ -67,20 +67,20 @@ def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
     found = weights.get(label.name, ())
     if label.place >= len(found) or (label.name == name and len(found) > 1):
         raise PhrasescoreError(
-            f"{where}: expected one weight of {name}: name the network's feature by --feature "
+            f"{where}: expected one weight for {name}: name the network's feature with --feature "
             "(TranslationModel0_4 is the fifth score of a table), or tune weights on lists with "
             "this feature"
         )
     if not found[label.place]:
         raise PhrasescoreError(
-            f"{where}: the weight of {name} is 0, so the network changes no choice: tune weights "
-            "on lists with this feature"
+            f"{where}: the weight of {name} is 0, so the network would not change the ranking: "
+            "tune weights on lists with this feature"
         )
     return NetworkFeature(label, name, found[label.place])
 
 
 class _PairCollector:
-    """Adds pairs to a store as a network reads and predicts them."""
+    """Adds pairs to a store, as the ids that a network reads and predicts."""
 
     def __init__(self, checkpoint: Checkpoint, builder: ListStoreBuilder) -> None:
         self.kind, self._reverse = checkpoint.config.network, checkpoint.reverse
@@ -93,7 +93,7 @@ class _PairCollector:
     def add(
         self, source: tuple[str, ...], target: tuple[str, ...], affiliations: Affiliations = ()
     ) -> int:
-        """Return the index of a pair."""
+        """Add a pair unless it is known, and return its index."""
         if (source, target) in self._known:
             return self._known[source, target]
         read, predicted = (target, source) if self._reverse else (source, target)
@@ -117,14 +117,14 @@ def read_training_lists(
     where: str,
     progress: ProgressCallback | None = None,
 ) -> ListStore:
-    """Return the lists of consecutive files; the ids of each file start at 0.
+    """Read the n-best lists in consecutive files; the ids in each file start at 0.
 
-    Hypotheses with the same words count once, with the highest of their model scores. Lists of
-    sentences without words are left out.
+    Hypotheses with the same words are used once, with the highest of their model scores. Lists for
+    sentences without words are skipped.
 
-    :param source: the sentences of all lists; ``references`` are their translations.
-    :param weights: the weights of all features in the lists; the network's weight may be missing.
-    :param alignments: word alignments with the first references, for a joint model.
+    :param source: the sentences for all lists; ``references`` are their translations.
+    :param weights: weights for all features in the lists; the network's weight may be missing.
+    :param alignments: word alignments between source and first references, for a joint model.
     :param where: the origin of the weights, for messages.
     :raises DataError: if files are malformed, or if the lists lack a feature that has a weight, the
         phrase segmentation that an encoder-decoder needs, or the word alignments that a joint model
@@ -174,7 +174,9 @@ def read_training_lists(
         digest.update(repr(text.words).encode())
     digest.update(repr(linked).encode())
     if missing := [name for name in reader.columns.sizes if name not in weights]:
-        _logger.info("without a weight in %s, and so 0: %s", where, some_names(missing))
+        _logger.info(
+            "features without a weight in %s, for which 0 is used: %s", where, some_names(missing)
+        )
     inputs = {
         "text of lists, source or references": digest.hexdigest(),
         "weights": digest_text(repr(sorted(weights.items()))),
@@ -187,7 +189,7 @@ def read_training_lists(
 def _read_affiliations(
     path: str, sources: Sequence[tuple[str, ...]], targets: Sequence[tuple[str, ...]]
 ) -> list[Affiliations]:
-    """Return the affiliations of the words of each target."""
+    """Return the affiliations of the words in each target."""
     lines = list(read_lines(path))
     if len(lines) != len(sources):
         raise DataError(path, None, f"expected {len(sources):,} lines, found {len(lines):,}")
@@ -199,7 +201,7 @@ def _read_affiliations(
 
 
 def _numbered(paths: Sequence[str], size: int, source: str) -> Iterator[NbestList]:
-    """Yield the lists of consecutive files, and check that there is one per sentence."""
+    """Yield the lists in consecutive files, and check that there is one per sentence."""
     done = 0
     expected = f"expected lists of the {size:,} sentences of {shown_path(source)}"
     for path in paths:
@@ -218,7 +220,7 @@ def _numbered(paths: Sequence[str], size: int, source: str) -> Iterator[NbestLis
 
 @dataclass
 class _Reader:
-    """Extracts from lists everything that the network learns from, except BLEU."""
+    """Extracts everything that the network learns from lists, except BLEU."""
 
     pairs: _PairCollector
     weights: Weights
@@ -230,7 +232,7 @@ class _Reader:
     def read(
         self, nbest: NbestList, source: tuple[str, ...]
     ) -> tuple[list[float], list[tuple[str, ...]], list[list[int]]]:
-        """Return the model scores, words and pairs of the best hypotheses of a list."""
+        """Return the model scores, words and pairs of the best hypotheses in a list."""
         values = self.columns.arrange(nbest, feature_matrix(nbest))
         if values.shape[1] != len(self._vector):
             self._vector = self._make_vector(nbest)
@@ -247,7 +249,7 @@ class _Reader:
         return [scores[best[each]] for each in kept], kept, found
 
     def _make_vector(self, nbest: NbestList) -> Values:
-        """Return the weights of the columns, with 0 for the network's own."""
+        """Return the weights of the columns, with 0 for the network's feature."""
         sizes = self.columns.sizes
         own = self.feature.label
         for name, size in sizes.items():
@@ -271,7 +273,7 @@ class _Reader:
     def _pairs_of(
         self, nbest: NbestList, index: int, source: tuple[str, ...], words: tuple[str, ...]
     ) -> list[int]:
-        """Return the pairs of a hypothesis: its phrases, or the whole sentence."""
+        """Return the indices of a hypothesis' pairs: its phrases, or the whole sentence."""
         found = nbest.raws[index], len(source), len(words), nbest.path, nbest.first_line + index
         if self.pairs.kind.is_aligned:
             return [self.pairs.add(source, words, affiliate_hypothesis(*found))]
@@ -297,14 +299,14 @@ class _Gains:
         self._segments: list[int] = []
 
     def add(self, segment: int, hypotheses: Sequence[tuple[str, ...]]) -> None:
-        """Add hypotheses of a sentence."""
+        """Add hypotheses for a sentence."""
         self._words += hypotheses
         self._segments += [segment] * len(hypotheses)
         if len(self._words) >= _BATCH:
             self._compute()
 
     def all(self) -> list[float]:
-        """Return the BLEU of all added hypotheses, in order: 1 for the reference."""
+        """Return the BLEU of all added hypotheses, in order; the reference has 1."""
         self._compute()
         return self._done
 

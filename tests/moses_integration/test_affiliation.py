@@ -61,9 +61,9 @@ def test_both_rules_are_those_of_moses() -> None:
         (b"0-0 x", "expected a word alignment, as '0-0 1-2', found '0-0 x'"),
         (b"0-0-S", "expected a word alignment"),
         (b"0-0\t1-1", "expected a word alignment"),
-        (b"0-0 3-1", r"the words 3-1 of the alignment \(from 0\) are outside of a pair of 3 and 2"),
+        (b"0-0 3-1", r"the alignment link 3-1 \(0-based\) is outside the pair of 3 and 2"),
         (b"0-" + b"9" * 5000, "expected a word alignment"),
-        (b"0-2", "the words 0-2 of the alignment"),
+        (b"0-2", "the alignment link 0-2"),
     ],
 )
 def test_links_of_another_form_or_sentence_are_refused(field: bytes, problem: str) -> None:
@@ -112,9 +112,9 @@ def test_a_hypothesis_has_its_alignment_after_its_total(
     [
         (b"", "nbest:9: expected a word alignment after the total, found none: Moses writes it "),
         (b" ||| 0-3=0-3", "with -print-alignment-info-in-n-best, phrasescore decode with --align"),
-        (b" ||| 0-4", "the words 0-4 of the alignment"),
-        (b" ||| 0=1 1=2 ||| 0-0", "expected phrases of 4 words, found '0=1 1=2'"),
-        (b" ||| 0=0 1=5 ||| 0-0", "expected phrases of 4 words"),
+        (b" ||| 0-4", "the alignment link 0-4"),
+        (b" ||| 0=1 1=2 ||| 0-0", "expected phrases for 4 words, found '0=1 1=2'"),
+        (b" ||| 0=0 1=5 ||| 0-0", "expected phrases for 4 words"),
     ],
 )
 def test_a_hypothesis_without_one_is_refused(fields: bytes, problem: str) -> None:
@@ -153,14 +153,14 @@ def test_a_phrase_without_target_words_begins_where_the_next_one_does(text: str)
 @pytest.mark.parametrize(
     ("field", "problem"),
     [
-        (b"", "after the total, made by decode --segmentation, or by Moses' -include-"),
-        (b" ||| 0-0 1-1", "expected a segmentation into phrases"),
-        (b" ||| 0=0 1=x", "expected a phrase as 0-1=0-2, found '1=x'"),
-        (b" ||| 0-1=0-1", "expected phrases of 3 source and 3 target words, found '0-1=0-1'"),
-        (b" ||| 0-1=0-1 1-2=2", "expected phrases of 3 source"),
-        (b" ||| 0-2=1-2", "expected phrases of 3 source"),
-        (b" ||| 0=2 1-2=0-1", "expected phrases of 3 source"),
-        (b" ||| 0=0 1-2=4", "expected phrases of 3 source"),
+        (b"", "after the total, written by decode --segmentation or by Moses with -incl"),
+        (b" ||| 0-0 1-1", "expected a phrase segmentation"),
+        (b" ||| 0=0 1=x", "expected a phrase like 0-1=0-2, found '1=x'"),
+        (b" ||| 0-1=0-1", "expected phrases for 3 source and 3 target words, found '0-1=0-1'"),
+        (b" ||| 0-1=0-1 1-2=2", "expected phrases for 3 source"),
+        (b" ||| 0-2=1-2", "expected phrases for 3 source"),
+        (b" ||| 0=2 1-2=0-1", "expected phrases for 3 source"),
+        (b" ||| 0=0 1-2=4", "expected phrases for 3 source"),
     ],
 )
 def test_a_segmentation_that_is_none_or_of_other_words_is_refused(

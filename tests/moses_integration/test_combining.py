@@ -100,7 +100,7 @@ def test_of_three_systems_the_earliest_keeps_a_hypothesis(tmp_path: Path) -> Non
     [
         (
             [b"0 ||| a ||| LM0= -1 ||| 1", b"0 ||| b ||| TM0= -1 ||| 1"],
-            "list1:2: expected 2 values of TM0 as in .*list0, found 1",
+            "list1:2: expected 2 values for TM0 as in .*list0, found 1",
         ),
         (
             [b"0 ||| a ||| LM0= -1 ||| 1", b"0 ||| \xff ||| LM0= -1 ||| 1"],

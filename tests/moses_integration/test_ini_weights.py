@@ -48,9 +48,12 @@ def test_a_weight_file_is_read_from_the_working_folder_and_weight_overrules_it(
     ("text", "message"),
     [
         (None, "moses.ini:8: [weight-file] : cannot open sparse: there is no such file (paths "),
-        ("WT0_la 1\nWT0_la 1\n", "sparse:2: expected one weight of WT0_la, found another"),
-        ("\nWT0_la 1 2\n", "sparse:2: expected 'name value' of a sparse feature, found 'WT0_la 1 "),
-        ("WT0_la x\n", "sparse:1: expected a number as weight of WT0_la, found 'x'"),
+        ("WT0_la 1\nWT0_la 1\n", "sparse:2: expected one weight for WT0_la, found a second"),
+        (
+            "\nWT0_la 1 2\n",
+            "sparse:2: expected 'name value' for a sparse feature, found 'WT0_la 1 ",
+        ),
+        ("WT0_la x\n", "sparse:1: expected a number as weight for WT0_la, found 'x'"),
         ("LM0 1\n", "sparse:1: expected a sparse feature, with '_' in its name, found 'LM0'; "),
     ],
 )
@@ -109,6 +112,6 @@ def test_weights_that_need_a_file_are_not_written_to_stdout_or_over_the_old_file
     ini = MosesIni.read(str(sparse_ini))
     for path in ("-", "new.ini"):
         ini.check_writable(path, ["WT0_la", "LM#"])
-        assert "[weight] cannot hold 'WT0_#~#', whose weight goes to a file beside" in refusal(
+        assert "[weight] cannot hold 'WT0_#~#'; its" in refusal(
             partial(ini.check_writable, path, ["WT0_#~#"])
         )

@@ -155,7 +155,7 @@ def test_no_or_several_choices_are_an_error_that_names_them(
 ) -> None:
     message = refusal(lambda: MosesIni("moses.ini", SEVERAL).find_phrase_table(path))
     assert message == (
-        f"moses.ini: [feature]: expected one phrase table for {wanted}, found {found}; there are "
+        f"moses.ini: [feature]: expected one phrase table for {wanted}, found {found} among "
         "First (path=a/table.gz), Second (path=b/table.gz), "
         "PhraseDictionaryMemory0 (path=c/plain), "
         "PhraseDictionaryCompact0 (path=c/binary.minphr), "
@@ -175,8 +175,8 @@ def test_the_old_format_of_moses_is_refused_wherever_a_moses_ini_is_read(section
     text = f"[input-factors]\n0\n[{section}]\n0.5\n".encode()
     for reader in (MosesIni, IniText):
         message = refusal(partial(reader, "moses.ini", text))
-        assert message.startswith(f"moses.ini:4: [{section}] : expected [feature] and [weight]; ")
-        assert message.endswith("which its convert-moses-ini-to-v2.perl changes")
+        assert message.startswith(f"moses.ini:4: [{section}] : expected [feature] and [weight], ")
+        assert message.endswith("; convert it with convert-moses-ini-to-v2.perl")
 
 
 # Editing
@@ -269,7 +269,7 @@ def test_a_binary_table_is_not_given_a_text_table(kind: str, tool: str) -> None:
     assert refusal(lambda: ini.add_scores(1, "new.gz")) == (
         "moses.ini:21: [feature] TranslationModel0: expected class PhraseDictionaryMemory for a "
         f"text table, found {kind}; change the class, or convert the new table with {tool} and "
-        "keep path= as it is"
+        "do not change path="
     )
     assert ini.to_bytes() == content
 
@@ -290,12 +290,17 @@ def test_a_class_without_a_converter_is_to_be_changed() -> None:
             b"[weight]\n",
             b"[weight-overwrite]\nTranslationModel0= 1 1 1 1\n[weight]\n",
             (
-                "27: [weight-overwrite] TranslationModel0: expected no weights of this table here; "
-                "move them to [weight]"
+                "27: [weight-overwrite] TranslationModel0: expected the weights for "
+                "this table in [weight]; "
+                "move them there"
             ),
         ),
         (b"input-factor=0", b"tuneable-components=1,1", "21: [feature] TranslationModel0: expecte"),
-        (b"input-factor=0", b"path=x", "21: [feature] TranslationModel0: expected each key once"),
+        (
+            b"input-factor=0",
+            b"path=x",
+            "21: [feature] TranslationModel0: expected each key only once",
+        ),
         (b"input-factor=0", b"input-factor", "21: [feature] TranslationModel0: expected key=value"),
         (b"num-features=4", b"num-features=four", "21: [feature] TranslationModel0: expected a nu"),
     ],
@@ -371,7 +376,7 @@ def test_weights_of_features_that_are_not_there_are_named_and_sparse_ones_added(
 
 def test_another_number_of_weights_is_refused() -> None:
     ini = read_ini(DATA / "several.moses.ini")
-    with pytest.raises(ConfigError, match=r"LM0: expected 2 weights, as there are values in the"):
+    with pytest.raises(ConfigError, match=r"LM0: expected 2 weights, one per value in the"):
         ini.set_weights({"LM0": (1.0, 2.0)})
 
 

@@ -176,7 +176,7 @@ def line(number: int | str, *, fields: bytes = b"x ||| LM0= -2.5 ||| -3") -> byt
         ([line(0), line("one")], ":2: expected a sentence number, found 'one'"),
         ([line(0), line("-1")], ":2: expected a sentence number, found '-1'"),
         ([line(3), line(5), line(4)], ":3: expected an id above 5, found 4"),
-        ([line(3), line(5), line(3)], ":3: id 3 again, which began in line 1"),
+        ([line(3), line(5), line(3)], ":3: id 3 again; its list began in line 1"),
         ([line(0), line(0, fields=b"x ||| LM0= nan ||| 1")], ":2: .* a number, found 'nan'"),
         ([line(0), line(0, fields=b"x ||| LM0= 0,5 ||| 1")], ":2: .* a number, found '0,5'"),
         ([line(0), line(0, fields=b"x ||| LM0= inf ||| 1")], ":2: .* a number, found 'inf'"),
@@ -191,9 +191,9 @@ def line(number: int | str, *, fields: bytes = b"x ||| LM0= -2.5 ||| -3") -> byt
         ([line(0), line(0, fields=b"x ||| LM0= ||| 1")], ":2: expected a value after 'LM0='"),
         ([line(0, fields=b"x ||| -2 -3 ||| 1")], ":1: expected the name of a feature, .*labeled"),
         ([line(0, fields=b"x ||| A0= B0= 1 ||| 1")], ":1: expected a value after 'A0='"),
-        ([line(0, fields=b"x ||| A0= 1 A0= 1 ||| 1")], ":1: the feature A0 comes twice"),
+        ([line(0, fields=b"x ||| A0= 1 A0= 1 ||| 1")], ":1: the feature A0 appears twice"),
         ([line(0, fields=b"x ||| = 1 ||| 1")], ":1: expected a value after '='"),
-        ([line(0), line(0, fields=b"x ||| LM0= 1 LSTM0= 1 ||| 1")], ":2: .*LSTM0 already; .* --re"),
+        ([line(0), line(0, fields=b"x ||| LM0= 1 LSTM0= 1 ||| 1")], ":2: .*LSTM0; .* --re"),
     ],
 )
 def test_a_bad_line_is_an_error_with_its_number(
@@ -216,7 +216,7 @@ def test_a_bad_line_is_an_error_with_its_number(
         (b"x ||| LM0= -1 B= 2 ||| 1 2 ||| 0-0", "expected a number, found '1 2'"),
         (b"x ||| LM0= -1 B= " + b"9" * 400 + b" ||| 1", "expected a number, found '999"),
         (b"x ||| LM0= -1 B= 2e-x ||| 1", "expected a number, found '2e-x'"),
-        (b"x ||| LM7= -1 LM7= 2 ||| 1", "the feature LM7 comes twice"),
+        (b"x ||| LM7= -1 LM7= 2 ||| 1", "the feature LM7 appears twice"),
     ],
 )
 def test_a_bad_number_is_seen_also_after_a_line_with_the_same_letters(
@@ -277,7 +277,7 @@ def test_a_new_name_is_seen_also_after_one_with_the_same_letters(tmp_path: Path)
     first = line(0, fields=b"x ||| LSTM1= 1 ||| 1")
     path = write(tmp_path, first, first, first.replace(b"LSTM1", b"LSTM0"))
     assert len(list(read_nbest(path))) == 1
-    with pytest.raises(DataError, match=":3: has the feature LSTM0 already"):
+    with pytest.raises(DataError, match=":3: already has the feature LSTM0"):
         list(read_nbest(path, ["LSTM0"]))
 
 
@@ -346,7 +346,7 @@ def test_lines_of_joshua_are_read_by_one_pattern(tmp_path: Path) -> None:
     [
         (b"0 ||| la ||| -1.5 ||| lm=-3 tm=-1", "found the total first, as Travatar has it: exch"),
         (b"0 ||| la ||| -1.5 ||| 0-0", "the features of this list have no names; write a name"),
-        (b"0 ||| la ||| -1.5", "found 3: .*; Nematus writes no features: make the score one"),
+        (b"0 ||| la ||| -1.5", "found 3: .*; Nematus writes no features: add the score as one"),
         (b"0 ||| la ||| lm=-1.5", "found 3: .*; the total is missing: add"),
         (b"0 ||| la ||| lm=-1.5 -2 ||| -1", "expected the name of a feature, as 'LM0=', found '-2"),
         (b"0 ||| la ||| lm=-1,5 ||| -1", "expected a number, found '-1,5'"),

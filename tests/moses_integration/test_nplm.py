@@ -91,9 +91,9 @@ def test_moses_memory_is_a_number_per_input_word_place_and_unit_of_the_first_lay
 @pytest.mark.parametrize(
     ("words", "blanks", "problem"),
     [
-        (["<unk>", "a\tb"], NPLM_BLANKS, "'a\\tb': it holds a blank"),
+        (["<unk>", "a\tb"], NPLM_BLANKS, "'a\\tb': it contains a blank"),
         # Moses' ``>>`` cuts here, NPLM does not.
-        (["<unk>", "a\fb"], MOSES_BLANKS, "'a\\x0cb': it holds a blank"),
+        (["<unk>", "a\fb"], MOSES_BLANKS, "'a\\x0cb': it contains a blank"),
         (["<unk>", "<s>", "<s>"], NPLM_BLANKS, "'<s>': it is one of NPLM's own words"),
     ],
 )

@@ -92,7 +92,7 @@ def test_hierarchical_rules_are_refused(tmp_path: Path, lines: list[bytes]) -> N
     with pytest.raises(DataError) as caught:
         next(read_table_blocks(path))
     assert str(caught.value).startswith(
-        f"{path}:1: expected phrases, found a hierarchical rule with the label '[X]'; a table of"
+        f"{path}:1: expected phrases, found a hierarchical rule with the label '[X]'; train a"
     )
     with pytest.raises(DataError, match="hierarchical"):
         next(lines_of_phrases(path, [("dog",)], 5))
@@ -310,7 +310,7 @@ def test_a_score_that_moses_would_take_for_infinity_is_refused(tmp_path: Path, s
         assert np.isinf(np.float32(score))
     message = problem(tmp_path, f"maison ||| house ||| {score}".encode())
     assert message == (
-        f"table:1: expected a score that float32 can hold, as Moses reads it, found {score!r}"
+        f"table:1: expected a score within the range of float32, which Moses uses, found {score!r}"
     )
 
 

@@ -95,7 +95,7 @@ def test_a_feature_without_weights_is_refused_by_name_unless_ignored(read: Read)
     nbest = read(LIST)
     weights: Weights = {"LM0": (0.5,)}
     assert refusal(lambda: WeightedSum(weights)(nbest)) == (
-        f"{nbest.path}:1: no weights for TM0, LSTM0 (--ignore-unweighted takes 0)"
+        f"{nbest.path}:1: no weights for TM0, LSTM0 (--ignore-unweighted uses 0)"
     )
     score = WeightedSum(weights, ignore_unweighted=True)
     assert score(nbest).tolist() == [-1.0, -1.5]
@@ -107,7 +107,7 @@ def test_weights_without_a_feature_are_refused_by_name_unless_ignored(read: Read
     weights: Weights = {"LM0": (1.0,), "WT_b": (1.0,), "Gone0": (1.0, 2.0)}
     assert refusal(lambda: WeightedSum(weights)(nbest)) == (
         f"{nbest.path}:1: expected the features Gone0, which have weights, found none "
-        "(--ignore-missing takes 0)"
+        "(--ignore-missing uses 0)"
     )
     score = WeightedSum(weights, ignore_missing=True)
     assert score(nbest).tolist() == [-2.0, 1.0]
@@ -118,16 +118,16 @@ def test_the_line_that_lacks_a_feature_is_named(read: Read) -> None:
     nbest = read("0 ||| b ||| LM0= -1 WT= 2 ||| -3\n0 ||| a ||| LM0= -2 ||| -2\n")
     assert refusal(lambda: WeightedSum({"LM0": (1.0,), "WT": (1.0,)})(nbest)) == (
         f"{nbest.path}:2: expected the features WT, which have weights, found none "
-        "(--ignore-missing takes 0)"
+        "(--ignore-missing uses 0)"
     )
-    problem = f"{nbest.path}:2: expected one value of the feature WT, found none; there are"
+    problem = f"{nbest.path}:2: expected one value for the feature WT, found none; there are"
     assert refusal(lambda: EvenAverage(["WT"])(nbest)) == f"{problem} LM0, WT"
 
 
 def test_the_line_that_has_a_feature_without_weights_is_named(read: Read) -> None:
     nbest = read(SPARSE.replace("WT_b", "WT"))
     assert refusal(lambda: WeightedSum({"LM0": (1.0,)})(nbest)) == (
-        f"{nbest.path}:2: no weights for WT (--ignore-unweighted takes 0)"
+        f"{nbest.path}:2: no weights for WT (--ignore-unweighted uses 0)"
     )
 
 
@@ -156,21 +156,21 @@ def test_a_hypothesis_of_joshua_without_features_may_come_first(read: Read) -> N
 def test_another_number_of_weights_than_values_is_refused(read: Read) -> None:
     nbest = read(LIST)
     weights: Weights = {"LM0": (1.0,), "TM0": (1.0,), "LSTM0": (1.0,)}
-    expected = f"{nbest.path}:1: TM0 has 2 values, and 1 weights"
+    expected = f"{nbest.path}:1: TM0 has 2 values but 1 weights"
     assert refusal(lambda: WeightedSum(weights, True, True)(nbest)) == expected
 
 
 def test_another_number_of_values_than_before_is_refused(read: Read) -> None:
     nbest = read("0 ||| a ||| A= 1 2 ||| 1\n0 ||| b ||| A= 1 ||| 2\n")
-    expected = f"{nbest.path}:2: expected 2 values of A as before, found 1"
+    expected = f"{nbest.path}:2: expected 2 values for A as before, found 1"
     assert refusal(lambda: feature_matrix(nbest)) == expected
 
 
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("TM0", "expected one value of the feature TM0, found 2"),
-        ("RNN0", "expected one value of the feature RNN0, found none; there are LM0, TM0, LSTM0"),
+        ("TM0", "expected one value for the feature TM0, found 2"),
+        ("RNN0", "expected one value for the feature RNN0, found none; there are LM0, TM0, LSTM0"),
     ],
 )
 def test_an_average_needs_a_feature_of_one_value(read: Read, name: str, problem: str) -> None:
@@ -183,7 +183,7 @@ def test_an_average_needs_a_feature_of_one_value(read: Read, name: str, problem:
     [
         ("A= 1.2.3 ||| 1", "expected a number, found '1.2.3'"),
         ("A= 1e999 ||| 1", "expected a number, found '1e999'"),
-        ("A= 1 A= 2 ||| 1", "the feature A comes twice"),
+        ("A= 1 A= 2 ||| 1", "the feature A appears twice"),
     ],
 )
 def test_a_number_that_is_none_is_refused_with_its_line(

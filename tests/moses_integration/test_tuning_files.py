@@ -137,7 +137,7 @@ def test_sparse_features_become_columns_of_their_own(files: Files, tmp_path: Pat
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", ": expected blocks of FEATURES_TXT_BEGIN_0, found nothing"),
+        ("", ": expected blocks that begin with FEATURES_TXT_BEGIN_0, found none"),
         (f"{DENSE}1\n{END}", ":1: expected 2 lines after this header, found 1"),
         (f"{DENSE}1\nnan\n{END}", ":3: expected a number, found 'nan'"),
         (f"{DENSE}inf\n1\n{END}", ":2: expected a number, found 'inf'"),
@@ -145,22 +145,25 @@ def test_sparse_features_become_columns_of_their_own(files: Files, tmp_path: Pat
         (f"{DENSE}1e39\n1\n{END}", ":2: expected a number, found '1e39'"),
         (f"{DENSE}1\n0,5\n{END}", ":3: expected a number, found '0,5'"),
         (f"{DENSE}1\n1-2\n{END}", ":3: expected a number, found '1-2'"),
-        (f"{DENSE}1 2\n1\n{END}", ":2: expected 1 numbers, as the header says, found 2"),
-        (f"{DENSE}1\n\n{END}", ":3: expected 1 numbers, as the header says, found 0"),
+        (f"{DENSE}1 2\n1\n{END}", ":2: expected 1 numbers as in the header, found 2"),
+        (f"{DENSE}1\n\n{END}", ":3: expected 1 numbers as in the header, found 0"),
         (f"{DENSE}1\n2 S_a=x\n{END}", ":3: expected a number, found 'x'"),
         (f"{DENSE}1\n2 =1\n{END}", ":3: expected a new name before '=', found '=1'"),
         (f"{DENSE}1\n2 A=1 A=1\n{END}", ":3: expected a new name before '=', found 'A=1'"),
         (f"{DENSE}1\n2\n", ":1: the block that begins here has no FEATURES_TXT_END_0: the file "),
-        (f"{DENSE}1\n2\n{END}{DENSE}1\n2\n{END}", ":5: sentence 0 again, which began in line 1"),
+        (
+            f"{DENSE}1\n2\n{END}{DENSE}1\n2\n{END}",
+            ":5: sentence 0 again; its first block is in line 1",
+        ),
         ("0 ||| la ||| LM0= 1 ||| 1\n", ":1: expected 'FEATURES_TXT_BEGIN_0 sentence hypotheses"),
         (f"{DENSE.replace(' 2 ', ' 0 ')}{END}", ":1: sentence 0 has no hypotheses"),
-        (f"{DENSE.replace('TXT', 'BIN')}1\n2\n{END}", ":1: this is a binary file; let the extract"),
+        (f"{DENSE.replace('TXT', 'BIN')}1\n2\n{END}", ":1: expected a text file, found a binary"),
         (f"{DENSE.replace(' 1 ', ' 99999999999 ')}1\n2\n{END}", ":2: expected 99999999999 numbers"),
         (f"{DENSE.replace(' 1 ', f' {NINES} ')}1\n2\n{END}", ":1: expected 'FEATURES_TXT_BEGIN_0 "),
-        (f"{DENSE.replace(' LM0_0', '')}1\n2\n{END}", ":1: expected the names of 1 values in the "),
+        (f"{DENSE.replace(' LM0_0', '')}1\n2\n{END}", ":1: expected names for 1 values in the "),
         (f"{DENSE.replace('_0', '_1', 2)}1\n2\n{END}", ":1: expected 'FEATURES_TXT_BEGIN_0 "),
-        (f"{DENSE.replace('LM0_0', 'LM0_1')}1\n2\n{END}", ":1: expected a name and the index of a"),
-        (f"{DENSE.replace('LM0_0', 'LM0')}1\n2\n{END}", ":1: expected a name and the index of a "),
+        (f"{DENSE.replace('LM0_0', 'LM0_1')}1\n2\n{END}", ":1: expected a name and an index"),
+        (f"{DENSE.replace('LM0_0', 'LM0')}1\n2\n{END}", ":1: expected a name and an index"),
         (
             f"{DENSE}1\n2\n{END}{DENSE.replace(' 0 2 ', ' 1 2 ').replace('LM', 'TM')}1\n2\n{END}",
             ":5: expected 1 values, 'LM0_0', as before, found 1, 'TM0_0'",
@@ -179,13 +182,13 @@ def test_a_file_that_is_not_utf_8_is_refused(files: Files) -> None:
 def test_scores_of_another_metric_are_refused_where_bleu_is_wanted(files: Files) -> None:
     files.scores.write_text("SCORES_TXT_BEGIN_0 0 1 2 TER\n1 2\nSCORES_TXT_END_0\n")
     assert refusal(lambda: read_scores(str(files.scores))).endswith(
-        "scores.dat:1: expected 9 statistics of BLEU (extractor --sctype BLEU), found 2 of TER"
+        "scores.dat:1: expected 9 statistics for BLEU (extractor --sctype BLEU), found 2 of TER"
     )
 
 
 def test_scores_hold_nothing_but_numbers_of_one_metric(files: Files) -> None:
     for old, new, problem in (
-        ("9 11 6", "9 11 a=6", ":2: expected 9 numbers, as the header says, found 8"),
+        ("9 11 6", "9 11 a=6", ":2: expected 9 numbers as in the header, found 8"),
         ("8 10 \n", "8 10 a=6 \n", ":2: expected numbers, found 'a'"),
         ("1 1 9 BLEU", "1 1 9 PER", ":5: expected 9 values, 'BLEU', as before, found 9, 'PER'"),
     ):
@@ -216,7 +219,7 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
         assert "expected the name of a feature without blanks, found" in message
     nothing = one * np.nan
     message = refusal(lambda: write_features(str(path), [FeatureLabel("LM0", 0)], nothing, [0, 1]))
-    assert message == f"{path}: expected only finite numbers to write"
+    assert message == f"{path}: cannot write numbers that are not finite"
     assert not path.exists()
 
 
@@ -250,7 +253,7 @@ def test_start_weights_are_written_as_mert_moses_does(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", ": expected a line of weights to start from, found none"),
+        ("", ": expected a line with the start weights, found none"),
         ("1 2\n", ":1: expected 3 numbers, one per feature value, found 2"),
         ("1 2 nan\n", ":1: expected a number, found 'nan'"),
         ("1 2 3\n" * 4, ":4: expected 3 lines: start, lowest and highest weights"),

@@ -79,27 +79,36 @@ def test_what_is_written_is_read_again_bit_for_bit(path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", ": expected weights, as in 'LM0= 0.5', found none"),
-        (b"# nothing\n", ": expected weights, as in 'LM0= 0.5', found none"),
+        (b"", ": expected weights such as 'LM0= 0.5', found none"),
+        (b"# nothing\n", ": expected weights such as 'LM0= 0.5', found none"),
         (b"\xef\xbb\xbfLM0= 1\n", ":1: expected text, found a byte order mark before it: save the"),
         (b"CP_a 1 2\n", ":1: expected 'Name= value', found 'CP_a 1 2'"),
-        (b"CP_a 1\nCP_a 1\n", ":2: expected the weights of CP_a in consecutive lines, found more "),
-        (b"LM0= 1\nCP_a 1\nCP_b= 1\n", ":3: expected all sparse features as 'name value', as CP_a"),
+        (
+            b"CP_a 1\nCP_a 1\n",
+            ":2: expected the weights for CP_a in consecutive lines, found more ",
+        ),
+        (
+            b"LM0= 1\nCP_a 1\nCP_b= 1\n",
+            ":3: expected all sparse features as 'name value', like CP_a",
+        ),
         (b"LM0= 1\nLM1 2\n", ":2: expected 'Name= value', found 'LM1 2'"),
         (b"LM0=1\n", ":1: expected 'Name= value', found 'LM0=1'"),
         (b"LM0=\n", ":1: expected 'Name= value', found 'LM0='"),
         (b"LM 0= 1\n", ":1: expected 'Name= value', found 'LM 0= 1'"),
-        (b"LM0= 1 x\n", ":1: expected a number as weight of LM0, found 'x'"),
-        (b"LM0= nan\n", ":1: expected a number as weight of LM0, found 'nan'"),
-        (b"LM0= 1e999\n", ":1: expected a number as weight of LM0, found '1e999'"),
-        (b"LM0= 1_0\n", ":1: expected a number as weight of LM0, found '1_0'"),
-        (b"A= 1\nB= 1\nA= 1\n", ":3: expected the weights of A in consecutive lines, found more h"),
+        (b"LM0= 1 x\n", ":1: expected a number as weight for LM0, found 'x'"),
+        (b"LM0= nan\n", ":1: expected a number as weight for LM0, found 'nan'"),
+        (b"LM0= 1e999\n", ":1: expected a number as weight for LM0, found '1e999'"),
+        (b"LM0= 1_0\n", ":1: expected a number as weight for LM0, found '1_0'"),
+        (
+            b"A= 1\nB= 1\nA= 1\n",
+            ":3: expected the weights for A in consecutive lines, found more h",
+        ),
         (b"A= 1\n\xff= 2\n", ":2: expected UTF-8, found byte 0xff at byte 1 of the line"),
         (b"F0 0.5\nF1 0.5\n", ":1: expected 'Name= value', found 'F0 0.5'; this looks like mert's"),
         (b"[search]\nA= 1\n[lists]\nA= 1\nB 2\n", ":5: expected 'Name= value', found 'B 2'"),
         (b"A= 1\n[search]\nA= 1\n[lists]\nA= 1\n", ":1: expected [search] or [lists] above the fi"),
-        (b"[search]\nA= 1\n[lists]\n", ": expected weights, as in 'LM0= 0.5', found none"),
-        (b"[feature]\nWordPenalty\n", ": expected weights, as in 'LM0= 0.5', found none"),
+        (b"[search]\nA= 1\n[lists]\n", ": expected weights such as 'LM0= 0.5', found none"),
+        (b"[feature]\nWordPenalty\n", ": expected weights such as 'LM0= 0.5', found none"),
         (b"[weight]\nLM0= x\n", ":2: [weight] LM0: expected a number as weight, found 'x'"),
         (b"[weight]\nLM0 1\n", ":2: [weight] LM0: expected 'Name= value ...'"),
         (b"[weight]\nLM0=\n", ":2: [weight] LM0=: expected 'Name= value ...'"),
@@ -120,9 +129,9 @@ def test_what_is_no_weights_file_is_refused_with_file_and_line(
 @pytest.mark.parametrize(
     ("weights", "problem"),
     [
-        ({"a b": (1.0,)}, "expected a name that a weights file can hold, found 'a b'"),
-        ({"a\u00a0b\rc": (1.0,)}, "expected a name that a weights file can hold, found 'a\\xa0b"),
-        ({"a": (float("nan"),)}, "expected a finite weight of a, found nan"),
+        ({"a b": (1.0,)}, "expected a name that a weight file can hold, found 'a b'"),
+        ({"a\u00a0b\rc": (1.0,)}, "expected a name that a weight file can hold, found 'a\\xa0b"),
+        ({"a": (float("nan"),)}, "expected a finite weight for a, found nan"),
     ],
 )
 def test_what_could_not_be_read_again_is_not_written(
@@ -183,8 +192,14 @@ def test_weights_that_are_commented_out_do_not_count(path: Path) -> None:
     [
         ((), "expected weights that are not all zero"),
         ((0.0, -0.0), "expected weights that are not all zero"),
-        ((1e-40, 0.0), "expected a largest weight of 1e-30 to 1e+30, found 1e-40; a factor common"),
-        ((1.0, -1e31), "expected a largest weight of 1e-30 to 1e+30, found 1e+31; a factor common"),
+        (
+            (1e-40, 0.0),
+            "expected a largest weight between 1e-30 and 1e+30, found 1e-40; rescale all",
+        ),
+        (
+            (1.0, -1e31),
+            "expected a largest weight between 1e-30 and 1e+30, found 1e+31; rescale all",
+        ),
         ((1.0, 1e-300), None),
         ((1e-20,), None),
         ((-1e30,), None),

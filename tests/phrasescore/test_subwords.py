@@ -105,7 +105,7 @@ def test_a_file_that_is_no_model_of_sentencepiece_is_refused(
 ) -> None:
     KNOWN.save(tmp_path / "target.vocab")
     (tmp_path / "target.spm").write_bytes(content)
-    with pytest.raises(DataError, match=r"target.spm: expected a model of sentencepiece"):
+    with pytest.raises(DataError, match=r"target.spm: expected a sentencepiece model"):
         load_vocabulary(tmp_path / "target.vocab")
 
 
@@ -114,7 +114,7 @@ def test_a_model_of_other_pieces_is_refused(tmp_path: Path) -> None:
     spm = (tmp_path / "source.spm").read_bytes()
     KNOWN.save(tmp_path / "source.vocab")
     (tmp_path / "source.spm").write_bytes(spm)
-    with pytest.raises(DataError, match=r"expected the model of the pieces in source.vocab"):
+    with pytest.raises(DataError, match=r"expected the sentencepiece model for source.vocab"):
         load_vocabulary(tmp_path / "source.vocab")
 
 

@@ -109,7 +109,7 @@ def test_it_ends_where_nothing_better_is_found_on_all_lists() -> None:
     script = Script([ONE, TWO, THREE], [[0.0, 1.0], [0.0, 2.0]])
     result = script.run()
     assert len(result.rounds) == 2
-    assert result.reason == "no weights that are better by 0.01 points on all lists"
+    assert result.reason == "no weights are better by 0.01 points on all lists"
 
 
 def test_it_ends_where_no_hypothesis_is_new() -> None:
@@ -327,7 +327,9 @@ def test_a_step_that_loses_much_on_some_sentences_is_halved() -> None:
     assert result.best is not None
     assert result.best.weights.search == {"A": (1.0,), "B": (0.5,)}
     (line,) = lines
-    assert line.startswith("round 2: a step of 1 towards the new weights takes 100 sentences from")
+    assert line.startswith(
+        "round 2: a step of 1 towards the new weights changes 100 sentences from"
+    )
 
 
 def test_a_round_that_is_much_worse_is_not_pooled_and_the_next_step_is_shorter() -> None:

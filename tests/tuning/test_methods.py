@@ -67,7 +67,7 @@ def test_constant_features_keep_their_weight_and_are_named(method: str) -> None:
     found = load_method(method)(pool, METRIC, START, SETTINGS, seed=1)
     assert found.score > found.start_score
     assert found.weights[1] == START[1]
-    assert any(note.endswith("so their weights stay: TM_0") for note in found.notes)
+    assert any(note.endswith("so their weights do not change: TM_0") for note in found.notes)
     assert np.abs(found.weights).sum() == pytest.approx(1.0, rel=1e-12)
 
 
@@ -83,7 +83,7 @@ def test_neither_huge_nor_tiny_numbers_are_too_much(
     found = load_method(method)(pool, METRIC, np.array([weight, 0, 0]), SETTINGS, seed=1)
     assert found.score > found.start_score
     assert np.isfinite(found.weights).all()
-    is_constant = any(note.endswith("so their weights stay: TM_0") for note in found.notes)
+    is_constant = any(note.endswith("so their weights do not change: TM_0") for note in found.notes)
     assert is_constant == (value == 1e-40)  # 0 to what Moses does with it
 
 
@@ -105,7 +105,7 @@ def test_with_hypotheses_all_alike_the_start_is_returned(method: str) -> None:
     pool = replace(pool, features=pool.features[pool.starts[pool.segments]])
     found = load_method(method)(pool, METRIC, START, SETTINGS, seed=1)
     assert found.weights.tolist() == START.tolist()
-    assert "the hypotheses of every segment are all alike" in found.notes[-1]
+    assert "in every segment, all hypotheses are equal" in found.notes[-1]
 
 
 def test_with_bleu_0_everywhere_the_start_is_returned(method: str) -> None:
@@ -115,7 +115,7 @@ def test_with_bleu_0_everywhere_the_start_is_returned(method: str) -> None:
     found = load_method(method)(replace(pool, stats=stats), METRIC, START, SETTINGS, seed=1)
     assert found.weights.tolist() == START.tolist()
     assert found.score == found.start_score == 0
-    assert found.notes[-1] == "BLEU is 0 with all weights tried: keeping the start weights"
+    assert found.notes[-1] == "BLEU is 0 for all weights tried: keeping the start weights"
 
 
 def test_a_search_that_is_stopped_returns_its_best(method: str) -> None:
@@ -153,7 +153,7 @@ def test_whatever_a_search_returns_the_promises_hold(bad: np.ndarray) -> None:
     found = Optimise("bad", search)(random_pool(1), METRIC, START, SETTINGS, seed=1)
     assert found.weights.tolist() == START.tolist()
     assert found.notes[0] == "said something"
-    assert found.notes[-1] == "found no weights that raise BLEU: keeping the start weights"
+    assert found.notes[-1] == "found no weights that improve BLEU: keeping the start weights"
 
 
 def test_worse_weights_are_not_returned() -> None:
@@ -169,9 +169,9 @@ def test_worse_weights_are_not_returned() -> None:
     ("start", "problem"),
     [
         ([0.1, 0.2], "expected 3 start weights, got 2"),
-        ([0.1, math.nan, 0.2], "start weight of TM_0: expected a finite number"),
-        ([0, 1e-200, 1e-199], "expected the largest start weight to be from 1e-60 "),
-        ([0, 1e200, 1e-199], "expected the largest start weight to be from 1e-60 "),
+        ([0.1, math.nan, 0.2], "start weight for TM_0: expected a finite number"),
+        ([0, 1e-200, 1e-199], "expected the largest start weight to be between 1e-60 "),
+        ([0, 1e200, 1e-199], "expected the largest start weight to be between 1e-60 "),
         ([0.0, 0.0, 0.0], "expected start weights that are not all zero"),
     ],
 )

@@ -131,7 +131,7 @@ def test_what_cannot_be_tuned_on_is_refused(
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
     pool = make_pool([[(1, 2, 3)], [(1, 2, 3)]])
-    with pytest.raises(ValueError, match="expected 1 features of each hypothesis"):
+    with pytest.raises(ValueError, match="expected 1 features for each hypothesis"):
         replace(pool, labels=LABELS[:1])
     with pytest.raises(ValueError, match="expected float64, got float32"):
         replace(pool, features=pool.features.astype(np.float32))

@@ -1,1 +1,1 @@
-"""Kernels written in vector instructions, for processors with AVX-512."""
+"""Kernels written with vector instructions, for processors with AVX-512."""

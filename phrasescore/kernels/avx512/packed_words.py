@@ -1,8 +1,8 @@
-"""Sums of 2^logit over a shortlist without storing the logits.
+"""Sum 2^logit over a shortlist without storing the logits.
 
-The products of some rows with some words are computed in registers, turned into powers of 2 there,
+The products of a tile of rows and words are computed in registers, converted to powers of 2 there,
 and added to the rows' sums. Writing and reading the products, and a call per block of words, would
-take a fourth of the time of multiplying float32 numbers, and more than half of the time of
+take a fourth of the time for multiplying float32 numbers, and more than half of the time for
 multiplying bytes. This needs AVX-512, and for bytes its dot products (VNNI).
 """
 
@@ -24,23 +24,23 @@ from phrasescore.kernels.avx512.word_tiles import (
 )
 from phrasescore.kernels.precision import Factor, Precision, Workspace, is_fused
 
-# Rows per pass, which bounds the memory.
+# Number of rows per pass, which bounds the memory.
 ROWS = 1024
-# Minimum number of multiplications for each further thread.
+# Minimum number of multiplications for each additional thread.
 _PRODUCTS = 1 << 28
 # Base-2 bias of padding words: 2^-120, negligible but not denormal.
 _PADDING_BIAS = np.float32(-120)
 
 
 class PackedWords:
-    """The weights of all words of a shortlist, in the order of their multiplication.
+    """The weights of all words in a shortlist, stored in the order of their multiplication.
 
-    They are float32 numbers, or 8-bit integers with a scale per word; the factors are then rounded
-    to integers, too. Several threads may share an instance.
+    They are float32 numbers, or 8-bit integers with a scale per word; factors are then also rounded
+    to integers. Several threads may share an instance.
 
     :param words: ``(words, width)`` float32.
     :param bias: ``(words,)`` float32.
-    :param to_base_2: factor that turns logits into logarithms to base 2.
+    :param to_base_2: factor that converts logits to logarithms to base 2.
     :param precision: float32 or int8.
     """
 
@@ -50,7 +50,7 @@ class PackedWords:
         self._workspace = Workspace(words.device)
         padded_bias = _extend(bias * to_base_2, _PADDING_BIAS)
         self._loop: Any
-        # The arguments of the loop that describe the words.
+        # The loop's arguments that describe the words.
         self.arrays: tuple[NDArray[Any], ...]
         if precision.name == "int8":
             rounded = precision.round(words.contiguous())
@@ -63,14 +63,14 @@ class PackedWords:
             self._loop, self.arrays = sums_of_numbers, (panels, padded_bias)
 
     def sums_of_powers(self, factors: Tensor, out: Tensor) -> Tensor:
-        """Write the sum of 2^logit over all words for each row into ``out``, and return it.
+        """Write each row's sum of 2^logit over all words into ``out``, and return ``out``.
 
         A sum that exceeds float32 is infinite, and the sum of a row that is not finite is not
-        finite. Each sum has the same bits whatever the other rows are.
+        finite. The bits of a sum do not depend on the other rows.
 
         :param factors: ``(rows, width)`` float32.
         :param out: ``(rows,)`` float32 or float64.
-        :raises ValueError: if the words have another width.
+        :raises ValueError: if the words have a different width.
         """
         for start in range(0, len(factors), ROWS):
             part = slice(start, start + ROWS)
@@ -78,21 +78,23 @@ class PackedWords:
         return out
 
     def logits(self, factors: Tensor, out: Tensor) -> Tensor:
-        """Return all logits, to base 2, of a few rows, ``(rows, words)`` float32.
+        """Return all logits of a few rows, to base 2, ``(rows, words)`` float32.
 
         The result is valid until this thread's next call.
 
-        :param out: receives the sums of :meth:`sums_of_powers`, bit for bit.
+        :param out: receives the sums, with the same bits as from :meth:`sums_of_powers`.
         """
         kept = self._workspace.take("logits", _padded(len(factors)), len(self.arrays[-1]))
         self._add_up(factors, out, kept)
         return kept[: len(factors), : self.count]
 
     def _add_up(self, factors: Tensor, out: Tensor, kept: Tensor | None) -> None:
-        """Write sums into ``out``, and, unless it is None, all logits, padded, into ``kept``."""
-        # The loops would read outside of the arrays.
+        """Write sums into ``out``, and padded logits into ``kept`` unless it is None."""
+        # With another width, the loops would read outside the arrays.
         if factors.shape[1] != self.width:
-            raise ValueError(f"factors have {factors.shape[1]} columns, and words {self.width}")
+            raise ValueError(
+                f"expected factors as wide as words, got {factors.shape[1]} and {self.width}"
+            )
         rows = [part.numpy() for part in self._pad_rows(factors)]
         sums, logits = out.numpy(), None if kept is None else kept.numpy()
 
@@ -125,10 +127,10 @@ class PackedWords:
 
 
 def are_fastest(precision: Precision) -> bool:
-    """Return whether this is the processor's fastest way of adding up powers in this precision.
+    """Return whether `PackedWords` is this processor's fastest way to sum powers.
 
-    With matrix units (AMX), multiplying bytes is faster by other means. Like torch, this respects
-    ``ATEN_CPU_CAPABILITY``.
+    With matrix units (AMX), other ways of multiplying bytes are faster. Like torch, this function
+    respects ``ATEN_CPU_CAPABILITY``.
     """
     if not is_fused(precision) or torch.backends.cpu.get_cpu_capability() != "AVX512":
         return False
@@ -145,9 +147,9 @@ def _padded(count: int) -> int:
 
 
 def _pack(words: NDArray[Any], group: int) -> NDArray[Any]:
-    """Return panels of words, ``(panels, steps, TILE_WORDS, group)``, with one step per loop step.
+    """Return panels of words, ``(panels, steps, TILE_WORDS, group)``; a loop reads step by step.
 
-    Padding of widths and words is 0, which adds nothing to a product.
+    Widths and words are padded with 0, which adds nothing to a product.
     """
     count, width = words.shape
     padded = np.pad(words, [(0, -count % TILE_WORDS), (0, -width % group)])

@@ -1,8 +1,8 @@
-"""LLVM vector instructions for the innermost part of a numba loop.
+"""Generate LLVM vector instructions for the innermost part of a numba loop.
 
-numba has no vector types. Code that must stay in registers, or needs an instruction that LLVM does
-not select by itself, is generated here and compiled with the loop around it. Registers have 512
-bits (AVX-512).
+numba has no vector types. Code that must keep its values in registers, or needs an instruction that
+LLVM does not select by itself, is generated here and compiled with the surrounding loop. Registers
+have 512 bits (AVX-512).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 from phrasescore.kernels.vector_math import add_attribute
 
-LANES = 16  # numbers of 32 bits in a register
+LANES = 16  # 32-bit numbers in a register
 
 Value = Any  # from llvmlite, which has no type annotations
 INT8, INT32, INT64, FLOAT = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
@@ -23,7 +23,7 @@ _MASK = ir.IntType(LANES)
 _SIGNATURES = {
     "prefetch": ir.FunctionType(ir.VoidType(), [INT8.as_pointer(), INT32, INT32, INT32]),
     "fma.v16f32": ir.FunctionType(NUMBERS, [NUMBERS] * 3),
-    # LLVM's form before version 22, which still accepts it; each number holds four bytes.
+    # LLVM's form before version 22, which still accepts it; each number contains four bytes.
     "x86.avx512.vpdpbusd.512": ir.FunctionType(INTEGERS, [INTEGERS] * 3),
     "x86.avx512.mask.reduce.ps.512": ir.FunctionType(
         NUMBERS, [NUMBERS, INT32, NUMBERS, _MASK, INT32]
@@ -33,7 +33,7 @@ _SIGNATURES = {
     ),
 }
 _ALL_LANES = -1
-# Round to the nearest whole number, without an exception.
+# Round to the nearest integer, without an exception.
 _TO_NEAREST = 8
 _DEFAULT_ROUNDING = 4
 
@@ -45,7 +45,7 @@ class VectorCode:
         self.builder = builder
 
     def multiply_add(self, x: Value, y: Value, z: Value) -> Value:
-        """Return x * y + z, rounded once."""
+        """Return x * y + z with a single rounding."""
         return self._call("fma.v16f32", x, y, z)
 
     def multiply_bytes(self, total: Value, unsigned: Value, signed: Value) -> Value:
@@ -95,7 +95,7 @@ class VectorCode:
     def repeat(
         self, count: Value, starts: list[Value], body: Callable[[Value, list[Value]], list[Value]]
     ) -> list[Value]:
-        """Replace values by ``body(i, values)`` for each i below ``count``, which is positive."""
+        """Loop over i below ``count``, at least 1, replacing values by ``body(i, values)``."""
         builder, before = self.builder, self.builder.block
         loop, after = builder.append_basic_block("tile"), builder.append_basic_block("tile.end")
         builder.branch(loop)
@@ -124,7 +124,7 @@ class VectorCode:
 
 
 def memory_of(context: Any, builder: Value, kinds: Any, arrays: Any) -> list[Value]:
-    """Return pointers to the memory of numba's arrays, and None for None."""
+    """Return pointers to the memory of numba arrays; None stays None."""
     return [
         None
         if isinstance(kind, numba.types.NoneType)

@@ -1,4 +1,4 @@
-"""Multiply tiles, some rows times some words, and turn the products into powers of 2 in registers.
+"""Multiply tiles of rows and words, and convert the products to powers of 2 in registers.
 
 The loops are in the same file as the tiles: numba caches a loop until the loop's own file changes,
 and a loop with another tile shape than its arrays would write outside of them.
@@ -35,15 +35,15 @@ _TILE_VECTORS = 4
 TILE_WORDS = _TILE_VECTORS * LANES
 # Number of bytes that one instruction multiplies and adds up per 32-bit number.
 GROUP = 4
-# The instruction takes unsigned bytes on one side. This is added to the bytes of the words, and
-# each row starts at a sum that compensates for it.
+# The instruction takes unsigned bytes on one side. LIFT is added to the bytes of the words, and
+# each row starts with a sum that compensates for it.
 LIFT = 128
-# Bytes of a number, and of a group of bytes.
+# Size of a number, and of a group of bytes, in bytes.
 _SIZE = 4
 # A panel is prefetched this many steps before it is read. The processor's own prefetching stops at
-# a page of memory, which is 16 steps.
+# the end of a memory page, which has 16 steps.
 _AHEAD = 16
-# Powers of this many words are added up in float32; the sums of these are added up in float64.
+# The powers of this many words are summed in float32; these sums are summed in float64.
 _TOTAL_WORDS = 8192
 
 
@@ -62,7 +62,7 @@ def _offsets(code: VectorCode, start: Value) -> list[Value]:
 
 
 def _vectors(code: VectorCode, array: Value, start: Value) -> list[Value]:
-    """Return a tile's vectors of a panel's row, or of one number per word, from a byte offset."""
+    """Load a tile's vectors from a panel's row, or from an array with one number per word."""
     return [code.load(array, offset, NUMBERS) for offset in _offsets(code, start)]
 
 
@@ -74,9 +74,9 @@ def _multiply(
     starts: list[Value],
     multiply: Callable[[Value, Value, Value], Value],
 ) -> list[Value]:
-    """Return a tile's products, added to ``starts``: one vector after another for each row.
+    """Return a tile's products added to ``starts``, as the vectors of each row.
 
-    :param width: size of a row in bytes.
+    :param width: the size of a row in bytes.
     :param multiply: called with a sum, a row's number in each lane, and a vector of words; returns
         the new sum.
     """
@@ -102,7 +102,7 @@ def _multiply(
 
 
 class _Kept(NamedTuple):
-    """The destination of logits: an array or None, the tile's offset in it, and the row stride."""
+    """Where to write logits: an array or None, the tile's offset in it, and the row stride."""
 
     array: Value
     start: Value
@@ -169,7 +169,7 @@ def _generate_tile_of_bytes(context: Any, builder: Value, signature: Any, argume
 
 
 def _tile(generate: Any, arguments: str) -> Any:
-    """Return a function, made by ``generate``, that compiled code may call with these arguments."""
+    """Return a function for compiled code, whose instructions ``generate`` emits."""
 
     def type_call(_typing: Any, *kinds: Any) -> Any:
         return numba.types.void(*kinds), generate
@@ -208,7 +208,7 @@ def _add_up_lanes(sums, totals):  # type: ignore[no-untyped-def]
 
 @kept_njit()
 def sums_of_numbers(rows, panels, bias, out, kept):  # type: ignore[no-untyped-def]
-    """Write the sum of 2^logit over all words for each row into ``out``.
+    """Write each row's sum of 2^logit over all words into ``out``.
 
     :param rows: ``(rows, width)`` float32: a row per entry of ``out``, padded to whole tiles.
     :param panels: ``(panels, width, TILE_WORDS, 1)`` float32.
@@ -241,7 +241,7 @@ def sums_of_numbers(rows, panels, bias, out, kept):  # type: ignore[no-untyped-d
 
 @kept_njit()
 def sums_of_bytes(rows, units, panels, scales, bias, out, kept):  # type: ignore[no-untyped-def]
-    """Write the sum of 2^logit over all words for each row into ``out``.
+    """Write each row's sum of 2^logit over all words into ``out``.
 
     :param rows: ``(rows, width)`` int8: a row per entry of ``out``, padded to whole tiles; the last
         row must be readable to the end of its last group of bytes.

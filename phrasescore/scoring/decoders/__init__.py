@@ -1,1 +1,1 @@
-"""The decoders of the networks for scoring over trees."""
+"""The networks' decoders, for scoring over prefix trees."""

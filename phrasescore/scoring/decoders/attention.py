@@ -1,9 +1,9 @@
 """RNNsearch's decoder over a tree of target prefixes.
 
 The context c_i depends on the state s_{i-1} and not on the word y_{i-1}: nodes with the same parent
-(a *family*) share it, and the products of the parent's state. U_a h_j, C h_j and C_o h_j are
-computed once per source, and averaged in place of h_j (:mod:`phrasescore.models.attention`). The
-product of each target word with a matrix is a row of a table.
+(a *family*) share the context and the products of the parent's state. U_a h_j, C h_j and C_o h_j
+are computed once per source, and averaged instead of h_j (:mod:`phrasescore.models.attention`). The
+products of all target words with a matrix are the rows of a table.
 """
 
 from collections.abc import Sequence
@@ -27,16 +27,16 @@ from phrasescore.scoring.products import Products
 
 
 class Annotated(NamedTuple):
-    """The products with the annotations of some sources, concatenated."""
+    """The products of the matrices with the sources' annotations, concatenated."""
 
     initial: Tensor  # (sources, hidden): s_0
     keys: Tensor  # (positions, units): U_a h with its bias
     values: Tensor  # (positions, 3 * hidden + 2 * maxout): C_z h, C_r h, C h and C_o h
-    places: Places  # of each source among the positions
+    places: Places  # the positions of each source
 
 
 class AttentiveState(NamedTuple):
-    """The states of a level's nodes, and the sources that they read."""
+    """The states of the nodes in a level, and the sources that they read."""
 
     annotated: Annotated
     states: Tensor  # (nodes, hidden)
@@ -46,7 +46,7 @@ class AttentiveState(NamedTuple):
 
 
 class AttentionDecoder:
-    """Annotates sources, and runs the decoder level by level; see :class:`TreeDecoder`."""
+    """RNNsearch's encoder and decoder; see :class:`TreeDecoder`."""
 
     def __init__(self, network: AttentionNetwork, products: Products) -> None:
         self._products = products
@@ -78,7 +78,7 @@ class AttentionDecoder:
         self._values = products.prepare(torch.cat(context_weight).t())
 
     def encode(self, sources: RaggedArray) -> Annotated:
-        """Return the annotations of some sources, given as word ids without ``</s>``."""
+        """Return the annotations of sources, given as word ids without ``</s>``."""
         multiply = self._products.multiply
         side, device = batch_rows(sources), self._products.device
         words = self._source_embedding.index_select(0, move(device, side.ids)[0])
@@ -100,7 +100,7 @@ class AttentionDecoder:
         )
 
     def start(self, encoded: Annotated, sources: Tensor) -> tuple[AttentiveState, Tensor]:
-        """Return the state after y_0 of some sources, and t, which predicts y_1."""
+        """Return the state after y_0 for each source, and t, which predicts y_1."""
         initial = encoded.initial.index_select(0, sources)
         annotated = encoded._replace(initial=initial, places=encoded.places.of_pairs(sources))
         state = AttentiveState(annotated, initial, 0, initial[:0], sources[:0])
@@ -108,7 +108,7 @@ class AttentionDecoder:
         return self.advance(state, step)
 
     def advance(self, state: AttentiveState, step: TreeStep) -> tuple[AttentiveState, Tensor]:
-        """Return the states of a level's nodes, and t of each, ``(nodes, maxout)``."""
+        """Return the states of the nodes in a level, and their t, ``(nodes, maxout)``."""
         multiply, take = self._products.multiply, self._workspace.take
         families = step.families
         old = state.states.index_select(0, step.branching)  # (families, hidden)
@@ -131,16 +131,17 @@ class AttentionDecoder:
         return AttentiveState(state.annotated, new, buffer, weights, families), units
 
     def attention(self, state: AttentiveState) -> Tensor:
-        """Return alpha of the word after each node, before the next :meth:`advance`.
+        """Return alpha for the word after each node; call it before the next :meth:`advance`.
 
-        :return: ``(nodes, longest source)``: the source's words, its ``</s>``, then 0.
+        :return: ``(nodes, longest source)``: weights of the source's words and its ``</s>``, then
+            0 as padding.
         """
         return state.weights.index_select(0, state.families)
 
     def _contexts(
         self, encoded: Annotated, products: Tensor, roots: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return C_z c, C_r c, C c and C_o c of each family, and alpha."""
+        """Return C_z c, C_r c, C c and C_o c for each family, and alpha."""
         count, units = len(roots), len(self._energy)
         places = encoded.places.of_pairs(roots)
         weights = self._workspace.take("weights", count, places.longest)

@@ -1,9 +1,9 @@
 """The gated decoder over trees of target prefixes, with either of its encoders.
 
 The equations are in :mod:`phrasescore.models.encoder_decoder` and
-:mod:`phrasescore.models.grconv`. Each source prefix, each source's summary and the product of a
-state for all of its continuations are computed once, and the product of each target word with a
-matrix is a row of a table.
+:mod:`phrasescore.models.grconv`. Each source prefix, each source's summary, and the product of a
+state, which all of its continuations share, are computed once. The products of all target words
+with a matrix are the rows of a table.
 """
 
 from typing import NamedTuple
@@ -24,15 +24,15 @@ from phrasescore.scoring.products import Products, Rows
 
 
 def split_pairs(weight: Tensor) -> Tensor:
-    """Return a maxout layer's weight with the first units of all pairs before the second ones."""
+    """Reorder a maxout layer's weight: the first unit of each pair, then the second units."""
     return torch.cat([weight[unit::MAXOUT_POOL] for unit in range(MAXOUT_POOL)])
 
 
 class GatedState(NamedTuple):
-    """The states of a level's nodes, and the products with c of each root's source."""
+    """The states of the nodes in a level, and each root's products with the c of its source."""
 
     states: Tensor  # (nodes, hidden)
-    rounded: Rows  # the same as a factor of products
+    rounded: Rows  # the states as a factor of products
     buffer: int  # which of two buffers holds the states
     context: Tensor  # (roots, 3 * hidden): C_z c, C_r c and C c
     readout: Tensor  # (roots, 2 * maxout): O_c c with the bias
@@ -70,11 +70,11 @@ class GatedDecoder:
         self._factor = products.prepare(network.output_factor.weight.t())
 
     def encode(self, sources: RaggedArray) -> Tensor:
-        """Return a vector of each source, from which :meth:`start` computes c."""
+        """Return a vector for each source, from which :meth:`start` computes c."""
         return self._encoder.encode(sources)
 
     def start(self, encoded: Tensor, sources: Tensor) -> tuple[GatedState, Tensor]:
-        """Return the state after y_0 of some sources, and G_r s, which predicts y_1."""
+        """Return the state after y_0 for each source, and G_r s, which predicts y_1."""
         products, take = self._products, self._products.workspace.take
         chosen = take("sources", len(sources), encoded.shape[1])
         torch.index_select(encoded, 0, sources, out=chosen)
@@ -94,7 +94,7 @@ class GatedDecoder:
         return self.advance(state, step)
 
     def advance(self, state: GatedState, step: TreeStep) -> tuple[GatedState, Tensor]:
-        """Return the states of a level's nodes, and G_r s of each, ``(nodes, rank)``."""
+        """Return the states of the nodes in a level, and their G_r s, ``(nodes, rank)``."""
         products, take = self._products, self._products.workspace.take
         old, buffer = state.states, 1 - state.buffer
         branching = products.select("branching", state.rounded, step.branching)
@@ -120,7 +120,7 @@ class GatedDecoder:
 
 
 class _UnitEncoder:
-    """c = tanh(V h_N) of a gated unit that reads the source word by word."""
+    """Computes c = tanh(V h_N) with a gated unit that reads the source word by word."""
 
     def __init__(self, network: EncoderDecoder, products: Products) -> None:
         unit = network.encoder
@@ -134,7 +134,7 @@ class _UnitEncoder:
         self._summary_bias = products.place(network.summary.bias)
 
     def encode(self, sources: RaggedArray) -> Tensor:
-        """Return h_N of each source, ``(sources, hidden)``; 0 for an empty one."""
+        """Return h_N for each source, ``(sources, hidden)``; 0 for an empty source."""
         take, size = self._products.workspace.take, len(self._summary_bias)
         rows_at_once = self._products.level_rows
         tree = build_prefix_tree(sources, np.zeros(len(sources), np.int64), num_roots=1)
@@ -151,7 +151,7 @@ class _UnitEncoder:
         return last
 
     def summarize(self, encoded: Tensor) -> Tensor:
-        """Return c, ``(sources, hidden)``."""
+        """Return c for each source, ``(sources, hidden)``."""
         summary = self._products.multiply("summary", encoded, self._summary)
         return self._products.tanh_with_bias(summary, self._summary_bias)
 
@@ -172,7 +172,7 @@ class _UnitEncoder:
 
 
 class _ConvolutionEncoder:
-    """c, the last cell of a recursive convolution over the source."""
+    """Computes c, the last cell of a recursive convolution over the source."""
 
     def __init__(self, network: GrconvNetwork, products: Products) -> None:
         self._products = products
@@ -185,7 +185,7 @@ class _ConvolutionEncoder:
         self._gates_bias = products.place(network.gate_left.bias)
 
     def encode(self, sources: RaggedArray) -> Tensor:
-        """Return c of each source, ``(sources, encoder)``; 0 for an empty one."""
+        """Return c for each source, ``(sources, encoder)``; 0 for an empty source."""
         multiply, device = self._products.multiply, self._products.device
         steps = pack_steps(torch.from_numpy(sources.lengths))
         pyramid, steps = build_pyramid(steps).to(device), steps.to(device)

@@ -1,7 +1,7 @@
 """The deep LSTM's decoder over a tree of target prefixes.
 
-The input of the first layer is a table with a row per word, if it is not too large. A layer's
-product with its last state is computed once per parent and shared by the nodes below it.
+The inputs to the first layer are a table with a row per word, unless it would be too large. A
+layer's product with its last state is computed once per parent and shared by its child nodes.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from phrasescore.scoring.prefix_tree import TreeStep, on_device
 from phrasescore.scoring.products import Products
 from phrasescore.vocabulary import Vocabulary
 
-# Maximum size of the table of each target word's input to the first layer: 256 MB.
+# Maximum number of elements in the table of inputs to the first layer: 256 MB.
 TABLE_SIZE = 1 << 26
 
 
@@ -31,7 +31,7 @@ class LstmState(NamedTuple):
 
 
 class LstmDecoder:
-    """Encodes sources, and runs the decoder level by level; see :class:`TreeDecoder`."""
+    """The deep LSTM's encoder and decoder; see :class:`TreeDecoder`."""
 
     def __init__(self, network: LstmNetwork, products: Products) -> None:
         self._products = products
@@ -70,7 +70,7 @@ class LstmDecoder:
         return self.advance(LstmState(hidden, cell), step)
 
     def advance(self, state: LstmState, step: TreeStep) -> tuple[LstmState, Tensor]:
-        """Return the nodes' states, and the top layer's h."""
+        """Return the states of the nodes in a level, and the top layer's h."""
         after = self._decoder.advance(state, step)
         return after, after.hidden[-1]
 
@@ -106,7 +106,7 @@ class _Stack:
         self.size = stack.hidden_size
 
     def advance(self, state: LstmState, step: TreeStep) -> LstmState:
-        """Return the states after one more word; they are valid until the second next call."""
+        """Return the states after one more word; they are valid until the call after the next."""
         products, words = self._products, step.words
         nodes = torch.arange(len(words), device=words.device)
         after = LstmState([], [], state.depth + 1)

@@ -1,7 +1,7 @@
-"""The call that a step makes, as data: a function of the library and its arguments.
+"""The call that a step makes, as data: a library function and its arguments.
 
-It is sent to the step's process as JSON, which answers with messages, and shown as the equivalent
-command.
+It is sent as JSON to the step's process, which replies with messages, and is shown to the user as
+the equivalent command.
 """
 
 import json
@@ -20,9 +20,9 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped, settings_of, settings_parameters
 from phrasescore.workflows.search_settings import SearchSettings
 
-# The verbs of functions with other names, and the options that are always given.
+# Verbs whose functions have other names, and options that are always given.
 _VERBS = {"fine_tune": ("train", "--objective", "xbleu"), "tune_with_decoder": ("tune",)}
-# Arguments that come first at the command line and have no option.
+# Positional arguments of the commands, which have no option.
 _POSITIONAL = {
     "train": ("kind", "inputs"),
     "fine_tune": ("kind",),
@@ -32,7 +32,7 @@ _POSITIONAL = {
     "rescore": ("nbest",),
     "rerank": ("nbest",),
 }
-# Options with other names than the parameters.
+# Options whose names differ from the parameters' names.
 _OPTIONS = {
     "fine_tune": {"model": "--from"},
     "export": {"model_format": "--format"},
@@ -60,7 +60,7 @@ class Call:
 
     @classmethod
     def of(cls, function: str, **arguments: Any) -> "Call":
-        """Return a call without the arguments that are None, False or empty."""
+        """Return a call, omitting arguments that are None, False or empty."""
         given = {
             name: value
             for name, value in arguments.items()
@@ -74,7 +74,7 @@ class Call:
         return _VERBS.get(self.function, (self.function,))[0]
 
     def to_json(self) -> str:
-        """Return the call as JSON, in ASCII whatever bytes are in a file's name."""
+        """Return the call as ASCII-only JSON, for any bytes in file names."""
         return json.dumps([self.function, dict(self.arguments)], default=_plain)
 
     @classmethod
@@ -86,7 +86,7 @@ class Call:
         return cls(function, typed)
 
     def run(self, progress: ProgressCallback) -> object:
-        """Call the function, with a report of its progress if it takes one."""
+        """Call the function; ``progress`` is passed on if the function accepts it."""
         function = getattr(phrasescore, self.function)
         further = {"progress": progress} if "progress" in get_type_hints(function) else {}
         return function(**grouped(function, self.arguments), **further)
@@ -132,7 +132,7 @@ class Call:
             yield from _option_words(_OPTIONS.get(self.function, {}).get(name, usual), value)
 
     def _flag(self, name: str) -> str:
-        """Return the option of an argument, or of a field of settings."""
+        """Return the command-line option for an argument or for a settings field."""
         for default in settings_parameters(getattr(phrasescore, self.function)).values():
             for setting in settings_of(type(default)):
                 if setting.name == name:
@@ -141,12 +141,12 @@ class Call:
 
 
 def compute_of(threads: int | None) -> Compute | None:
-    """Return the settings of an engine with this number of threads, or None for the defaults."""
+    """Return engine settings with this number of threads, or None for the defaults."""
     return None if threads is None else Compute(threads=threads)
 
 
 def _option_words(option: str, value: Any) -> Iterator[str]:
-    """Yield an option and its value: nothing for None and False, only the option for True."""
+    """Yield an option and its value: nothing for None or False, only the option for True."""
     if value is True:
         yield option
     elif value is not False:
@@ -164,7 +164,7 @@ def _search_words(search: SearchSettings) -> Iterator[str]:
 
 
 def limit_words(search: SearchSettings) -> Iterator[str]:
-    """Yield the limits of a search as options of ``phrasescore decode``."""
+    """Yield a search's limits as options for ``phrasescore decode``."""
     for name, value in search.limits().items():
         yield from _option_words(flag(name), value)
     yield from _option_words("--buffer-size", _changed(search).get("buffer_size"))

@@ -1,6 +1,6 @@
-"""Read the TOML file of ``phrasescore experiment``, and check it and the files that it names.
+"""Read the TOML file for ``phrasescore experiment``, and check it and the files that it names.
 
-Paths are relative to the file. An unknown key is refused, and the closest known key is suggested.
+Paths are relative to the file. An unknown key is rejected, and the closest known key is suggested.
 ``docs/experiment.md`` describes all keys.
 """
 
@@ -40,7 +40,7 @@ _logger = logging.getLogger(__name__)
 PREVIOUS = "previous"
 # Methods that find the same weights with every seed.
 NOT_RANDOM = ("xbleu",)
-# Limits of the search by their names in the file, and the fields of `SearchSettings`.
+# The search's limits: their names in the file, and the fields of `SearchSettings`.
 _LIMITS = {**LIMITS, "stack-size": "stack_size", "buffer-size": "buffer_size"}
 
 
@@ -55,7 +55,7 @@ class TextSet:
 
 @dataclass(frozen=True)
 class Data:
-    """The files of an experiment."""
+    """The input files for an experiment."""
 
     moses_ini: Path
     dev: TextSet
@@ -66,7 +66,7 @@ class Data:
     alignments: Path | None = None
     # The phrase table to use if moses.ini has several.
     table: Path | None = None
-    # The folder that paths in moses.ini are relative to; None for the folder of moses.ini.
+    # Base folder for paths in moses.ini; None for the folder of moses.ini.
     paths_from: Path | None = None
     lm: Path | None = None
     lexicon: Path | None = None
@@ -76,12 +76,12 @@ class Data:
 
     @property
     def tests(self) -> tuple[TextSet, ...]:
-        """The test sets."""
+        """The test sets, in the order of the file."""
         return tuple(self.test.values())
 
     @property
     def feature_files(self) -> dict[str, Path]:
-        """The files of `FILE_FEATURES` and of `scores`, by name."""
+        """The files for `FILE_FEATURES` and for `scores`, by feature name."""
         given = {str(name): path for name in FILE_FEATURES if (path := getattr(self, name))}
         return self.scores | given
 
@@ -104,7 +104,7 @@ class Engine:
     # Maximum number of tuning rounds, and of consecutive rounds without an improvement.
     iterations: Rounds = 15
     patience: Count = 5
-    # The limits of the search, by `_LIMITS`.
+    # The search's limits, with the names in `_LIMITS`.
     search: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -114,16 +114,16 @@ class Engine:
 
     @property
     def settings(self) -> SearchSettings:
-        """The search's limits, as settings of the search."""
+        """The search's limits as `SearchSettings`."""
         return SearchSettings(**{_limit(name): value for name, value in self.search.items()})
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """The method of tuning, and its number of replicas."""
+    """The tuning method, and its number of replicas."""
 
     method: str = "mert"
-    # None for 3 if the method is random, else 1.
+    # None for 3 with a random method, and 1 otherwise.
     replicas: Count | None = None
     seed: Annotated[int, msgspec.Meta(ge=0)] = 1
     start: Literal["previous", "moses.ini"] = "previous"
@@ -146,13 +146,13 @@ class _File:
 
 @dataclass(frozen=True)
 class Experiment:
-    """The content of an experiment's file."""
+    """The settings in an experiment's file."""
 
     # The name of the file.
     path: str
     data: Data
     engine: Engine
-    # They include the models that only rows name.
+    # Includes the models that only rows name.
     models: dict[str, ModelPlan]
     tuning: Tuning
     # The first system is the baseline.
@@ -160,7 +160,7 @@ class Experiment:
 
 
 def read_experiment(path: str) -> Experiment:
-    """Read a file."""
+    """Read an experiment's file, and check its settings."""
     whole = read_table(path)
     file = whole.read(_File)
     data, engine, tuning = file.data, file.engine, file.tuning
@@ -171,10 +171,10 @@ def read_experiment(path: str) -> Experiment:
         problem = "is missing: expected a table [data.test.NAME]"
         raise whole.table("data").error("test", problem)
     if engine.decoder == "moses" and engine.moses_bin is None:
-        problem = "is missing: expected the folder of Moses' binaries"
+        problem = "is missing: expected the folder with Moses' binaries"
         raise whole.table("engine").error("moses_bin", problem)
     if engine.nplm and engine.decoder != "moses":
-        raise whole.table("engine").error("nplm", 'needs decoder = "moses"')
+        raise whole.table("engine").error("nplm", 'requires decoder = "moses"')
     _check_search(whole.table("engine").table("search"), engine.search)
     whole.table("tuning").check_choice("method", tuning.method, METHODS)
     if tuning.method in NOT_RANDOM and (tuning.replicas or 1) > 1:
@@ -204,7 +204,7 @@ def _check_search_networks(
             )
         is_new = model.path is None and model.xbleu is None
         if engine.nplm and is_new and not is_self_normalized(model):
-            problem = f"Moses leaves log Z out of {model.name}'s scores: expected 0.1"
+            problem = f"Moses omits log Z from {model.name}'s scores: expected 0.1"
             table = whole.table("models").table(model.name)
             raise table.error("set.model.self_normalization", problem)
 
@@ -224,9 +224,10 @@ def _limit(key: str) -> str:
 
 
 def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool) -> None:
-    """Refuse files that are missing or do not belong together, before a step runs.
+    """Reject missing or mismatched files before any step runs.
 
-    :param only_shown: nothing will run: only warn about a model that is still in training.
+    :param only_shown: whether no step will run; a model still in training then only gives a
+        warning.
     """
     texts = [wanted.data.dev, *wanted.data.tests]
     models = wanted.models.values()
@@ -244,7 +245,7 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
             raise DataError(str(path), None, "cannot open: No such file or directory")
     names = [text.name for text in texts]
     for name in names:
-        # In table.toml, texts are keys beside the name of a row.
+        # In table.toml, texts are keys next to the row's name.
         taken = name in ("name", "rounds", "remarks")
         if names.count(name) > 1 or not re.fullmatch(r"[\w.+-]+", name) or taken:
             raise ConfigError(
@@ -256,12 +257,12 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     markup = markup_of(IniText.read(str(wanted.data.moses_ini)))
     for text in texts:
         _check_length(text.source, text.references)
-        read_source(str(text.source), markup=markup)  # refuses lines that no decoder takes
+        read_source(str(text.source), markup=markup)  # rejects lines that no decoder accepts
     if wanted.engine.decoder == "moses" and not wanted.data.dev.source.read_bytes().endswith(b"\n"):
         raise DataError(
             str(wanted.data.dev.source),
             None,
-            "expected a newline after the last line: Moses leaves it out",
+            "expected a newline after the last line: Moses omits the line without it",
         )
     if wanted.data.train is not None:
         _check_length(wanted.data.train[0], (*wanted.data.train[1:], *aligned))
@@ -291,7 +292,7 @@ def _check_length(source: Path, others: Iterable[Path]) -> None:
 
 
 def _check_model(config: str, model: ModelPlan, path: Path) -> None:
-    """Check that a trained network has the kind and direction that the file gives it."""
+    """Check that a trained network has the kind and direction stated in the file."""
     record, _ = read_record(path)
     kind = Config.from_toml(path / "config.toml").kind
     if kind != model.kind:
@@ -310,5 +311,5 @@ def _check_model(config: str, model: ModelPlan, path: Path) -> None:
             raise ConfigError(
                 config,
                 f"[models.{model.name}] path",
-                f"{path} is of the direction {record.direction}: expected {expected}",
+                f"{path} has the direction {record.direction}: expected {expected}",
             )

@@ -38,7 +38,7 @@ class Plan:
 def build_plan(wanted: Experiment, folder: Path, *, only_shown: bool = False) -> Plan:
     """Return all steps, including finished ones, after checking the inputs.
 
-    :param only_shown: nothing will run: models may still be in training.
+    :param only_shown: whether no step will run; models may then still be in training.
     """
     preparation = Preparation(wanted, folder)
     check_inputs(wanted, preparation.model_files, only_shown=only_shown)
@@ -98,11 +98,11 @@ class _Planner:
         return runs
 
     def _starts(self, run: Run) -> tuple[Run, ...]:
-        """Return the runs of which the best one on dev gives tuning its start weights."""
+        """Return the candidate runs: the best one on dev provides the start weights."""
         return run.parts if self._wanted.tuning.start == PREVIOUS else ()
 
     def _added(self, system: System) -> dict[str, str]:
-        """Return the features of a row beyond moses.ini, by the labels of a tuning report."""
+        """Return the features that a row adds to moses.ini, by their labels in tuning reports."""
         layout = self._shared.layout(system)
         columns = enumerate(layout.columns, layout.num_scores)
         return {f"{name}_0": model for model, name in layout.extra.items()} | {
@@ -230,7 +230,7 @@ class _Planner:
         yield Step(_step_name("rerank", text.name, run), call, inputs, (output,), cores=1)
 
     def _write_start(self, run: Run, path: Path) -> None:
-        """Write the weights that tuning starts from."""
+        """Write the start weights for tuning."""
         before = None
         if starts := self._starts(run):
             # On ties, prefer the row with the most features, then the latest one.
@@ -257,14 +257,14 @@ class _Planner:
         )
         if tuning.start == PREVIOUS and len(systems) > 1:
             yield (
-                "A row's tuning starts from the weights of the best earlier row on dev whose "
-                "features it has."
+                "A row's tuning starts from the weights of the best earlier row on dev with a "
+                "subset of its features."
             )
         if engine.decoder == "moses" and any(system.search for system in systems):
             yield (
-                "Moses' search uses the networks through NPLM, and leaves log Z out."
+                "Moses' search uses the networks through NPLM, and omits log Z."
                 if engine.nplm
-                else "CSLM scores Moses' n-best lists: Moses' search does not know it."
+                else "CSLM scores Moses' n-best lists, because Moses' search does not support it."
             )
 
 
@@ -273,7 +273,7 @@ def _step_name(verb: str, text: str, run: Run) -> str:
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
-    """Return the names, with underscores after a name that occurs again."""
+    """Return the names, with underscores appended to repeated names."""
     unique: list[str] = []
     for name in names:
         while name in unique:

@@ -1,4 +1,4 @@
-"""The rows of an experiment: their runs, their shared inputs, and the weights they start from."""
+"""The rows of an experiment: their runs, shared inputs and start weights."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -19,13 +19,13 @@ from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.experiment.systems import FILE_FEATURES, ModelPlan, System, XbleuPlan
 
 MOSES_INI = "moses.ini"
-# The share of a feature, 0 to 1, below which it moves no model score.
+# A feature with a smaller share, from 0 to 1, hardly changes any model score.
 _NOTHING = 1e-3
 
 
 @dataclass(frozen=True)
 class Run:
-    """A row of the table with weights that are tuned from one seed."""
+    """A row of the table, with weights tuned with one seed."""
 
     system: System
     seed: int
@@ -35,25 +35,25 @@ class Run:
     model_files: tuple[Path, ...]
     # Runs of earlier rows with the same seed, whose features this row includes.
     parts: tuple["Run", ...] = ()
-    # The added features' names, by their labels in the tuning report.
+    # The names of the added features, by their labels in the tuning report.
     added: dict[str, str] = field(default_factory=dict)
 
     @property
     def weights(self) -> Path:
-        """The file of the tuned weights."""
+        """The path of the tuned weights."""
         return self.folder / "weights"
 
     @property
     def report(self) -> Path:
-        """The file of the tuning report, as JSON."""
+        """The path of the tuning report, as JSON."""
         return self.folder / "report.json"
 
     def output(self, text: TextSet) -> Path:
-        """Return the path for the translation of a text."""
+        """Return the path of a text's translation."""
         return self.folder / f"{text.name}.out"
 
     def remarks(self, report: TuneReport) -> Iterator[str]:
-        """Yield remarks for the table's reader, from the run's tuning report."""
+        """Yield remarks for readers of the table, based on the tuning report."""
         idle = [
             self.added[row.name]
             for row in report.features
@@ -65,7 +65,7 @@ class Run:
 
 
 class Layout(NamedTuple):
-    """The features that a row's weights belong to."""
+    """The features that a row has weights for."""
 
     # The phrase table that is annotated, and its original number of scores.
     table: str
@@ -79,7 +79,7 @@ class Layout(NamedTuple):
 
 
 def network_names(models: Mapping[str, ModelPlan]) -> dict[str, str]:
-    """Return the names of networks' features in n-best lists, by model.
+    """Return the feature name of each network in n-best lists, by model.
 
     >>> network_names({name: ModelPlan(name, "lstm") for name in ("first", "second")})
     {'first': 'LSTM0', 'second': 'LSTM1'}
@@ -94,7 +94,7 @@ def network_names(models: Mapping[str, ModelPlan]) -> dict[str, str]:
 
 
 class Preparation:
-    """The files that rows need before they are tuned, and the steps that write these files."""
+    """The files that rows need before tuning, and the steps that write them."""
 
     def __init__(self, wanted: Experiment, folder: Path) -> None:
         self._wanted = wanted
@@ -122,7 +122,7 @@ class Preparation:
         return self._wanted.models[name].path or self._folder / "models" / name
 
     def columns(self, names: tuple[str, ...]) -> tuple[ColumnSpec, ...]:
-        """Return the columns of networks and other features."""
+        """Return the columns for networks and other features."""
         return tuple(map(self._column, names))
 
     def _column(self, name: str) -> ColumnSpec:
@@ -135,7 +135,7 @@ class Preparation:
         return ColumnSpec(kind, str(path))
 
     def cslm(self, names: tuple[str, ...]) -> dict[str, Any]:
-        """Return the options of a row's language models: ``backoff_lm`` and ``unnormalized``."""
+        """Return the options for a row's language models: ``backoff_lm`` and ``unnormalized``."""
         models = [self._wanted.models[name] for name in names if name in self._wanted.models]
         backoff = next((str(model.backoff_lm) for model in models if model.backoff_lm), None)
         return {"backoff_lm": backoff, "unnormalized": any(each.unnormalized for each in models)}
@@ -176,13 +176,13 @@ class Preparation:
         return self._training(model, call, inputs if aligned is None else (*inputs, aligned))
 
     def trained_on(self, system: System) -> dict[str, XbleuPlan]:
-        """Return the networks of a row that are fine-tuned from other networks, by name."""
+        """Return, by name, how a row's networks are fine-tuned from other networks."""
         models = self._wanted.models
         networks = [models[name] for _, name in sorted(system.features()) if name in models]
         return {model.name: model.xbleu for model in networks if model.xbleu is not None}
 
     def train_on(self, system: System, runs: list[Run]) -> Iterator[Step]:
-        """Yield the steps that fine-tune networks of earlier rows, using those rows' weights."""
+        """Yield the steps that fine-tune networks from earlier rows, with these rows' weights."""
         for name, xbleu in self.trained_on(system).items():
             start = self.model_folder(xbleu.model)
             run = next(run for run in runs if run.system.name == xbleu.row)
@@ -205,7 +205,7 @@ class Preparation:
             yield self._training(model, call, (start, *files, run.weights))
 
     def _feature_of(self, xbleu: XbleuPlan, system: System) -> str:
-        """Return the name that a network has among a row's weights."""
+        """Return the name that a network's feature has in a row's weights."""
         layout = self.layout(system)
         if xbleu.model in layout.columns:
             return f"{layout.table}_{layout.num_scores + layout.columns.index(xbleu.model)}"
@@ -224,7 +224,7 @@ class Preparation:
         return Step(f"train {model.name}", call, read, (output,), (work,), cores=cores)
 
     def prepare(self, system: System) -> Iterator[Step]:
-        """Yield the steps that write a row's table, and the networks of Moses' own search."""
+        """Yield the steps that write a row's table, and its networks for Moses' search."""
         names, ini = system.columns, self._base
         if names:
             table, ini = self._table_of(names), self._tables_ini(names)
@@ -260,7 +260,7 @@ class Preparation:
             ini = new_ini
 
     def _exports(self, system: System) -> dict[str, tuple[Path, ...]]:
-        """Return the files of each network of a row's search for Moses; moses.ini is the last."""
+        """Return the files that export each search network to Moses; the last is moses.ini."""
         exports = {}
         for count, name in enumerate(system.search if self._engine.nplm else (), start=1):
             folder = self._folder / "moses" / "+".join((*system.columns, *system.search[:count]))
@@ -276,7 +276,7 @@ class Preparation:
         return self._table_of(columns).with_name(MOSES_INI) if columns else self._base
 
     def files_of(self, system: System) -> tuple[Path, ...]:
-        """Return the moses.ini of a row, and the files that it names."""
+        """Return a row's moses.ini, and the files that it names."""
         ini, files = self._tables_ini(system.columns), self._files
         if system.columns:
             old = Path(self._table_feature.path or "")
@@ -286,7 +286,7 @@ class Preparation:
         return (ini, *files)
 
     def in_search(self, system: System) -> tuple[str, ...]:
-        """Return the networks that the search uses."""
+        """Return the networks that a row uses in its search."""
         return system.search if self._engine.searches_with_networks else ()
 
     def in_lists(self, system: System) -> tuple[str, ...]:
@@ -294,7 +294,7 @@ class Preparation:
         return (*(() if self.in_search(system) else system.search), *system.rescore)
 
     def layout(self, system: System) -> Layout:
-        """Return the features that a row's weights belong to."""
+        """Return the features that a row has weights for."""
         models = self._wanted.models
         names = (*self.in_search(system), *self.in_lists(system))
         extra = network_names({name: models[name] for name in names if name in models})
@@ -308,10 +308,10 @@ class Preparation:
 
 
 def start_weights(ini: MosesIni, new: Layout, before: tuple[Path, Layout] | None) -> WeightPair:
-    """Return a row's start weights: one per feature of its search and of its lists.
+    """Return a row's start weights for the features in its search and in its lists.
 
-    :param before: the weights and the features of a row whose features are all in this row; None
-        starts from moses.ini.
+    :param before: the weights and features of an earlier row, all of whose features this row has;
+        None to start from moses.ini.
     """
     if before is None:
         search = lists = _start_weights(ini, new, {}, None)

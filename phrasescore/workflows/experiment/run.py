@@ -1,8 +1,8 @@
 """Run an experiment: train, annotate, tune and translate for each row of a table of systems.
 
 Each step runs in its own process, so that it cannot change the memory or threads of another step.
-The process gets the step's call as JSON. It sends messages as JSON through its stdout; its stderr
-is a log.
+The process receives the step's call as JSON. It sends messages as JSON on its stdout; its stderr is
+the log.
 """
 
 import contextlib
@@ -36,27 +36,27 @@ from phrasescore.workflows.experiment.table import ExperimentTable, measure, wri
 
 _logger = logging.getLogger(__name__)
 
-# The folder of the steps' logs.
+# The folder for the steps' logs.
 LOGS = "logs"
 # The program that runs a step: its argument is a call as JSON.
 PROGRAM = (sys.executable, "-m", "phrasescore.cli.step")
-# The exit code of a process that Ctrl-C has stopped.
+# The exit code of a process stopped by Ctrl-C.
 _INTERRUPTED = 130
 # Seconds to wait for one step before the next step is polled.
 _LOOK_EVERY = 0.1
-# Seconds that an interrupted step has to save its work.
+# Seconds that an interrupted step may take to save its work.
 _PATIENCE = 60.0
-# Number of log lines in a message, and of bytes that are read from the log's end.
+# Number of log lines in a message, and of bytes read from the end of the log.
 _TAIL_LINES = 8
 _TAIL_BYTES = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """A step of an experiment."""
+    """A step of an experiment, as shown by a dry run."""
 
     name: str
-    # The command that does the same, as a user could type it.
+    # The equivalent command, as a user could type it.
     command: str
     is_done: bool
 
@@ -64,7 +64,7 @@ class PlannedStep:
 def plan_experiment(
     config: str | os.PathLike[str], folder: str | os.PathLike[str]
 ) -> list[PlannedStep]:
-    """Return the steps of an experiment in order, and whether each is done.
+    """Return the steps of an experiment in order, with whether each is done.
 
     Models may still be in training. Nothing is written.
     """
@@ -85,16 +85,16 @@ def run_experiment(
 ) -> ExperimentTable:
     """Run the steps of an experiment that are not done, and return its table.
 
-    The folder gets ``table.txt``, ``table.toml`` and ``table.html``, from the first row on. Each
-    step runs in its own process; the same call resumes a run that was stopped.
+    ``table.txt``, ``table.toml`` and ``table.html`` in the folder are updated from the first row
+    on. Each step runs in its own process; the same call resumes a run that was stopped.
 
     :param config: a TOML file; docs/experiment.md describes it.
-    :param jobs: number of steps that run at once, on which the figures do not depend; None for the
-        file's number.
+    :param jobs: number of steps that run at once, which does not affect the figures; None for the
+        number in the file.
     :param progress: called with the number of steps that are done.
     :raises ConfigError: if the file is invalid.
-    :raises PhrasescoreError: if an input is missing or wrong, or a step fails; the message has the
-        end of its log.
+    :raises PhrasescoreError: if an input is missing or wrong, or a step fails; the message ends
+        with the last lines of the step's log.
     """
     if jobs is not None and jobs < 1:
         raise ArgumentError(f"--jobs: expected 1 or more, got {jobs}")
@@ -102,7 +102,7 @@ def run_experiment(
     texts = (wanted.data.dev, *wanted.data.tests)
     outputs = {run.output(text) for run in plan.runs for text in texts}
     outputs |= {run.report for run in plan.runs}
-    # The outputs that exist for this run's settings; an older run may have left others.
+    # Outputs that exist for the current settings; an older run may have left others.
     existing: set[Path] = set()
     with (
         locked(absolute) as lock,
@@ -134,9 +134,9 @@ def run_experiment(
 def collect_table(
     wanted: Experiment, plan: Plan, existing: Collection[Path], states: Callable[[Step], StepStates]
 ) -> ExperimentTable:
-    """Return the table of the results so far, with the warnings and times of the steps.
+    """Return the table with the results so far, and the steps' warnings and times.
 
-    :param states: returns the states that include a step's state.
+    :param states: returns the `StepStates` that contain a given step.
     """
     warnings = [
         f"{step.name}: {line}"
@@ -164,10 +164,10 @@ def _prepare(
 
 
 class RunningStep:
-    """A step that runs in its own process, which the constructor starts.
+    """A step running in its own process, which the constructor starts.
 
-    :param state: receives the step's warnings and time.
-    :param log: the command and the process's stderr are appended to it.
+    :param state: the step's state, to which warnings and the time are added.
+    :param log: the file to which the command and the process's stderr are appended.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class RunningStep:
         self._start = time.monotonic()
 
     def wait(self, seconds: float) -> int | None:
-        """Wait for the end; return the exit code, or None if it still runs after ``seconds``."""
+        """Wait for the process; return its exit code, or None after ``seconds``."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(timeout=seconds)
         return None
@@ -214,7 +214,7 @@ class RunningStep:
         return self.state.warnings is not known
 
     def close(self) -> None:
-        """Close the messages, and record the time that the step took."""
+        """Close the message stream, and record the time that the step took."""
         self._messages.close()
         self.state.spent = self.before + time.monotonic() - self._start
 
@@ -224,7 +224,7 @@ class RunningStep:
             os.killpg(self._process.pid, number)
 
     def problem(self, code: int) -> str | None:
-        """Return why the step failed, or None if it did not fail."""
+        """Return an error message if the step failed, or None."""
         missing = [str(path) for path in self.step.outputs if not path.exists()]
         if code == 0 and not missing:
             return None
@@ -234,17 +234,17 @@ class RunningStep:
         problem = f"{self.step.name} {how} (log: {self._log}): {self._tail()}"
         partial = " and ".join(str(path) for path in self.step.partial if path.exists())
         if code != 0 and self.before and partial:
-            # For example, an older version may have written a state that this version refuses.
+            # For example, an older version may have written a state that this version rejects.
             problem += f" | to start this step over, remove {partial}"
         return problem
 
     def _tail(self) -> str:
-        """Return the last lines that this run has written to the log, as one line."""
+        """Return the last lines that this run wrote to the log, joined into one line."""
         with self._log.open("rb") as stream:
             stream.seek(max(self._begin, self._log.stat().st_size - _TAIL_BYTES))
             text = stream.read().decode(errors="replace")
         lines = [line.strip() for line in text.replace("\r", "\n").split("\n")]
-        return " | ".join([line for line in lines if line][-_TAIL_LINES:]) or "it printed nothing"
+        return " | ".join([line for line in lines if line][-_TAIL_LINES:]) or "no output"
 
 
 def run_steps(
@@ -258,8 +258,8 @@ def run_steps(
 ) -> None:
     """Run the steps that are not done.
 
-    A step waits for the earlier steps that write its inputs. When a step fails, the other running
-    steps are stopped, and are resumed the next time.
+    A step waits for the earlier steps that write its inputs. When a step fails, all other running
+    steps are stopped; the next run resumes them.
 
     :param after: called when a step is done, with whether it had to run.
     :raises KeyboardInterrupt: if a step was interrupted.
@@ -292,7 +292,7 @@ def run_steps(
             for process in list(running):
                 code = process.wait(_LOOK_EVERY)
                 if process.read_messages(say):
-                    states.write()  # for a run that is killed later
+                    states.write()  # in case the run is killed later
                 if code is not None:
                     running.remove(process)
                     process.close()
@@ -309,12 +309,12 @@ def run_steps(
         finally:
             for process in running:
                 process.close()
-                states.discard(process.step)  # some leave half an output after Ctrl-C
+                states.discard(process.step)  # some steps leave incomplete output after Ctrl-C
         raise
 
 
 def _next(waiting: Sequence[Step], running: Sequence[RunningStep]) -> Step | None:
-    """Return the first step whose inputs all exist."""
+    """Return the first waiting step whose inputs all exist."""
     missing = {path for process in running for path in process.step.outputs}
     for step in waiting:
         if not step.reads(missing):
@@ -324,7 +324,7 @@ def _next(waiting: Sequence[Step], running: Sequence[RunningStep]) -> Step | Non
 
 
 def stop(running: Sequence[RunningStep]) -> None:
-    """Interrupt steps and the processes that they started, as Ctrl-C does, so that they save work.
+    """Interrupt steps and their child processes, as Ctrl-C does, so that they save their work.
 
     A step that still runs after a minute, or at a second Ctrl-C, is killed.
     """

@@ -1,8 +1,8 @@
 """An experiment as a Snakefile: each step is a rule, and Snakemake places the jobs.
 
-A job runs one step by `run_step`, with its own state in the folder ``steps``. Snakemake deletes the
-outputs of a job that failed, but neither its state nor the work files beside the outputs, so the
-next attempt resumes it.
+A job runs one step with `run_step`, and has its own state in the folder ``steps``. Snakemake
+deletes the outputs of a failed job, but neither its state nor the work files next to the outputs,
+so the next attempt resumes it.
 """
 
 import logging
@@ -23,9 +23,9 @@ from phrasescore.workflows.experiment.steps import Step, StepStates, check_exper
 from phrasescore.workflows.experiment.table import TABLE_FILES, ExperimentTable, write_table
 
 STEPS = "steps"
-# The name of the rule that writes the table; it cannot be a step's, which has a verb and a name.
+# The rule that writes the table; no step has this name, as steps have a verb and a name.
 TABLE = "table"
-# Memory of a job by its verb, in MB, and further MB per MB of inputs that a search loads.
+# Memory per job in MB, by verb, and additional MB per MB of inputs that a search loads.
 _MEMORY = {
     "train": (4000, 0),
     "export": (2000, 0),
@@ -47,15 +47,15 @@ _logger = logging.getLogger(__name__)
 def export_experiment(
     config: str | os.PathLike[str], output: str | os.PathLike[str], folder: str | os.PathLike[str]
 ) -> None:
-    """Write an experiment as a Snakefile, whose first rule makes the table of `run_experiment`.
+    """Write an experiment as a Snakefile whose first rule makes the table of `run_experiment`.
 
-    Nothing runs, and nothing else is written. docs/experiment.md says how Snakemake 9 runs the
-    file. Its paths are absolute, and so is the path of the current Python: every machine of a
-    cluster needs them.
+    Nothing runs, and nothing else is written. docs/experiment.md describes how to run the file
+    with Snakemake 9. Its paths, including that of the current Python, are absolute; they must exist
+    on every machine in the cluster.
 
     :param config: a file as for `run_experiment`; ``[engine]`` must have ``processes`` and
-        ``threads``, which are the cores that jobs ask for.
-    :param folder: the folder for all files of jobs, which is new or an exported experiment's.
+        ``threads``, the number of cores that jobs request.
+    :param folder: the folder for all files of the jobs: a new one, or an exported experiment's.
     :raises PhrasescoreError: if an input is missing or wrong, or has a brace in its path.
     """
     check_files([os.fspath(config)], [os.fspath(output)])
@@ -64,7 +64,7 @@ def export_experiment(
     wanted, plan = _read(config, absolute)
     for key in ("processes", "threads"):
         if getattr(wanted.engine, key) is None:
-            problem = "is missing: expected a number, since a job asks for its cores"
+            problem = "is missing: expected a number, since a job requests its cores"
             raise ConfigError(os.fspath(config), f"[engine] {key}", problem)
     command = [sys.executable, "-m", "phrasescore", "experiment", str(Path(config).absolute())]
     shown = shlex.join([*command, "-o", str(absolute), "--step"])
@@ -116,7 +116,7 @@ def _table(wanted: Experiment, plan: Plan, folder: Path) -> ExperimentTable:
     for step in plan.steps:
         if not states[step].is_done(step):
             raise PhrasescoreError(
-                f"{step.name}: its outputs do not belong to these settings and inputs: export the "
+                f"{step.name}: its outputs are not from these settings and inputs: export the "
                 "experiment again, and let Snakemake run it"
             )
     results = {path for step in plan.steps for path in step.outputs}
@@ -133,7 +133,7 @@ def _rules(wanted: Experiment, plan: Plan, folder: Path) -> Iterator[str]:
     results = [_path(path) for step in plan.steps for path in step.outputs]
     tables = [_path(folder / name) for name in TABLE_FILES]
     yield _rule(TABLE, {"input": results, "output": tables})
-    # Jobs write the moses.ini of the folder: it depends on the user's.
+    # Jobs write the folder's moses.ini, which depends on the user's.
     origins = dict.fromkeys(plan.written, wanted.data.moses_ini)
     for step, rule in _names(plan).items():
         verb = step.call.verb
@@ -163,5 +163,5 @@ def _rule(name: str, parts: dict[str, list[str]]) -> str:
 
 def _path(path: Path) -> str:
     if re.search("[{}]", str(path)):
-        raise PhrasescoreError(f"{path}: Snakemake takes text in braces for a wildcard")
+        raise PhrasescoreError(f"{path}: Snakemake treats text in braces as a wildcard")
     return ascii(str(path))

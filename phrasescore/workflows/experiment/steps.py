@@ -1,13 +1,13 @@
 """Steps that run once: a finished step is not repeated, and a killed step is resumed.
 
-A step has a key: a digest of its call and of the content of its inputs. It is done when it ran with
-this key and its outputs have not changed since. So a changed input or setting repeats only the step
-and the steps that read its outputs. The journal is ``steps.json``, replaced before and after each
-step.
+A step has a key: a digest of its call and its inputs' content. It is done when it ran with
+this key and its outputs have not changed since. A changed input or setting therefore repeats only
+the step and the steps that read its outputs. The journal ``steps.json`` is replaced before and
+after each step.
 
-Every step writes its outputs whole or not at all. Before it starts, the outputs of an older run are
-moved aside, so outputs that exist after a run was killed are complete. The older outputs are
-removed when the step is done; until then, they return if their settings do.
+Every step writes its outputs atomically. Before it starts, the outputs of an older run are moved
+aside, so outputs that exist after a run was killed are complete. The older outputs are removed when
+the step is done; until then, they are restored if their settings are used again.
 """
 
 import json
@@ -48,13 +48,13 @@ class Step:
     outputs: tuple[Path, ...]
     # Files of a killed run, from which the call can resume; removed before a fresh start.
     partial: tuple[Path, ...] = ()
-    # It writes a generated input before the process starts.
+    # Writes a generated input before the process starts.
     prepare: Callable[[], None] = field(default=lambda: None)
     # Number of processor cores that the step uses; None for all cores.
     cores: int | None = None
 
     def reads(self, paths: Collection[Path]) -> bool:
-        """Return whether the step reads any of these paths, or a file inside one of them."""
+        """Return whether the step reads any of the paths, or a file inside one of them."""
         return any(
             path == other or path in other.parents for path in paths for other in self.inputs
         )
@@ -66,7 +66,7 @@ class StepState(msgspec.Struct, omit_defaults=True):
     # The step's key when it was started, and when it was completed.
     begun: str | None = None
     done: str | None = None
-    # Seconds of all runs so far, and of the completed step.
+    # Seconds taken by all runs so far, and by the completed step.
     spent: float = 0.0
     seconds: float | None = None
     warnings: list[str] = []
@@ -77,16 +77,16 @@ class StepState(msgspec.Struct, omit_defaults=True):
 
 
 class StepJournal(msgspec.Struct):
-    """The content of ``steps.json``: the steps by name, and the known digests of files."""
+    """The content of ``steps.json``: step states by name, and known file digests."""
 
     steps: dict[str, StepState]
     files: dict[str, list[int | str]]
 
 
 class StepStates:
-    """The states of a folder's steps; keeps or removes the steps' outputs.
+    """Keeps the states of a folder's steps, and restores or removes their outputs.
 
-    :param written: the content of files that no step writes.
+    :param written: the content of files that no step writes, by path.
     """
 
     def __init__(self, folder: Path, written: Mapping[Path, bytes] = MappingProxyType({})) -> None:
@@ -106,7 +106,7 @@ class StepStates:
                     stream.write(content)
 
     def write(self) -> None:
-        """Write the journal."""
+        """Write the journal, ``steps.json``."""
         write_journal(self._path, StepJournal(self._journal.steps, self._files.known))
 
     def state(self, step: Step) -> StepState:
@@ -122,7 +122,7 @@ class StepStates:
         return digest_text(json.dumps([step.call.to_json(), inputs]))
 
     def is_done(self, step: Step) -> bool:
-        """Return whether a step need not run."""
+        """Return whether a step is done and need not run."""
         known = self.state(step)
         try:
             if known.done is None or known.done != self._key(step):
@@ -133,7 +133,7 @@ class StepStates:
         return all(known.outputs.get(path) == digest for path, digest in digests.items())
 
     def done(self, steps: Sequence[Step]) -> list[bool]:
-        """Return for each step whether it is done; a step that reads unfinished outputs is not."""
+        """Return whether each step is done; a step with unfinished inputs is not."""
         are_done: list[bool] = []
         unfinished: set[Path] = set()
         for step in steps:
@@ -143,7 +143,7 @@ class StepStates:
         return are_done
 
     def recover(self, step: Step) -> bool:
-        """Return whether a killed run left whole outputs, or older outputs can return."""
+        """Return whether a killed run left complete outputs, or older ones can be restored."""
         known, key = self.state(step), self._key(step)
         if known.done is None and known.begun == key:
             if not all(path.exists() for path in step.outputs):
@@ -163,7 +163,7 @@ class StepStates:
     def begin(self, step: Step) -> bool:
         """Record that a step starts; return whether it resumes a run that was stopped.
 
-        Otherwise older outputs are moved aside, and other remains are removed.
+        Otherwise older outputs are moved aside, and other remaining files are removed.
         """
         key, known = self._key(step), self.state(step)
         if known.done is None and known.begun == key:
@@ -202,7 +202,7 @@ class StepStates:
 
 
 def check_experiment_folder(folder: Path, state: str = STATE) -> None:
-    """Refuse a folder with other files, which would be overwritten or removed.
+    """Reject a folder with other files, which could be overwritten or removed.
 
     :param state: the file or folder that marks an experiment's folder.
     """
@@ -218,7 +218,7 @@ def check_experiment_folder(folder: Path, state: str = STATE) -> None:
 
 
 def _aside(path: Path) -> Path:
-    """Return the path of an older output while its step runs again."""
+    """Return the path to which an older output is moved while its step runs again."""
     return path.with_name(f"{path.name}{OLD}")
 
 

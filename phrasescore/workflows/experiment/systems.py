@@ -1,4 +1,4 @@
-"""The networks and the rows of an experiment's file."""
+"""The networks and the rows in an experiment's file."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,13 +15,13 @@ from phrasescore.settings.toml_file import TomlTable, unknown
 from phrasescore.workflows.search_settings import SEARCH_FEATURES
 
 UNKNOWN_WORDS = "unknown_words"
-# Further names of kinds of networks.
+# Other names for kinds of networks.
 _KINDS_BY_NAME = {"rnn": "encoder-decoder", "reverse": "encoder-decoder"}
-# Features that read a file, which [data] names.
+# Features that read a file named in [data].
 FILE_FEATURES: tuple[ColumnKind, ...] = ("lm", "lexicon", "reverse_lexicon")
-# These features and the names of --feature.
+# All features: those above, and the names for --feature.
 _FEATURES = (*FILE_FEATURES, *FEATURE_NAMES)
-# The kinds of networks that a table and a search may have, in words.
+# The kinds of networks for tables, the search and so on, as text for messages.
 _OF_PHRASES = " or ".join(kind_names(scores_phrases=True))
 _SEARCHING = " or ".join(SEARCH_FEATURES)
 _LANGUAGE_MODEL = " or ".join(kind_names(reads_source=False))
@@ -35,16 +35,16 @@ _Limit = Annotated[float, msgspec.Meta(gt=0)]
 
 @dataclass(frozen=True)
 class XbleuPlan:
-    """How a network is fine-tuned from another one for expected BLEU."""
+    """How a network is fine-tuned from another network for expected BLEU."""
 
-    # The network to start from, and the row whose weights score the lists.
+    # The network to start from, and the row that provides the weights for the lists.
     model: str
     row: str
-    # n-best lists of the sentences of ``source``, with the features of the row.
+    # n-best lists for the sentences in ``source``, with the row's features.
     lists: tuple[Path, ...]
     source: Path
     references: tuple[Path, ...]
-    # Word alignments of the source and its first reference, for a joint model.
+    # Word alignments between the source and its first reference, for a joint model.
     alignments: Path | None = None
 
 
@@ -61,7 +61,7 @@ class ModelPlan:
     preset: str | None = None
     reverse: bool = False
     right_to_left: bool = False
-    # The limits of training, and its seed.
+    # Limits and seed for training.
     minutes: _Limit | None = None
     epochs: _Limit | None = None
     updates: Count | None = None
@@ -69,19 +69,19 @@ class ModelPlan:
     # Further settings, by their table and key.
     set: dict[str, dict[str, bool | int | float | str]] = field(default_factory=dict)
     threads: Count | None = None
-    # An n-gram model for the words outside the shortlist of a cslm network.
+    # An n-gram model for the words outside a cslm network's shortlist.
     backoff_lm: Path | None = None
     # Whether a cslm network or a joint model omits log Z.
     unnormalized: bool = False
 
     @property
     def network(self) -> NetworkKind:
-        """The kind of network."""
+        """The kind of this network."""
         return get_kind(self.kind)
 
     @property
     def limits(self) -> dict[str, int | float]:
-        """The limits of training, and its seed, if they are set."""
+        """The limits and the seed for training, if they are set."""
         limits = {name: getattr(self, name) for name in ("minutes", "epochs", "updates", "seed")}
         return {
             name: int(value) if value == int(value) else value
@@ -91,7 +91,7 @@ class ModelPlan:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """The further settings, such as "training.batch_size=32"."""
+        """All other settings, such as "training.batch_size=32"."""
         return tuple(
             f"{table}.{key}={str(value).lower() if isinstance(value, bool) else value}"
             for table, values in self.set.items()
@@ -116,7 +116,7 @@ class System:
     nbest_size: Count | None = None
 
     def features(self) -> frozenset[tuple[str, str]]:
-        """Return (place, name) of each model and feature; the place says where it is used."""
+        """Return (place, name) of each model and feature, where the place is its list of names."""
         places = {"columns": self.columns, "search": self.search, "rescore": self.rescore}
         return frozenset((place, name) for place, names in places.items() for name in names)
 
@@ -146,11 +146,11 @@ def check_model(
 ) -> ModelPlan:
     """Return a network with its kind set, after checking all its settings.
 
-    :param files: names of features from files.
+    :param files: names of the features that are read from files.
     """
     name = model.name
     if name in (*_FEATURES, *files):
-        raise table.error(name, "is the name of a feature: expected another one")
+        raise table.error(name, "is the name of a feature: choose another name")
     own = table.table(name)
     if model.xbleu is not None:
         model = _like_its_start(own, model, model.xbleu, models)
@@ -168,20 +168,28 @@ def check_model(
     for setting in model.settings:
         config.override([setting], path=f"{table.path}: [models.{name}.set]")
     if model.right_to_left and kind.is_feed_forward:
-        raise own.error("right_to_left", f"is not for a {named}, which predicts from left to right")
+        raise own.error(
+            "right_to_left", f"cannot be used with a {named}, which predicts from left to right"
+        )
     if model.backoff_lm and kind.reads_source:
-        raise own.error("backoff_lm", f"is for a {_LANGUAGE_MODEL}, and this is a {named}")
+        raise own.error(
+            "backoff_lm", f"can only be used with a {_LANGUAGE_MODEL}, and this is a {named}"
+        )
     if model.unnormalized and not kind.is_feed_forward:
-        raise own.error("unnormalized", f"is for a {_SEARCHING}, and this is a {named}")
+        raise own.error(
+            "unnormalized", f"can only be used with a {_SEARCHING}, and this is a {named}"
+        )
     if model.backoff_lm and model.unnormalized:
-        raise own.error("backoff_lm", "divides the probabilities of words: not with unnormalized")
+        raise own.error(
+            "backoff_lm", "needs normalised probabilities: it cannot be combined with unnormalized"
+        )
     return replace(model, kind=named, reverse=model.reverse or name == "reverse")
 
 
 def _like_its_start(
     own: TomlTable, model: ModelPlan, xbleu: XbleuPlan, models: dict[str, ModelPlan]
 ) -> ModelPlan:
-    """Return a network with the kind and directions of the network that it is fine-tuned from."""
+    """Return a network with its kind and directions copied from its start network."""
     for key in ("path", "preset", "kind", "reverse", "right_to_left"):
         if getattr(model, key):
             raise own.error(key, f"is copied from {xbleu.model}, which is fine-tuned: remove it")
@@ -206,12 +214,12 @@ def _like_its_start(
 
 
 def reference_files(names: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the files that references name."""
+    """Return the reference files that the given names stand for."""
     return tuple(map(Path, find_references(names)))
 
 
 def is_self_normalized(model: ModelPlan) -> bool:
-    """Return whether training keeps the log Z of a cslm network or joint model near 0."""
+    """Return whether training keeps a network's log Z near 0."""
     config = _preset(model, model.network)
     config = config.override(model.settings, path=f"[models.{model.name}.set]")
     return bool(getattr(config.model, "self_normalization", 0))
@@ -222,7 +230,7 @@ def _preset(model: ModelPlan, kind: NetworkKind) -> Config:
 
 
 def _kind(name: str) -> str | None:
-    """Return the kind of network that a name stands for, or None."""
+    """Return the kind of network that a model's name stands for, or None."""
     kind = find_kind(_KINDS_BY_NAME.get(name, name))
     return None if kind is None else kind.name
 
@@ -230,14 +238,14 @@ def _kind(name: str) -> str | None:
 def read_systems(
     whole: TomlTable, value: Any, models: dict[str, ModelPlan], files: dict[str, Path]
 ) -> tuple[System, ...]:
-    """Return the rows; networks that [models] lacks are added to it with default settings."""
+    """Return the rows; networks missing from [models] are added with default settings."""
     if not isinstance(value, list | tuple) or not value:
         raise whole.error("systems", f"expected names of rows or tables, got {value!r}")
     systems = tuple(_system(whole, row, place) for place, row in enumerate(value, start=1))
     names = [system.name for system in systems]
     for name in names:
         if names.count(name) > 1:
-            raise whole.error("systems", f"two rows are called {name!r}")
+            raise whole.error("systems", f"two rows have the name {name!r}")
     for system in systems:
         for problem in _problems(system, models, files):
             raise whole.error("systems", f"row '{system.name}': {problem}")
@@ -250,7 +258,7 @@ def read_systems(
 
 
 def _check_row(whole: TomlTable, xbleu: XbleuPlan, name: str, earlier: tuple[System, ...]) -> None:
-    """Check that an earlier row has the network that a row's network is fine-tuned from."""
+    """Check that the row that fine-tuning starts from is earlier and has the start network."""
     start = xbleu.model
     for system in earlier:
         if system.name == xbleu.row and start in {other for _, other in system.features()}:
@@ -278,7 +286,7 @@ def _system(whole: TomlTable, value: Any, place: int) -> System:
 def _problems(
     system: System, models: dict[str, ModelPlan], files: dict[str, Path]
 ) -> Iterator[str]:
-    """Yield the errors of a row, and add networks that only the row names."""
+    """Yield the errors in a row, and add networks that only the row names."""
     for place, name in sorted(system.features()):
         if place != "search" and (name in _FEATURES or name in files):
             if place == "rescore" and name in files and name not in FILE_FEATURES:
@@ -293,11 +301,11 @@ def _problems(
             models[name] = ModelPlan(name, kind, reverse=name == "reverse")
         model = models[name]
         if place == "columns" and not model.network.scores_phrases:
-            yield f"expected a {_OF_PHRASES}, {name} is a {model.kind}"
+            yield f"expected a {_OF_PHRASES}, but {name} is a {model.kind}"
         if place == "search" and not model.network.is_feed_forward:
-            yield f"expected a {_SEARCHING}, {name} is a {model.kind}"
+            yield f"expected a {_SEARCHING}, but {name} is a {model.kind}"
         if place == "rescore" and model.network.is_aligned:
-            yield f"{name} is a {model.kind}, which is only for the search: expected it there"
+            yield f"{name} is a {model.kind}, which can only be used in the search"
     plans = [models[name] for name in (*system.search, *system.rescore) if name in models]
     if len({plan.backoff_lm for plan in plans if not plan.network.reads_source}) > 1:
         yield f"expected models of kind {_LANGUAGE_MODEL} with the same backoff_lm"
@@ -306,10 +314,10 @@ def _problems(
     for place, names in (("columns", system.columns), ("rescore", system.rescore)):
         for name in names:
             if name in FILE_FEATURES and name not in files:
-                yield f"{name} needs a file: expected [data] {name}"
+                yield f"{name} requires a file: expected [data] {name}"
             elif place == "columns" and name == "lm":
-                yield "lm is only for n-best lists: Moses has language models in its search"
+                yield "lm can only be used on n-best lists: Moses has language models in its search"
             elif place == "columns" and name in NOT_OF_PHRASES:
-                yield f"{name} is only for n-best lists: {NOT_OF_PHRASES[name]}"
+                yield f"{name} can only be used on n-best lists: {NOT_OF_PHRASES[name]}"
             elif name in OF_SHORTLISTS and not any(other in models for other in names):
-                yield f"{name} counts the words that a network does not know: name one, too"
+                yield f"{name} counts the words that a network does not know: add a network"

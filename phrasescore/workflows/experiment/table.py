@@ -17,11 +17,11 @@ from phrasescore.workflows.experiment.rows import Run
 
 TABLE_FILES = ("table.txt", "table.toml", "table.html")
 METRIC = (
-    "BLEU of tokenised text as it is (multi-bleu.perl's figure), the mean of the replicas ± their "
+    "BLEU on the tokenised text (as in multi-bleu.perl): the mean over the replicas ± their "
     "standard deviation."
 )
 TEST = (
-    "p: how often mere chance gives such a difference from the first row, by approximate "
+    "p: the probability of such a difference from the first row by chance, from approximate "
     f"randomization over sentences, {TRIALS:,} trials, seed {SEED}."
 )
 ROUNDS = "rounds: tuning rounds; + means that the limit ended tuning, and more rounds could help."
@@ -29,12 +29,12 @@ ROUNDS = "rounds: tuning rounds; + means that the limit ended tuning, and more r
 
 @dataclass(frozen=True, slots=True)
 class SystemRow:
-    """The row of a system."""
+    """A table row: the scores of one system."""
 
     name: str
     # Scores by text; texts that no replica has translated yet are missing.
     cells: Mapping[str, SystemScore]
-    # Rounds of each replica's tuning, as "4, 6+"; + means that the limit of rounds ended it.
+    # Tuning rounds per replica, such as "4, 6+"; + means that the limit ended tuning.
     rounds: str = ""
     remarks: tuple[str, ...] = ()
 
@@ -46,15 +46,15 @@ class SystemRow:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentTable:
-    """The table, with its notes."""
+    """The table of results, with its notes."""
 
     # Names of the columns.
     texts: tuple[str, ...]
     rows: tuple[SystemRow, ...]
     notes: tuple[str, ...]
-    # The commands with their seconds, for the HTML file.
+    # The commands with their times in seconds, for the HTML file.
     steps: tuple[str, ...]
-    # Warnings of the steps after the names of the steps; the notes include them.
+    # Warnings from the steps, with the steps' names; the notes include them.
     warnings: tuple[str, ...] = ()
 
 
@@ -66,7 +66,7 @@ def measure(
     steps: Sequence[str],
     warnings: Sequence[str] = (),
 ) -> ExperimentTable:
-    """Return the table of the texts that have been translated so far."""
+    """Return the table for the texts that have been translated so far."""
     runs_by_name: dict[str, list[Run]] = {}
     for run in runs:
         runs_by_name.setdefault(run.system.name, []).append(run)
@@ -76,7 +76,7 @@ def measure(
             cells[score.name][text.name] = score
     rows = tuple(_row(name, own, existing, cells[name]) for name, own in runs_by_name.items())
     remarks = [(row.name, remark) for row in rows for remark in row.remarks]
-    # A warning of tuning is already one of the remarks.
+    # A warning from tuning is already one of the remarks.
     known = tuple(f": {remark}" for _, remark in remarks)
     all_notes = (
         *(METRIC, TEST, ROUNDS),
@@ -91,7 +91,7 @@ def measure(
 def _compare(
     text: TextSet, runs_by_name: Mapping[str, Sequence[Run]], existing: Collection[Path]
 ) -> list[SystemScore]:
-    """Return the scores on a text of the systems that have translated it."""
+    """Return the scores on a text for the systems that have translated it."""
     outputs = {
         name: [str(path) for run in runs if (path := run.output(text)) in existing]
         for name, runs in runs_by_name.items()
@@ -127,11 +127,11 @@ def _worse(run: Run, report: TuneReport, existing: Collection[Path]) -> Iterator
     scores = {each.system.name: read_tune_report(each.report).reached for each in parts}
     name = max(scores, key=lambda name: scores[name], default=None)
     if name is not None and report.reached < scores[name]:
-        yield f"on dev it is below {name}, whose features it has: {name}'s weights are better"
+        yield f"on dev it is worse than {name}, whose features it has: {name}'s weights are better"
 
 
 def write_table(table: ExperimentTable, folder: Path) -> None:
-    """Write ``table.txt``, ``table.toml`` and ``table.html``, each whole or not at all."""
+    """Write ``table.txt``, ``table.toml`` and ``table.html`` atomically."""
     for name, text in zip(TABLE_FILES, (to_text, to_toml, to_html), strict=True):
         with open_output(str(folder / name)) as stream:
             stream.write(text(table).encode())

@@ -1,4 +1,4 @@
-"""Make a report: a page about models and systems, and its data files."""
+"""Make a report about models and systems: a page and its data files."""
 
 import logging
 import os
@@ -26,16 +26,16 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReportSummary:
-    """The new report."""
+    """Summary of a report that was made."""
 
-    # Path and size in bytes of the page, index.html.
+    # Path of the page, index.html, and its size in bytes.
     page: str
     size: int
-    # Keys of the sections, in the order of the page.
+    # Keys of the sections, in page order.
     sections: tuple[str, ...]
     # Number of tables and figures.
     num_blocks: int
-    # The keys of sections that are missing or incomplete, with the reasons.
+    # Keys of missing or incomplete sections, with the reasons.
     left_out: tuple[tuple[str, str], ...]
 
     def summary(self) -> str:
@@ -60,27 +60,27 @@ def make_report(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> ReportSummary:
-    """Make a page of all sections that the inputs allow, and its data as JSON and TSV files.
+    """Make a page with all sections that the inputs allow, and its data as JSON and TSV files.
 
-    A section that lacks an input is left out; the page and the log name that input by its option on
-    the command line. Equal inputs and seeds give equal bytes.
+    A section is left out if one of its inputs is missing; the page and the log name the missing
+    command-line option. Equal inputs and seeds give equal bytes.
 
-    :param inputs: at most one phrase table, and n-best lists. The first hypotheses of each list are
-        the translations of a system with the name of the file.
-    :param folder: replaces an older report or an empty folder.
+    :param inputs: at most one phrase table, and files with n-best lists. The first hypotheses in
+        each file are the translations of a system named after the file.
+    :param folder: folder for the report; an older report or an empty folder is replaced.
     :param models: folders of trained models.
     :param source: source sentences, one per line.
     :param references: files of reference translations, aligned with the source; NAME for NAME0,
         NAME1 and so on.
-    :param translations: names of systems and files of their translations. All systems are compared
-        with the first one; systems of n-best lists come first.
-    :param tuning_report: JSON that `phrasescore.tune` wrote.
+    :param translations: names of systems and files with their translations. All systems are
+        compared with the first one; systems from n-best lists come first.
+    :param tuning_report: JSON file written by `phrasescore.tune`.
     :param experiment: folder of an experiment, with its ``table.toml``.
     """
     check_sequences(inputs=inputs, models=models, references=references)
     compute.check_only("device", "threads")
     if settings.sentences is not None and settings.lines is not None:
-        raise ArgumentError("--sentences draws lines, and --lines names them: give only one")
+        raise ArgumentError("--sentences cannot be combined with --lines")
     files = ReportFiles(
         inputs=[os.fspath(path) for path in inputs],
         models=[os.fspath(path) for path in models],
@@ -90,7 +90,7 @@ def make_report(
         tuning_report=optional_path(tuning_report),
         experiment=None if experiment is None else os.path.join(experiment, "table.toml"),
     )
-    choose_device(compute.device)  # refuse a missing device before the long work
+    choose_device(compute.device)  # reject a missing device before the long computation
     check_folder(os.fspath(folder), files.paths())
     report, left_out = _make_sections(read_inputs(files, settings, compute, progress))
     page = write_report(report, Path(folder))
@@ -104,7 +104,7 @@ def make_report(
 
 
 def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]:
-    """Return a report of the possible sections, and the reasons why others were left out."""
+    """Return a report with all possible sections, and the reasons why others were left out."""
     _check_kinds(inputs)
     wanted = inputs.settings.only or SECTIONS
     missing = {key: missing_inputs(SECTION_PLANS[key], inputs) for key in SECTIONS if key in wanted}
@@ -135,24 +135,24 @@ def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]
 
 
 def _check_kinds(inputs: ReportInputs) -> None:
-    """Refuse inputs that need another kind of model, and lines that do not exist."""
+    """Reject inputs that require another kind of model, and lines that do not exist."""
     if inputs.table is not None and not inputs.of_kind("scores_phrases"):
         raise _wrong_kind(f"{inputs.table}: for a phrase table", ("scores_phrases",), inputs)
     settings, source = inputs.settings, inputs.source
     if settings.sentences is None and settings.lines is None:
         return
     if source is None:
-        raise ArgumentError("--sentences and --lines need --source")
+        raise ArgumentError("--sentences and --lines require --source")
     if not inputs.of_kind(*SHOWS_SENTENCES):
         raise _wrong_kind("--sentences and --lines", SHOWS_SENTENCES, inputs)
     beyond = [line for line in settings.lines or () if line > len(source.texts)]
     if beyond:
-        problem = f"--lines: expected a line of the file, which has {len(source.texts):,}"
+        problem = f"--lines: expected line numbers from 1 to {len(source.texts):,}"
         raise DataError(source.path, None, f"{problem}, got {beyond[0]}")
 
 
 def _refuse_missing(key: SectionName, names: Sequence[str], inputs: ReportInputs) -> None:
-    """Refuse a requested section that lacks inputs."""
+    """Reject a requested section if one of its inputs is missing."""
     kind = SECTION_PLANS[key].kind
     if len(names) == 1 and kind and inputs.models and not inputs.of_kind(kind):
         raise _wrong_kind(key, (kind,), inputs)
@@ -172,7 +172,7 @@ def _join(names: Sequence[str]) -> str:
 
 
 def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
-    """Yield the names and values of the inputs, for the top of the page."""
+    """Yield names and values that describe the inputs, for the top of the page."""
     if inputs.table is not None:
         choice = inputs.table_choice
         long = f"{choice.num_long:,} source phrases of {inputs.settings.long} words or more"

@@ -23,7 +23,7 @@ from phrasescore.settings.evaluation import Reporting
 from phrasescore.settings.toml_file import read_toml
 from phrasescore.workflows.text_checks import warn_of_lengths
 
-# Numbers, from 1, of the table's scores p(target | source) and p(source | target). Moses' order is
+# 1-based numbers of the table's scores p(target | source) and p(source | target). Moses' order is
 # p(f|e) lex(f|e) p(e|f) lex(e|f), where f is the source.
 _DIRECT, _INVERSE = 3, 1
 # Number of frequent and of rare source phrases whose targets are listed, as in Cho et al. (2014).
@@ -39,14 +39,14 @@ class NamedModel(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFiles:
-    """The paths of a report's inputs."""
+    """The paths of the inputs for a report."""
 
     # Phrase tables and n-best lists.
     inputs: Sequence[str]
     models: Sequence[str]
     source: str | None
     references: Sequence[str]
-    # The name of each system, and its file.
+    # The name of each system, and the file with its translations.
     translations: Sequence[tuple[str, str]]
     tuning_report: str | None
     # The file table.toml of an experiment.
@@ -65,7 +65,7 @@ class ReportFiles:
 
 @dataclass(frozen=True)
 class ReportInputs:
-    """All inputs of a report; the table is read when it is needed."""
+    """All inputs for a report; the phrase table is read lazily."""
 
     # Path of the phrase table.
     table: str | None
@@ -82,7 +82,7 @@ class ReportInputs:
     progress: ProgressCallback | None
 
     def of_kind(self, *properties: str) -> list[NamedModel]:
-        """Return the models whose kind has one of these properties."""
+        """Return the models whose kind has at least one of the given properties."""
         return [
             model
             for model in self.models
@@ -90,17 +90,17 @@ class ReportInputs:
         ]
 
     def phrase_models(self) -> list[NamedModel]:
-        """Return the models of p(target | source) of phrase pairs."""
+        """Return the models that score phrase pairs with p(target | source)."""
         return [model for model in self.of_kind("scores_phrases") if not model.checkpoint.reverse]
 
     def table_column(self, model: NamedModel) -> int:
-        """Return the index of the table's score of a model's probability, from 0."""
+        """Return the 0-based index of the table score that corresponds to a model's probability."""
         usual = _INVERSE if model.checkpoint.reverse else _DIRECT
         return (self.settings.table_score or usual) - 1
 
     @cached_property
     def table_choice(self) -> TableChoice:
-        """The chosen lines of the table, which is read once."""
+        """The lines selected from the table, which is read once."""
         assert self.table is not None
         columns = [self.table_column(model) for model in self.of_kind("scores_phrases")]
         settings = self.settings
@@ -118,14 +118,14 @@ class ReportInputs:
 
     @cached_property
     def comparison(self) -> Comparison:
-        """The systems, with the references and the source."""
+        """The comparison of the systems with the references, with the source if given."""
         return Comparison(self.systems, self.references, self.source)
 
 
 def read_inputs(
     files: ReportFiles, settings: Reporting, compute: Compute, progress: ProgressCallback | None
 ) -> ReportInputs:
-    """Read all inputs except the table, and check that they fit together."""
+    """Read all inputs except the phrase table, and check that they are consistent."""
     for path in files.texts():
         if is_stream(path):
             raise ArgumentError(f"a report can only read files, got {path!r}")
@@ -164,7 +164,7 @@ def read_inputs(
 
 
 def _load_models(paths: Sequence[str]) -> list[NamedModel]:
-    """Return the models, named by their folders, or by their paths if two folders have one name."""
+    """Load models, named after their folders, or by their paths if folder names are not unique."""
     names = [os.path.basename(os.path.abspath(path)) for path in paths]
     if len(set(names)) < len(names):
         names = list(paths)
@@ -177,23 +177,25 @@ def _load_models(paths: Sequence[str]) -> list[NamedModel]:
 
 
 def _is_nbest(path: str) -> bool:
-    """Return whether the first line of a file is an n-best list's, not a phrase table's.
+    """Return whether a file has an n-best list, not a phrase table, judging by its first line.
 
-    A source phrase may be a number, but only the scores of an n-best list have names.
+    A source phrase may be a number, but only n-best lists have scores with names.
     """
     first = next(read_lines(path), None)
     if first is None:
         raise DataError(path, None, "expected a phrase table or an n-best list, found no lines")
     fields = first.split(b"|||")
     if len(fields) < 3:
-        expected = "expected a line of a phrase table or an n-best list, with '|||' at least twice"
+        expected = (
+            "expected a phrase table or an n-best list, with '|||' at least twice in each line"
+        )
         raise DataError(path, 1, f"{expected}, found {first.count(b'|||')}")
     is_number = fields[0].strip().isdigit()
     return is_number and any(split_feature(token)[1] for token in fields[2].split())
 
 
 def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:
-    """Return the first hypothesis of each list; every sentence must have a list."""
+    """Return the first hypothesis in each list; every sentence must have a list."""
     sentences = Sentences(path, [], [])
     with Meter("n-best lists", "hypotheses", progress, lines_of=path) as meter:
         for expected, nbest in enumerate(read_nbest(path)):
@@ -210,7 +212,10 @@ def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:
 def _table_pairs(
     path: str, lines: Iterator[PhraseTableLine], num_scores: int
 ) -> Iterator[TablePair]:
-    """Yield the pairs of a table with their counts and scores, at least ``num_scores``."""
+    """Yield the pairs in a table with their counts and scores.
+
+    A table with fewer than ``num_scores`` scores is an error.
+    """
     for line in lines:
         if line.num_scores < num_scores:
             raise DataError(

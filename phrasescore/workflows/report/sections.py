@@ -1,4 +1,4 @@
-"""The sections of a report, with the inputs and the function that make each one."""
+"""The sections of a report; for each, the required inputs and the function that makes it."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -43,31 +43,31 @@ from phrasescore.settings.kinds import kind_names
 from phrasescore.workflows.load_model import NetworkScorer
 from phrasescore.workflows.report.inputs import NamedModel, ReportInputs
 
-# The properties of kinds of networks that can show single sentences.
+# Properties of network kinds that can show single sentences.
 SHOWS_SENTENCES = ("aligns_words", "parses_source")
 # Default number of sentences to show.
 _SENTENCES = 5
-# Sentence lengths per group of BLEU by length.
+# Number of sentence lengths per group, for BLEU by length.
 _GROUP_WIDTH = 10
 
 
 class MadeSection(NamedTuple):
-    """A section, or None if it was left out."""
+    """A section, or None if it was left out, with reasons and notes."""
 
     section: Section | None
-    # Reasons why the section, or a part of it, was left out.
+    # Why the section, or a part of it, was left out.
     reasons: Sequence[str] = ()
-    # Notes on the section for the reader.
+    # Notes for readers of the section.
     notes: Sequence[str] = ()
 
 
 class SectionPlan(NamedTuple):
-    """The function that makes a section, and the inputs that it needs."""
+    """The function that makes a section, and the inputs that it requires."""
 
     make: Callable[[ReportInputs], MadeSection]
-    # Names of inputs, see `missing_inputs`.
+    # Names of required inputs; see `missing_inputs`.
     needs: tuple[str, ...] = ()
-    # The property that the kind of a model must have; empty if no such model is needed.
+    # The required property of a model's kind; empty if no such model is required.
     kind: str = ""
 
 
@@ -77,7 +77,7 @@ _TWO_SYSTEMS = "translations by two systems (--translation or NBEST)"
 
 
 def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
-    """Return the names of the missing inputs of a section."""
+    """Return the names of the inputs that a section requires and that are missing."""
     is_present = {
         "TABLE": inputs.table is not None,
         "--source": inputs.source is not None,
@@ -163,7 +163,7 @@ def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair])
 def _draw(
     inputs: ReportInputs, model: NamedModel, sources: Sequence[Words]
 ) -> list[list[CountedSample]]:
-    """Return the distinct finished samples of each source, the most probable first."""
+    """Return the distinct finished samples for each source, most probable first."""
     torch.set_num_threads(usable_threads(inputs.compute.threads))
     generator = Generator([model.checkpoint], choose_device(inputs.compute.device))
     drawing = SampleSettings(SAMPLES, seed=inputs.settings.seed)
@@ -187,7 +187,8 @@ def _make_phrases(inputs: ReportInputs) -> MadeSection:
     if not phrases:
         problem = f"the table has no source phrase with {inputs.settings.long} words or more"
         return MadeSection(None, [f"{problem} (--long N maps shorter phrases)"])
-    # Shuffle: the map labels the first points first, and in a sorted table these begin alike.
+    # Shuffle, because the map labels the first points first, and these begin with the same words in
+    # a sorted table.
     phrases = random.Random(seed).sample(phrases, len(phrases))
     sets = [
         text_vectors("phrases", name, number, checkpoint, phrases)
@@ -247,7 +248,7 @@ def _make_parses(inputs: ReportInputs) -> MadeSection:
 def _choose_sentences(inputs: ReportInputs) -> tuple[list[SentencePair], list[str]]:
     """Return the sentences to show, and the reasons why lines are left out.
 
-    Their translations are the references, or the first system's, or empty.
+    Their translations are taken from the references or from the first system, or are empty.
     """
     assert inputs.source is not None
     settings, source = inputs.settings, inputs.source.words
@@ -279,7 +280,7 @@ def _notes(models: Sequence[NamedModel], pairs: Sequence[SentencePair]) -> list[
     return notes
 
 
-# By the key of the section, in the order of `phrasescore.settings.evaluation.SECTIONS`.
+# Section key -> plan, in the order of `phrasescore.settings.evaluation.SECTIONS`.
 SECTION_PLANS = {
     "translations": SectionPlan(_make_translations, (_SYSTEM, "--references")),
     "differences": SectionPlan(

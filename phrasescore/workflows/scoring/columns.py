@@ -1,4 +1,4 @@
-"""The columns that a user asks for: scores given in files, and the features behind the others."""
+"""The requested columns: scores given in files, and the features that compute the others."""
 
 import os
 from collections import Counter
@@ -37,13 +37,13 @@ _Lines = TypeVar("_Lines", bound=InputLines)
 
 
 class GivenScores:
-    """Scores that another program has computed for the lines of an input, 8 bytes each in memory.
+    """Scores that another program computed for the lines of an input; 8 bytes of memory each.
 
-    ``str()`` says how many there are, for the end of a run.
+    ``str()`` returns a summary for the end of a run.
 
     :ivar fingerprint: a digest of the scores.
 
-    :param path: a file with a number per line; ``-`` is stdin.
+    :param path: a file with one number per line; ``-`` is stdin.
     :param highest: the largest valid number.
     :raises DataError: if the file cannot be read, or a line is not a valid number.
     """
@@ -57,14 +57,13 @@ class GivenScores:
         return f"{len(self._values):,} scores from {shown_path(self._path)}"
 
     def of(self, lines: InputLines) -> NDArray[np.float64]:
-        """Return the scores of some lines."""
+        """Return the scores for the given lines."""
         return self._values[lines.before : lines.before + lines.num_lines]
 
     def check_count(self, num_lines: int, path: str) -> None:
-        """Check that there is one score for each of the lines of ``path``.
+        """Check that there is one score for each line of ``path``.
 
-        :raises DataError: with the first line that lacks a score, or the first score without a
-            line.
+        :raises DataError: for the first line without a score, or the first score without a line.
         """
         given = len(self._values)
         if given < num_lines:
@@ -88,10 +87,10 @@ class GivenScores:
 def check_counts(
     lines: Iterator[_Lines], path: str, scores: Sequence[GivenScores]
 ) -> Iterator[_Lines]:
-    """Return the lines of ``path``, each of which has its scores.
+    """Return the lines of ``path``, after checking that each has its scores.
 
-    :raises DataError: as `GivenScores.check_count`: at the call for a file, at the end of the lines
-        for a stream.
+    :raises DataError: as `GivenScores.check_count` does; at the call for a file, and at the end of
+        the lines for a stream.
     """
     if scores and is_stream(path):
         return _counted(lines, path, scores)
@@ -114,17 +113,17 @@ def _counted(lines: Iterator[_Lines], path: str, scores: Sequence[GivenScores]) 
 
 @dataclass(frozen=True)
 class FeatureLoader:
-    """Loads the features of some columns, here or on another machine; the networks come first."""
+    """Loads the features for columns, here or on another machine; networks come first."""
 
     # All columns except given scores.
     columns: tuple[ColumnSpec, ...]
-    # The models of the columns, in this process or in folders.
+    # The models for the columns, in this process or in folders.
     models: "tuple[Checkpoint | ModelFolder, ...]" = ()
     device: str = "cpu"
     precision: PrecisionName = "float32"
-    # Number of threads of a process that score at the same time.
+    # Number of threads per process that score at the same time.
     callers: int = 1
-    # Whether the blocks are a phrase table's.
+    # Whether the blocks are from a phrase table.
     of_phrases: bool = False
     # See `phrasescore.features.networks.SentenceScore`.
     ensemble: bool = False
@@ -134,10 +133,10 @@ class FeatureLoader:
 
     @classmethod
     def of(cls, specs: Sequence[ColumnSpec], compute: Compute, **options: Any) -> "FeatureLoader":
-        """Load the models of some columns, and return the loader of all features.
+        """Load the models for the given columns, and return a loader for all features.
 
-        :param compute: the settings of the engine's workers.
-        :param options: the other fields.
+        :param compute: settings for the engine's workers.
+        :param options: values for other fields.
         """
         columns = tuple(column for column in specs if column.kind != "scores")
         kinds = {column.kind for column in columns}
@@ -152,7 +151,7 @@ class FeatureLoader:
 
     @property
     def checkpoints(self) -> "list[Checkpoint]":
-        """The models, which are read unless they are in this process."""
+        """The models; those that are not in this process are read from their folders."""
         return [model.load() for model in self.models]
 
     def known_words(self) -> list[KnownWords]:
@@ -161,7 +160,7 @@ class FeatureLoader:
         return list(map(known_words, paths, self.checkpoints))
 
     def in_folders(self) -> "FeatureLoader":
-        """Return an equal loader for other machines, which have the same folders."""
+        """Return a copy for workers on other machines, which have the same folders."""
         columns = [
             column
             if column.kind == "feature"
@@ -177,7 +176,7 @@ class FeatureLoader:
         return replace(self, columns=tuple(columns), models=models, backoff_lm=backoff)
 
     def load(self) -> list[Feature]:
-        """Load models and files. Without a network, torch is not imported.
+        """Load models and files; torch is imported only if there is a network.
 
         :raises DataError: if a file is malformed.
         :raises ModelError: if a model cannot be loaded, or does not score phrase pairs.
@@ -213,7 +212,7 @@ class FeatureLoader:
         return [*features, *(self._load_other(column, checkpoints) for column in others)]
 
     def _load_other(self, column: ColumnSpec, checkpoints: "Sequence[Checkpoint]") -> Feature:
-        """Return the feature of a column that is not a network's."""
+        """Return the feature for a column that is not a network's."""
         path = column.value
         if column.kind == "lm":
             feature: Feature = load_feature("language_model")(path)
@@ -236,7 +235,7 @@ class FeatureLoader:
         return feature
 
     def rows(self) -> list[int]:
-        """Return the row of each column among the values of all features."""
+        """Return the row index of each column in the values of all features."""
         networks = iter(range(len(self.models)))
         start = len(self.models) + self.ensemble
         others = iter(range(start, start + len(self.columns)))
@@ -244,10 +243,10 @@ class FeatureLoader:
 
 
 class AddedColumn(NamedTuple):
-    """A column that hypotheses get."""
+    """A column that is added to hypotheses."""
 
     name: str
-    # The column's row among all features' values; None for scores given in a file.
+    # The column's row in the values of all features; None for scores given in a file.
     row: int | None = None
     is_network: bool = False
     # For a network: whether it predicts the source; whether its scores are divided by length.
@@ -259,12 +258,12 @@ class AddedColumn(NamedTuple):
 def added_columns(
     specs: Sequence[ColumnSpec], loader: FeatureLoader, names: Sequence[str], *, normalize: bool
 ) -> list[AddedColumn]:
-    """Return the columns that hypotheses get, as specified, and the ensemble last.
+    """Return the columns to add to hypotheses, as specified, and the ensemble last.
 
-    :param loader: the loader of the same columns.
+    :param loader: the loader for the same columns.
     :param names: one name per column and for the ensemble; empty for the default names. Columns
         of given scores have their own names.
-    :param normalize: whether a network's column is followed by one divided by length.
+    :param normalize: whether each network's column is followed by one divided by length.
     """
     expected = sum(spec.kind != "scores" for spec in specs) + loader.ensemble
     if names and len(names) != expected:

@@ -1,4 +1,4 @@
-"""The columns of n-best lists and of parallel text: loaded once, for one file after another."""
+"""Score n-best lists and parallel text: the columns are loaded once, for any number of files."""
 
 import logging
 import os
@@ -35,9 +35,9 @@ _logger = logging.getLogger(__name__)
 class ListScorer:
     """Scores the pairs of n-best lists or parallel text, and counts unknown words.
 
-    A context manager, which closes the cache. Columns of given scores belong to one input file.
+    A context manager, which closes the cache. Columns of given scores are for one input file.
 
-    :param words: whether the scores of single words are needed; the cache is then unused.
+    :param words: whether the scores of single words are needed, which disables the cache.
     :ivar added: the columns that are added, in order.
     """
 
@@ -53,7 +53,7 @@ class ListScorer:
         specs = column_specs(self.columns)
         check_columns(specs, of_phrases=False)
         if self.settings.ensemble and sum(column.kind == "model" for column in specs) < 2:
-            raise ArgumentError("--ensemble averages at least two models")
+            raise ArgumentError("--ensemble requires at least two models")
         backoff = optional_path(self.settings.backoff_lm)
         self._loader = FeatureLoader.of(
             specs,
@@ -69,7 +69,7 @@ class ListScorer:
         self.aligned = any(config.network.is_aligned for config in configs)
         if self.aligned and self.settings.ensemble:
             raise ArgumentError(
-                "--ensemble: a joint model reads alignments, and cannot be in an ensemble"
+                "--ensemble cannot be used with a joint model, which reads alignments"
             )
         self.added = added_columns(
             specs, self._loader, self.settings.names, normalize=self.settings.normalize
@@ -108,14 +108,14 @@ class ListScorer:
     def score(
         self, lines: Iterable[AnyLines], source: str, target: str
     ) -> Iterator[tuple[AnyLines, LineScores]]:
-        """Yield lines with the values of their pairs, in order; count their unknown words.
+        """Yield lines with their pairs' values, in order, and count unknown words.
 
         The values have a row for each of `added`, except given scores.
 
-        :param source: the name of the sentences, for messages; ``target`` of their translations.
+        :param source: the name of the sentences in messages; ``target`` names the translations.
         """
         self._scorer.start_counting()
-        if self._unknown_words is None:  # counted over all files, so that there is one warning
+        if self._unknown_words is None:  # counted over all files, to warn only once
             self._unknown_words = unknown_words_of(source, target, self._known_words)
         sources, targets = self._unknown_words
         computed = [added for added in self.added if added.given is None]
@@ -144,7 +144,7 @@ class ListScorer:
 
     @property
     def notes(self) -> tuple[tuple[str, str], ...]:
-        """The name of each column that is not a network's, and a short text about its values."""
+        """The name of each column that is not a network's, and a summary of its values."""
         tallies = iter(self._scorer.tallies[bool(self._loader.models) :])
         return tuple(
             (added.name, str(next(tallies) if added.given is None else added.given))
@@ -200,11 +200,11 @@ def check_of_networks(
     cache: str | None,
     normalize: bool = False,
 ) -> None:
-    """Refuse options that need a network where there is none, and a cache named ``-``."""
+    """Reject options that need a network if there is none, and a cache named ``-``."""
     kinds = {column.kind for column in columns}
     wanted = {"normalize": normalize, "word_scores": word_scores, "cache": cache}
     for name, value in wanted.items():
         if value and "model" not in kinds and not (name == "cache" and "ctranslate2" in kinds):
-            raise ArgumentError(f"{flag(name)} needs a network: add a --model")
+            raise ArgumentError(f"{flag(name)} requires a network: add a --model")
     if cache == "-":
-        raise ArgumentError("--cache needs a file: a stream cannot be a cache")
+        raise ArgumentError("--cache requires a file: a stream cannot be a cache")

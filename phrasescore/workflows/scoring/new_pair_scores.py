@@ -1,7 +1,7 @@
 """The scores of generated phrase pairs in the columns of a phrase table.
 
 Moses' four columns are p(source | target), lex(source | target), p(target | source) and lex(target
-| source). A network's probability, of the whole phrase and its end, fills both columns of its
+| source). A network's probability for the whole phrase and its end fills both columns for its
 direction, unless there is a lexical table for the second. A column without a model has `FLOOR` in
 every new pair; the indicator's weight can compensate for that.
 """
@@ -24,7 +24,7 @@ from phrasescore.workflows.load_model import NetworkScorer
 
 _logger = logging.getLogger(__name__)
 
-# The least probability in Moses' lexical translation tables, which have 7 decimals.
+# The lowest probability in Moses' lexical translation tables, which have 7 decimals.
 FLOOR = 1e-7
 MOSES_COLUMNS = 4
 
@@ -32,12 +32,12 @@ FORWARD, REVERSE = "forward", "reverse"
 LEXICON, REVERSE_LEXICON = "lexicon", "reverse-lexicon"
 _NAMES = (FORWARD, REVERSE, LEXICON, REVERSE_LEXICON)
 
-# The name of the scores that fill a column, or the natural logarithm that all pairs have.
+# The name of the scores that fill a column, or a natural logarithm that all pairs get.
 ColumnContent = str | float
 
 
 class NewTargets(NamedTuple):
-    """New targets of a source, and log p(target | source) of each."""
+    """New targets for a source, with log p(target | source) of each."""
 
     source: tuple[str, ...]
     targets: list[tuple[str, ...]]
@@ -47,11 +47,11 @@ class NewTargets(NamedTuple):
 def plan_columns(
     scores: str | None, given: Mapping[str, str | None], num_scores: int
 ) -> list[ColumnContent]:
-    """Return the content of each column of a new pair.
+    """Return the content of each column for new pairs.
 
     :param scores: the contents, separated by commas; None for Moses' four scores.
-    :param given: the file of each score, by the score's name.
-    :param num_scores: number of columns of the table.
+    :param given: the file for each score, by the score's name.
+    :param num_scores: number of columns in the table.
     """
     if scores is not None:
         columns = [_parse(text.strip(), given) for text in scores.split(",")]
@@ -84,7 +84,7 @@ def _parse(text: str, given: Mapping[str, str | None]) -> ColumnContent:
     if text in _NAMES:
         if text != FORWARD and given[text] is None:
             parameter = "reverse_model" if text == REVERSE else text.replace("-", "_")
-            raise ArgumentError(f"--scores: {text} needs {flag(parameter)}")
+            raise ArgumentError(f"--scores: {text} requires {flag(parameter)}")
         return text
     try:
         value = float(text)
@@ -97,7 +97,7 @@ def _parse(text: str, given: Mapping[str, str | None]) -> ColumnContent:
 
 
 class PairScores:
-    """Fills the columns of new pairs; see `plan_columns`.
+    """Computes the scores in the columns of new pairs; see `plan_columns`.
 
     :ivar fingerprints: everything that the scores depend on, by name.
     """
@@ -128,7 +128,7 @@ class PairScores:
                 self.fingerprints[name] = self._lexical[name].fingerprints[0]
 
     def rows(self, found: Sequence[NewTargets]) -> Iterator[list[tuple[float, ...]]]:
-        """Yield for each source one row per target: natural logarithms, column by column."""
+        """Yield, for each source, one row per target with the natural logarithm for each column."""
         pairs = [PhrasePair(item.source, target) for item in found for target in item.targets]
         by_name = {FORWARD: [value for item in found for value in item.log_probs]}
         if self._reverse is not None:

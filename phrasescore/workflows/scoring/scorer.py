@@ -1,4 +1,4 @@
-"""The pipeline: lines with pairs in, the same lines with the values of their pairs out."""
+"""The scoring pipeline: reads lines with pairs, and yields them with the pairs' values."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,23 +29,23 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Words = list[list[Floats]]
 
-# Lines of a group for each pair that it should have, at most: few lines of a table may have pairs,
-# and a list has several lines for each distinct hypothesis.
+# Maximum number of lines in a group, per pair that it should have: few lines of a table may have
+# pairs, and a list has several lines for each distinct hypothesis.
 _TABLE_LINES_PER_PAIR, _LIST_LINES_PER_PAIR = 4, 16
-# Pairs of parallel text that are read at once.
+# Number of pairs of parallel text that are read at once.
 _PAIRS_OF_TEXT = 256
 
 
 class InputPairs(Protocol):
-    """Some lines of an input, and their pairs."""
+    """A block of input lines, and their pairs."""
 
     @property
     def before(self) -> int:
-        """Number of lines of the input before these."""
+        """Number of input lines before this block."""
 
     @property
     def num_lines(self) -> int:
-        """Number of these lines."""
+        """Number of lines in this block."""
 
     @property
     def block(self) -> PhraseBlock:
@@ -56,19 +56,19 @@ AnyLines = TypeVar("AnyLines", bound=InputPairs)
 
 
 class PairLines(NamedTuple):
-    """Some lines of parallel text, or pairs from Python."""
+    """A block of lines of parallel text, or of pairs passed from Python."""
 
     before: int
     block: PhraseBlock
 
     @property
     def num_lines(self) -> int:
-        """Number of the pairs."""
+        """Number of pairs in this block."""
         return len(self.block.places)
 
 
 def group_pairs(pairs: Iterable[PhrasePair]) -> Iterator[PairLines]:
-    """Yield pairs in blocks, lazily."""
+    """Lazily group pairs into blocks."""
     iterator, before = iter(pairs), 0
     while some := list(islice(iterator, _PAIRS_OF_TEXT)):
         yield PairLines(before, PhraseBlock.of(some))
@@ -76,16 +76,16 @@ def group_pairs(pairs: Iterable[PhrasePair]) -> Iterator[PairLines]:
 
 
 class LineScores(NamedTuple):
-    """The values of the pairs of some lines."""
+    """The values of the pairs in a block of lines."""
 
     # (columns, pairs), the columns of all features one after another.
     values: Floats
-    # For each column the log-probabilities of words, see `phrasescore.features.BlockScores`.
+    # For each column, the log-probabilities of words; see `phrasescore.features.BlockScores`.
     words: Words | None
 
 
 class Item(NamedTuple):
-    """A block that is sent to a worker."""
+    """A block to score, as sent to a worker."""
 
     block: PhraseBlock
     # The indices of the pairs to score, per feature; None for all pairs.
@@ -94,11 +94,11 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True)
 class Scoring:
-    """Scores blocks: a :class:`phrasescore.engines.Work`."""
+    """The work of scoring blocks, for workers: a :class:`phrasescore.engines.Work`."""
 
     loader: FeatureLoader
     fingerprints: tuple[tuple[str, ...], ...]
-    # The loaded features; None on another machine, which loads them from the same files.
+    # The loaded features; None on another machine, where they are loaded from the same files.
     features: Sequence[Feature] | None
     # Indices of the features that are needed from the beginning.
     needed: tuple[int, ...] = ()
@@ -109,20 +109,20 @@ class Scoring:
         return self.loader.device
 
     def in_folders(self) -> "Scoring":
-        """Return the same work for other machines, which have the same folders."""
+        """Return a copy for workers on other machines, which have the same folders."""
         return replace(self, loader=self.loader.in_folders(), features=None)
 
     def load(self) -> Callable[[Item], list[BlockScores]]:
-        """Load the features.
+        """Load the features, and return the function that scores an item.
 
-        :raises PhrasescoreError: if they differ from the features of the process that began the
+        :raises PhrasescoreError: if they differ from the features in the process that started the
             run.
         """
         features = self.loader.load() if self.features is None else self.features
         for feature, expected in zip(features, self.fingerprints, strict=True):
             if feature.fingerprints != expected:
                 raise PhrasescoreError(
-                    f"a worker has loaded another feature: expected {expected}, found "
+                    f"a worker has loaded a different feature: expected {expected}, found "
                     f"{feature.fingerprints}"
                 )
         for index in self.needed:
@@ -138,7 +138,7 @@ def _score_item(features: Sequence[Feature], item: Item) -> list[BlockScores]:
 
 
 class _LineGroup(NamedTuple, Generic[AnyLines]):
-    """Lines whose pairs are scored together."""
+    """A group of lines that are scored together."""
 
     lines: list[AnyLines]
     missing: tuple[Indices | None, ...]
@@ -151,12 +151,12 @@ class _LineGroup(NamedTuple, Generic[AnyLines]):
 class Scorer:
     """Scores the pairs of lines on an engine. A context manager, which ends the workers.
 
-    A value depends only on its pair, to the last bit: not on the lines beside it, the engine, the
-    number of workers, or a cache.
+    A value depends only on its pair, to the last bit, and not on neighbouring lines, the engine,
+    the number of workers, or a cache.
 
     :param engine: each of its workers has one thread.
     :param cache: stores the values of the features that use a cache.
-    :param unit: the noun for an item of the input, for messages.
+    :param unit: the noun for an input item in messages.
     :ivar tallies: the tally of each feature over the lines so far.
     """
 
@@ -184,7 +184,7 @@ class Scorer:
         self.start_counting()
 
     def start_counting(self) -> None:
-        """Begin new tallies."""
+        """Reset the tallies."""
         nothing = PhraseBlock.of([])
         self.tallies: list[Any] = [feature.score(nothing).tally for feature in self.features]
 
@@ -202,7 +202,7 @@ class Scorer:
         self._stack.close()
 
     def score(self, lines: Iterable[AnyLines]) -> Iterator[tuple[AnyLines, LineScores]]:
-        """Yield the lines with the values of their pairs, in order; some groups are read ahead.
+        """Yield lines with their pairs' values, in order; some groups are read ahead.
 
         :raises ModelError: on reaching lines with a value that is not a finite log-probability.
         """
@@ -253,7 +253,7 @@ class Scorer:
         return group, [self._open_pool(needed).submit(Item(block, group.missing))]
 
     def _open_pool(self, needed: Sequence[int]) -> WorkerPool[Item, list[BlockScores]]:
-        """Return the workers, which are never needed if the cache has all values."""
+        """Return the workers, started on first use: the cache may have all values."""
         if self._pool is None:
             work = replace(self._work, needed=tuple(needed))
             pool = open_pool(self._engine, work, gpu_threads=GPU_THREADS)
@@ -263,7 +263,7 @@ class Scorer:
     def _finish(
         self, group: _LineGroup[AnyLines], pending: Sequence[Pending[list[BlockScores]]]
     ) -> Iterator[tuple[AnyLines, LineScores]]:
-        """Yield the lines of a group with their values, and store the new ones."""
+        """Yield the lines in a group with their values, and cache new values."""
         try:
             computed = [each.result() for each in pending]
         except ModelError as error:

@@ -1,4 +1,4 @@
-"""Tune on existing n-best lists, or on the files that Moses' extractor has made from them."""
+"""Tune on existing n-best lists, or on the files that Moses' extractor made from them."""
 
 import logging
 import os
@@ -45,7 +45,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TuneOutcome:
-    """The best weights of tuning on n-best lists."""
+    """The best weights from tuning on n-best lists."""
 
     weights: Mapping[str, tuple[float, ...]]
     report: TuneReport
@@ -65,23 +65,23 @@ def tune(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> TuneOutcome:
-    """Find feature weights that raise a metric on n-best lists of a development set.
+    """Find feature weights that increase a metric on n-best lists for a development set.
 
-    The weights are never worse on the lists than the start weights. The same seed gives the same
+    On the lists, the weights are never worse than the start weights. The same seed gives the same
     bits with any number of threads. All files are written at the end. After Ctrl-C or SIGTERM the
-    best weights so far are written, before the signal is raised.
+    best weights so far are written before the signal is raised.
 
-    :param lists: n-best lists in Moses' format; the lists of several files are pooled.
+    :param lists: n-best lists in Moses' format; the lists in several files are pooled.
     :param references: the references, one line per sentence; ``NAME`` may stand for ``NAME0``,
         ``NAME1`` and so on, as in mert-moses.pl.
     :param start: the weights with which the lists were made: a file or values; None for the
-        weights of ``moses_ini`` or ``ifile``. Features without a weight start at 0.
+        weights in ``moses_ini`` or ``ifile``. Features without a weight start at 0.
     :param output: the file for the weights, as ``Name= value`` lines.
-    :param features: files of Moses' extractor instead of lists and references.
-    :param scores: the extractor's files of statistics.
+    :param features: feature files from Moses' extractor, instead of lists and references.
+    :param scores: the extractor's files with statistics.
     :param ifile: start weights in the format of Moses' mert.
     :param compute: the number of threads.
-    :param progress: counts steps of the method: starts, epochs or iterations.
+    :param progress: counts the method's steps: starts, epochs or iterations.
     :raises KeyboardInterrupt: after Ctrl-C.
     """
     metrics, seed = settings.metric_weights, settings.seed
@@ -91,30 +91,32 @@ def tune(
     if bool(lists) == bool(features or scores):
         raise ArgumentError("give either n-best lists, or --features with --scores")
     if len(features) != len(scores):
-        raise ArgumentError("--features and --scores come in pairs")
+        raise ArgumentError("--features and --scores must be given in pairs")
     if features and references:
-        raise ArgumentError("--references goes with n-best lists: --scores was made with them")
+        raise ArgumentError(
+            "--references can only be used with n-best lists: --scores was made with references"
+        )
     if features and (set(metrics) != {"bleu"} or settings.reference_length != "closest"):
         raise ArgumentError(
-            "--metric and --reference-length go with n-best lists: --scores has the statistics"
+            "--metric and --reference-length require n-best lists: --scores has the statistics"
         )
     if not features and not references:
-        raise ArgumentError("--references is needed")
+        raise ArgumentError("--references is required")
     if start is None and ifile is None and files.moses_ini is None:
         raise ArgumentError(
             "give the weights with which the lists were made, to start from: --weights or "
             "--moses-ini"
         )
     if ifile is not None and (start is not None or not features):
-        raise ArgumentError("--ifile goes with --features, instead of --weights")
+        raise ArgumentError("--ifile requires --features, and replaces --weights")
     if files.moses_ini_out is not None and files.moses_ini is None:
-        raise ArgumentError("--moses-ini-out needs the --moses-ini to change")
+        raise ArgumentError("--moses-ini-out requires the --moses-ini to change")
     if (files.features_out is None) != (files.scores_out is None):
-        raise ArgumentError("--features-out and --scores-out come in pairs")
+        raise ArgumentError("--features-out and --scores-out must be given together")
     if files.features_out is not None and set(metrics) != {"bleu"}:
-        raise ArgumentError("--features-out goes with n-best lists and the metric bleu")
+        raise ArgumentError("--features-out requires the metric bleu")
     if settings.allow_missing and not lists:
-        raise ArgumentError("--allow-missing goes with n-best lists")
+        raise ArgumentError("--allow-missing requires n-best lists")
     outputs = [output, files.moses_ini_out, files.report]
     outputs += [files.features_out, files.scores_out, files.ifile_out]
     inputs = (*lists, *references, *features, *scores, ifile, files.moses_ini, weights_path(start))
@@ -160,7 +162,7 @@ def tune(
         if files.report is not None:
             features_found = with_contributions(features_found, pool, metric, found)
     except (KeyboardInterrupt, EndedBySignal) as error:
-        cut_short = error  # only the report's details about single features are missing
+        cut_short = error  # only the report's details about each feature are missing
     if files.features_out is not None and files.scores_out is not None:
         write_features(os.fspath(files.features_out), pool.labels, pool.features, pool.starts)
         write_scores(os.fspath(files.scores_out), pool.stats, pool.starts)
@@ -185,7 +187,7 @@ def tune(
 
 
 def merge_weights(weights: StrPath, moses_ini: StrPath, moses_ini_out: StrPath) -> None:
-    """Write a moses.ini with the weights of a file; of two sets, with the search's weights."""
+    """Write a moses.ini with the weights in a file; if it has two sets, use the search's."""
     output = os.fspath(moses_ini_out)
     check_output(output)
     check_files(_paths(weights, moses_ini), [output])
@@ -202,7 +204,7 @@ def _paths(*paths: StrPath | None) -> list[str]:
 def _start_vector(
     start: WeightsSource | None, ini: MosesIni | None, pool: Pool
 ) -> tuple[Vector, str]:
-    """Return the start weight of each feature value, and the origin of the weights."""
+    """Return the start weight for each feature value, and the origin of the weights."""
     if start is None:
         assert ini is not None
         where, weights = ini.path, ini.tuneable_weights()
@@ -221,10 +223,10 @@ def _start_vector(
 def _replicate(
     replicas: int, optimiser: Optimiser, pool: Pool, metric: Metric, start: Vector, seed: int
 ) -> tuple[Vector, tuple[str, ...], tuple[ReplicaRow, ...]]:
-    """Return the average weights of the replicas, with notes and a row per replica.
+    """Return the replicas' average weights, with notes and one row per replica.
 
     If the average is worse than the start, the weights of the best replica are returned instead.
-    After Ctrl-C no further replica starts, and the stopped replica counts only if it is the first.
+    After Ctrl-C no further replica starts, and the stopped replica is used only if it is the first.
     """
     runs: list[Tuned] = []
     for number in range(seed, seed + replicas):
@@ -239,8 +241,8 @@ def _replicate(
     rows = tuple(ReplicaRow(tuned.seed, 100 * tuned.score) for tuned in runs)
     scores = np.array([tuned.score for tuned in runs])
     deviation = float(scores.std(ddof=1)) if len(scores) > 1 else 0.0
-    # The average is mostly as good as the best weights, and more stable (Clark et al., 2011, Better
-    # Hypothesis Testing for Statistical Machine Translation: Controlling for Optimizer
+    # The average is usually as good as the best weights, and more stable (Clark et al., 2011,
+    # Better Hypothesis Testing for Statistical Machine Translation: Controlling for Optimizer
     # Instability).
     average = np.mean([tuned.weights for tuned in runs], axis=0)
     average_score = pool.score(metric, average)
@@ -260,7 +262,7 @@ def _replicate(
 def _compare_methods(
     parts: int, optimiser: Optimiser, pool: Pool, metric: Metric, start: Vector, seed: int
 ) -> tuple[MethodRow, ...]:
-    """Return the scores of each method on held-out sentences."""
+    """Return each method's scores on held-out sentences."""
     found = validate(
         {name: load_method(name) for name in sorted(METHODS)},
         pool,

@@ -69,7 +69,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LoopOutcome:
-    """The best weights of tuning with a decoder."""
+    """The best weights from tuning with a decoder."""
 
     weights: WeightPair
     report: TuneReport
@@ -90,24 +90,24 @@ def tune_with_decoder(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> LoopOutcome:
-    """Find feature weights in rounds: decode, pool the n-best lists, optimise, as mert-moses.pl.
+    """Find feature weights in rounds of decoding, pooling lists and optimising.
 
-    The weights of the best round are kept. The lists of each round and the state of the run stay in
-    the folder. A stopped run continues from there, and its result is the same, bit for bit. Tables,
-    language model and networks are loaded once. After Ctrl-C or SIGTERM the best weights so far are
-    written, before the signal is raised.
+    The result is the weights of the best round. The lists from each round and the state of the run
+    are stored in the folder. A stopped run can be resumed from them, and its result is the same to
+    the last bit. Tables, language model and networks are loaded once. After Ctrl-C or SIGTERM the
+    best weights so far are written before the signal is raised. The rounds are as in mert-moses.pl.
 
-    :param decoder: a callable, see `Decoder`; the settings of the embedded search, which needs
-        ``moses_ini``; or a command: Moses', or one with ``{nbest}``, ``{weights}`` and ``{size}``
-        in it.
-    :param start: weights of the first round: a file or values; None for the weights of
+    :param decoder: a callable, see `Decoder`; settings for the embedded search, which requires
+        ``moses_ini``; or a command: Moses', or one that contains ``{nbest}``, ``{weights}`` and
+        ``{size}``.
+    :param start: weights for the first round: a file or values; None for the weights in
         ``moses_ini``.
     :param output: the file for the weights, as ``Name= value`` lines: two sets if ``columns`` add
         features that the decoder does not know.
     :param columns: features to add to the lists in each round; a string is a model's folder.
     :param compute: settings for networks among the columns; tuning uses its threads, too.
-    :raises PhrasescoreError: if a file is malformed, the decoder fails, or the folder has another
-        run.
+    :raises PhrasescoreError: if a file is malformed, the decoder fails, or the folder has a
+        different run.
     :raises KeyboardInterrupt: after Ctrl-C.
     """
     check_sequences(references=references)
@@ -121,12 +121,16 @@ def tune_with_decoder(
     if specs:
         check_columns(specs, of_phrases=False)
     if any(column.kind == "scores" for column in specs):
-        raise ArgumentError("a file of scores belongs to existing lists: not with --decoder")
+        raise ArgumentError(
+            "a file of scores belongs to existing lists: it cannot be used with --decoder"
+        )
     if any(column.kind == "ctranslate2" for column in specs):
-        raise ArgumentError("models of CTranslate2 score existing lists: not with --decoder")
+        raise ArgumentError(
+            "CTranslate2 models score existing lists: they cannot be used with --decoder"
+        )
     models = [column.value for column in specs if column.kind == "model"]
     if (settings.backoff_lm is not None or settings.unnormalized) and not models:
-        raise ArgumentError("--backoff-lm and --unnormalized go with models that rescore lists")
+        raise ArgumentError("--backoff-lm and --unnormalized require models that rescore lists")
     if not os.fspath(folder):
         raise ArgumentError("--working-dir: expected the name of a folder, found ''")
     source, work, backoff = os.fspath(source), Path(folder), optional_path(settings.backoff_lm)
@@ -199,9 +203,9 @@ def tune_with_decoder(
 def _open_decoder(
     decoder: Decoder | SearchSettings | str, path: str | None
 ) -> tuple[MosesIni | None, Decoder | EmbeddedSearch]:
-    """Return the moses.ini whose weights are tuned (None if unknown), and the decoder.
+    """Return the moses.ini to tune (None if unknown), and the decoder.
 
-    :param path: the path of the moses.ini; None for the one in a command of Moses.
+    :param path: the path of the moses.ini; None for the one in Moses' command.
     """
     command = DecoderCommand(decoder) if isinstance(decoder, str) else None
     if path is None and command is not None and command.is_moses:
@@ -211,7 +215,7 @@ def _open_decoder(
         return ini, replace(command, ini=ini)
     if isinstance(decoder, SearchSettings):
         if ini is None:
-            raise ArgumentError("--decoder embedded needs --moses-ini")
+            raise ArgumentError("--decoder embedded requires --moses-ini")
         return ini, EmbeddedSearch(ini.path, decoder)
     assert not isinstance(decoder, str)
     return ini, decoder
@@ -220,10 +224,10 @@ def _open_decoder(
 def _start_weights(start: WeightsSource | None, ini: MosesIni | None) -> WeightPair:
     if ini is None and start is None:
         raise ArgumentError(
-            "give the weights to start from: --weights FILE, or a moses.ini with its weights: "
+            "the start weights are missing: give --weights FILE, or a moses.ini with weights: "
             "--moses-ini INI, or -f INI in the decoder's command"
         )
-    # Moses takes weights that a file does not name from its moses.ini.
+    # For weights missing from the file, Moses uses its moses.ini.
     usual = {} if ini is None else ini.tuneable_weights()
     given = load_weights({} if start is None else start)
     pair = WeightPair(*({**usual, **weights} for weights in given))
@@ -238,12 +242,14 @@ def _check_source(
 ) -> None:
     """Check, before the first round, that the source has a line for each reference.
 
-    :param is_rescored: whether networks read the source, so that it may have no markup.
+    :param is_rescored: whether networks read the source, which then must not have markup.
     """
     if isinstance(decoder, DecoderCommand):
         with open(path, "rb") as stream:
             if compression_of(stream.read(16)) is not None:
-                raise DataError(path, None, "the decoder cannot read compressed text: unpack it")
+                raise DataError(
+                    path, None, "the decoder cannot read compressed text: decompress it"
+                )
             # Moses does not translate a last line without a newline.
             if decoder.is_moses and stream.seek(0, os.SEEK_END):
                 stream.seek(-1, os.SEEK_END)
@@ -256,19 +262,19 @@ def _check_source(
         if is_rescored:
             MARKUP.check(path, num_lines, decode(path, num_lines, raw))
     if num_lines != num_references:
-        expected = f"expected {num_references:,} lines, as there are references"
+        expected = f"expected {num_references:,} lines, one per reference"
         raise DataError(path, None, f"{expected}, found {num_lines:,}")
 
 
 @dataclass
 class _LoopRun:
-    """A run of the loop in its folder; `result` is kept up to date."""
+    """A run of the tuning loop in its folder; `result` has all rounds so far."""
 
     rounds: Rounds
     settings: RoundTuning
     optimiser: Optimiser
     start: WeightPair
-    # All properties that a run must share with a run that it resumes.
+    # All properties that a run must have in common with the run that it resumes.
     about: Mapping[str, Any]
     _loop: TuningLoop | None = field(default=None, init=False)
 
@@ -277,12 +283,12 @@ class _LoopRun:
         return LoopResult() if self._loop is None else self._loop.result
 
     def run(self, *, resume: bool) -> None:
-        """Decode and optimise until a limit, or until the translations no longer improve."""
+        """Decode and optimise until a limit is reached or translations stop improving."""
         rounds, optimiser, settings = self.rounds, self.optimiser, self.settings
         with locked(rounds.work) as lock:
             decided = read_decisions(rounds.work, self.about, resume=resume)
             if decided is None:
-                # The journal exists before the first round, so that its lists are not lost either.
+                # Written before the first round, so that its lists are not lost either.
                 first = LoopResult(next_weights=self.start.search)
                 write_rounds(rounds.work, self.about, first)
             with rounds.opened(self.start.search, lock):
@@ -306,12 +312,12 @@ class _LoopRun:
         _logger.info("%d rounds: %s", len(self.result.rounds), self.result.reason)
         if settings.iterations == 1 and not added:
             _logger.warning(
-                "the weights are still the start weights: the next round would try the weights of "
-                "a round, and --iterations is 1"
+                "the weights are still the start weights: a round's weights are tried in the next "
+                "round, and --iterations is 1"
             )
 
     def _keep_round(self, result: LoopResult) -> None:
-        """Write the state after a round, and raise the signal if the user has stopped the run."""
+        """Write the state after a round, and raise the signal if the user stopped the run."""
         work = self.rounds.work
         if self.optimiser.stopped:
             # A resumed run reads this round again, and optimises to the end.
@@ -327,9 +333,9 @@ class _LoopRun:
     ) -> tuple[WeightPair, TuneReport]:
         """Write the best moses.ini into the folder; return the weights and the report.
 
-        :param output: the file that the weights will be written to, for a message.
-        :param options: ``phrasescore rescore`` options that add the features, for the same message.
-        :param details: whether to evaluate each feature for the report, which takes time.
+        :param output: the file that the weights will be written to, named in a message.
+        :param options: ``phrasescore rescore`` options that add the features, for that message.
+        :param details: whether to evaluate each feature for the report, which is slow.
         """
         result, added, metric = self.result, self.rounds.added, self.rounds.reader.metric
         best, pool, ini = result.best, result.pool, self.rounds.ini
@@ -378,10 +384,10 @@ class _LoopRun:
         return both, report
 
     def write_translations(self, path: str, lists: Weights) -> None:
-        """Write the best hypothesis of each list of the best round, in order.
+        """Write the best hypothesis in each list from the best round, in order.
 
-        :param lists: the weights that choose from lists with added features; from other lists the
-            first hypotheses are taken.
+        :param lists: the weights that rerank lists with added features; in other lists, the first
+            hypothesis is the best.
         """
         assert self.result.best is not None
         score = WeightedSum(lists, ignore_missing=True, ignore_unweighted=True)

@@ -1,4 +1,4 @@
-"""The method of tuning, which a user may stop; its metric, and the pools of n-best lists."""
+"""The tuning method, which a user may stop, its metric, and pools of n-best lists."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
@@ -24,26 +24,25 @@ from tuning.settings import METRICS, ReferenceLength, TuneSettings
 
 _logger = logging.getLogger(__name__)
 
-# Number of distinct hypotheses whose statistics are computed at once: words take much memory.
+# Number of distinct hypotheses whose statistics are computed at once; limits memory.
 _BATCH = 20_000
 
 
 @dataclass
 class Optimiser:
-    """A method with its settings, which a user may stop.
+    """A tuning method with its settings, which a user may stop.
 
-    After Ctrl-C or SIGTERM a method returns the best weights that it has so far; a second Ctrl-C
-    interrupts it.
+    After Ctrl-C or SIGTERM it returns the best weights so far; a second Ctrl-C interrupts it.
     """
 
     tuning: TuningMethod
     # Number of threads; None for all cores.
     threads: int | None = None
-    # Gets a line for each step.
+    # Receives a line for each step.
     report: Report = _logger.debug
     # Features that may be fixed although a pool may lack them.
     others: Collection[str] = ()
-    # The signal by which the user has stopped it.
+    # The signal with which the user stopped it.
     stopped_by: int | None = None
     _optimise: Optimise = field(init=False)
 
@@ -61,9 +60,9 @@ class Optimiser:
         raise_signal(self.stopped_by)
 
     def settings(self, labels: Sequence[FeatureLabel]) -> TuneSettings:
-        """Return the settings for a pool of these features.
+        """Return the settings for a pool with the given features.
 
-        :raises PhrasescoreError: if there is no feature with the name of a fixed one.
+        :raises PhrasescoreError: if a fixed feature is not among the features.
         """
         fixed: list[FeatureLabel] = []
         for name in self.tuning.fixed:
@@ -99,9 +98,9 @@ class Optimiser:
 def read_metric(
     paths: Sequence[str], metrics: Mapping[str, float], reference_length: ReferenceLength
 ) -> tuple[ReferenceMetric, list[list[tuple[str, ...]]]]:
-    """Return the metric, and the words of the references by file and sentence.
+    """Return the metric, and the reference words, indexed by file and sentence.
 
-    :param metrics: the weight of each metric: ``bleu``, ``chrf`` or other packages' metrics.
+    :param metrics: the weight of each metric: ``bleu``, ``chrf`` or a metric from a package.
     """
     plugins = {name: find_metric(name) for name in metrics}
     for name, weight in metrics.items():
@@ -127,7 +126,7 @@ def read_metric(
 class ListReader:
     """Reads n-best lists into pools; the statistics of each hypothesis are computed only once.
 
-    :param references: their words by file and segment.
+    :param references: the reference words, indexed by file and segment.
     :ivar metric: the metric against the references of all segments.
     """
 
@@ -138,7 +137,7 @@ class ListReader:
         self._reference_words = sum(map(len, references[0]))
         self._num_segments = num_segments = len(references[0])
         self._columns = FeatureColumns()
-        # For each segment: the row of each hypothesis' statistics, by its text.
+        # For each segment, the row index of each hypothesis' statistics, by its text.
         self._known: list[dict[bytes, int]] = [{} for _ in range(num_segments)]
         self._stats = np.empty((0, metric.num_stats))
         self._waiting: list[tuple[int, tuple[str, ...]]] = []
@@ -148,7 +147,7 @@ class ListReader:
 
         :param allow_missing: use an empty hypothesis for a sentence without a list in any file.
         """
-        # The sentences without a list in some files, and in all files.
+        # Sentences without a list in any one file, and in all files.
         some: set[int] = set()
         none = set(range(self._num_segments))
         pools = []
@@ -162,7 +161,7 @@ class ListReader:
         return self._without_empty(union(pools), sorted(some - none))
 
     def _without_empty(self, pool: Pool, segments: list[int]) -> Pool:
-        """Return a pool without the empty hypotheses of segments that have other hypotheses."""
+        """Remove empty hypotheses in the given segments if there are other hypotheses."""
         if not segments:
             return pool
         empty = np.zeros_like(pool.stats[: pool.num_segments])
@@ -181,10 +180,10 @@ class ListReader:
         segments: Sequence[int] | None = None,
         missing: set[int] | None = None,
     ) -> Pool:
-        """Return the hypotheses of a file in order, one row per line.
+        """Return the hypotheses in a file, in order, one row per line.
 
-        :param check: warn if the first hypotheses and the references differ in length.
-        :param segments: the segments that the lists belong to; None for all segments.
+        :param check: whether to warn if the first hypotheses and the references differ in length.
+        :param segments: the segments that the lists are for; None for all segments.
         :param missing: receives the segments without a list, which get an empty hypothesis;
             None if every segment must have a list.
         """
@@ -216,7 +215,7 @@ class ListReader:
         return Pool(labels, features, self._stats[np.concatenate(rows)], starts)
 
     def _rows(self, segment: int, distinct: Mapping[bytes, tuple[str, ...]]) -> dict[bytes, int]:
-        """Return the row of each hypothesis' statistics; new hypotheses wait for `_compute`."""
+        """Return the row of each hypothesis' statistics, queueing new hypotheses for `_compute`."""
         known = self._known[segment]
         rows = {}
         for text, words in distinct.items():
@@ -239,9 +238,9 @@ class ListReader:
 
 
 def read_extracted(features: Sequence[str], scores: Sequence[str]) -> Pool:
-    """Return the union of the pools in files of Moses' extractor.
+    """Return the union of the pools in files from Moses' extractor.
 
-    :param scores: for each file of features, the file with the same hypotheses' statistics.
+    :param scores: for each feature file, the file with the statistics of the same hypotheses.
     """
     pools = []
     for features_path, scores_path in zip(features, scores, strict=True):

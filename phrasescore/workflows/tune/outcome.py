@@ -28,7 +28,7 @@ _NOTABLE_GAIN = 0.005
 
 
 def check_outputs(read: Sequence[str | None], *written: StrPath | None) -> list[str]:
-    """Check that files can be written and are not among the files to read; return their names."""
+    """Check that files can be written and are not inputs as well; return their names."""
     names = [os.fspath(name) for name in written if name is not None]
     for name in names:
         check_output(name)
@@ -43,7 +43,7 @@ def write_outputs(
     report: TuneReport,
     ini: MosesIni | None,
 ) -> None:
-    """Write the files; log the weights of features that had no weight, and the final score."""
+    """Write the files; log newly found weights and the final score."""
     if output is not None:
         write_weights(os.fspath(output), weights)
     if files.moses_ini_out is not None and ini is not None:
@@ -66,7 +66,7 @@ def write_outputs(
 
 
 def write_ini(ini: MosesIni, weights: Weights, path: str) -> None:
-    """Write a moses.ini with new weights; warn of weights whose features it lacks."""
+    """Write a moses.ini with new weights; warn about weights for features that it lacks."""
     unknown = ini.set_weights(weights)
     if unknown:
         _logger.warning(
@@ -79,7 +79,7 @@ def write_ini(ini: MosesIni, weights: Weights, path: str) -> None:
 
 
 def describe_round(result: LoopResult, metric: str, added: Sequence[str]) -> str:
-    """Return a line about the latest round; ``added`` are features that only the lists have."""
+    """Return a line about the latest round; ``added`` are the features only in the lists."""
     done = result.rounds[-1]
     text = f"round {done.number}: {metric} {100 * done.score:.2f}"
     if added:
@@ -92,7 +92,7 @@ def describe_round(result: LoopResult, metric: str, added: Sequence[str]) -> str
 
 
 def find_problems(result: LoopResult, metric: str, added: Sequence[str]) -> list[str]:
-    """Return warnings about a run whose rounds became worse or did not improve."""
+    """Return warnings about rounds that became worse or did not improve."""
     best, promised = result.best, result.promised
     assert best is not None
     found = []
@@ -106,7 +106,7 @@ def find_problems(result: LoopResult, metric: str, added: Sequence[str]) -> list
     gain = 0.0 if promised is None else promised - best.decoded_score
     if not added and best.number == 1 and gain >= _NOTABLE_GAIN:
         found.append(
-            f"some weights raise {metric} on the lists from {100 * best.decoded_score:.2f} to "
+            f"some weights increase {metric} on the lists from {100 * best.decoded_score:.2f} to "
             f"{100 * (best.decoded_score + gain):.2f}, but no round decoded with them is better "
             "than the first: the result is the start weights (a larger --nbest-size or more "
             "--iterations may help)"
@@ -122,16 +122,16 @@ def explain_two_sets(
 ) -> str:
     """Return the commands that translate with separate weights for the search and the lists.
 
-    :param options: options of ``phrasescore rescore`` that add the features ``added``.
-    :param output: the file of the weights.
-    :param ini: the moses.ini with the search's weights.
+    :param options: options for ``phrasescore rescore`` that add the features ``added``.
+    :param output: the file with the weights.
+    :param ini: the moses.ini with the weights for the search.
     """
     output = optional_path(output)
     kept, file = ("stdout", "WEIGHTS") if output in ("-", None) else (output, output)
     moses = "" if ini is None else f", or Moses with {ini}"
     return (
         f"the decoder does not know {some_names(added)}: {kept} has two sets of weights, "
-        "[search] for decoding and [lists] for reranking. To translate, make n-best lists by "
+        "[search] for decoding and [lists] for reranking. To translate, make n-best lists with "
         f"phrasescore decode --weights {shlex.quote(str(file))}{moses}; phrasescore "
         f"rescore NBEST --source SOURCE {shlex.join(options)} -o RESCORED; phrasescore rerank "
         f"RESCORED --weights {shlex.quote(str(file))}"
@@ -141,9 +141,9 @@ def explain_two_sets(
 def feature_rows(
     pool: Pool, start: Vector, found: Vector, search: Sequence[float | None] | None = None
 ) -> tuple[FeatureRow, ...]:
-    """Return the row of each feature value of a pool.
+    """Return one report row per feature value in the pool.
 
-    :param search: the search's weight of each feature value, if there are two sets of weights.
+    :param search: the search's weight for each feature value, if there are two sets of weights.
     """
     names = [str(label) for label in pool.labels]
     rows = zip(names, start.tolist(), found.tolist(), search or [None] * len(names), strict=True)
@@ -153,7 +153,7 @@ def feature_rows(
 def with_contributions(
     rows: Sequence[FeatureRow], pool: Pool, metric: Metric, found: Vector
 ) -> tuple[FeatureRow, ...]:
-    """Return the rows with the contribution of each feature value, which takes time."""
+    """Return the rows with each feature value's contribution, which is slow to compute."""
     amounts = found * pool.deviations()
     total = float(np.abs(amounts).sum()) or 1.0
     contributions = []

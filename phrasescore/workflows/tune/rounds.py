@@ -1,9 +1,9 @@
-"""The working folder of the tuning loop: its journal, and the lists of each round.
+"""The tuning loop's working folder: its journal, and the lists from each round.
 
 The journal, ``tune.json``, has everything that the run depends on, and each round with its weights.
-It is written before the first round, and replaced after each round. The lists are beside it:
-``run1.nbest`` and so on; a file has its name only when it is complete. At the end ``moses.ini`` has
-the best weights.
+It is written before the first round, and replaced after each round. The lists are next to
+it: ``run1.nbest`` and so on; a file gets its final name only when it is complete. At the end,
+``moses.ini`` has the best weights.
 """
 
 import functools
@@ -54,7 +54,7 @@ class RoundRecord(msgspec.Struct):
     new: int
     pool_score: float
     found_score: float | None
-    # The weights that it was decoded with, and the weights that rerank its lists.
+    # The weights for decoding, and the weights for reranking its lists.
     weights: Weights
     list_weights: Weights
 
@@ -64,16 +64,16 @@ class TuneJournal(msgspec.Struct):
 
     settings: dict[str, Any]
     rounds: list[RoundRecord]
-    # The weights to decode with next; None if the loop has ended.
+    # The weights for the next decoding; None if the loop has ended.
     next: Weights | None
     reason: str = ""
 
 
 def check_folder(work: Path, named: Iterable[str]) -> None:
-    """Check that a run overwrites and removes only files of earlier runs in its folder.
+    """Check that a run overwrites and removes only files from earlier runs in its folder.
 
-    :param named: the other files that the run reads or writes.
-    :raises PhrasescoreError: if one of them, or an unknown file, has a name that the run needs.
+    :param named: other files that the run reads or writes.
+    :raises PhrasescoreError: if one of them, or an unknown file, has a name that the run will use.
     """
     folder = os.path.realpath(work)
     for name in named:
@@ -105,7 +105,7 @@ def read_decisions(
     A run that has decoded nothing starts again.
 
     :param settings: all properties that a run must share with a run that it resumes.
-    :raises PhrasescoreError: if there is a run with other settings, or ``resume`` is false.
+    :raises PhrasescoreError: if there is a run with different settings, or ``resume`` is false.
     """
     journal = read_journal(work / JOURNAL, TuneJournal, _OTHER_FOLDER)
     if journal is None:
@@ -115,9 +115,9 @@ def read_decisions(
         return None
     if not resume:
         raise PhrasescoreError(
-            f"{work}: the folder has a run already: continue it with --resume, or {_OTHER_FOLDER}"
+            f"{work}: the folder already has a run: continue it with --resume, or {_OTHER_FOLDER}"
         )
-    # A journal has lists instead of tuples.
+    # The JSON journal has lists instead of tuples.
     now = msgspec.json.decode(msgspec.json.encode(settings))
     check_settings(journal.settings, now, str(work), _OTHER_FOLDER)
     following = [*(done.weights for done in journal.rounds[1:]), journal.next]
@@ -142,7 +142,7 @@ def write_rounds(work: Path, settings: Mapping[str, Any], result: LoopResult) ->
 
 
 def remove_rounds(work: Path, beginning: str = "") -> None:
-    """Remove the files of rounds and trials whose names have this beginning."""
+    """Remove files from rounds and trials whose names start with ``beginning``."""
     for name in os.listdir(work):
         if _ROUND.fullmatch(name) and name.startswith(beginning):
             os.unlink(work / name)
@@ -154,17 +154,17 @@ class Decoder(Protocol):
     def __call__(self, source: str, weights: Weights, size: int, nbest: str, /) -> None:
         """Translate each line of a file, and write the n-best lists in the order of the lines.
 
-        :param source: the path of the text, a sentence per line.
+        :param source: the path of the text, one sentence per line.
         :param weights: the weights of the decoder's features; a missing weight is 0.
         :param size: maximum number of hypotheses per list; translations should be distinct.
-        :param nbest: the path for the lists, in Moses' format with the names of features:
+        :param nbest: the path for the lists, in Moses' format with feature names:
             ``id ||| words ||| Name= value ... ||| total``. The first hypothesis of a list is the
             decoder's own translation.
         """
 
 
 def about_decoder(decoder: Decoder | SearchSettings | str) -> dict[str, object]:
-    """Return all properties of a decoder that a resumed run must share."""
+    """Return the properties of a decoder that must not change when a run is resumed."""
     if isinstance(decoder, SearchSettings):
         return {"decoder": "embedded", "search": about_search(decoder)}
     if isinstance(decoder, str):
@@ -190,17 +190,17 @@ class Rounds:
     """Decodes in a working folder; a round whose lists exist is not decoded again."""
 
     decoder: Decoder | EmbeddedSearch
-    # The moses.ini whose weights are tuned; None if unknown.
+    # The moses.ini to tune; None if unknown.
     ini: MosesIni | None
     source: str
     work: Path
-    # Hypotheses per list.
+    # Number of hypotheses per list.
     size: int
     reader: ListReader
-    # Opens the rescorer of the lists; None if they are not rescored.
+    # Opens the rescorer for the lists; None if they are not rescored.
     open_rescorer: "Callable[[], ListScorer] | None"
     progress: ProgressCallback | None
-    # Names of the features that rescoring adds; set by `opened`.
+    # Names of the features that rescoring adds; `opened` sets them.
     added: Sequence[str] = field(default=(), init=False)
     _rescorer: "ListScorer | None" = field(default=None, init=False)
     # Names of the decoder's features; None if they are unknown.
@@ -230,13 +230,13 @@ class Rounds:
             yield
 
     def lists(self, number: int) -> Path:
-        """Return the file of a round's lists, with the features that rescoring adds."""
+        """Return the path of a round's lists, including the features that rescoring adds."""
         return self.work / f"run{number}.{'rescored.gz' if self.added else 'nbest'}"
 
     def __call__(
         self, number: int, weights: Weights, segments: Sequence[int] | None = None
     ) -> Pool:
-        """Return the lists of a round: a `tuning.loop.Decode`."""
+        """Return the lists from a round, as `tuning.loop.Decode` requires."""
         if segments is not None:
             return self._try(weights, segments)
         nbest = self.work / f"run{number}.nbest"
@@ -259,7 +259,7 @@ class Rounds:
         return pool
 
     def _try(self, weights: Weights, segments: Sequence[int]) -> Pool:
-        """Return the lists of some sentences; their files are removed."""
+        """Return the lists for the given sentences, and remove the files."""
         remove_rounds(self.work, "trial.")
         lines = list(read_lines(self.source))
         source = self.work / "trial.source"
@@ -271,7 +271,7 @@ class Rounds:
         return pool
 
     def _decode(self, source: str, weights: Weights, nbest: str) -> None:
-        """Decode with the weights of the features that the decoder has."""
+        """Decode with the weights for the decoder's own features only."""
         own = {
             name: values
             for name, values in weights.items()

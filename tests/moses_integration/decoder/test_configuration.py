@@ -109,7 +109,7 @@ def test_other_weights_take_the_place_of_the_files() -> None:
     by_name = {slot.name: slot.weights for slot in changed.slots}
     assert (by_name["LM0"], by_name["TM"]) == ((0.1,), (3.0, 0.30000001))
     assert by_name["LR0"] == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
-    with pytest.raises(ConfigError, match="found some of CSLM0"):
+    with pytest.raises(ConfigError, match="found weights for CSLM0"):
         configuration.with_weights({"CSLM0": (1.0,)})
     with pytest.raises(ConfigError, match=r":14: \[feature\] LM0: expected 1 weights, found 2"):
         configuration.with_weights({"LM0": (1.0, 2.0)})
@@ -119,7 +119,7 @@ def test_other_weights_take_the_place_of_the_files() -> None:
 
 def test_a_limit_that_the_search_does_not_have_is_refused_and_may_be_switched_off() -> None:
     configuration = read(INI + "[stack-diversity]\n2\n")
-    with pytest.raises(ConfigError, match="this search has no stack-diversity"):
+    with pytest.raises(ConfigError, match="this search does not support stack-diversity"):
         configuration.with_limits(stack_size=10)
     assert configuration.with_limits(stack_diversity=0).search.stack_size == 200
 
@@ -128,20 +128,20 @@ def test_a_feature_that_is_not_known_may_be_ignored_or_weigh_nothing() -> None:
     text = INI.replace("Distortion\n", "Distortion\nOpSequenceModel name=OSM0 path=osm\n")
     with pytest.raises(ConfigError) as caught:
         read(text)
-    wanted = "moses.ini:14: [feature] OSM0: this search has no feature OpSequenceModel"
+    wanted = "moses.ini:14: [feature] OSM0: this search does not support OpSequenceModel"
     assert str(caught.value).startswith(wanted)
     assert read(text, ("OSM0",)).slots
-    with pytest.raises(ConfigError, match="no feature OpSequenceModel"):
+    with pytest.raises(ConfigError, match="does not support OpSequenceModel"):
         read(text + "OSM0= 0 0.1\n")
     without_weight = read(text + "OSM0= 0 0\n")
     assert len(without_weight.slots) == 7
     assert without_weight.with_weights({"OSM0": (0.0, 0.0)}).slots == without_weight.slots
-    with pytest.raises(ConfigError, match="no feature OpSequenceModel"):
+    with pytest.raises(ConfigError, match="does not support OpSequenceModel"):
         without_weight.with_weights({"OSM0": (0.0, 0.1)})
 
 
 def test_a_name_to_ignore_that_no_feature_has_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"moses.ini: \[feature\]: there is no 'OSM' to ignore"):
+    with pytest.raises(ConfigError, match=r"moses.ini: \[feature\]: no feature 'OSM' to ignore"):
         read(INI, ("Distortion0", "OSM"))
 
 
@@ -161,7 +161,7 @@ def test_settings_that_this_search_does_not_know_are_warned_of(
     ("old", "new", "line", "problem"),
     [
         ("path=table", "path=tabel", 11, "cannot open tabel: there is no such file"),
-        ("path=table", "", 11, "expected path= to a text table"),
+        ("path=table", "", 11, "expected path= with the path of a text table"),
         ("path=table", "path=binary", 11, "found a binary one: binary; name the phrase-table.gz"),
         ("path=table", "path=compact", 11, "a binary one, compact.minphr"),
         ("path=lm.arpa", "path=binary", 14, "name the .arpa or .arpa.gz"),
@@ -174,23 +174,23 @@ def test_settings_that_this_search_does_not_know_are_warned_of(
         ("LM0= 0.5\n", "", 14, "expected a line 'LM0= ...' in [weight] with 1 weights"),
         ("num-features=6", "num-features=4", 12, "expected num-features=6"),
         ("num-features=2", "num-features=" + "2" * 5000, 11, "expected num-features="),
-        (LR_TYPE, "type=hier-mslr-bidirectional-fe-allff", 12, "the one that this search has"),
+        (LR_TYPE, "type=hier-mslr-bidirectional-fe-allff", 12, "expected the only supported type"),
         (LR_TYPE, LR_TYPE + " default-scores=0.2,0.2", 12, "6 probabilities in default-scores="),
-        (LR_TYPE, LR_TYPE + " sparse-words=x", 12, "does not know 'sparse-words=x'"),
+        (LR_TYPE, LR_TYPE + " sparse-words=x", 12, "does not support 'sparse-words=x'"),
         ("output-factor=0", "output-factor=0,1", 11, "expected output-factor=0"),
         ("table-limit=7", "table-limit=many", 11, "expected a number in table-limit="),
         ("table-limit=7", "table-limit=" + "7" * 5000, 11, "expected a number in table-limit="),
-        ("PhrasePenalty\n", "PhrasePenalty per-phrase-table=true\n", 10, "one table"),
+        ("PhrasePenalty\n", "PhrasePenalty per-phrase-table=true\n", 10, "one phrase table"),
         ("Distortion\n", "Distortion\nDistortion name=D1\n", 14, "expected one Distortion"),
-        ("0 T 0", "0 T 0\n1 T 0", 5, "expected one step, found 2: '0 T 0; 1 T 0'; this search has"),
-        ("0 T 0", "T 0\nG 0", 5, "expected one step, found 2: 'T 0; G 0'; this search has no gen"),
+        ("0 T 0", "0 T 0\n1 T 0", 5, "expected one step, found 2: '0 T 0; 1 T 0'; generation"),
+        ("0 T 0", "T 0\nG 0", 5, "expected one step, found 2: 'T 0; G 0'; generation steps"),
         ("0 T 0", "0 G 0", 4, "expected the step '0 T 0' or '0 TM', found '0 G 0'"),
         ("0 T 0", "T 1", 4, "expected the step '0 T 0' or '0 TM', found 'T 1'"),
         ("0 T 0", "0 Other", 4, "expected the step '0 T 0' or '0 TM', found '0 Other'"),
         ("[input-factors]\n0", "[input-factors]\n0,1", 2, "expected factor 0"),
         ("[distortion-limit]\n6", "[distortion-limit]\nsix", 6, "a whole number from -1"),
         ("[weight]", "[search-algorithm]\n3\n[weight]", 16, "expected 0 (stacks) or 1"),
-        ("[weight]", "[monotone-at-punctuation]\n1\n[weight]", 16, "no such setting"),
+        ("[weight]", "[monotone-at-punctuation]\n1\n[weight]", 16, "not support this setting"),
         ("[weight]", "[factor-delimiter]\n_\n[weight]", 16, "expected the delimiter '|'"),
     ],
 )
@@ -212,7 +212,7 @@ def test_what_this_search_cannot_follow_is_refused_with_its_line(
 @pytest.mark.parametrize("kind", ["KENLM", "PhraseDictionaryMemory", "UnknownWordPenalty"])
 def test_a_model_without_what_every_search_needs_is_refused(kind: str) -> None:
     text = "".join(line for line in INI.splitlines(keepends=True) if not line.startswith(kind))
-    with pytest.raises(ConfigError, match=f"expected a feature {kind}, found none"):
+    with pytest.raises(ConfigError, match=f"expected the feature {kind}, found none"):
         read(text)
 
 

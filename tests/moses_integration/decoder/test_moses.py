@@ -117,7 +117,7 @@ def test_an_old_list_is_not_taken_for_a_new_one(runner: Runner) -> None:
 def test_a_list_that_is_cut_off_is_refused(runner: Runner) -> None:
     code = "open(sys.argv[1], 'w').write('0 ||| a ||| LM0= 1 ||| -1.2')"
     assert runner.refusal(code).startswith(
-        "run1.nbest: the last line is cut off; is the disk full?"
+        "run1.nbest: the last line is truncated; is the disk full?"
     )
 
 

@@ -130,17 +130,17 @@ def test_unknown_words_are_those_of_all_models_or_of_one_and_of_either_side() ->
     ("arguments", "message"),
     [
         ([], "nothing to add: give a model"),
-        (["--feature", "unknown_words"], "feature unknown_words: at least one model is needed"),
+        (["--feature", "unknown_words"], "feature unknown_words requires at least one model"),
         (["--feature", "length"], "expected one of length_ratio, number_mismatch, "),
         (["--feature", "neural"], "expected one of length_ratio"),
         (["--feature", "target_length@1"], "target_length does not depend on a model"),
         (["--model", "one", "--feature", "unknown_words@2"], "@2: there is one model"),
         (["--model", "one", "--feature", "unknown_words@0"], "expected the number of a --model"),
         (["--model", "one", "--feature", "unknown_words@"], "expected the number of a --model"),
-        (["--lm", "lm", "--normalize"], "--normalize needs a network"),
-        (["--lm", "lm", "--cache", "cache"], "--cache needs a network"),
-        (["--lm", "lm", "--word-scores", "words"], "--word-scores needs a network"),
-        (["--lm", "lm", "--ensemble"], "--ensemble averages at least two models"),
+        (["--lm", "lm", "--normalize"], "--normalize requires a network"),
+        (["--lm", "lm", "--cache", "cache"], "--cache requires a network"),
+        (["--lm", "lm", "--word-scores", "words"], "--word-scores requires a network"),
+        (["--lm", "lm", "--ensemble"], "--ensemble requires at least two models"),
         (["--lexicon", "-", "--reverse-lexicon", "-"], "two files cannot share stdin"),
     ],
 )
@@ -210,7 +210,9 @@ def test_a_run_is_gone_on_with_to_the_same_bytes_and_with_the_same_lexicon_only(
         patch.setattr(LexicalScore, "score", interrupted)
         assert annotate(*options).exit_code == 130
     Path("lex.f2e").write_text(LEX_F2E.replace("0.5", "0.4"))
-    check_refusal(annotate(*options, "--resume"), "was started with another column 1 (lexicon ")
+    check_refusal(
+        annotate(*options, "--resume"), "was started with another value for column 1 (lexicon "
+    )
     Path("lex.f2e").write_text(LEX_F2E)
     result = succeeded(annotate(*options, "--resume"))
     assert "continuing after line 2" in result.stderr
@@ -221,9 +223,9 @@ def test_a_run_is_gone_on_with_to_the_same_bytes_and_with_the_same_lexicon_only(
     ("arguments", "message"),
     [
         (["--lm", "lm"], "No such option '--lm'"),
-        (["--feature", "target_length"], "target_length is only for rescore: Moses has it"),
+        (["--feature", "target_length"], "target_length is only for rescore: Moses already has it"),
         (["--feature", "length_ratio"], "length_ratio is only for rescore: the ratios of phr"),
-        (["--feature", "unknown_words"], "at least one model is needed"),
+        (["--feature", "unknown_words"], "requires at least one model"),
         ([], "nothing to add"),
     ],
 )

@@ -42,8 +42,8 @@ def test_the_union_of_each_sentence_is_written_and_what_was_done_is_said() -> No
     for line in (
         "Made0: 3 hypotheses of decoder",
         "Made1: 2 hypotheses of network",
-        "filled where they were missing: LM0",
-        "left out, because the first file lacks them: RNN0; rescore adds them to all files",
+        "features filled in where they were missing: LM0",
+        "features omitted, as the first file lacks them: RNN0; rescore adds them to all files",
     ):
         assert f"phrasescore: {line}\n" in result.stderr
 
@@ -58,8 +58,11 @@ def test_the_union_of_each_sentence_is_written_and_what_was_done_is_said() -> No
             "network:2: expected id 1, which decoder has, found 2",
         ),
         ("1 ||| a ||| RNN0= -1 ||| -1\n", "network:1: expected id 0, which decoder has, found 1"),
-        ("0 ||| a ||| LM0= -1 -2 ||| -1\n", "network:1: expected 1 values of LM0 as in decoder, f"),
-        ("0 ||| a b ||| LM0= -1 Made1= 0 ||| -1\n", "network:1: has the feature Made1 already"),
+        (
+            "0 ||| a ||| LM0= -1 -2 ||| -1\n",
+            "network:1: expected 1 values for LM0 as in decoder, f",
+        ),
+        ("0 ||| a b ||| LM0= -1 Made1= 0 ||| -1\n", "network:1: already has the feature Made1"),
         ("0 ||| a ||| RNN0= nan ||| -1\n", "network:1: expected a number, found 'nan'"),
         ("", "network: expected an n-best list, found no lines"),
     ],

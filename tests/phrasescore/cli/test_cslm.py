@@ -142,11 +142,11 @@ def test_perplexities_of_a_network_an_n_gram_model_and_their_mixture(
     ("arguments", "code", "message"),
     [
         ([], 2, "nothing to measure"),
-        (["--lm", "lm.arpa", "--mix-on", "text"], 2, "--mix-on needs --model and --lm"),
-        (["--lm", "lm.arpa", "--log-z"], 2, "--log-z needs --model"),
+        (["--lm", "lm.arpa", "--mix-on", "text"], 2, "--mix-on requires --model and --lm"),
+        (["--lm", "lm.arpa", "--log-z"], 2, "--log-z requires --model"),
         (["--lm", "text"], 1, "text: expected an ARPA file or a KenLM binary"),
-        (["--model", "pairs"], 1, "found one of encoder-decoder; `score` takes networks that read"),
-        (["--model", "joint"], 1, "found one of joint; `rescore` takes networks that read"),
+        (["--model", "pairs"], 1, "use `score` for networks that read a source"),
+        (["--model", "joint"], 1, "use `rescore` for networks that read a source"),
         (["--lm", "lm.arpa", "empty"], 1, "empty: expected a tokenised text, found no word"),
     ],
 )
@@ -218,11 +218,13 @@ def test_rescore_backs_off_or_leaves_log_z_out(
     ]
     assert found[1][1] == pytest.approx(sum(shares) + 2 * math.log(0.7), abs=1e-5)
     check_refusal(
-        run(*command, "--backoff-lm", lm, "--unnormalized"), "do not use --unnormalized with it", 2
+        run(*command, "--backoff-lm", lm, "--unnormalized"), "cannot be used with --unnormalized", 2
     )
     RandomModel(tmp_path / "pairs", ["x"], ["a"])
     command[-1] = tmp_path / "pairs"
-    check_refusal(run(*command, "--backoff-lm", lm), "of the kind cslm, and there is none", 2)
+    check_refusal(
+        run(*command, "--backoff-lm", lm), "--backoff-lm requires a model of the kind cslm", 2
+    )
 
 
 def test_a_phrase_table_has_no_column_of_a_language_model(

@@ -148,7 +148,7 @@ def test_limits_of_the_command_line_go_before_those_of_the_model(
     ("line", "problem"),
     [
         ("la <b>maison</b>", "source:2: expected words, found markup: '<b>'"),
-        ("la " * 4001, "source:2: expected a sentence of 4,000 words at most, found 4,001"),
+        ("la " * 4001, "source:2: expected a sentence with at most 4,000 words, found 4,001"),
         ("la|DET maison|N", "source:2: expected words without factors, found 'la|DET'"),
         ("la \udcff", "source:2: expected UTF-8, found byte 0xff at byte 4"),
     ],
@@ -204,8 +204,8 @@ def test_a_table_without_matches_is_told(folder: Path) -> None:
         ("--feature-weight LM0", "expected NAME=VALUE"),
         ("--feature-weight LM0=nan", "expected NAME=VALUE"),
         ("--feature cslm", "expected a --model for each --feature of the search, got 0 for 1"),
-        ("--distinct", "--distinct, --alignment and --segmentation go with"),
-        ("--decoder moses", "--decoder moses and --moses-bin go together"),
+        ("--distinct", "--distinct, --alignment and --segmentation require"),
+        ("--decoder moses", "--decoder moses and --moses-bin must be given together"),
         ("--nbest nbest 0", "0 is not in the range x>=1"),
         ("--nbest - 5", "two files cannot share stdin or stdout"),
         ("--config -", "--config cannot be stdin"),
@@ -247,7 +247,7 @@ def test_a_limit_that_the_search_does_not_have_is_refused_before_tables_are_read
     (folder / "table").write_text("no phrase table\n")
     check_refusal(
         decode("--stack-diversity", "2"),
-        "moses.ini: [stack-diversity]: this search has no stack-diversity",
+        "moses.ini: [stack-diversity]: this search does not support stack-diversity",
     )
 
 
@@ -309,7 +309,7 @@ def test_moses_is_driven_by_the_same_options(moses: Path) -> None:
     ("name", "problem"),
     [
         ("fail", "the decoder ended with exit code 1: cannot load the table"),
-        ("fewer", "expected 4 translations of Moses, found 1"),
+        ("fewer", "expected 4 translations from Moses, found 1"),
     ],
 )
 def test_what_goes_wrong_in_moses_is_shown(moses: Path, name: str, problem: str) -> None:

@@ -90,7 +90,7 @@ def test_neither_buffers_nor_processes_change_a_byte(other: list[str]) -> None:
 @pytest.mark.usefixtures("model")
 def test_without_a_weight_it_stands_in_lists_alone() -> None:
     result = decode("--nbest", "nbest", "1", "-o", "out")
-    assert "CSLM0 has no weight: it is 0" in result.stderr
+    assert "CSLM0 has no weight and gets 0" in result.stderr
     decode("-o", "plain", models=())
     assert Path("out").read_bytes() == Path("plain").read_bytes()
     assert all("CSLM0" in found.features(0) for found in read("nbest"))
@@ -126,8 +126,8 @@ def test_unknown_words_are_backed_off_and_log_z_left_out_as_in_rescore(option: l
 @pytest.mark.parametrize(
     ("options", "models", "code", "message"),
     [
-        (["--backoff-lm", "lm.arpa", "--unnormalized"], ("model",), 2, "do not use --unnormalized"),
-        (["--unnormalized"], (), 2, "--unnormalized is for a model of the kind cslm"),
+        (["--backoff-lm", "lm.arpa", "--unnormalized"], ("model",), 2, "cannot be used with --unn"),
+        (["--unnormalized"], (), 2, "--unnormalized requires a model of the kind cslm"),
         (["--backoff-lm", "no.arpa"], ("model",), 1, "no.arpa: cannot open: No such file"),
         (["--backoff-lm", "source"], ("model",), 1, "source: expected an ARPA file"),
         (["--backoff-lm", "lm.arpa", "-o", "lm.arpa"], ("model",), 1, "would overwrite another"),
@@ -148,4 +148,4 @@ def test_a_model_of_another_kind_and_a_weight_too_many_are_refused(tmp_path: Pat
     assert (result.exit_code, result.stdout) == (1, "")
     assert "lstm: expected a model of kind cslm, found one of lstm" in result.stderr
     (tmp_path / "weights").write_text("CSLM0= 1 2\n")
-    check_refusal(decode("--weights", "weights"), "weights: expected one weight of CSLM0, found 2")
+    check_refusal(decode("--weights", "weights"), "weights: expected one weight for CSLM0, found 2")

@@ -102,7 +102,7 @@ def test_it_goes_beside_a_language_model() -> None:
     [
         (TABLE.replace("||| 0-0 1-1", "|||"), "table:1: expected a word alignment in the fourth"),
         (TABLE.replace(" ||| 0-0\n", "\n"), "table:3: expected a word alignment in the fourth"),
-        (TABLE.replace("1-0 0-1", "1-0 0-2"), "table:2: the words 0-2 of the alignment"),
+        (TABLE.replace("1-0 0-1", "1-0 0-2"), "table:2: the alignment link 0-2"),
     ],
 )
 @pytest.mark.usefixtures("model")

@@ -69,7 +69,7 @@ def test_an_n_best_list_is_no_translation(folder: Folder) -> None:
     folder.write("lists", "0 ||| la maison  ||| LM0= -1 ||| -1\n" * 9)
     check_refusal(
         folder.run("base", "lists", "--references", "ref"),
-        "lists:1: expected one translation per line, found an n-best list: name",
+        "lists:1: expected one translation per line, found an n-best list: pass",
     )
 
 
@@ -119,8 +119,8 @@ def test_empty_hypotheses_are_counted_and_allowed(folder: Folder) -> None:
     result = succeeded(folder.run("base", "--references", "ref", "--metric", "multi-bleu"))
     assert result.stderr == (
         "phrasescore: warning: base has 3 empty lines\n"
-        "phrasescore: warning: base has 0 words, the references 13: are they of the same text, in "
-        "the same language, tokenised alike?\n"
+        "phrasescore: warning: base has 0 words, the references 13: are they for the same text, in "
+        "the same language, with the same tokenisation?\n"
     )
     assert result.stdout == (
         "BLEU = 0.00, 0.0/0.0/0.0/0.0 (BP=0.000, ratio=0.000, hyp_len=0, ref_len=13)\n"
@@ -200,7 +200,7 @@ def test_lists_of_another_length_than_the_references_are_warned_of(folder: Folde
     ("nbest", "message"),
     [
         ("0 ||| a ||| A= 1 ||| 1\n2 ||| a ||| A= 1 ||| 1\n", ":2: expected id 1 of 3 sentences, f"),
-        ("0 ||| a ||| A= 1 ||| 1\n", ": expected lists of 3 sentences, found 1"),
+        ("0 ||| a ||| A= 1 ||| 1\n", ": expected lists for 3 sentences, found 1"),
         (NBEST + "3 ||| a ||| A= 1 ||| 1\n", ":7: expected no more than 3 sentences, found id 3"),
     ],
 )
@@ -276,16 +276,16 @@ def test_files_of_different_length_are_refused_naming_where_one_ends(folder: Fol
     folder.write("base", "a\nb\n")
     result = folder.run("new", "base", "--references", "ref")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "Error: base:2: the file ends with this line, and ref has 3 lines\n"
+    assert result.stderr == "Error: base:2: the file ends with this line, but ref has 3 lines\n"
     folder.write("base", REFERENCE + "more\n")
     result = folder.run("base", "--references", "ref")
-    assert result.stderr == "Error: ref:3: the file ends with this line, and base has 4 lines\n"
+    assert result.stderr == "Error: ref:3: the file ends with this line, but base has 4 lines\n"
     folder.write("base", BASELINE)
     folder.write("src", "one\n")
     result = folder.run(
         *("base", "--references", "ref", "--by-length", "source", "--source", "src")
     )
-    assert result.stderr == "Error: src:1: the file ends with this line, and ref has 3 lines\n"
+    assert result.stderr == "Error: src:1: the file ends with this line, but ref has 3 lines\n"
 
 
 def test_an_empty_file_is_refused(folder: Folder) -> None:
@@ -308,13 +308,13 @@ def test_a_figure_overwrites_no_other_file(folder: Folder) -> None:
     ("arguments", "message"),
     [
         ([], "nothing to evaluate"),
-        (["base", "--paired", "bootstrap"], "--paired needs a second file of translations"),
-        (["base", "new", "--paired", "bootstrap", "--metric", "multi-bleu"], "of sacrebleu"),
-        (["base", "--trials", "5"], "--trials needs --paired"),
-        (["base", "--by-length", "source"], "needs --source"),
-        (["base", "--source", "src"], "--source needs"),
-        (["--nbest", "n", "--by-length", "reference"], "need translations"),
-        (["base", "--plot", "x.png"], "--plot needs"),
+        (["base", "--paired", "bootstrap"], "--paired requires a second file of translations"),
+        (["base", "new", "--paired", "bootstrap", "--metric", "multi-bleu"], "from sacrebleu"),
+        (["base", "--trials", "5"], "--trials requires --paired"),
+        (["base", "--by-length", "source"], "requires --source"),
+        (["base", "--source", "src"], "--source requires"),
+        (["--nbest", "n", "--by-length", "reference"], "require translations"),
+        (["base", "--plot", "x.png"], "--plot requires"),
         (["base", "--by-length", "reference", "--plot", "x.bmp"], "expected a name in .pdf"),
         (["base", "--seed", "0"], "--seed"),
     ],

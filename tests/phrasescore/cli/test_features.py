@@ -33,7 +33,7 @@ TABLE = (
 
 # The features of the broken package, and the reasons for which each is refused.
 REFUSED = {
-    "too_few": "expected a value per pair, got 1 for more pairs",
+    "too_few": "expected one value per pair, got only 1 in all",
     "too_many": "expected 2 values, one per pair, got more",
     "not_a_number": "expected a finite float, got nan for the pair 'the maison ||| la maison ('",
     "infinite": "expected a finite float, got inf for the pair 'the maison ||| la maison'",
@@ -41,7 +41,7 @@ REFUSED = {
     "raises": r"value 2: it raised KeyError: 'no such word:\nmaison'",
     "nothing": "value 1: it raised TypeError: 'NoneType' object is not iterable",
     "no_values": "expected a class with a method values(pairs)",
-    "not_made": "it cannot be made: TypeError: NotMade.__init__() missing 1 required positional "
+    "not_made": "it cannot be created: TypeError: NotMade.__init__() missing 1 required positional "
     "argument: 'path'",
     "not_there": "its import failed: AttributeError: module 'broken_features' has no attribute "
     "'NotThere'",

@@ -102,10 +102,19 @@ def test_lists_of_its_own_translations_have_the_scores_that_rescore_gives(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["rescore", "a", "--source", "b", "--source-spm", "c"], "--source-spm: only with --ctran"),
-        (["generate", "m", "s", "--detruecase"], "--detruecase: only with --ctranslate2"),
-        (["generate", "m", "--truecase-model", "t"], "--truecase-model: only with --ctranslate2"),
-        (["generate", "--ctranslate2", "m", "--sample", "3"], "--sample: not with --ctranslate2"),
+        (["rescore", "a", "--source", "b", "--source-spm", "c"], "--source-spm can only be used"),
+        (
+            ["generate", "m", "s", "--detruecase"],
+            "--detruecase can only be used with --ctranslate2",
+        ),
+        (
+            ["generate", "m", "--truecase-model", "t"],
+            "--truecase-model can only be used with --ctranslate2",
+        ),
+        (
+            ["generate", "--ctranslate2", "m", "--sample", "3"],
+            "--sample cannot be used with --ctranslate2",
+        ),
         (["rescore", "a", "--source", "b", "--ctranslate2", "c", "--normalize"], "--normalize"),
     ],
 )

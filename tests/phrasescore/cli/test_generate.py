@@ -139,8 +139,8 @@ def test_sentences_beyond_the_training_and_without_an_end_are_reported(tmp_path:
     assert "the longest has 6" in result.stderr
     cut = [len(line.split()) for line in result.stdout.splitlines()]
     assert len(cut) == 8
-    assert "translations found no end and are cut at the maximum length (--max-length)"
-    assert "of the lines 1, 2, 3, 4, 5, ..." in result.stderr
+    assert "translations did not end and are truncated at the maximum length (--max-length)"
+    assert "in lines 1, 2, 3, 4, 5, ..." in result.stderr
 
 
 def test_unknown_words_are_counted_in_what_is_written_and_not_in_the_rest_of_a_list(
@@ -174,7 +174,7 @@ def test_copied_words_stand_for_unknown_ones(tmp_path: Path) -> None:
     assert "<unk>" in plain.stdout
     words = zip(plain.stdout.split(), copied.stdout.split(), strict=True)
     assert all(new == old or (old == "<unk>" and new in ("new", "u")) for old, new in words)
-    assert "replaced by words of the source" in copied.stderr
+    assert "replaced by source words" in copied.stderr
     assert "written as such" not in copied.stderr
 
 
@@ -212,13 +212,13 @@ def test_samples_are_written_as_in_table_3(model: Path) -> None:
     ]
     assert result.stdout.splitlines() == wanted
     left_out = sum(not target.finished for targets in drawn for target in targets)
-    assert (f"{left_out} samples found no end and are left out" in result.stderr) == (left_out > 0)
+    assert (f"{left_out} samples did not end and are omitted" in result.stderr) == (left_out > 0)
 
 
 def test_all_samples_are_counted_and_a_seed_gives_them_again(model: Path) -> None:
     first = run(model, "--sample", 30, stdin="u\nv\n")
     times = [int(line.split(" ||| ")[3]) for line in first.stdout.splitlines()]
-    left_out = re.search(r"(\d+) samples found no end", first.stderr)
+    left_out = re.search(r"(\d+) samples did not end", first.stderr)
     assert sum(times) == 60 - int(left_out[1] if left_out else 0)
     assert run(model, "--sample", 30, "--seed", 1, stdin="u\nv\n").stdout == first.stdout
     assert run(model, "--sample", 30, "--seed", 2, stdin="u\nv\n").stdout != first.stdout
@@ -241,14 +241,15 @@ def test_a_language_model_has_nothing_to_generate_from(tmp_path: Path) -> None:
 def test_an_ensemble_of_two_directions_is_refused(model: Path, tmp_path: Path) -> None:
     other = RandomModel(tmp_path / "other", "uvw", "abcd", reverse=True).path
     check_refusal(
-        run(model, "--ensemble", other, stdin="u\n"), "an ensemble needs models of one direction"
+        run(model, "--ensemble", other, stdin="u\n"),
+        "models in an ensemble must have the same direction",
     )
 
 
 def test_an_ensemble_of_different_shortlists_is_warned_of(model: Path, tmp_path: Path) -> None:
     other = RandomModel(tmp_path / "other", "uvw", "abc").path
     result = succeeded(run(model, "--ensemble", other, stdin="u\n"))
-    assert "different shortlists (of 6, 5 words)" in result.stderr
+    assert "different shortlists (6, 5 words)" in result.stderr
     same = RandomModel(tmp_path / "same", "uvw", "abcd").path
     assert "shortlists" not in run(model, "--ensemble", same, stdin="u\n").stderr
 
@@ -284,8 +285,8 @@ def test_copying_without_attention_is_refused(model: Path) -> None:
         (["--top", "2"], "--top: has an effect only with --sample"),
         (["--seed", "2"], "--seed: has an effect only with --sample"),
         (["--copy-unknown", "--no-unknown"], "--copy-unknown has no effect with --no-unknown"),
-        (["--targets", "2"], "--targets: only with --augment"),
-        (["--resume"], "--resume: only with --augment"),
+        (["--targets", "2"], "--targets can only be used with --augment"),
+        (["--resume"], "--resume can only be used with --augment"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(

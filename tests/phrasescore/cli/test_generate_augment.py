@@ -102,7 +102,7 @@ def test_what_the_network_finds_and_the_table_lacks_is_added(
         assert scores(line) == pytest.approx(expected, abs=1e-5)
     tool = ["sort", "-c", str(out)]
     assert subprocess.run(tool, env={"LC_ALL": "C"}, check=False).returncode == 0
-    assert "targets generated for 3 of 4 sources; 1 left out for their unknown" in result.stderr
+    assert "targets generated for 3 of 4 sources; 1 skipped because of unknown" in result.stderr
     assert f"{len(new)} new pairs" in result.stderr
     assert "no --reverse-model: new pairs have 1e-07" in result.stderr
 
@@ -191,7 +191,7 @@ def test_sources_can_be_chosen_by_count_and_by_file(
         )
     )
     assert {" ".join(line.pair.source) for line in read(table.parent / "o")[1]} == {"w", "v v"}
-    assert "targets generated for 2 of 6 sources; 1 left out for" in result.stderr
+    assert "targets generated for 2 of 6 sources; 1 skipped because of" in result.stderr
 
 
 def test_new_pairs_are_bounded(model: RandomModel, table: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
         if groups_done:
             check_refusal(
                 run(model.path, *options, "-o", out, "--resume", "--targets", 2),
-                "started with another num targets (3, now 2)",
+                "started with another value for num targets (3, now 2)",
             )
         succeeded(run(model.path, *options, "-o", out, "--resume"))
         assert out.read_bytes() == whole.read_bytes()
@@ -288,7 +288,7 @@ def test_a_table_that_is_not_sorted_leaves_nothing_behind(
     before = sorted(tmp_path.iterdir())
     check_refusal(
         run(model.path, "--augment", table, "-o", tmp_path / "out"),
-        "table:2: expected a table sorted as LC_ALL=C sort does",
+        "table:2: expected a table sorted with LC_ALL=C sort",
     )
     assert sorted(tmp_path.iterdir()) == before
 
@@ -306,12 +306,12 @@ def test_a_source_that_is_no_phrase_is_named(
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["text"], "SOURCE: not with --augment"),
-        (["--sample", "3"], "--sample: not with --augment"),
-        (["--nbest", "f", "3"], "--nbest: not with --augment"),
-        (["--seed", "3"], "--seed: not with --augment"),
+        (["text"], "SOURCE cannot be used with --augment"),
+        (["--sample", "3"], "--sample cannot be used with --augment"),
+        (["--nbest", "f", "3"], "--nbest cannot be used with --augment"),
+        (["--seed", "3"], "--seed cannot be used with --augment"),
         (["--beam", "2"], "--beam: expected at least 3, for --targets, got 2"),
-        (["--moses-ini", "x"], "--moses-ini and --moses-ini-out go together"),
+        (["--moses-ini", "x"], "--moses-ini and --moses-ini-out must be given together"),
         (["--no-indicator", "--moses-ini", "x", "--moses-ini-out", "y"], "--no-indicator"),
         (["--scores", "forward"], "--scores: expected 4 columns, as in the table, got 1"),
         (["--scores", "a,1,1,1"], "--scores: expected forward, reverse, lexicon, reverse-lexicon"),

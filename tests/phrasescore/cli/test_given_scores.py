@@ -106,7 +106,9 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_scores_alone(
     write(tmp_path / "scores", values(LINES))
     assert stopped(200, *command, "-o", "out").exit_code == 130
     write(tmp_path / "scores", values(LINES)[::-1])
-    check_refusal(run(*command, "-o", "out", "--resume"), "started with another feature 1 (QE")
+    check_refusal(
+        run(*command, "-o", "out", "--resume"), "started with another value for feature 1 (QE"
+    )
     write(tmp_path / "scores", values(LINES))
     result = run(*command, "-o", "out", "--resume")
     assert (result.exit_code, "continuing after line " in result.stderr) == (0, True)
@@ -117,7 +119,7 @@ def test_a_feature_that_is_there_is_refused_or_replaced(tmp_path: Path, lists: L
     write(tmp_path / "scores", values(LINES))
     result = rescore(lists, "--scores", "scores=LM0", "-o", "out")
     assert (result.exit_code, Path("out").exists()) == (1, False)
-    assert f"{lists.path}:1: has the feature LM0 already" in result.stderr
+    assert f"{lists.path}:1: already has the feature LM0" in result.stderr
     assert rescore(lists, "--scores", "scores=LM0", "--replace", "-o", "out").exit_code == 0
     assert [each["LM0"] for each in features(Path("out"))] == [(n,) for n in values(LINES)]
 
@@ -190,7 +192,9 @@ def test_annotate_goes_on_with_the_same_scores_alone(tmp_path: Path, table: Path
     write(tmp_path / "scores", values(LINES))
     assert stopped(200, *command, "-o", "out").exit_code == 130
     write(tmp_path / "scores", values(LINES)[::-1])
-    check_refusal(run(*command, "-o", "out", "--resume"), "started with another scores 1 (")
+    check_refusal(
+        run(*command, "-o", "out", "--resume"), "started with another value for scores 1 ("
+    )
     write(tmp_path / "scores", values(LINES))
     result = run(*command, "-o", "out", "--resume")
     assert (result.exit_code, "continuing after line " in result.stderr) == (0, True)
@@ -244,10 +248,10 @@ def test_bad_scores_are_one_line_with_their_place_and_leave_no_file(
 
 def test_from_python_scores_need_a_name_for_lists_and_no_decoder() -> None:
     scores: list[ColumnSpec | str] = [ColumnSpec("scores", "scores")]
-    with pytest.raises(ArgumentError, match="a feature of n-best lists needs a name"):
+    with pytest.raises(ArgumentError, match="a name is required for n-best lists"):
         phrasescore.rescore("nbest", "source", scores, "out")
     named: list[ColumnSpec | str] = [ColumnSpec("scores", "scores", name="QE")]
-    with pytest.raises(ArgumentError, match="not with --decoder"):
+    with pytest.raises(ArgumentError, match="it cannot be used with --decoder"):
         phrasescore.tune_with_decoder("moses", "text", ["text"], None, "work", columns=named)
     with pytest.raises(ArgumentError, match="only for tables and n-best lists"):
         phrasescore.score("source", "target", named, "out")

@@ -67,7 +67,7 @@ def test_a_resumed_run_needs_the_same_alignment(text: Path) -> None:
 @pytest.mark.parametrize(
     ("links", "problem"),
     [
-        ("0-0 9-1\n" * 80, "links:1: the words 9-1 of the alignment (from 0) are outside of a"),
+        ("0-0 9-1\n" * 80, "links:1: the alignment link 9-1 (0-based) is outside the"),
         ("0-0\n1 1\n" * 40, "links:2: expected a word alignment, as '0-0 1-2', found '1 1'"),
         ("0-0\n" * 79, "links:80: expected as many lines as source has, found the end of the"),
         ("0-0\n" * 81, "source:81: expected as many lines as links has, found the end of the"),
@@ -86,7 +86,7 @@ def test_an_alignment_of_another_text_is_refused(text: Path, links: str, problem
         ("joint source target", "joint is trained on aligned text: --alignments is missi"),
         ("joint source --alignments links", "joint is trained on parallel text"),
         ("joint source target --alignments links --reverse", "joint predicts only the target: it "),
-        ("lstm source target --alignments links", "--alignments is for joint, not"),
+        ("lstm source target --alignments links", "--alignments can only be used with joint"),
     ],
 )
 @pytest.mark.usefixtures("text")
@@ -195,7 +195,7 @@ def test_ensembles_and_phrase_tables_are_refused() -> None:
     RandomCslm(WORDS, path=Path("cslm"))
     result = rescore("--model", "joint", "--model", "cslm", "--ensemble")
     assert result.exit_code == 2
-    assert "--ensemble: a joint model reads alignments, and cannot be in an" in result.stderr
+    assert "--ensemble cannot be used with a joint model" in result.stderr
     Path("table").write_text("la ||| the ||| 1 ||| 0-0 ||| 1 1 1\n")
     check_refusal(
         run("annotate", "table", "--model", "joint", "-o", "out"),
@@ -209,5 +209,5 @@ def test_the_library_scores_lists_with_affiliations(joint: RandomJoint) -> None:
     lists = [HypothesisList(source, [words, words], [(0, 1), (2, 2)])]
     expected = [joint.log_prob(source, words, places) for places in ((0, 1), (2, 2))]
     assert next(iter(model.score_lists(lists))) == pytest.approx(expected, rel=1e-5)
-    with pytest.raises(ModelError, match="scores aligned hypotheses"):
+    with pytest.raises(ModelError, match="needs word alignments"):
         next(iter(model.score_pairs([PhrasePair(source, words)])))

@@ -104,7 +104,7 @@ def test_what_was_asked_for_and_cannot_be_is_refused(folder: Folder) -> None:
     result = run(folder, "--only", "words", "--only", "parses", models="deep", quiet=False)
     assert (result.exit_code, "report: words" in result.stderr) == (2, False)
     message = refused(folder, "--lines", "3", models="deep", code=2)
-    assert message == "--sentences and --lines need --source"
+    assert message == "--sentences and --lines require --source"
 
 
 def test_nothing_to_show_is_an_error_that_says_what_is_needed(folder: Folder) -> None:
@@ -133,19 +133,19 @@ def test_a_table_that_lacks_the_score_is_refused_with_the_option(folder: Folder)
     ("arguments", "message"),
     [
         ("missing", "missing: cannot open: No such file or directory"),
-        ("src", "src:1: expected a line of a phrase table or an n-best list, with '|||' at"),
+        ("src", "src:1: expected a phrase table or an n-best list, with '|||' at"),
         ("--model src", "src: expected the folder of a trained model, found a file"),
         ("--source src --references one", "one:1: the file ends with this line"),
         ("--experiment src", "src/table.toml: cannot be read"),
         ("--tuning-report no", "no: cannot open: No such file or directory"),
-        ("--tuning-report src", "src: expected the JSON that tune --report wrote"),
-        ("--tuning-report nan", "nan: expected the JSON that tune --report wrote"),
-        ("--tuning-report latin", "latin: expected the JSON that tune --report wrote"),
-        ("--tuning-report deep", "deep: expected the JSON that tune --report wrote"),
-        ("--tuning-report bad", "bad: expected the JSON that tune --report wrote"),
-        ("--tuning-report other", "other: expected the JSON that tune --report wrote"),
+        ("--tuning-report src", "src: expected JSON written by tune --report"),
+        ("--tuning-report nan", "nan: expected JSON written by tune --report"),
+        ("--tuning-report latin", "latin: expected JSON written by tune --report"),
+        ("--tuning-report deep", "deep: expected JSON written by tune --report"),
+        ("--tuning-report bad", "bad: expected JSON written by tune --report"),
+        ("--tuning-report other", "other: expected JSON written by tune --report"),
         ("gap --references ref", "gap:1: expected id 0, found 1: a sentence has no"),
-        ("lists --references ref", "lists:1: the file ends with this line, and ref has 3"),
+        ("lists --references ref", "lists:1: the file ends with this line, but ref has 3"),
         ("empty", "empty: expected a phrase table or an n-best list, found no lines"),
     ],
 )  # fmt: skip
@@ -172,8 +172,8 @@ def test_a_wrong_input_is_said_in_one_line(folder: Folder, arguments: str, messa
         ("--source -", "a report can only read files, got '-'"),
         ("pipe", "a report can only read files, got 'pipe'"),
         ("--translation base", "expected NAME=FILE, got 'base'"),
-        ("--lines 0", "expected numbers of lines, from 1, with commas between them, got '0'"),
-        ("--lines 1 --sentences 2", "--sentences draws lines, and --lines names them"),
+        ("--lines 0", "expected line numbers, from 1, separated by commas, got '0'"),
+        ("--lines 1 --sentences 2", "--sentences cannot be combined with --lines"),
         ("--model m --model m", "--model: expected different models, got m twice"),
         (
             "--translation a=ref --translation a=base --references ref",
@@ -189,7 +189,7 @@ def test_a_wrong_command_line_is_refused(folder: Folder, arguments: str, message
 
 def test_a_line_that_is_not_there_is_refused_before_the_work(folder: Folder) -> None:
     arguments = ["--source", "src", "--references", "ref", "--lines", "4"]
-    message = "src: --lines: expected a line of the file, which has 3, got 4"
+    message = "src: --lines: expected line numbers from 1 to 3, got 4"
     assert refused(folder, *arguments, models="att") == message
     assert "report: words" not in run(folder, *arguments, models="att", quiet=False).stderr
 

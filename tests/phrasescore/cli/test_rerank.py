@@ -182,12 +182,12 @@ def test_features_and_weights_that_do_not_match_are_named(folder: Folder) -> Non
     [
         ([], "expected either --weights or --average"),
         (["--weights", "w", "--average", "a"], "expected either --weights or --average"),
-        (["--average", "a", "--ignore-missing"], "go with --weights"),
-        (["--average", "a", "--mbr-scale", "2"], "--mbr-scale goes with --mbr"),
+        (["--average", "a", "--ignore-missing"], "require --weights"),
+        (["--average", "a", "--mbr-scale", "2"], "--mbr-scale requires --mbr"),
         (["--average", "a", "--mbr", "--mbr-scale", "0"], "--mbr-scale"),
-        (["--average", "a", "--mbr-metric", "chrf"], "--mbr-metric goes with --mbr"),
+        (["--average", "a", "--mbr-metric", "chrf"], "--mbr-metric requires --mbr"),
         (["--average", "a", "--mbr", "--mbr-metric", "ter"], "--mbr-metric"),
-        (["--average", "a", "--nbest", "--allow-missing"], "do not go with --nbest"),
+        (["--average", "a", "--nbest", "--allow-missing"], "cannot be combined with --nbest"),
     ],
 )
 def test_options_that_do_not_go_together_are_a_usage_error(
@@ -217,8 +217,11 @@ def test_the_decoder_s_own_weights_give_the_decoder_s_own_best(
     [
         ("LM0= 0\nLSTM0= 0\n", ": expected weights that are not all zero"),
         ("LM0= 0\nLSTM0= 0\nGone_a= 1\n", ", of features that the lists have: expected weights"),
-        ("LM0= 1e-40\nLSTM0= 1e-41\n", ": expected a largest weight of 1e-30 to 1e+30, found 1e-4"),
-        ("LM0= 1\nLSTM0= 1\nWordScores= 1\n", ": expected no weight of WordScores, which has a"),
+        (
+            "LM0= 1e-40\nLSTM0= 1e-41\n",
+            ": expected a largest weight between 1e-30 and 1e+30, found 1e-4",
+        ),
+        ("LM0= 1\nLSTM0= 1\nWordScores= 1\n", ": expected no weight for WordScores, which has a"),
     ],
 )
 def test_weights_that_cannot_choose_are_refused(folder: Folder, weights: str, problem: str) -> None:

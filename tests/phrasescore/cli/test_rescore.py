@@ -110,12 +110,12 @@ def test_an_ensemble_of_different_shortlists_is_warned_of_once(
 ) -> None:
     words = ["la", "rue"]
     small = [RandomModel(tmp_path / str(n), SOURCE_WORDS, words, seed=n) for n in range(2)]
-    warning = "warning: the ensemble's models predict words of different shortlists"
+    warning = "warning: the ensemble's models have different shortlists"
     of_two = [option for other in small for option in ("--model", other.path)]
     result = rescore(lists, "--model", model.path, *of_two, "--ensemble", "-o", tmp_path / "out")
     assert result.stderr.count(warning) == 1
     # With </s> and <unk>.
-    assert f"{warning} (of 8, 4, 4 words): a smaller one gives <unk> more" in result.stderr
+    assert f"{warning} (8, 4, 4 words): with a smaller one, <unk>" in result.stderr
     assert warning not in rescore(lists, *of_two, "--ensemble", "-o", tmp_path / "same").stderr
     pair = rescore(lists, "--model", model.path, *of_two, "-o", tmp_path / "single")
     assert warning not in pair.stderr
@@ -259,7 +259,8 @@ def test_features_that_are_there_are_refused_unless_they_are_to_be_replaced(
     result = rescore(None, first, *options)
     assert result.exit_code == 1
     assert result.stderr == (
-        f"Error: {first}:1: has the feature RNN0 already; give the new one another name by --name, "
+        f"Error: {first}:1: already has the feature RNN0; name the new one differently "
+        "with --name, "
         "or replace the old values with --replace\n"
     )
     assert not again.exists()
@@ -274,7 +275,7 @@ def test_features_that_are_there_are_refused_unless_they_are_to_be_replaced(
     ("arguments", "message"),
     [
         (["--model", "MODEL", "--word-scores", "-"], "two files cannot share stdin or stdout"),
-        (["--model", "MODEL", "--cache", "-"], "--cache needs a file"),
+        (["--model", "MODEL", "--cache", "-"], "--cache requires a file"),
         (["--model", "MODEL", "--cache-size", "0"], "--cache-size"),
     ],
 )

@@ -186,7 +186,7 @@ def test_a_resumed_run_must_have_the_same_columns_and_input(
     part = Path(f"{out}.part").read_bytes()
     result = rescore(lists, *options[4:], *options[:4], "-o", out, "--resume")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert "was started with another feature 1 (RNN0 " in result.stderr
+    assert "was started with another value for feature 1 (RNN0 " in result.stderr
     source = Path(lists.source).read_text()
     for path, text in ((lists.path, " ||| LM0= -3 "), (lists.source, source.split("\n")[0])):
         old = Path(path).read_text()
@@ -203,8 +203,8 @@ def test_what_cannot_be_is_refused_in_one_line(
     tmp_path: Path, lists: Lists, options: list[str]
 ) -> None:
     for arguments, message in [
-        (["--resume", "--word-scores", "words"], "--resume does not go with --word"),
-        (["--engine", "ray", "--threads", "2"], "--threads is for the engine here; use"),
+        (["--resume", "--word-scores", "words"], "--resume cannot be combined with --word"),
+        (["--engine", "ray", "--threads", "2"], "--threads requires --engine here; use"),
         (["--engine", "processes", "--device", "cuda"], "--device cuda: forked processes cannot"),
     ]:
         check_refusal(rescore(lists, *options, "-o", tmp_path / "out", *arguments), message, 2)
@@ -218,5 +218,7 @@ def test_a_worker_elsewhere_must_have_the_same_model(tmp_path: Path) -> None:
     assert folder.path == str(tmp_path / "model")
     assert folder.load().fingerprint == checkpoint.fingerprint
     RandomModel(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS, seed=5)
-    with pytest.raises(ModelError, match=f"^{folder.path}: expected the model with the finger"):
+    with pytest.raises(
+        ModelError, match=f"^{folder.path}: a worker expected a model with the finger"
+    ):
         folder.load()

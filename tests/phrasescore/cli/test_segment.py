@@ -234,11 +234,11 @@ def test_random_segments_are_as_long_as_those_of_another_run() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--model forward", "--confidence penalized needs a --reverse-model"),
+        ("--model forward", "--confidence penalized requires a --reverse-model"),
         (f"{BOTH} --confidence forward", "--confidence forward uses no --reverse-model"),
-        (f"{ALONE} --swapped", "--swapped needs a --reverse-model"),
-        (f"{ALONE} --segmentation random", "needs --like"),
-        (f"{ALONE} --like text", "--like has an effect only with --segmentation random"),
+        (f"{ALONE} --swapped", "--swapped requires a --reverse-model"),
+        (f"{ALONE} --segmentation random", "requires --like"),
+        (f"{ALONE} --like text", "--like requires --segmentation random"),
         (
             f"{ALONE} --beam 2 --candidates 3",
             "--beam: expected at least 3, for --cand",
@@ -287,13 +287,13 @@ def test_wrong_models_and_files_are_refused(arguments: str, message: str, folder
         ("[]\n", "like:1: expected a line that --segments wrote"),
         (
             '{"words": 3, "segments": [{"start": 0, "end": 1}, {"start": 2, "end": 3}]}\n',
-            "like:1: expected segments side by side, found [(0, 1), (2, 3)]",
+            "like:1: expected adjacent segments, found [(0, 1), (2, 3)]",
         ),
         ('{"words": 3, "segments": [{"start": 0, "end": 1.5}]}\n', "like:1: expected a line that "),
         ('{"words": 4, "segments": [{"start": 0, "end": 3}]}\n', "like:1: expected segments of 4 "),
         ('{"words": 21, "segments": [{"start": 0, "end": 21}]}\n', "like:1: expected segments of "),
-        ('{"words": 0, "segments": []}\n', "like: expected segments of sentences of at least 1"),
-        ("", "like: expected segments of sentences of at least 1 words, found none"),
+        ('{"words": 0, "segments": []}\n', "like: expected at least one sentence with 1 words"),
+        ("", "like: expected at least one sentence with 1 words or more, found none"),
     ],
 )
 @pytest.mark.usefixtures("forward")

@@ -96,7 +96,7 @@ def test_blocks_and_processes_change_nothing(texts: Path, monkeypatch: pytest.Mo
 def test_one_model_for_both_sides_is_warned_of() -> None:
     models = f"{MODELS} --in-domain-target in.en --general-target all.fr"
     result = succeeded(run(f"en fr {models} --lines 1 --processes 1 --target-output o"))
-    warning = "the in-domain models of both sides are one file, for two languages"
+    warning = "the in-domain models for both sides are the same file, but the languages differ"
     assert result.stderr.count(warning) == 1
     assert "the general models" not in result.stderr
 
@@ -122,21 +122,30 @@ def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (f"en {MODELS}", "expected one of --share, --lines and --threshold"),
-        (f"en {MODELS} --share 0.5 --lines 1", "expected one of --share, --lines and --threshold"),
+        (f"en {MODELS}", "expected exactly one of --share, --lines and --threshold"),
+        (
+            f"en {MODELS} --share 0.5 --lines 1",
+            "expected exactly one of --share, --lines and --threshold",
+        ),
         ("en --lines 1", "expected --in-domain and --general, or --random"),
-        ("en --in-domain in.en --lines 1", "--in-domain and --general go together"),
-        (f"en {BOTH} --lines 1", "a model of the target text, which is missing"),
-        (f"en fr {MODELS} --lines 1", "and --target-output go together"),
-        (f"en {MODELS} --lines 1 --target-output x", "a target text and --target-output go togeth"),
-        (f"en {MODELS} --random --lines 1", "--random takes no models"),
-        ("en --random --threshold 1", "--random takes no models, --scores or --threshold"),
-        ("en --random --lines 1 --scores s", "--random takes no models, --scores or --threshold"),
+        ("en --in-domain in.en --lines 1", "--in-domain and --general must be given together"),
+        (f"en {BOTH} --lines 1", "and --general-target require a target text"),
+        (f"en fr {MODELS} --lines 1", "and --target-output must be given together"),
+        (f"en {MODELS} --lines 1 --target-output x", "a target text and --target-output must be g"),
+        (f"en {MODELS} --random --lines 1", "--random cannot be combined with models"),
+        (
+            "en --random --threshold 1",
+            "--random cannot be combined with models, --scores or --threshold",
+        ),
+        (
+            "en --random --lines 1 --scores s",
+            "--random cannot be combined with models, --scores or --threshold",
+        ),
         (f"- {MODELS} --lines 1", "a text is read twice and cannot be stdin"),
         ("pipe --random --lines 1", "a text is read twice and cannot be stdin or another stream"),
         (f"en {MODELS} --lines 1 --scores -", "two files cannot share stdin or stdout"),
-        ("en --in-domain in.en --general ./in.en --lines 1", "--general are one file"),
-        (f"en en {BOTH} --lines 1 --target-output o", "text and target are one file"),
+        ("en --in-domain in.en --general ./in.en --lines 1", "--general are the same file"),
+        (f"en en {BOTH} --lines 1 --target-output o", "text and target are the same file"),
     ],
 )
 @pytest.mark.usefixtures("texts")

@@ -128,9 +128,9 @@ def test_the_joint_counts_of_the_table_weigh_the_words(tmp_path: Path) -> None:
     ("arguments", "code", "message"),
     [
         (["--set=model.hiden_size=3"], 1, "did you mean 'hidden_size'?"),
-        (["--preset=cho2014", "--config=x.toml"], 2, "exclude one another"),
+        (["--preset=cho2014", "--config=x.toml"], 2, "cannot be combined"),
         (["--config=none.toml"], 1, "none.toml: cannot be read"),
-        (["--source-corpus=a", "--source-vocabulary=b"], 2, "exclude one another"),
+        (["--source-corpus=a", "--source-vocabulary=b"], 2, "cannot be combined"),
         (["--source-corpus=none.fr"], 1, "none.fr"),
         (["--minutes=-1"], 1, "--minutes: [training] minutes: must be at least 0.0, got -1.0"),
         (["-o", "."], 1, ".: expected the name of a folder for the model"),

@@ -46,13 +46,21 @@ def test_a_network_is_trained_on_and_show_tells_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("added", "code", "problem"),
     [
-        (["{references}"], 2, "Error: TABLE|TEXT|SOURCE TARGET: not with --objective xbleu"),
-        (["--preset=lstm-small"], 2, "--preset: not with --objective xbleu, which trains a"),
-        (["--reverse"], 2, "--reverse: not with --objective xbleu"),
-        (["--processes=2"], 2, "--processes: not with --objective xbleu"),
+        (
+            ["{references}"],
+            2,
+            "Error: TABLE|TEXT|SOURCE TARGET cannot be used with --objective xbleu",
+        ),
+        (
+            ["--preset=lstm-small"],
+            2,
+            "--preset cannot be used with --objective xbleu, which trains a",
+        ),
+        (["--reverse"], 2, "--reverse cannot be used with --objective xbleu"),
+        (["--processes=2"], 2, "--processes cannot be used with --objective xbleu"),
         (["--set=model.hidden_size=3"], 1, "--set: [model]: a trained network keeps its sizes"),
-        (["--feature=LSTM0"], 1, "weights: expected one weight of LSTM0: name the network's feat"),
-        (["--set=training.validation_share=0.01"], 1, "no list is held out of 40 lists"),
+        (["--feature=LSTM0"], 1, "weights: expected one weight for LSTM0: name the network's feat"),
+        (["--set=training.validation_share=0.01"], 1, "no list would be held out of 40 lists"),
         (["--set=training.patience=0"], 1, "the run would never end"),
         (["--from={source}"], 1, "source: expected the folder of a trained model"),
         (["--lists={lists}"], 1, "nbest:1: expected lists of the 40 sentences of"),
@@ -78,13 +86,13 @@ def test_what_is_needed_is_named(tmp_path: Path, left_out: str) -> None:
     place = arguments.index(f"--{left_out}")
     done = run(*arguments[:place], *arguments[place + 2 :])
     assert (done.exit_code, names(tmp_path)) == (2, names(task.folder))
-    assert f"--objective xbleu needs --{left_out}" in done.stderr
+    assert f"--objective xbleu requires --{left_out}" in done.stderr
 
 
 def test_options_of_lists_need_the_objective(tmp_path: Path) -> None:
     check_refusal(
         run("train", "lstm", "a", "b", "-o", tmp_path / "model", "--lists=c", "--likelihood=1"),
-        "--lists, --likelihood: only with --objective xbleu",
+        "--lists, --likelihood can only be used with --objective xbleu",
         2,
     )
 
@@ -98,4 +106,4 @@ def test_a_weight_of_no_feature_of_the_lists_is_refused(tmp_path: Path) -> None:
     assert f"Error: {tmp_path}/{problem}" in done.stderr
     task.write_weights({name: WEIGHTS[name] for name in DECODER})
     done = run(*task.arguments("lstm"))
-    assert "weights: expected one weight of Network0: name the network's feature" in done.stderr
+    assert "weights: expected one weight for Network0: name the network's feature" in done.stderr

@@ -158,7 +158,7 @@ def test_resuming_where_no_run_is_says_that_a_new_one_begins(
 ) -> None:
     command = [*text, "-o", tmp_path / "model", "--updates", "3", *TINY, "--resume"]
     result = succeeded(train("lstm", *command))
-    assert f"{tmp_path / 'model.work'}: holds no unfinished run; a new one begins" in (
+    assert f"{tmp_path / 'model.work'}: no unfinished run found; starting a new one" in (
         result.stderr
     )
 
@@ -219,7 +219,7 @@ def test_sentences_that_are_too_long_are_left_out_and_counted(
         (["attention", "{en}"], 2, "attention is trained on parallel text: name two files"),
         (["lstm", "{en}", "{fr}", "{fr}"], 2, "expected a phrase table or two files"),
         (["lstm", "-", "-"], 2, "two files cannot share stdin"),
-        (["lstm", "{en}", "{en}"], 2, "SOURCE and TARGET are one file"),
+        (["lstm", "{en}", "{en}"], 2, "SOURCE and TARGET are the same file"),
         (["lstm"], 2, "Missing argument"),
         (["lstn", "{en}", "{fr}"], 2, "KIND: unknown kind of network; did you mean 'lstm'?"),
         (["GRU", "{en}", "{fr}"], 2, "expected one of: attention, cslm, encoder-decoder, grconv"),

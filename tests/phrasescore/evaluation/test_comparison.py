@@ -204,7 +204,7 @@ def test_a_difference_that_no_draw_has_is_not_called_impossible() -> None:
 
 def test_systems_of_other_sentences_are_refused() -> None:
     stats = np.ones((1, 5, 9))
-    with pytest.raises(ValueError, match="expected the same sentences"):
+    with pytest.raises(ValueError, match="expected statistics of the same sentences"):
         randomization_p_value(CorpusBleu(), stats, stats[:, :4], trials=10, seed=1)
 
 

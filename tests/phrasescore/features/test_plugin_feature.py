@@ -90,7 +90,7 @@ def test_pairs_that_are_not_read_are_found(pairs: list[PhrasePair]) -> None:
     if not pairs:
         assert list(checked_values(Nothing(), pairs, "x")) == []
     else:
-        with pytest.raises(PluginError, match=r"^x: expected a value per pair, got 0 for more"):
+        with pytest.raises(PluginError, match=r"^x: expected one value per pair, got only 0"):
             list(checked_values(Nothing(), pairs, "x"))
 
 

@@ -136,5 +136,5 @@ def test_a_language_model_has_no_source_words_that_it_could_lack(tmp_path: Path)
     pairs = [PhrasePair(("a", "b"), ("x",))]
     feature = SourceUnknownWords.from_checkpoints([language_model, translation])
     assert values_of(feature, pairs) == [1.0]
-    with pytest.raises(ModelError, match="a language model knows no source words"):
+    with pytest.raises(ModelError, match="a language model has no source words"):
         SourceUnknownWords.from_checkpoints([language_model])

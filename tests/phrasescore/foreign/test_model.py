@@ -267,5 +267,5 @@ def test_a_vocabulary_may_be_text(copied: Path) -> None:
 def test_a_worker_refuses_another_model(tiny: TinyTranslator) -> None:
     known = ForeignModel(str(tiny.path), FRENCH).fingerprint
     ForeignFolder(str(tiny.path), FRENCH, fingerprint=known).load()
-    with pytest.raises(ModelError, match=r"tiny: there is another model where a worker runs"):
+    with pytest.raises(ModelError, match=r"tiny: a worker found a different model there"):
         ForeignFolder(str(tiny.path), ForeignText(), fingerprint=known).load()

@@ -89,9 +89,9 @@ def test_translations_are_truecased_by_moses_own_model(spm: str, tmp_path: Path)
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("no model\n")
-    with pytest.raises(DataError, match=r"file: expected a model of sentencepiece"):
+    with pytest.raises(DataError, match=r"file: expected a sentencepiece model"):
         PieceText(str(path), "en")
-    with pytest.raises(DataError, match=r"file: expected a model of Moses' train-truecaser.perl"):
+    with pytest.raises(DataError, match=r"file: expected a model from Moses' train-truecaser.perl"):
         PieceText(None, "en", truecase_model=str(path))
     with pytest.raises(DataError, match=r"nothing: cannot open: No such file"):
         PieceText(str(tmp_path / "nothing"), "en")

@@ -224,10 +224,10 @@ def test_models_that_cannot_generate_together_are_refused(tmp_path: Path) -> Non
         load_checkpoint(RandomModel(tmp_path / str(reverse), "uv", "ab", reverse=reverse).path)
         for reverse in (False, True)
     ]
-    with pytest.raises(ModelError, match="one direction"):
+    with pytest.raises(ModelError, match="the same direction"):
         Generator(models, CPU)
     turned = RandomModel(tmp_path / "turned", "uv", "ab", right_to_left=True)
-    with pytest.raises(ModelError, match="of one order, found some trained with --right-to-l"):
+    with pytest.raises(ModelError, match="the same order; some were trained with --right-to-l"):
         Generator([models[0], load_checkpoint(turned.path)], CPU)
 
 

@@ -93,7 +93,7 @@ def test_where_no_folder_can_be_is_found_out_before(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         return  # root may write everywhere
     (tmp_path / "shut").mkdir(mode=0o500)
-    with pytest.raises(PhrasescoreError, match=r"model: cannot write: .* may not be written to"):
+    with pytest.raises(PhrasescoreError, match=r"model: cannot write: .* is not writable"):
         check_folder_above(tmp_path / "shut" / "model")
 
 

@@ -101,7 +101,7 @@ def test_a_full_disk_leaves_the_old_state_and_nothing_else(
 def test_a_run_goes_on_only_with_what_it_was_begun_with() -> None:
     check_settings({"a": 1, "b": [2]}, {"b": [2], "a": 1}, "w", "start over")
     problem = (
-        r"^w was started with another b \(2, now None\): "
+        r"^w was started with another value for b \(2, now None\): "
         r"resume it with the same settings, or start over$"
     )
     with pytest.raises(PhrasescoreError, match=problem):

@@ -36,12 +36,12 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "large"
     path.touch()
     os.truncate(path, 1 << 40)
-    with pytest.raises(DataError, match=r"large: expected 1,024 bytes at most, found 1,099,511"):
+    with pytest.raises(DataError, match=r"large: expected at most 1,024 bytes, found 1,099,511"):
         read_plain(path, 1024)
 
 
 def test_a_file_that_does_not_say_how_large_it_is_is_read_up_to_the_limit() -> None:
-    with pytest.raises(DataError, match="/proc/self/status: expected 10 bytes at most, found more"):
+    with pytest.raises(DataError, match="/proc/self/status: expected at most 10 bytes, found more"):
         read_plain(Path("/proc/self/status"), 10)
 
 

@@ -116,7 +116,7 @@ def test_a_run_that_was_killed_at_its_end_is_not_for_a_longer_input(
     out = tmp_path / "out"
     kill_in(out, 3, monkeypatch)
     settings = {"model": "m"}
-    with pytest.raises(DataError, match=r"more lines than the 3 that .*\.part was made from"):  # noqa: SIM117
+    with pytest.raises(DataError, match=r"more lines than the 3 from which .*\.part was written"):  # noqa: SIM117
         with ResumableOutput(str(out), settings, resume=True, chunk_lines=2) as target:
             target.remaining([Pieces(0, [*PIECES, b"d\n"])], "input")
     with ResumableOutput(str(out), settings, resume=True, chunk_lines=2) as target:

@@ -168,7 +168,7 @@ def test_a_file_that_has_no_end_is_refused_at_once(folder: Path, name: str, kind
 @pytest.mark.parametrize("name", ["model.safetensors", "source.vocab", "training.json"])
 def test_a_file_of_no_sane_size_is_not_read(folder: Path, name: str) -> None:
     os.truncate(folder / name, 1 << 40)
-    with pytest.raises(PhrasescoreError, match=f"{name}: expected [0-9,]* bytes at most, found 1,"):
+    with pytest.raises(PhrasescoreError, match=f"{name}: expected at most [0-9,]* bytes, found 1,"):
         load_checkpoint(folder)
 
 

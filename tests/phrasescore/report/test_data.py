@@ -119,7 +119,7 @@ def test_numbers_of_numpy_are_written_as_numbers() -> None:
 
 def test_nothing_is_written_of_a_report_with_a_bad_block(tmp_path: Path) -> None:
     bad = Report("", (), (Section("a", "", "", (BLOCKS[0], BLOCKS[0])),))
-    with pytest.raises(PhrasescoreError, match="two blocks are called 'table'"):
+    with pytest.raises(PhrasescoreError, match="two blocks are named 'table'"):
         write_data(bad, tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -135,9 +135,9 @@ def table(name: str = "t", cell: float | None = 1.0) -> Table:
 
 def test_names_are_unique_also_across_sections_and_beside_the_file_of_everything() -> None:
     sections = tuple(Section(key, "", "", (table(),)) for key in ("a", "b"))
-    with pytest.raises(PhrasescoreError, match="two blocks are called 't'"):
+    with pytest.raises(PhrasescoreError, match="two blocks are named 't'"):
         check_report(Report("", (), sections))
-    with pytest.raises(PhrasescoreError, match="two blocks are called 'report'"):
+    with pytest.raises(PhrasescoreError, match="two blocks are named 'report'"):
         check_report(Report("", (), (Section("a", "", "", (table("report"),)),)))
 
 

@@ -232,5 +232,5 @@ def test_the_same_report_gives_the_same_page(odd_page: str) -> None:
 
 def test_a_report_that_cannot_be_told_apart_is_refused() -> None:
     block = Table("t", "", ("a",), ())
-    with pytest.raises(PhrasescoreError, match="two blocks are called 't'"):
+    with pytest.raises(PhrasescoreError, match="two blocks are named 't'"):
         render_page(report_of(block, block))

@@ -17,8 +17,11 @@ def test_threads_are_the_workers_of_the_engine_here() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"workers": 2}, "--threads and --workers are the same setting of the engine here"),
-        ({"engine": "ray"}, "--threads is for the engine here; use --workers for ray"),
+        (
+            {"workers": 2},
+            "--threads and --workers cannot be combined: with --engine here they are the same",
+        ),
+        ({"engine": "ray"}, "--threads requires --engine here; use --workers with ray"),
     ],
 )
 def test_threads_beside_workers_are_refused(settings: dict[str, Any], message: str) -> None:
@@ -34,7 +37,7 @@ def test_auto_is_a_gpu_here_alone() -> None:
     assert Compute(engine="ray", device="cuda").on_workers().device == "cuda"
     with pytest.raises(ArgumentError, match="forked processes cannot use a GPU"):
         Compute(engine="processes", device="cuda:0").on_workers()
-    with pytest.raises(ArgumentError, match=r"^--device cuda:1: Ray gives each worker a GPU; say"):
+    with pytest.raises(ArgumentError, match=r"^--device cuda:1: Ray gives each worker a GPU; use"):
         Compute(engine="ray", device="cuda:1").on_workers()
 
 
@@ -46,7 +49,7 @@ def test_auto_is_a_gpu_here_alone() -> None:
         ({"threads": 0}, "--threads: expected at least 1, got 0"),
         ({"threads": 1.5}, "--threads: expected a whole number, got 1.5"),
         ({"engine": "there"}, "--engine: expected one of here, processes, ray, got 'there'"),
-        ({"allow_unlike": True}, "--ray-address and --allow-unlike are for the engine ray"),
+        ({"allow_unlike": True}, "--ray-address and --allow-unlike require --engine ray"),
     ],
 )
 def test_values_out_of_range_are_refused_when_the_object_is_made(

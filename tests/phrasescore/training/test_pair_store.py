@@ -228,7 +228,7 @@ def test_a_store_of_another_format_or_size_is_refused(tmp_path: Path) -> None:
     write_pair_store(folder, counted([("a", "x", 1.0)]), SIZES, max_length=1)
     record = json.loads((folder / "pairs.json").read_text())
     (folder / "pairs.json").write_text(json.dumps({**record, "pairs": 2}))
-    with pytest.raises(ModelError, match="do not fit 2 pairs"):
+    with pytest.raises(ModelError, match="do not match 2 pairs"):
         PairStore(folder)
     (folder / "pairs.json").write_text(json.dumps({**record, "format": 9}))
     with pytest.raises(DataError, match=r"pairs\.json: .*expected format 2, got 9"):
@@ -245,7 +245,7 @@ def test_a_store_whose_files_were_cut_is_refused(tmp_path: Path, name: str, lost
     write_pair_store(folder, counted([("a b c d e", "x y", 1.0)]), SIZES, max_length=7)
     size = (folder / name).stat().st_size
     os.truncate(folder / name, max(size - lost, 0))
-    with pytest.raises(ModelError, match=r"do not fit 1 pairs|cannot be read: "):
+    with pytest.raises(ModelError, match=r"do not match 1 pairs|cannot be read: "):
         PairStore(folder)
 
 

@@ -139,9 +139,7 @@ def test_processes_are_refused_under_torchrun_alone(
     assert started == [2]
     monkeypatch.setenv("WORLD_SIZE", "3")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
-    check_refusal(
-        run(*words), "torchrun has started 3 processes, so that --processes has no effect", 2
-    )
+    check_refusal(run(*words), "torchrun has started 3 processes, so --processes has no effect", 2)
     assert started == [2]
 
 

@@ -50,7 +50,10 @@ def test_a_work_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> Non
 
 def test_two_runs_cannot_share_a_work_folder(tmp_path: Path) -> None:
     run = make_run(tmp_path)
-    with locked(run.work), pytest.raises(PhrasescoreError, match="another run is at work here"):
+    with (
+        locked(run.work),
+        pytest.raises(PhrasescoreError, match="another run is using this folder"),
+    ):
         train_model(run, resume=True)
 
 
@@ -262,7 +265,10 @@ def test_a_run_that_is_at_work_is_not_begun_anew(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     with pytest.raises(KilledError):
         train_model(run, report=kill_after(3))
-    with locked(run.work), pytest.raises(PhrasescoreError, match="another run is at work here"):
+    with (
+        locked(run.work),
+        pytest.raises(PhrasescoreError, match="another run is using this folder"),
+    ):
         train_model(run)
     assert RunFolder(run.work).settings() == TINY
 

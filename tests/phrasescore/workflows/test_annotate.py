@@ -52,8 +52,8 @@ def test_relative_paths_in_a_moses_ini_of_another_folder_are_warned_of(
 
     (warning,) = warned("other/new.ini")
     assert warning == (
-        f"{tmp_path}/other/new.ini lies in another folder than {ini}, and has relative paths, "
-        "which begin where Moses is started (make them absolute): lm.gz"
+        f"{tmp_path}/other/new.ini is in another folder than {ini} and has relative paths, "
+        "which Moses resolves from its working folder; make them absolute: lm.gz"
     )
     assert warned("new.ini") == []
     ini.write_text(ini.read_text().replace("path=lm.gz", "path=/lm.gz"))
@@ -64,8 +64,12 @@ def test_relative_paths_in_a_moses_ini_of_another_folder_are_warned_of(
     ("columns", "options", "problem"),
     [
         ([], {}, "nothing to add"),
-        ([ColumnSpec("lm", "lm.arpa")], {}, "a language model is for rescore only"),
-        ([PUNCTUATION], {"moses_ini": "x"}, "--moses-ini and --moses-ini-out go together"),
+        ([ColumnSpec("lm", "lm.arpa")], {}, "a language model can only be used with rescore"),
+        (
+            [PUNCTUATION],
+            {"moses_ini": "x"},
+            "--moses-ini and --moses-ini-out must be given together",
+        ),
         ([PUNCTUATION], {"resume": True}, "--resume needs --output FILE"),
     ],
 )

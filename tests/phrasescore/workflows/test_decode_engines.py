@@ -112,9 +112,9 @@ def test_processes_are_the_workers_of_the_usual_engine(
 @pytest.mark.parametrize(
     ("settings", "engine", "problem"),
     [
-        ({"processes": 2}, PROCESSES, "--processes and --workers are the same setting"),
-        ({"processes": 2}, RAY, "--processes is for the engine processes; ray has --workers"),
-        ({"processes": 1}, HERE, "--processes is for the engine processes; here has --workers"),
+        ({"processes": 2}, PROCESSES, "--processes and --workers cannot be combined"),
+        ({"processes": 2}, RAY, "--processes requires --engine processes; ray uses --workers"),
+        ({"processes": 1}, HERE, "--processes requires --engine processes; here uses --workers"),
         ({"threads": 1}, RAY, "--threads has no effect with --engine ray"),
         (
             {},
@@ -135,7 +135,7 @@ def test_numbers_that_do_not_go_together_are_refused(
 
 
 def test_moses_runs_on_no_engine(folder: Path) -> None:
-    with pytest.raises(ArgumentError, match="--engine goes with the embedded search"):
+    with pytest.raises(ArgumentError, match="--engine requires the embedded search"):
         phrasescore.decode(
             *("source", "moses.ini", "out"), decoder="moses", moses_bin=folder, engine=RAY
         )

@@ -71,7 +71,7 @@ def test_the_processor_decides_the_precision(
         ("800000 100000\n", "8 of 64 cores", "verbs use all"),
         (
             "250000 100000\n",
-            "8 of 64 cores, but this container may use the time of 2.5",
+            "8 of 64 cores, but this container is limited to 2.5",
             "use --th",
         ),
         (None, "8 of 64 cores", "verbs use all"),
@@ -98,8 +98,8 @@ def test_a_container_may_have_less_time_than_cores(
         (["A", "B"], "13.0", True, True, "A (81,920 MiB), B (81,920 MiB)"),
         ([], None, False, False, "none"),
         ([], "13.0", False, False, "none"),
-        ([], None, True, False, "there is one, but this torch is built for CPUs only"),
-        ([], "13.0", True, False, "there is one, but torch, built for CUDA 13.0, cannot use it"),
+        ([], None, True, False, "present, but this torch is built for CPUs only"),
+        ([], "13.0", True, False, "present, but torch, built for CUDA 13.0, cannot use it"),
     ],
 )
 def test_a_gpu_that_torch_cannot_use_is_told_from_none(

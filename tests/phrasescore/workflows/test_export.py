@@ -120,7 +120,7 @@ def test_other_networks_are_refused(tmp_path: Path) -> None:
     RandomModel(tmp_path / "rnn", "ab", "uv")
     with pytest.raises(ModelError) as caught:
         phrasescore.export(tmp_path / "rnn", tmp_path / "nplm")
-    problem = "NPLM's text model holds networks of the kind cslm or joint, not encoder-decoder"
+    problem = "NPLM's text model supports networks of the kind cslm or joint, not encoder-decoder"
     assert str(caught.value) == f"{tmp_path}/rnn: {problem}"
 
 
@@ -129,7 +129,7 @@ def test_a_network_that_is_not_self_normalised_is_refused(tmp_path: Path) -> Non
     with pytest.raises(ModelError) as caught:
         phrasescore.export(tmp_path / "cslm", tmp_path / "nplm")
     assert str(caught.value) == (
-        f"{tmp_path}/cslm: Moses leaves log Z out of NPLM's scores, and this network was trained "
+        f"{tmp_path}/cslm: Moses omits log Z from NPLM's scores, but this network was trained "
         "without self-normalization; train one with --set model.self_normalization=0.1"
     )
     assert not (tmp_path / "nplm").exists()
@@ -170,8 +170,14 @@ def test_a_moses_ini_that_cannot_have_the_feature_is_refused(
     ("arguments", "problem"),
     [
         ({"output": "x.gz"}, "--output: NPLM cannot read gzip"),
-        ({"output": "x", "moses_ini": "i"}, "--moses-ini and --moses-ini-out go together"),
-        ({"output": "-", "moses_ini": "i", "moses_ini_out": "o"}, "--moses-ini needs an --output"),
+        (
+            {"output": "x", "moses_ini": "i"},
+            "--moses-ini and --moses-ini-out must be given together",
+        ),
+        (
+            {"output": "-", "moses_ini": "i", "moses_ini_out": "o"},
+            "--moses-ini requires an --output",
+        ),
         ({"output": "x", "model_format": "onnx"}, "--format: expected one of nplm"),
     ],
 )
@@ -249,10 +255,10 @@ def test_the_target_words_of_moses_own_have_the_rows_of_a_language_model_s(tmp_p
 @pytest.mark.parametrize(
     ("words", "settings", "output", "problem"),
     [
-        (("ab", "uv"), {"self_normalization": 0.0}, "nplm", "joint: Moses leaves log Z out"),
+        (("ab", "uv"), {"self_normalization": 0.0}, "nplm", "joint: Moses omits log Z from"),
         ((["a", "<s>"], "u"), {}, "nplm", "shortlist's word '<s>': it is one of NPLM's own"),
-        (("a", ["u", "b\vc"]), {}, "nplm", r"shortlist's word 'b\\x0bc': it holds a blank"),
-        (("a", "u"), {}, "-", "--output: expected a file, not stdout: a joint has"),
+        (("a", ["u", "b\vc"]), {}, "nplm", r"shortlist's word 'b\\x0bc': it contains a blank"),
+        (("a", "u"), {}, "-", "--output: expected a file, not stdout: a joint also"),
         (("a", "u"), {}, "none/nplm", "none/nplm: cannot write: there is no folder"),
     ],
 )

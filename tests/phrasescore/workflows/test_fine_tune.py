@@ -262,10 +262,12 @@ def test_a_run_is_resumed_with_its_lists_alone(
         fine_tune(task, "lstm")
     with pytest.raises(PhrasescoreError, match="an unfinished run; continue it with --resume"):
         fine_tune(task, "lstm")
-    with pytest.raises(PhrasescoreError, match="was started with another likelihood"):
+    with pytest.raises(PhrasescoreError, match="was started with another value for likelihood"):
         fine_tune(task, "lstm", resume=True, likelihood=0.2)
     task.references.write_text(task.references.read_text().replace("t1", "t2"))
-    with pytest.raises(PhrasescoreError, match="was started with another text of lists, source or"):
+    with pytest.raises(
+        PhrasescoreError, match="was started with another value for text of lists, source or"
+    ):
         fine_tune(task, "lstm", resume=True)
 
 
@@ -305,7 +307,9 @@ def test_a_kind_that_cannot_learn_from_lists_is_refused(tmp_path: Path) -> None:
     task = ListTask(tmp_path, "lstm", sentences=20)
     with pytest.raises(ModelError, match="expected a model of the kind grconv, found lstm"):
         fine_tune(task, "lstm", kind="grconv")
-    with pytest.raises(ArgumentError, match="--alignments is for joint, not for lstm"):
+    with pytest.raises(
+        ArgumentError, match="--alignments can only be used with joint, not with lstm"
+    ):
         fine_tune(task, "lstm", alignments=task.alignments)
     joint = ListTask(tmp_path, "joint", sentences=20)
     with pytest.raises(ArgumentError, match="joint is trained on aligned text: --alignments is"):

@@ -37,7 +37,7 @@ def test_generate_returns_counts(
     assert (done.lines, done.words, done.unknown_words) == (3, 5, 1)
     lines = (tmp_path / "out").read_text().split("\n")
     assert done.predicted_unknown_words == sum(line.split().count("<unk>") for line in lines)
-    cut = [warning for warning in warnings(caplog) if "found no end" in warning]
+    cut = [warning for warning in warnings(caplog) if "did not end" in warning]
     assert len(cut) == (done.unfinished > 0)
 
 
@@ -52,7 +52,7 @@ def test_augment_returns_counts(
     assert done.new == new
     assert warnings(caplog)[0].startswith("no --reverse-model: new pairs have 1e-07")
     assert done.summary().startswith(
-        "targets generated for 1 of 2 sources; 1 left out for their unknown"
+        "targets generated for 1 of 2 sources; 1 skipped because of unknown"
     )
     with pytest.raises(ArgumentError, match=r"--beam: expected at least .*, for --targets"):
         phrasescore.augment(table, model, tmp_path / "out", settings=Augmenting(beam=2))
@@ -67,5 +67,5 @@ def test_segment_returns_counts(model: Path, text: Path, tmp_path: Path) -> None
     )
     assert (done.work.sentences, done.work.words, done.too_long) == (3, 5, 0)
     assert out.read_text().count("\n") == 3
-    with pytest.raises(ArgumentError, match="--confidence penalized needs a --reverse-model"):
+    with pytest.raises(ArgumentError, match="--confidence penalized requires a --reverse-model"):
         phrasescore.segment(text, model, out)

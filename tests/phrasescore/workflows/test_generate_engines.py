@@ -87,15 +87,15 @@ def test_a_table_gets_the_same_pairs_even_if_a_worker_is_killed(
 
 
 def test_what_a_worker_cannot_do_is_told(folder: Path) -> None:
-    with pytest.raises(PhrasescoreError, match="<unk> cannot be replaced by a source word"):
+    with pytest.raises(PhrasescoreError, match="needs an attention model of whole words"):
         copying = Generating(copy_unknown=True)
         phrasescore.generate("text", "model", "out", settings=copying, compute=PROCESSES)
     assert not (folder / "out").exists()
 
 
 def test_threads_are_of_the_engine_here(folder: Path) -> None:
-    with pytest.raises(ArgumentError, match="--threads is for the engine here"):
+    with pytest.raises(ArgumentError, match="--threads requires --engine here"):
         phrasescore.generate("text", "model", "out", compute=replace(PROCESSES, threads=2))
-    with pytest.raises(ArgumentError, match="--threads and --workers are the same setting"):
+    with pytest.raises(ArgumentError, match="--threads and --workers cannot be combined"):
         phrasescore.augment("table", "model", "out", compute=Compute(threads=2, workers=2))
     assert not (folder / "out").exists()

@@ -68,6 +68,8 @@ def test_arguments_that_do_not_go_together_are_refused(
     column = ColumnSpec("ctranslate2", str(tiny.path))
     with pytest.raises(ArgumentError, match="scores sentences: use it for n-best lists"):
         annotate(tiny_table, [column], out)
-    with pytest.raises(ArgumentError, match="score existing lists: not with --decoder"):
+    with pytest.raises(
+        ArgumentError, match="score existing lists: they cannot be used with --decoder"
+    ):
         tune_with_decoder("false", source, [source], None, tmp_path, columns=[column], output=out)
     assert not out.exists()

@@ -62,7 +62,7 @@ def test_one_rescorer_writes_what_each_call_alone_writes(
 
 def test_arguments_that_do_not_go_together_are_named(tmp_path: Path, model: RandomModel) -> None:
     lists = Lists(tmp_path)
-    with pytest.raises(ArgumentError, match=r"^--ensemble averages at least two models$"):
+    with pytest.raises(ArgumentError, match=r"^--ensemble requires at least two models$"):
         phrasescore.rescore(
             lists.path, lists.source, [str(model.path)], "out", settings=Rescoring(ensemble=True)
         )

@@ -154,7 +154,9 @@ def test_workers_with_another_file_end_the_run(tmp_path: Path) -> None:
     begun = Scoring(loader, tuple(each.fingerprints for each in loader.load()), None).in_folders()
     begun.load()
     (tmp_path / "lex").write_text("the la 0.6\n")
-    with pytest.raises(PhrasescoreError, match=r"a worker has loaded another feature: .*lexicon "):
+    with pytest.raises(
+        PhrasescoreError, match=r"a worker has loaded a different feature: .*lexicon "
+    ):
         begun.load()
 
 
@@ -184,7 +186,7 @@ def _blocks(table: Path) -> list[bytes]:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"threads": 2}, "--threads is for the engine here"),
+        ({"threads": 2}, "--threads requires --engine here"),
         ({"device": "cuda"}, "--device cuda: forked processes cannot use a GPU"),
     ],
 )

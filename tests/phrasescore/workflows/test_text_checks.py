@@ -39,8 +39,8 @@ def test_the_model_that_does_not_know_the_text_is_named(caplog: pytest.LogCaptur
     ("sentence", "unknown", "cause"),
     [
         ("la|DET maison|NOUN est|VERB", "'la|DET', 'maison|NOUN'", "words with factors (word|POS)"),
-        ("la maison |0-1| est |2-2|", "'|0-1|', '|2-2|'", "marks of phrases: leave out -report-se"),
-        ("la |0-0,wa=0-0 ,total=-1| est |1-1,wa=0-0|", "'|1-1,wa=0-0|'", "marks of phrases"),
+        ("la maison |0-1| est |2-2|", "'|0-1|', '|2-2|'", "phrase marks: omit -report-se"),
+        ("la |0-0,wa=0-0 ,total=-1| est |1-1,wa=0-0|", "'|1-1,wa=0-0|'", "phrase marks"),
         ("la mai@@ son est la maison", "'mai@@'", "pieces of words (BPE): join them"),
         ("▁la ▁mai son ▁est", "'▁la', '▁mai'", "pieces of words (sentencepiece): join them"),
         ("La MAISON Est la", "'La', 'MAISON', 'Est'", "the model knows most of these in another"),

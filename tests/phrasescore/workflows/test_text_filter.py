@@ -179,9 +179,7 @@ def test_a_default_is_a_probability_that_moses_can_use(folder: Path, value: floa
 
 
 def test_what_does_not_go_together_is_refused(folder: Path) -> None:
-    with pytest.raises(
-        ArgumentError, match="--keep-others is for lines whose source is in no text"
-    ):
+    with pytest.raises(ArgumentError, match="--keep-others requires --for"):
         annotate(folder, "out", texts=(), keep_others=1)
     with pytest.raises(ArgumentError, match="texts: expected a sequence"):
         annotate(folder, "out", texts=str(folder / "text"))

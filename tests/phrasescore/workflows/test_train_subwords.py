@@ -239,7 +239,7 @@ def test_what_makes_no_sense_with_subwords_is_refused(
     models: dict[str, Path], texts: tuple[Path, Path], tmp_path: Path
 ) -> None:
     source, attention, out = texts[0], models["attention"], tmp_path / "out"
-    with pytest.raises(ModelError, match="predict words, and this one predicts subwords"):
+    with pytest.raises(ModelError, match="predict words, but this one predicts subwords"):
         phrasescore.export(models["cslm"], out)
     with pytest.raises(PhrasescoreError, match="needs an attention model of whole words"):
         phrasescore.generate(
@@ -298,7 +298,7 @@ def test_a_changed_missing_or_foreign_model_of_sentencepiece_is_refused(
     folder = tmp_path / "model"
     shutil.copytree(models["attention"], folder)
     shutil.copy(models["other"] / name, folder / name)
-    with pytest.raises(ModelError, match=f"{name}: the model of sentencepiece changed: expected"):
+    with pytest.raises(ModelError, match=f"{name}: the sentencepiece model changed: expected"):
         load_checkpoint(folder)
     (folder / name).unlink()
     with pytest.raises(ModelError, match=f"not a whole model: {name} is missing"):
@@ -315,7 +315,7 @@ def test_a_model_of_words_is_not_given_pieces(texts: tuple[Path, Path], tmp_path
     train("lstm", texts, tmp_path / "words", subwords=None)
     train("lstm", texts, tmp_path / "pieces")
     shutil.copy(tmp_path / "pieces" / "target.spm", tmp_path / "words")
-    with pytest.raises(ModelError, match=r"target.spm: the model of sentencepiece changed"):
+    with pytest.raises(ModelError, match=r"target.spm: the sentencepiece model changed"):
         load_checkpoint(tmp_path / "words")
 
 
@@ -366,5 +366,5 @@ def test_a_vocabulary_with_a_damaged_model_beside_it_is_refused(
 ) -> None:
     shutil.copy(models["attention"] / "target.vocab", tmp_path)
     (tmp_path / "target.spm").write_bytes(b"nonsense")
-    with pytest.raises(DataError, match=r"target.spm: expected a model of sentencepiece"):
+    with pytest.raises(DataError, match=r"target.spm: expected a sentencepiece model"):
         train("lstm", texts, tmp_path / "model", target_vocabulary=tmp_path / "target.vocab")

@@ -104,7 +104,7 @@ def test_a_feature_is_a_name_or_one_of_several_values() -> None:
     "name", ["RNN0", "TM0", "TM0_2", "TM0_x", "_", "LM0_1", "TM0_" + "1" * 5000]
 )
 def test_a_network_without_one_weight_is_refused(name: str) -> None:
-    problem = f"W: expected one weight of {name}: name the network's feature by --feature"
+    problem = f"W: expected one weight for {name}: name the network's feature with --feature"
     with pytest.raises(PhrasescoreError, match=problem):
         find_feature(WEIGHTS, name, "W")
 
@@ -119,7 +119,7 @@ def test_features_without_weights_are_named(
 ) -> None:
     caplog.set_level(logging.INFO)
     read(tmp_path, [line.replace("LM0=", "X0= 5 LM0=") for line in NBEST])
-    assert "without a weight in W, and so 0: X0" in caplog.text
+    assert "features without a weight in W, for which 0 is used: X0" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_features_without_weights_are_named(
     [
         ({"RNN0": (1.0,)}, "nbest:1: expected the features RNN0, which have weights in W, found"),
         ({"LM0": (1.0, 1.0)}, "nbest:1: LM0 has 1 values, and 2 weights in W"),
-        ({"source": ["a b", ""]}, "source:2: the file ends with this line, and"),
-        ({"references": ["A B"]}, "references:1: the file ends with this line, and"),
+        ({"source": ["a b", ""]}, "source:2: the file ends with this line, but"),
+        ({"references": ["A B"]}, "references:1: the file ends with this line, but"),
         ({"nbest": NBEST[:4]}, "nbest: expected lists of the 3 sentences of"),
         ({"nbest": [*NBEST, "3 ||| A  ||| LM0= 0 TM0= 0 0 ||| 0"]}, "nbest:6: expected lists of"),
         ({"nbest": NBEST[:3] + NBEST[4:]}, "nbest:4: expected id 1, found 2: a sentence has no"),

@@ -159,17 +159,22 @@ def test_a_run_is_not_resumed_with_other_search_weights(embedded: Path) -> None:
     assert tune(*options).exit_code == 0
     (embedded / "start").write_text(f"[search]\nLM0= 0.25\n[lists]\n{lists}Lexicon0= 1\n")
     check_refusal(
-        tune(*options, "--resume"), "work was started with another start weights of the search"
+        tune(*options, "--resume"),
+        "work was started with another value for start weights of the search",
     )
 
 
 @pytest.mark.parametrize(
     ("options", "config", "problem"),
     [
-        ((), False, "--decoder embedded needs --moses-ini"),
+        ((), False, "--decoder embedded requires --moses-ini"),
         (("--decoder-flags", "--stak 3"), True, "No such option '--stak'"),
-        (("--decoder-flags", "--nbest x 3"), True, "--decoder-flags: the loop sets --nbest itself"),
-        (("--decoder-flags", "--config x.ini"), True, "expected options of a search, found --con"),
+        (
+            ("--decoder-flags", "--nbest x 3"),
+            True,
+            "--decoder-flags: the tuning loop sets --nbest itself",
+        ),
+        (("--decoder-flags", "--config x.ini"), True, "expected search options, found --con"),
         (("--decoder-flags", "--feature cslm"), True, "expected a --model for each --feature"),
     ],
 )

@@ -80,7 +80,7 @@ def test_another_decoder_is_told_by_the_places_in_its_command(folder: Folder) ->
     assert not (folder.path / "other" / "moses.ini").exists()
     check_refusal(
         folder.run("--working-dir", "third", decoder=command),
-        "give the weights to start from: --weights FILE, or a moses.ini",
+        "the start weights are missing: give --weights FILE, or a moses.ini",
         2,
     )
 
@@ -104,10 +104,10 @@ def test_weights_that_a_file_does_not_name_are_those_of_moses_ini(folder: Folder
 
 def test_a_run_that_is_there_is_neither_lost_nor_mixed_up(folder: Folder) -> None:
     assert folder.run("--iterations", "1").exit_code == 0
-    check_refusal(folder.run(), "work: the folder has a run already: continue it with --resume")
+    check_refusal(folder.run(), "work: the folder already has a run: continue it with --resume")
     check_refusal(
         folder.run("--resume", "--seed", "2"),
-        "work was started with another seed (1, now 2): resume it with the same",
+        "work was started with another value for seed (1, now 2): resume it with the same",
     )
 
 
@@ -167,7 +167,7 @@ def test_what_is_no_network_joins_each_round_without_one(folder: Folder) -> None
     assert "SOURCE --lexicon lex --feature target_length -o RESCORED" in result.stderr
     assert not (folder.path / "work" / "scores.cache").exists()
     check_refusal(
-        folder.run("--rescore-feature", "unknown_words"), "at least one model is needed", 2
+        folder.run("--rescore-feature", "unknown_words"), "requires at least one model", 2
     )
 
 

@@ -32,10 +32,10 @@ from tuning.methods import load_method
             "the decoder wrote no n-best list to work/run2.nbest.part (log: work/run2.lo",
             marks=pytest.mark.slow,
         ),
-        ("fewer", "expected lists of 30 sentences, as there are references, the last has id 28"),
+        ("fewer", "expected lists for 30 sentences, as many as references, but the last id is 28"),
         pytest.param(
             "cut",
-            "work/run2.nbest.part: the last line is cut off; is the disk full?",
+            "work/run2.nbest.part: the last line is truncated; is the disk full?",
             marks=pytest.mark.slow,
         ),
     ],
@@ -102,7 +102,7 @@ def test_a_first_round_that_was_decoded_is_not_decoded_again(folder: Folder) -> 
     check_refusal(folder.run("--fix", "Godo0"), "--fix Godo0: expected one of the features")
     again = folder.run("--fix", "Godo0", "--resume")
     assert "round 1: reusing work/run1.nbest" in again.stderr
-    assert "the folder has a run already" in folder.run().stderr  # and is not lost
+    assert "the folder already has a run" in folder.run().stderr  # and is not lost
 
 
 def test_a_run_that_decoded_nothing_is_begun_anew(folder: Folder) -> None:
@@ -117,13 +117,13 @@ def test_a_source_of_another_number_of_lines_is_not_decoded(folder: Folder, chan
     (folder.path / "source").write_text("one two\n" * (30 + change))
     result = folder.run()
     assert result.exit_code == 1
-    expected = f"Error: source: expected 30 lines, as there are references, found {30 + change}"
+    expected = f"Error: source: expected 30 lines, one per reference, found {30 + change}"
     assert result.stderr.splitlines() == [expected]
 
 
 def test_a_packed_source_is_not_given_to_the_decoder(folder: Folder) -> None:
     (folder.path / "source").write_bytes(gzip.compress(b"one two\n" * 30))
-    check_refusal(folder.run(), "source: the decoder cannot read compressed text: unpack it")
+    check_refusal(folder.run(), "source: the decoder cannot read compressed text: decompress it")
 
 
 def test_links_and_pipes_in_the_place_of_files_of_a_round_are_replaced(folder: Folder) -> None:
@@ -206,7 +206,7 @@ def test_a_signal_while_decoding_ends_the_decoder_and_keeps_the_best(
     wait_for_end(decoder)
     check_refusal(
         folder.run("--resume", decoder=command.replace("slow.py", str(DECODER))),
-        "started with another decoder",
+        "started with another value for decoder",
     )
 
 
@@ -311,7 +311,7 @@ def test_no_file_of_the_decoder_or_the_loop_is_overwritten(
 def test_a_run_with_another_moses_ini_is_not_gone_on_with(folder: Folder) -> None:
     assert folder.run("--iterations", "1").exit_code == 0
     (folder.path / "moses.ini").write_text(INI + "[distortion-limit]\n2\n")
-    check_refusal(folder.run("--resume"), "work was started with another moses.ini (")
+    check_refusal(folder.run("--resume"), "work was started with another value for moses.ini (")
 
 
 def test_a_run_with_other_content_of_a_model_is_not_gone_on_with(folder: Folder) -> None:
@@ -321,7 +321,8 @@ def test_a_run_with_other_content_of_a_model_is_not_gone_on_with(folder: Folder)
     succeeded(folder.run(*options))
     lexicon.write_text("one w1 0.25\ntwo w2 0.5\n")
     check_refusal(
-        folder.run(*options, "--resume"), "work was started with another content of the models ("
+        folder.run(*options, "--resume"),
+        "work was started with another value for content of the models (",
     )
 
 

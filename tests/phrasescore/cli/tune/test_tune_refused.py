@@ -31,7 +31,7 @@ def test_dense_and_sparse_features_may_be_mixed(folder: TuneFolder) -> None:
 
 def test_weights_that_are_not_one_a_value_are_refused(folder: TuneFolder) -> None:
     (folder.path / "weights").write_text(WEIGHTS + "RNN0= 1\n")
-    problem = "expected 1 weights of RNN0, one for each of its values, found 2"
+    problem = "expected 1 weights for RNN0, one per value, found 2"
     assert folder.refusal() == f"weights: {problem}"
 
 
@@ -141,23 +141,29 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ("", "give one of NBEST, --features with --scores, and --decoder"),
-        ("nbest --decoder x", "give one of NBEST, --features with --scores, and --deco"),
-        ("nbest", "--references is needed"),
+        ("", "give exactly one of NBEST, --features with --scores, or --decoder"),
+        ("nbest --decoder x", "give exactly one of NBEST, --features with --scores, or --deco"),
+        ("nbest", "--references is required"),
         ("nbest --references reference", "give the weights with which the lists were made"),
-        ("--features features", "--features and --scores come in pairs"),
+        ("--features features", "--features and --scores must be given in pairs"),
         ("--features features --scores scores", "the weights with which the lists were"),
         (
             "--features features --scores scores --references reference",
-            "--references goes with n-bes",
+            "--references can only be used with n-bes",
         ),
-        ("--features features --scores scores --metric chrf", "--metric and --reference-length go"),
-        ("nbest --references reference --ifile init.opt", "--ifile goes with --feat"),
-        ("nbest --references reference --weights weights --resume", "--resume: only with --decode"),
-        ("nbest --nbest 5 --working-dir x", "--nbest-size, --working-dir: only with"),
-        ("nbest --metric bleu=0", "expected a metric once, as bleu or bleu=0.5, got 'bl"),
-        ("nbest --metric bleu --metric bleu=2", "expected a metric once, as bleu"),
-        ("--decoder moses --references reference", "--decoder needs --source"),
+        (
+            "--features features --scores scores --metric chrf",
+            "--metric and --reference-length require",
+        ),
+        ("nbest --references reference --ifile init.opt", "--ifile requires --feat"),
+        (
+            "nbest --references reference --weights weights --resume",
+            "--resume can only be used with --decode",
+        ),
+        ("nbest --nbest 5 --working-dir x", "--nbest-size, --working-dir can only be used with"),
+        ("nbest --metric bleu=0", "expected each metric once, such as bleu or bleu=0.5, got 'bl"),
+        ("nbest --metric bleu --metric bleu=2", "expected each metric once, such as bleu"),
+        ("--decoder moses --references reference", "--decoder requires --source"),
         ("--decoder moses --references - --source reference", "cannot be streams with --decoder, "),
         ("- --references - --weights weights", "two files cannot share stdin or std"),
         (

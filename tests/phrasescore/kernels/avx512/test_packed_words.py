@@ -164,9 +164,9 @@ def test_a_row_that_is_not_finite_has_no_sum(wrong: float, precision: Precision)
 @pytest.mark.parametrize("width", [4, 9, 0])
 def test_no_memory_is_read_that_is_not_the_rows(width: int, precision: Precision) -> None:
     packed = PackedWords(torch.zeros(3, 8), torch.zeros(3), 1.0, precision)
-    with pytest.raises(ValueError, match=rf"factors have {width} columns, and words 8"):
+    with pytest.raises(ValueError, match=rf"expected factors as wide as words, got {width} and 8"):
         packed.sums_of_powers(torch.zeros(5, width), torch.empty(5))
-    with pytest.raises(ValueError, match=rf"factors have {width} columns, and words 8"):
+    with pytest.raises(ValueError, match=rf"expected factors as wide as words, got {width} and 8"):
         packed.logits(torch.zeros(5, width), torch.empty(5))
 
 

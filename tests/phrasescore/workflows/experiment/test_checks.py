@@ -13,7 +13,7 @@ from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, exp
     ("row", "name", "reverse", "problem"),
     [
         ("+LSTM", "lstm", False, "x.toml: [models.lstm] path: old is of the kind encoder-decod"),
-        ("+RNN", "rnn", True, "of the direction source-given-target: expected reverse = true"),
+        ("+RNN", "rnn", True, "the direction source-given-target: expected reverse = true"),
         ("+reverse", "reverse", False, "expected a model that was trained with --reverse"),
     ],
 )
@@ -31,7 +31,7 @@ def test_a_network_that_is_another_than_its_name_says_is_refused_at_once(
 @pytest.mark.parametrize(
     ("right_to_left", "problem"),
     [
-        (True, "of the direction target-given-source-right-to-left: expected right_to_left = true"),
+        (True, "the direction target-given-source-right-to-left: expected right_to_left = true"),
         (False, "expected a model that was trained with --right-to-left"),
     ],
 )

@@ -75,7 +75,9 @@ def test_with_moses_the_language_model_scores_lists(folder: Path) -> None:
     )
     assert moses in commands["tune Baseline seed 1"]
     assert "rerank news +CSLM+RNN seed 1" in commands
-    assert "CSLM scores Moses' n-best lists: Moses' search does not know it." in plan.notes
+    assert (
+        "CSLM scores Moses' n-best lists, because Moses' search does not support it." in plan.notes
+    )
 
 
 def test_networks_of_the_search_are_named_by_their_kinds(folder: Path) -> None:
@@ -129,7 +131,7 @@ def test_a_moses_with_nplm_has_the_networks_in_its_own_search(folder: Path) -> N
     # As export names them; no feature is of lists alone.
     assert list(plan.runs[2].added) == ["CSLM0_0", "Joint0_0", "TM0_2"]
     assert "rerank news +CSLM+RNN seed 1" not in names(plan)
-    assert "Moses' search uses the networks through NPLM, and leaves log Z out." in plan.notes
+    assert "Moses' search uses the networks through NPLM, and omits log Z." in plan.notes
 
 
 def test_a_network_is_trained_on_with_the_weights_of_an_earlier_row(folder: Path) -> None:

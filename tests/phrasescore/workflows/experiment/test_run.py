@@ -146,7 +146,9 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
     assert text[2].startswith(expected)
     assert text[2].endswith("-     2+, 2+")
     assert "* +RNN: tuning found no use for rnn (weight 0, or nearly)." in text
-    better = "on dev it is below Baseline, whose features it has: Baseline's weights are better"
+    better = (
+        "on dev it is worse than Baseline, whose features it has: Baseline's weights are better"
+    )
     assert f"* +RNN: {better}." in text
     read = tomllib.loads(to_toml(table))
     assert read["row"][1]["dev"]["p_value"] == second.p_value

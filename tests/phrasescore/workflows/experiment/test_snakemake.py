@@ -151,7 +151,7 @@ def test_the_table_refuses_steps_of_other_settings(small: Path) -> None:
         snakemake.run_step("x.toml", "out", rule)
     text = (small / "x.toml").read_text()
     (small / "x.toml").write_text(f"{text}[models.rnn]\nminutes = 2\n")
-    with pytest.raises(PhrasescoreError, match=r"^train rnn: its outputs do not belong to these"):
+    with pytest.raises(PhrasescoreError, match=r"^train rnn: its outputs are not from these"):
         snakemake.run_step("x.toml", "out", "table")
     assert not (small / "out" / "table.txt").exists()
 
@@ -159,7 +159,7 @@ def test_the_table_refuses_steps_of_other_settings(small: Path) -> None:
 def test_wrong_input_is_refused(small: Path) -> None:
     with pytest.raises(ArgumentError, match=r"--step: x\.toml has no 'train_cslm'"):
         snakemake.run_step("x.toml", "out", "train_cslm")
-    with pytest.raises(PhrasescoreError, match=r"/a\{b\}/.*: Snakemake takes text in braces"):
+    with pytest.raises(PhrasescoreError, match=r"/a\{b\}/.*: Snakemake treats text in braces"):
         export(small, "a{b}")
     with pytest.raises(PhrasescoreError, match=r"x\.toml: would overwrite another file"):
         phrasescore.export_experiment("x.toml", "x.toml", "out")
@@ -178,10 +178,10 @@ def test_wrong_input_is_refused(small: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["--export", "snakemake", "--dry-run"], "--dry-run: not with --export"),
-        (["--folder", "out"], "--folder: only with --export"),
-        (["--step", "table", "--dry-run"], "--dry-run: not with --step"),
-        (["--export", "snakemake", "-o", "-"], "--folder is missing"),
+        (["--export", "snakemake", "--dry-run"], "--dry-run cannot be used with --export"),
+        (["--folder", "out"], "--folder can only be used with --export"),
+        (["--step", "table", "--dry-run"], "--dry-run cannot be used with --step"),
+        (["--export", "snakemake", "-o", "-"], "--folder is required"),
     ],
 )
 @pytest.mark.usefixtures("small")

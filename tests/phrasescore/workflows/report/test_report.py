@@ -68,7 +68,7 @@ def test_names_may_have_bytes_that_are_no_text(folder: Folder) -> None:
         ({"points": 0}, "--points: expected at least 1, got 0"),
         ({"lines": [2, 0]}, "--lines: expected at least 1, got 0"),
         ({"lines": [1], "sentences": 2}, "--sentences draws lines, and --lines names them"),
-        ({"sentences": 2}, "--sentences and --lines need --source"),
+        ({"sentences": 2}, "--sentences and --lines require --source"),
         ({"only": ["weights"]}, "--only: expected one of translations, differences, "),
         ({"only": ["tuning"]}, "tuning needs --tuning-report"),
     ],

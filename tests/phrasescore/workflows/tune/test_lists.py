@@ -57,7 +57,7 @@ def test_a_list_much_longer_than_the_references_is_warned_of(
 ) -> None:
     Path("reference").write_text("a\nf\nk\n")
     phrasescore.tune(["nbest"], ["reference"], "weights", compute=Compute(threads=1))
-    assert warnings(caplog)[0].startswith("nbest has 15 words, the references 3: are they of")
+    assert warnings(caplog)[0].startswith("nbest has 15 words, the references 3: are they for")
 
 
 @pytest.mark.usefixtures("folder")
@@ -105,7 +105,7 @@ OF_FILES = ("report_format", "moses_ini_out")
         ({"starts": -1}, "--starts: expected at least 0, got -1"),
         ({"plateau_smoothing": -1}, "--plateau-smoothing: expected at least 0, got -1"),
         ({"seed": -1}, "--seed: expected at least 0, got -1"),
-        ({"moses_ini_out": "ini"}, "--moses-ini-out needs the --moses-ini to change"),
+        ({"moses_ini_out": "ini"}, "--moses-ini-out requires the --moses-ini to change"),
     ],
 )
 @pytest.mark.usefixtures("folder")

@@ -76,7 +76,7 @@ def test_a_callable_is_resumed_and_known_by_its_name() -> None:
     calls = decoder.calls
     assert tune(decoder, "work", resume=True).weights == whole.weights
     assert decoder.calls == calls
-    with pytest.raises(PhrasescoreError, match="started with another decoder"):
+    with pytest.raises(PhrasescoreError, match="started with another value for decoder"):
         tune(lambda *_: None, "work", resume=True)
 
 
@@ -150,5 +150,5 @@ def test_a_search_is_another_run_where_its_translations_are_others(
     if same:
         assert read_decisions(tmp_path, new, resume=True) == []
     else:
-        with pytest.raises(PhrasescoreError, match="started with another search"):
+        with pytest.raises(PhrasescoreError, match="started with another value for search"):
             read_decisions(tmp_path, new, resume=True)
