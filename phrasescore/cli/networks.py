@@ -70,7 +70,7 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
     """Train a network of the given KIND, and write it to the folder MODEL.
 
-    KIND is attention, cslm, encoder-decoder, grconv, joint or lstm.
+    KIND is attention, cslm, encoder-decoder, grconv, joint, lstm or transformer.
 
     A network learns from parallel text: the files SOURCE and TARGET, with one tokenised sentence
     per line. An encoder-decoder can also learn from the pairs in the phrase table TABLE. A cslm is

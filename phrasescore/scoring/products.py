@@ -10,6 +10,7 @@ A decoder step (:mod:`phrasescore.scoring.decoders`) rounds its rows once with
 """
 
 import functools
+import itertools
 from typing import NamedTuple
 
 import torch
@@ -98,9 +99,12 @@ class Products:
         if not self._has_free_rows(matrix):
             self._multiply_fixed_rows(values, matrix, out)
             return Product(out)
-        step = _TRIED_ROWS[self.device.type][-1]
-        for start in range(0, len(values), step):
-            part = slice(start, start + step)
+        few = self.precision.padded_count(1)
+        starts = list(range(0, len(values), _TRIED_ROWS[self.device.type][-1]))
+        if len(values) - starts[-1] < few < len(values):
+            # The last product must not have too few rows. A multiple of 16 rows is aligned.
+            starts[-1] -= few
+        for part in itertools.starmap(slice, itertools.pairwise([*starts, len(values)])):
             some = Factor(values[part], None if scales is None else scales[part])
             self.precision.multiply(some, matrix, out[part])
         return Product(out, scales, matrix.scales)

@@ -202,7 +202,7 @@ def evaluate(
     if settings.allow_missing and lists is None:
         raise ArgumentError("--allow-missing requires --nbest")
     if not reference_paths:
-        raise ArgumentError("--references requires at least one file")
+        raise ArgumentError("--references: expected at least one file")
     if paired is not None and len(translated) < 2:
         raise ArgumentError("--paired requires a second file of translations")
     if paired is not None and set(metrics) == {"multi-bleu"}:

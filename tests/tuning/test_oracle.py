@@ -109,7 +109,9 @@ def test_the_seed_decides_the_folds() -> None:
 
 @pytest.mark.parametrize("folds", [0, 1, 5])
 def test_too_few_or_too_many_folds_are_refused(folds: int) -> None:
-    with pytest.raises(PhrasescoreError, match=f"expected 2 to 4 parts of 4 segments, got {folds}"):
+    with pytest.raises(
+        PhrasescoreError, match=f"expected 2 to 4 parts for 4 segments, got {folds}"
+    ):
         split_segments(4, folds, seed=1)
 
 

@@ -61,8 +61,8 @@ class TransformerDecoder:
         config = network.config
         self._products, self._size, self._heads = products, config.hidden_size, config.heads
         self._is_pre = config.norm == "pre"
-        self._encoder = [_Layer(layer, products) for layer in network.encoder]
-        self._decoder = [_Layer(layer, products) for layer in network.decoder]
+        self._encoder = [_TransformerLayer(layer, products) for layer in network.encoder]
+        self._decoder = [_TransformerLayer(layer, products) for layer in network.decoder]
         self._source_attention = [
             _Attention(layer.source_attention, products) for layer in network.decoder
         ]
@@ -229,7 +229,7 @@ class TransformerDecoder:
             memory[part] = attention.memory(self._before(norm, rows[part]))
         return memory
 
-    def _feed_forward(self, layer: "_Layer", rows: Tensor) -> Tensor:
+    def _feed_forward(self, layer: "_TransformerLayer", rows: Tensor) -> Tensor:
         inner = layer.inner(self._before(layer.feed_forward_norm, rows)).relu_()
         return self._after(layer.feed_forward_norm, rows, layer.outer(inner))
 
@@ -300,7 +300,7 @@ class _Attention:
         self.output = _Affine("attended", [attention.output], products)
 
 
-class _Layer:
+class _TransformerLayer:
     def __init__(self, layer: EncoderLayer, products: Products) -> None:
         self.attention = _Attention(layer.attention, products)
         self.attention_norm = _Normaliser(layer.attention_norm, products)

@@ -232,7 +232,7 @@ def test_a_moses_ini_that_cannot_be_written_costs_no_scores(
     tiny_table.write_bytes(whole + b"rue ||| way ||| 1 0.5\n")
     longer = run(tiny_table, *options, *inis, "--resume")
     assert (longer.exit_code, out.exists()) == (1, False)
-    assert f"{tiny_table}: has more lines than the 4 that " in longer.stderr
+    assert f"{tiny_table}: has more lines than the 4 from which " in longer.stderr
     tiny_table.write_bytes(whole)
     result = succeeded(run(tiny_table, *options, *inis, "--resume"))
     assert "continuing after line 4" in result.stderr

@@ -62,7 +62,7 @@ def test_the_union_of_each_sentence_is_written_and_what_was_done_is_said() -> No
             "0 ||| a ||| LM0= -1 -2 ||| -1\n",
             "network:1: expected 1 values for LM0 as in decoder, f",
         ),
-        ("0 ||| a b ||| LM0= -1 Made1= 0 ||| -1\n", "network:1: already has the feature Made1"),
+        ("0 ||| a b ||| LM0= -1 Made1= 0 ||| -1\n", "network:1: has the feature Made1 already"),
         ("0 ||| a ||| RNN0= nan ||| -1\n", "network:1: expected a number, found 'nan'"),
         ("", "network: expected an n-best list, found no lines"),
     ],

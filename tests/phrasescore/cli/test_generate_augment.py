@@ -317,8 +317,8 @@ def test_a_source_that_is_no_phrase_is_named(
         (["--scores", "a,1,1,1"], "--scores: expected forward, reverse, lexicon, reverse-lexicon"),
         (["--scores", "0,1,1,1"], "a probability above 0, got '0'"),
         (["--scores", "nan,1,1,1"], "a probability above 0, got 'nan'"),
-        (["--scores", "reverse,1,1,1"], "--scores: reverse needs --reverse-model"),
-        (["--scores", "lexicon,1,1,1"], "--scores: lexicon needs --lexicon"),
+        (["--scores", "reverse,1,1,1"], "--scores: reverse requires --reverse-model"),
+        (["--scores", "lexicon,1,1,1"], "--scores: lexicon requires --lexicon"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(

@@ -235,7 +235,7 @@ def test_random_segments_are_as_long_as_those_of_another_run() -> None:
     ("arguments", "message"),
     [
         ("--model forward", "--confidence penalized requires a --reverse-model"),
-        (f"{BOTH} --confidence forward", "--confidence forward uses no --reverse-model"),
+        (f"{BOTH} --confidence forward", "--confidence forward cannot use a --reverse-model"),
         (f"{ALONE} --swapped", "--swapped requires a --reverse-model"),
         (f"{ALONE} --segmentation random", "requires --like"),
         (f"{ALONE} --like text", "--like requires --segmentation random"),
@@ -290,7 +290,10 @@ def test_wrong_models_and_files_are_refused(arguments: str, message: str, folder
             "like:1: expected adjacent segments, found [(0, 1), (2, 3)]",
         ),
         ('{"words": 3, "segments": [{"start": 0, "end": 1.5}]}\n', "like:1: expected a line that "),
-        ('{"words": 4, "segments": [{"start": 0, "end": 3}]}\n', "like:1: expected segments of 4 "),
+        (
+            '{"words": 4, "segments": [{"start": 0, "end": 3}]}\n',
+            "like:1: expected segments for 4 words",
+        ),
         ('{"words": 21, "segments": [{"start": 0, "end": 21}]}\n', "like:1: expected segments of "),
         ('{"words": 0, "segments": []}\n', "like: expected at least one sentence with 1 words"),
         ("", "like: expected at least one sentence with 1 words or more, found none"),

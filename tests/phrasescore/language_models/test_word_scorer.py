@@ -218,7 +218,7 @@ def test_a_backoff_weight_beyond_all_numbers_is_refused(model: RandomCslm, lm: s
 
 
 def test_backoff_refuses_what_cannot_share(model: RandomCslm, lm: str, tmp_path: Path) -> None:
-    with pytest.raises(PhrasescoreError, match="leaves log Z out"):
+    with pytest.raises(PhrasescoreError, match="omits log Z"):
         WordScorer(model.checkpoint, CPU, EXACT, normalized=False, backoff=lm)
     with pytest.raises(DataError, match="at most the network's order 2, found order 3"):
         WordScorer(RandomCslm(WORDS, order=2).checkpoint, CPU, EXACT, backoff=lm)

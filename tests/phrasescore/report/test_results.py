@@ -221,7 +221,7 @@ def test_the_sentences_that_differ_most_come_with_their_texts() -> None:
     assert (points.x, points.y) == ((0.0, 100.0, 100.0), (100.0, 0.0, 100.0))
     assert points.labels == ("1: s1", "2: s2", "3: s3")
     assert "better in 1 sentences, worse in 1, and as good in 1" in points.caption
-    assert "By BLEU of the whole text p = " in points.caption
+    assert "For BLEU on the whole text, p = " in points.caption
 
 
 def test_without_a_source_the_references_are_shown() -> None:

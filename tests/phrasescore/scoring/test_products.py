@@ -62,3 +62,18 @@ def test_where_bits_depend_on_the_number_of_rows_a_fixed_number_is_multiplied(
     tolerance = 1e-4 if precision == "float32" else 0.5
     torch.testing.assert_close(found, rows @ weight, rtol=0, atol=tolerance)
     assert torch.equal(products.multiply("test", rows[70:71], matrix), found[70:71])
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("count", [1023, 1024, 1025, 1031, 1039, 1040, 2049])
+def test_a_few_rows_beyond_a_whole_product_have_their_usual_bits(
+    count: int, precision: PrecisionName
+) -> None:
+    generator = torch.Generator().manual_seed(count)
+    products = Products(Precision(precision, CPU), CPU)
+    matrix = products.prepare(torch.randn(64, 300, generator=generator))
+    rows = torch.randn(count, 64, generator=generator)
+    found = products.multiply("test", rows, matrix).clone()
+    for start in range(count - 20, count):
+        alone = products.multiply("test", rows[start : start + 1], matrix)
+        assert torch.equal(alone[0], found[start])

@@ -318,6 +318,6 @@ def test_a_kind_that_cannot_learn_from_lists_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="alignments: expected 20 lines, found 1"):
         fine_tune(joint, "joint")
     joint.alignments.write_text("0-9\n" * 20)
-    with pytest.raises(DataError, match=r"alignments:1: the words 0-9 of the alignment"):
+    with pytest.raises(DataError, match=r"alignments:1: the alignment link 0-9"):
         fine_tune(joint, "joint")
     assert not (tmp_path / "model").exists()

@@ -127,13 +127,13 @@ def test_a_stopped_run_goes_on_for_the_same_texts_alone(
     with pytest.raises(StopError):
         annotate(folder, "out", progress=stop)
     for options, problem in (
-        ({"texts": ()}, "another texts"),
+        ({"texts": ()}, "another value for texts"),
         ({"keep_others": 1}, "another others"),
     ):
         with pytest.raises(PhrasescoreError, match=problem):
             annotate(folder, "out", resume=True, **options)
     (folder / "text").write_text(TEXT + "more\n", encoding="utf-8")
-    with pytest.raises(PhrasescoreError, match="another texts"):
+    with pytest.raises(PhrasescoreError, match="another value for texts"):
         annotate(folder, "out", resume=True)
     (folder / "text").write_text(TEXT.replace(" ", "  "), encoding="utf-8")  # the same words
     assert annotate(folder, "out", resume=True) == whole

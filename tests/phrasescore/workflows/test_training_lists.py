@@ -133,7 +133,7 @@ def test_features_without_weights_are_named(
         ({"nbest": [*NBEST, "3 ||| A  ||| LM0= 0 TM0= 0 0 ||| 0"]}, "nbest:6: expected lists of"),
         ({"nbest": NBEST[:3] + NBEST[4:]}, "nbest:4: expected id 1, found 2: a sentence has no"),
         ({"nbest": ["0 ||| A B"]}, "nbest:1: expected at least 4 fields"),
-        ({"nbest": [*NBEST[:4], NBEST[4][:-8]]}, "nbest:5: expected a segmentation into phrases"),
+        ({"nbest": [*NBEST[:4], NBEST[4][:-8]]}, "nbest:5: expected a phrase segmentation"),
     ],
 )
 def test_bad_input_is_said_with_its_line(

@@ -67,7 +67,7 @@ def test_names_may_have_bytes_that_are_no_text(folder: Folder) -> None:
     [
         ({"points": 0}, "--points: expected at least 1, got 0"),
         ({"lines": [2, 0]}, "--lines: expected at least 1, got 0"),
-        ({"lines": [1], "sentences": 2}, "--sentences draws lines, and --lines names them"),
+        ({"lines": [1], "sentences": 2}, "--sentences cannot be combined with --lines"),
         ({"sentences": 2}, "--sentences and --lines require --source"),
         ({"only": ["weights"]}, "--only: expected one of translations, differences, "),
         ({"only": ["tuning"]}, "tuning needs --tuning-report"),
@@ -90,7 +90,7 @@ def test_another_folder_is_not_replaced_and_an_older_report_is(folder: Folder) -
     (out / "thesis.tex").write_text("years of work")
     with pytest.raises(PhrasescoreError) as caught:
         folder.make(models="rnn", only=["training"])
-    expected = "out: expected an older report or an empty folder, found another folder"
+    expected = "out: expected an older report or an empty folder, found a folder with other files"
     assert str(caught.value).startswith(expected)
     assert (out / "thesis.tex").read_text() == "years of work"
     shutil.rmtree(out)

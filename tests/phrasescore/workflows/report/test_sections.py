@@ -47,7 +47,7 @@ def test_a_table_and_its_model_make_the_papers_tables_and_figures(folder: Folder
     assert told["phrase table"] == "table: 36 pairs; 12 source phrases of 4 words or more"
     assert told["left out: alignments"] == (
         "needs --source, translations (--references, --translation or NBEST) and a --model of the "
-        "kind attention"
+        "kind attention or transformer"
     )
     assert told["left out: parses"] == "needs --source and a --model of the kind grconv"
     assert told["left out: experiment"] == "needs --experiment"
