@@ -112,10 +112,10 @@ def grow(ids, starts, lengths, roots, values, order):  # type: ignore[no-untyped
 
     :param values: the number of each sequence, from :func:`pack_keys`.
     :param order: the sequences sorted by these numbers; ties in any order.
-    :return: the start of each level in the next two arrays, plus the end; the nodes' parents in the
-        level above (roots at the top); the nodes' words; the start of each level in the last two
-        arrays; the sequences that end at each level, in their order; and the nodes of that level at
-        which they end.
+    :return: ``level_starts, parents, words, end_starts, ends, end_nodes``. Level i of ``parents``
+        and ``words`` is ``level_starts[i]:level_starts[i + 1]``, and parents are indices into the
+        level above, or roots. Level i of ``ends``, the sequences that end there, and of
+        ``end_nodes``, the nodes at which they end, is ``end_starts[i]:end_starts[i + 1]``.
     """
     _sort_equal(ids, starts, lengths, values, order)
     common = _common(ids, starts, lengths, roots, order)

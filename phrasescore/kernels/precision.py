@@ -221,9 +221,10 @@ class Precision:
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """If the precision is tf32, let torch use TF32 in the whole process within the block.
+        """Let torch use TF32 for the duration of the block if the precision is tf32.
 
-        Nested blocks, as in a thread for which the block waits, have no effect.
+        The setting is global to the process. A nested block changes nothing; this includes blocks
+        in threads that the outer block waits for.
         """
         backend = torch.backends.cuda.matmul
         before, wanted = backend.fp32_precision, "tf32" if self.name == "tf32" else "ieee"

@@ -38,9 +38,11 @@ def blend_backward(
     *,
     z_keeps: bool,
 ) -> None:
-    """Write the input gradients for z and the candidate into column blocks 1 and 3.
+    """Write the gradients of the inputs of the update gate z and of the candidate.
 
-    :param z_keeps: whether z is the share of the old state; otherwise, of the candidate.
+    They are the first and the third column block of ``to_gates``.
+
+    :param z_keeps: True if z weights the old state, False if it weights the candidate.
     """
     to_update, _, to_candidate = to_gates.split(old.shape[1], dim=1)
     if z_keeps:

@@ -101,7 +101,7 @@ class Products:
             return Product(out)
         few = self.precision.padded_count(1)
         starts = list(range(0, len(values), _TRIED_ROWS[self.device.type][-1]))
-        if len(values) - starts[-1] < few < len(values):
+        if starts and len(values) - starts[-1] < few < len(values):
             # The last product must not have too few rows. A multiple of 16 rows is aligned.
             starts[-1] -= few
         for part in itertools.starmap(slice, itertools.pairwise([*starts, len(values)])):

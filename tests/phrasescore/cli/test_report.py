@@ -93,12 +93,14 @@ def test_what_was_asked_for_and_cannot_be_is_refused(folder: Folder) -> None:
     for arguments in (["--sentences", "3"], ["--lines", "3"]):
         message = refused(folder, *TEXTS, *arguments, models="deep")
         assert message == (
-            "--sentences and --lines: expected a model of the kind attention or transformer or grconv, "
-            "found "
-            "deep (lstm)"
+            "--sentences and --lines: expected a model of the kind attention or transformer or "
+            "grconv, found deep (lstm)"
         )
     message = refused(folder, *TEXTS, "--only", "alignments", models="deep")
-    assert message == "alignments: expected a model of the kind attention, found deep (lstm)"
+    assert (
+        message
+        == "alignments: expected a model of the kind attention or transformer, found deep (lstm)"
+    )
     message = refused(folder, "--only", "sentences", models="deep", code=2)
     assert message == "sentences needs --source"
     # Before the long work of the others.

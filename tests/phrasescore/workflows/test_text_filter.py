@@ -128,7 +128,7 @@ def test_a_stopped_run_goes_on_for_the_same_texts_alone(
         annotate(folder, "out", progress=stop)
     for options, problem in (
         ({"texts": ()}, "another value for texts"),
-        ({"keep_others": 1}, "another others"),
+        ({"keep_others": 1}, "another value for others"),
     ):
         with pytest.raises(PhrasescoreError, match=problem):
             annotate(folder, "out", resume=True, **options)
