@@ -1,8 +1,8 @@
 """Compute log-probabilities under a softmax over a shortlist, without storing all logits.
 
-The result of a row does not depend on other rows, bit for bit. Sums are accumulated in float64. With
-products in bfloat16 or of integers, powers of 2 are summed in place of powers of e; for this, weights
-are scaled before they are rounded to bfloat16.
+The result of a row does not depend on other rows, bit for bit. Sums are accumulated in float64.
+With products in bfloat16 or of integers, powers of 2 are summed in place of powers of e; for this,
+weights are scaled before they are rounded to bfloat16.
 """
 
 import math
