@@ -93,8 +93,8 @@ class TrainingLoop:
             )
         if self.state.batch >= self._draw.batches_per_epoch:
             raise ModelError(
-                f"{folder.path}: cannot resume: the saved state is at batch {self.state.batch}, but an "
-                f"epoch of these pairs has only {self._draw.batches_per_epoch} batches"
+                f"{folder.path}: cannot resume: the saved state is at batch {self.state.batch}, but "
+                f"an epoch of these pairs has only {self._draw.batches_per_epoch} batches"
             )
         self.state.world_size = ranks.size
         self._saved_update = self.state.update
