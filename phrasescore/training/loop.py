@@ -93,7 +93,7 @@ class TrainingLoop:
             )
         if self.state.batch >= self._draw.batches_per_epoch:
             raise ModelError(
-                f"{folder.path}: cannot resume: the saved state is at batch {self.state.batch}, but "
+                f"{folder.path}: cannot resume: the state is at batch {self.state.batch}, but "
                 f"an epoch of these pairs has only {self._draw.batches_per_epoch} batches"
             )
         self.state.world_size = ranks.size
