@@ -60,7 +60,7 @@ class PairedComparison(NamedTuple):
 def run_paired_test(
     test: PairedTest, metrics: Sequence[SacrebleuMetric], systems: Sequence[Sequence[str]]
 ) -> list[PairedComparison]:
-    """Test each system's translations against those of the first system, with each metric.
+    """Test each system against the first system, with each metric.
 
     The p-values are the same as in sacrebleu with the same seed, with one exception: the p-value is
     1 if a text is identical to the baseline. sacrebleu counts only samples with a larger difference

@@ -10,19 +10,10 @@ import torch
 from torch import Tensor
 
 from phrasescore.kernels.precision import arrays, is_fused
-from phrasescore.kernels.vector_math import ELEMENTWISE, SUMMING, exp, use_widest_registers
+from phrasescore.kernels.vector_math import ELEMENTWISE, dot, exp, use_widest_registers
 
 # Rows whose positions are padded together on other devices than a CPU.
 _PADDED_ROWS = 4096
-
-
-@SUMMING
-def _dot(left, right):  # type: ignore[no-untyped-def]
-    use_widest_registers()
-    total = np.float32(0)
-    for k in range(len(left)):
-        total += left[k] * right[k]
-    return total
 
 
 @ELEMENTWISE
@@ -36,7 +27,7 @@ def _attend(query, memory, places, heads, shares, weight, out):  # type: ignore[
         part = query[first : first + width]
         highest = np.float32(-np.inf)
         for j in range(count):
-            shares[j] = scale * _dot(part, memory[places[j], first : first + width])
+            shares[j] = scale * dot(part, memory[places[j], first : first + width])
             highest = max(highest, shares[j])
         norm = np.float32(0)
         for j in range(count):

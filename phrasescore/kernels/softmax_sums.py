@@ -25,7 +25,7 @@ _D0, _D1, _D2, _D3 = (
 def _power(bits):  # type: ignore[no-untyped-def]
     """Return 2^x with a relative error of 2e-4, given (x + 127) * 2^23.
 
-    The error is far below that of x, whose factors were rounded. The upper bits of the given
+    This error is far below the error of x, whose factors were rounded. The upper bits of the given
     number are the exponent of 2^x, and the lower bits the mantissa m = 1 + f of a number from 1 to
     2, where f is the fraction of x.
     """

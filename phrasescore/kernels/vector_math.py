@@ -93,3 +93,13 @@ def sigmoid(x):  # type: ignore[no-untyped-def]
 def tanh(x):  # type: ignore[no-untyped-def]
     """Return tanh x with an absolute error of 2e-7."""
     return _ONE - np.float32(2) / (exp(x + x) + _ONE)
+
+
+@SUMMING
+def dot(left, right):  # type: ignore[no-untyped-def]
+    """Return the dot product of two vectors of float32."""
+    use_widest_registers()
+    total = np.float32(0)
+    for k in range(len(left)):
+        total += left[k] * right[k]
+    return total

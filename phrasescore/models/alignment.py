@@ -17,7 +17,14 @@ from torch import Tensor
 from phrasescore.devices import move
 from phrasescore.kernels import precision
 from phrasescore.kernels.precision import arrays
-from phrasescore.kernels.vector_math import ELEMENTWISE, SUMMING, exp, tanh, use_widest_registers
+from phrasescore.kernels.vector_math import (
+    ELEMENTWISE,
+    SUMMING,
+    dot,
+    exp,
+    tanh,
+    use_widest_registers,
+)
 from phrasescore.models.batches import Steps
 
 
@@ -70,15 +77,6 @@ def _energy(query, key, energy):  # type: ignore[no-untyped-def]
     return total
 
 
-@SUMMING
-def _dot(left, right):  # type: ignore[no-untyped-def]
-    use_widest_registers()
-    total = np.float32(0)
-    for k in range(len(left)):
-        total += left[k] * right[k]
-    return total
-
-
 @ELEMENTWISE
 def _attend(queries, keys, energy, values, starts, lengths, weights, out):  # type: ignore[no-untyped-def]
     use_widest_registers()
@@ -123,7 +121,7 @@ def _attend_backward(  # type: ignore[no-untyped-def]
         query, weight, to_query = queries[row], weights[row], to_queries[row]
         mean = np.float32(0)
         for j in range(length):
-            to_weight[j] = _dot(gradients[row], values[start + j])
+            to_weight[j] = dot(gradients[row], values[start + j])
             mean += weight[j] * to_weight[j]
         to_query[:] = np.float32(0)
         for j in range(length):

@@ -130,8 +130,8 @@ def attention_weights(
     with torch.inference_mode():
         alphas = network.alignments(batch_pairs([pair]))[0].double().clamp(0.0, 1.0).numpy()
     alphas[:-1] = alphas[:-1][::step].copy()
-    # Weights are summed over the subwords of a source word, and averaged over those of a target
-    # word.
+    # Weights are summed over the subwords of each source word, and averaged over the subwords of
+    # each target word.
     for axis, (vocabulary, words) in enumerate(
         [(checkpoint.target_vocabulary, predicted), (checkpoint.source_vocabulary, read)]
     ):

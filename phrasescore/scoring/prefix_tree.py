@@ -57,8 +57,8 @@ class PrefixTree(NamedTuple):
     def predictions(self) -> tuple[Ids, Ids]:
         """Return the prefix before each word and ``</s>`` of the tree, and that word.
 
-        Prefixes are counted level by level, with the roots first. The order is that of
-        `phrasescore.scoring.tree_scorer.TreeLogProbs`.
+        Prefixes are counted level by level, with the roots first. The predictions are in the order
+        of `phrasescore.scoring.tree_scorer.TreeLogProbs`.
         """
         places = [self.empty_roots]
         words = [np.full(len(self.empty), Vocabulary.END)]

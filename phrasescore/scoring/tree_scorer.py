@@ -63,6 +63,9 @@ class TreeDecoder(Protocol):
         :param state: the state of the level above, which is not used again.
         """
 
+    # A decoder may also have ``tree_rows(encoded, sources, tree)``, which returns the softmax's
+    # inputs for a whole tree, the roots first and then level by level.
+
 
 def build_decoder(kind: str, network: nn.Module, products: Products) -> TreeDecoder:
     """Build the decoder for a network of the given kind, on the device of ``products``."""

@@ -71,7 +71,8 @@ class TrainingConfig:
     # The loss of a batch: the sum or the mean of -log p over its pairs.
     loss: Literal["sum", "mean"] = "sum"
     # Whether an update's softmax is over the shortlist, or over each word and a sample of the
-    # shortlist (Jean et al., 2015), which is faster. Validation is always over the shortlist.
+    # shortlist (Jean et al., 2015), which is faster. Validation is always over the shortlist, and
+    # so are updates if the shortlist has no more than sampled_words.
     softmax: Literal["full", "sampled"] = "full"
     sampled_words: Size = 1000
     # Share of the target distribution that is uniform over the shortlist (Szegedy et al., 2016).
@@ -286,6 +287,9 @@ def fine_tuning_settings(
             raise ConfigError(
                 "--set", f"[{name}]", "a trained network keeps its sizes; change only [training]"
             )
+    for name in ("softmax", "label_smoothing", "batch_words"):
+        if getattr(config.training, name) != getattr(FINE_TUNING, name):
+            raise ConfigError("--set", f"[training] {name}", "cannot be used with n-best lists")
     return _with_limits(config, limits)
 
 

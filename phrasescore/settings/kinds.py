@@ -333,5 +333,5 @@ def known_kinds() -> list[str]:
 
 
 def meant_kind(name: str) -> str:
-    """Translate a name used in papers into that of a kind; return other names unchanged."""
+    """Return the kind that papers call by this name; return other names unchanged."""
     return next((kind.name for kind in KINDS.values() if name.lower() in kind.other_names), name)

@@ -75,7 +75,7 @@ class ListTuning(TuningMethod):
 
 @dataclass(frozen=True, kw_only=True)
 class RoundTuning(TuningMethod, FeedForwardScoring, heading="Rounds with a decoder"):
-    """Settings of `tune_with_decoder`; alternative option names are those of mert-moses.pl."""
+    """Settings of `tune_with_decoder`; mert-moses.pl has the alternative option names."""
 
     iterations: int = option(
         25, "Maximum number of rounds.", ge=1, flags="--iterations --maximum-iterations"

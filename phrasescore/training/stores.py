@@ -199,11 +199,6 @@ class ListStore:
     def __len__(self) -> int:
         return len(self.hypotheses)
 
-    @property
-    def num_words(self) -> int:
-        """The number of hypotheses and of lists; see `Draw`."""
-        return len(self) + len(self.hypotheses.values)
-
     def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
         """Return the number of hypotheses in each list, twice: `Draw` sorts by two lengths."""
         sizes = self.hypotheses.lengths_of(rows)
@@ -351,10 +346,11 @@ class Draw:
         # Stream 0 splits the items; epoch n, counted from 0, has stream n + 1.
         self._split = Permutation(len(store), seed=config.seed, stream=0)
         self.num_drawn = len(store) - num_held_out
-        by_words = round(config.batch_words * len(store) / store.num_words)
-        self._batch_size = max(1, by_words) if config.batch_words else config.batch_size
+        self._batch_size = config.batch_size
+        if config.batch_words and isinstance(store, Pairs):
+            self._batch_size = max(1, round(config.batch_words * len(store) / store.num_words))
         self.batches_per_epoch = -(-self.num_drawn // self._batch_size)
-        # A draw has a fixed cost, so many unsorted batches are drawn at a time, too.
+        # A draw has a fixed cost, so unsorted batches are also drawn many at a time.
         self._window_size = config.window_batches if config.window_batches > 1 else 64
         self._window: tuple[tuple[int, int], list[Indices]] | None = None
 

@@ -106,18 +106,16 @@ class TransformerDecoder:
         :param sources: the index of each root's source, ``(roots,)``.
         :return: ``(roots + nodes, size)``, the roots first.
         """
-        device, first = self._products.device, np.arange(tree.num_roots)
-        parents, words, roots, times = [np.full(tree.num_roots, -1)], [], [first], []
-        begin, of_level = 0, first
-        words.append(np.full(tree.num_roots, self._start_word))
-        times.append(np.zeros(tree.num_roots, np.int64))
+        device, count = self._products.device, tree.num_roots
+        parents, words = [np.full(count, -1)], [np.full(count, self._start_word)]
+        roots, times = [np.arange(count)], [np.zeros(count, np.int64)]
+        begin = 0
         for depth, level in enumerate(tree.levels, start=1):
             parents.append(begin + level.parents)
-            begin += len(of_level)
-            of_level = of_level[level.parents]
-            roots.append(of_level)
+            begin += len(roots[-1])
             words.append(level.words)
-            times.append(np.full(len(of_level), depth))
+            roots.append(roots[-1][level.parents])
+            times.append(np.full(len(level.words), depth))
         above, ids, owners, depths = (
             on_device(np.concatenate(each), device) for each in (parents, words, roots, times)
         )
@@ -125,8 +123,7 @@ class TransformerDecoder:
         depth = len(tree.levels) + 1
         rows = self._words.index_select(0, ids) + self._positions(depths, depth)
         nodes = torch.arange(len(rows), device=device)
-        for number in range(len(self._decoder)):
-            layer = self._decoder[number]
+        for number, layer in enumerate(self._decoder):
             memory = self._memory(layer.attention, layer.attention_norm, rows)
             for part in self._parts(len(rows)):
                 rows[part] = self._advance(

@@ -50,8 +50,8 @@ def export_experiment(
     """Write an experiment as a Snakefile whose first rule makes the table of `run_experiment`.
 
     Nothing runs, and nothing else is written. docs/experiment.md describes how to run the file
-    with Snakemake 9. Its paths, including that of the current Python, are absolute; they must exist
-    on every machine in the cluster.
+    with Snakemake 9. Its paths, also the path of the current Python, are absolute and must exist on
+    every machine in the cluster.
 
     :param config: a file as for `run_experiment`; ``[engine]`` must have ``processes`` and
         ``threads``, the number of cores that jobs request.

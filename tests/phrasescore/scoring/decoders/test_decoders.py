@@ -15,7 +15,8 @@ from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import empty_network
 from phrasescore.models.layers import PairNetwork
 from phrasescore.scoring.decoders.lstm import LstmDecoder
-from phrasescore.scoring.prefix_tree import build_prefix_tree
+from phrasescore.scoring.decoders.transformer import TransformerDecoder
+from phrasescore.scoring.prefix_tree import TreeStep, build_prefix_tree
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeScorer
 from phrasescore.settings.config import Config
@@ -226,6 +227,44 @@ def test_large_sums_leave_gates_and_alignments_finite(kind: str, enlarged: list[
     values = score(make_scorer(kind, network), [([2, 3], [[4, 5]])])[0][0]
     expected = reference_words(kind, network, parameters, [2, 3], [4, 5])
     assert values.tolist() == pytest.approx(expected, abs=1e-4)
+
+
+# Few nodes: the search forgets the nodes that no prefix has any more, and gets more room.
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_a_search_of_the_transformer_has_the_rows_of_the_whole_tree(
+    precision: PrecisionName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("phrasescore.scoring.decoders.transformer._FIRST_NODES", 8)
+    network, _ = make_network("transformer", LARGE["transformer"])
+    lists = make_lists(5)
+    sources = RaggedArray.from_rows([source for source, _ in lists])
+    targets = [target for _, row in lists for target in row]
+    roots = np.array([place for place, (_, row) in enumerate(lists) for _ in row])
+    tree = build_prefix_tree(RaggedArray.from_rows(targets), roots, len(lists))
+    numbers = torch.arange(len(lists))
+    with torch.inference_mode():
+        decoder = TransformerDecoder(network, Products(Precision(precision, CPU), CPU))  # type: ignore[arg-type]
+        whole = decoder.tree_rows(decoder.encode(sources), numbers, tree)
+        state, rows = decoder.start(decoder.encode(sources), numbers)
+        found, weights, at = [rows.clone()], [decoder.attention(state).clone()], numbers.numpy()
+        for level in tree.levels:
+            at = at[level.parents]
+            step = TreeStep.of(level.parents, level.words, at, CPU)
+            state, rows = decoder.advance(state, step)
+            found.append(rows.clone())
+            weights.append(decoder.attention(state).clone())
+        assert torch.equal(torch.cat(found), whole)
+        assert len(state.parents) < len(whole)  # nodes were forgotten
+        # The weights of a path are those of the network.
+        pairs = [(source, target) for source, row in lists for target in row]
+        expected = network.alignments(batch_pairs(pairs))  # type: ignore[operator]
+    paths, at = tree.paths()
+    flat = torch.cat(weights)
+    for place in range(len(pairs)):
+        nodes = [at[place], *(len(lists) + paths.take(np.array([place])).values)]
+        of_path = flat[torch.tensor(nodes)]
+        wanted = expected[place, : len(nodes), : of_path.shape[1]]
+        assert torch.allclose(of_path, wanted, atol=1e-5 if precision == "float32" else 0.05)
 
 
 def test_a_table_that_would_be_too_large_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
