@@ -4,7 +4,7 @@ import math
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -173,6 +173,24 @@ def test_gradients_are_those_of_finite_differences(config: Any) -> None:
     assert torch.autograd.gradcheck(scores, tuple(network.parameters()), fast_mode=True)
 
 
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_gradients_of_the_compiled_attention_are_torch_s(norm: Literal["pre", "post"]) -> None:
+    # In float64 the Transformer takes torch's attention, in float32 the compiled loops.
+    config = TransformerConfig(2, 24, 2, 8, norm, dropout=0.0)
+    networks = [build(config, 9, 9).to(dtype) for dtype in (torch.float64, torch.float32)]
+    generator = torch.Generator().manual_seed(2)
+    for wide, narrow in zip(*(network.parameters() for network in networks), strict=True):
+        nn.init.normal_(wide, std=0.5, generator=generator)
+        narrow.data.copy_(wide.data)
+    pairs = [([2, 3, 4, 5, 6, 7, 8], [3, 2]), ([], [5, 2, 3, 4, 5, 6]), ([4], []), ([], [])]
+    for network in networks:
+        network(batch_pairs(pairs)).sum().backward()
+    for wide, narrow in zip(*(network.parameters() for network in networks), strict=True):
+        assert narrow.grad is not None
+        assert wide.grad is not None
+        assert narrow.grad.numpy() == pytest.approx(wide.grad.numpy(), abs=2e-4, rel=1e-4)
+
+
 # Sums by hand, K ids a side.
 SIZES_OF_THE_PAPERS = [
     # Bahdanau et al. (2014), n = n' = 1000, m = 620, l = 500: embeddings 2 x K x 620; three gated
@@ -319,6 +337,18 @@ def test_dropped_units_leave_the_average_of_the_others_as_it_was() -> None:
     # 10,000 times 0 or 4, with a deviation of the mean of 4 sqrt(0.25 * 0.75 / 10,000) = 0.017.
     assert set(dropped.tolist()) == {0.0, 4.0}
     assert dropped.mean().item() == pytest.approx(1.0, abs=0.1)
+
+
+def test_dropped_units_have_no_gradient_and_differ_from_call_to_call() -> None:
+    network = build(SMALL["encoder-decoder"](0.25))
+    units = torch.ones(40, 50, requires_grad=True)
+    dropped = network.drop(units)
+    (dropped * torch.arange(50.0)).sum().backward()
+    assert units.grad is not None
+    assert torch.equal(units.grad, dropped.detach() * torch.arange(50.0))
+    # Two masks agree in 0.25^2 + 0.75^2 of the units, with a deviation of 0.011.
+    agreement = ((network.drop(units) == 0) == (dropped == 0)).double().mean().item()
+    assert agreement == pytest.approx(0.625, abs=0.055)
 
 
 def learn(network: PairNetwork, task: Callable[[list[int]], list[int]]) -> float:
