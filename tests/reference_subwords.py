@@ -6,6 +6,7 @@ which is that in which they are applied. Characters that are no pieces stay toge
 the mark in it, which no text should have, is ``▁`` and something unknown.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby, pairwise
 
@@ -48,6 +49,37 @@ def split(pieces: Sequence[str], word: str) -> list[str]:
         symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
     runs = groupby(symbols, lambda symbol: symbol in ranks)
     return [part for known, run in runs for part in (run if known else ["".join(run)])]
+
+
+def split_probabilities(
+    pieces: Sequence[str], word: str, dropout: float
+) -> dict[tuple[str, ...], float]:
+    """Return the exact probability of each split of a word without unknown characters.
+
+    Of the merges that are possible and were not skipped before, the first in the order of merges
+    is done, or skipped with the probability ``dropout``.
+    """
+    ranks = {piece: rank for rank, piece in enumerate(pieces)}
+    found: dict[tuple[str, ...], float] = defaultdict(float)
+
+    def walk(
+        ends: tuple[int, ...], skipped: frozenset[tuple[int, ...]], probability: float
+    ) -> None:
+        merges = [
+            (ranks[text[first:last]], (first, middle, last))
+            for first, middle, last in zip(ends, ends[1:], ends[2:], strict=False)
+            if text[first:last] in ranks and (first, middle, last) not in skipped
+        ]
+        if not merges:
+            found[tuple(text[first:last] for first, last in pairwise(ends))] += probability
+            return
+        _, merge = min(merges)
+        walk(ends, skipped | {merge}, probability * dropout)
+        walk(tuple(e for e in ends if e != merge[1]), skipped, probability * (1 - dropout))
+
+    text = "▁" + word
+    walk(tuple(range(len(text) + 1)), frozenset(), 1.0)
+    return found
 
 
 def ids(known: SubwordVocabulary, words: Sequence[str]) -> list[int]:

@@ -18,10 +18,11 @@ import numpy as np
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.folders import writing_folder
 from phrasescore.io.journal import new_digest, write_journal
-from phrasescore.io.ragged import Array, RaggedArray, map_array
+from phrasescore.io.ragged import Array, Indices, RaggedArray, map_array
 from phrasescore.io.text import read_blocks, read_lines
 from phrasescore.records import PhrasePair
 from phrasescore.settings.config import VocabularyConfig
+from phrasescore.training.draw import mix, stream_key
 from phrasescore.training.stores import (
     AFFILIATIONS,
     RECORD,
@@ -33,6 +34,7 @@ from phrasescore.training.stores import (
     PairStoreRecord,
     word_type,
 )
+from phrasescore.training.subword_dropout import NUM_SPLITS, SPLITS, TOKENS, starts_path
 from phrasescore.vocabulary import SubwordVocabulary, Vocabulary
 
 # Number of lines that are converted to arrays together; more do not fit into the processor's cache.
@@ -98,6 +100,8 @@ def write_pair_store(
     right_to_left: bool = False,
     shortlists: tuple[Shortlist, Shortlist] = (_TABLE, _TABLE),
     distinct: bool = True,
+    subword_dropout: float = 0.0,
+    seed: int = 0,
 ) -> PairStore:
     """Write a pair store to ``folder``, which appears whole or not at all, and open it.
 
@@ -109,6 +113,9 @@ def write_pair_store(
     :param right_to_left: store the words on the predicted side in reverse order.
     :param shortlists: the shortlists for the side that the network reads and the predicted side.
     :param distinct: omit repeated pairs.
+    :param subword_dropout: probability of skipping a merge in a random split of a word; if it is
+        above 0, such splits are stored for `SplitStore`.
+    :param seed: the seed for the random splits.
     """
     with writing_folder(folder) as new:
         table = TableSpool(new, reverse=reverse, right_to_left=right_to_left)
@@ -127,6 +134,11 @@ def write_pair_store(
         vocabularies = [vocabulary for vocabulary, _ in built]
         words = _write_arrays(new, table, is_kept, vocabularies, max_length)
         pairs = _check_pairs(is_kept, max_length)
+        if subword_dropout > 0:
+            for side, vocabulary, name in zip(table.sides, vocabularies, SIDES, strict=True):
+                if isinstance(vocabulary, SubwordVocabulary):
+                    side.write_tokens(new / f"{name}{TOKENS}", np.flatnonzero(is_kept))
+                    side.write_splits(new / f"{name}{SPLITS}", vocabulary, subword_dropout, seed)
         table.remove_files()
         record = PairStoreRecord(
             lines=table.lines,
@@ -195,25 +207,37 @@ def _write_arrays(
     pieces = [side.split_words(vocabulary) for side, vocabulary in spools]
     words = [side.words() for side in table.sides]
     affiliations = table.affiliations()
-    ends = [0, 0]
-    for name in SIDES:
-        _append(folder / f"{name}{STARTS}", np.zeros(1, np.int64))
+    files = [
+        _RowsFile(folder / f"{name}{WORDS}", folder / f"{name}{STARTS}", word_type(len(vocabulary)))
+        for name, vocabulary in zip(SIDES, vocabularies, strict=True)
+    ]
     for first in range(0, table.lines, _CHUNK_BACK):
         lines = np.arange(first, min(first + _CHUNK_BACK, table.lines))
         sides = [side.take(lines).expand(split) for side, split in zip(words, pieces, strict=True)]
         for side in sides:
             is_kept[lines] &= side.lengths <= max_length
         rows = np.flatnonzero(is_kept[lines])
-        for number, (name, side) in enumerate(zip(SIDES, sides, strict=True)):
-            kept = side.take(rows)
-            kind = word_type(len(vocabularies[number]))
-            _append(folder / f"{name}{WORDS}", kept.values.astype(kind))
-            _append(folder / f"{name}{STARTS}", kept.starts[1:] + ends[number])
-            ends[number] += int(kept.starts[-1])
+        for file, side in zip(files, sides, strict=True):
+            file.append(side.take(rows))
         if affiliations is not None:  # words are not split into pieces
             kept = affiliations.take(lines[rows])
             _append(folder / f"target{AFFILIATIONS}", kept.values.astype(np.uint16))
-    return sum(ends)
+    return sum(file.num_values for file in files)
+
+
+class _RowsFile:
+    """Appends rows to the two files of a ragged array."""
+
+    def __init__(self, values: Path, starts: Path, kind: type[np.generic]) -> None:
+        self._values, self._starts, self._kind = values, starts, kind
+        self.num_values = 0
+        _append(values, np.zeros(0, kind))
+        _append(starts, np.zeros(1, np.int64))
+
+    def append(self, rows: RaggedArray) -> None:
+        _append(self._values, rows.values.astype(self._kind))
+        _append(self._starts, rows.starts[1:] + self.num_values)
+        self.num_values += len(rows.values)
 
 
 class SideSpool:
@@ -258,6 +282,25 @@ class SideSpool:
         ids = vocabulary.ids_of_pieces([each for pieces in split for each in pieces[:: self._step]])
         lengths = np.fromiter(map(len, split), np.int64, len(split))
         return RaggedArray.from_lengths(np.array(ids, np.int64), lengths)
+
+    def write_tokens(self, path: Path, lines: Indices) -> None:
+        """Write the provisional word ids of the phrases on these lines; see `SplitStore`."""
+        words, file = self.words(), _RowsFile(path, starts_path(path), np.int32)
+        for first in range(0, len(lines), _CHUNK_BACK):
+            file.append(words.take(lines[first : first + _CHUNK_BACK]))
+
+    def write_splits(
+        self, path: Path, vocabulary: SubwordVocabulary, dropout: float, seed: int
+    ) -> None:
+        """Write random splits of each word, indexed by the word's provisional id."""
+        file = _RowsFile(path, starts_path(path), word_type(len(vocabulary)))
+        words = list(self._ids)
+        for first in range(0, len(words), _CHUNK):
+            texts = [word for word in words[first : first + _CHUNK] for _ in range(NUM_SPLITS)]
+            # sentencepiece's seeds have 32 bits, and the highest means none.
+            chunk_seed = int(mix(stream_key(seed, first))[0] >> np.uint64(33))
+            rows = vocabulary.sample_ids(texts, dropout, chunk_seed)
+            file.append(RaggedArray.from_rows([row[:: self._step] for row in rows]))
 
 
 class TableSpool:
