@@ -222,28 +222,6 @@ class SubwordVocabulary(Vocabulary):
             return (BEGIN, f"{BEGIN}{BEGIN}{word}")
         return tuple(self._processor.encode(word, out_type=str)) or (BEGIN,)
 
-    def sample_ids(self, words: Sequence[str], dropout: float, seed: int) -> list[list[int]]:
-        """Return the piece ids of a random split of each word, by BPE-dropout.
-
-        Pieces are merged in the usual order, but each merge is skipped with the probability
-        ``dropout`` (Provilkov et al., 2020). As sentencepiece does it, a skipped merge is not tried
-        again. The call sets sentencepiece's global seed.
-        """
-        sentencepiece.set_random_generator_seed(seed)
-        rows = self._processor.encode(
-            ["" if BEGIN in word else word for word in words],
-            out_type=int,
-            enable_sampling=True,
-            alpha=dropout,
-            nbest_size=-1,
-            num_threads=1,
-        )
-        # sentencepiece's ids have no </s>.
-        return [
-            [number + 1 for number in row] or self.ids([word])
-            for word, row in zip(words, rows, strict=True)
-        ]
-
     def join(self, pieces: Sequence[str]) -> tuple[str, ...]:
         """Return the words that pieces form."""
         return tuple(word for word in "".join(pieces).split(BEGIN) if word)

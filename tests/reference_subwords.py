@@ -54,31 +54,27 @@ def split(pieces: Sequence[str], word: str) -> list[str]:
 def split_probabilities(
     pieces: Sequence[str], word: str, dropout: float
 ) -> dict[tuple[str, ...], float]:
-    """Return the exact probability of each split of a word without unknown characters.
+    """Return the exact probability of each split of a word, whose characters are all pieces.
 
-    Of the merges that are possible and were not skipped before, the first in the order of merges
-    is done, or skipped with the probability ``dropout``.
+    Algorithm 1 of Provilkov et al. (2020): in each step each possible merge is left out with the
+    probability ``dropout``, and the first of the others is done.
     """
     ranks = {piece: rank for rank, piece in enumerate(pieces)}
     found: dict[tuple[str, ...], float] = defaultdict(float)
 
-    def walk(
-        ends: tuple[int, ...], skipped: frozenset[tuple[int, ...]], probability: float
-    ) -> None:
+    def walk(symbols: tuple[str, ...], probability: float) -> None:
         merges = [
-            (ranks[text[first:last]], (first, middle, last))
-            for first, middle, last in zip(ends, ends[1:], ends[2:], strict=False)
-            if text[first:last] in ranks and (first, middle, last) not in skipped
+            (ranks[first + second], place)
+            for place, (first, second) in enumerate(pairwise(symbols))
+            if first + second in ranks
         ]
-        if not merges:
-            found[tuple(text[first:last] for first, last in pairwise(ends))] += probability
-            return
-        _, merge = min(merges)
-        walk(ends, skipped | {merge}, probability * dropout)
-        walk(tuple(e for e in ends if e != merge[1]), skipped, probability * (1 - dropout))
+        for _, place in sorted(merges):
+            merged = (*symbols[:place], symbols[place] + symbols[place + 1], *symbols[place + 2 :])
+            walk(merged, probability * (1 - dropout))
+            probability *= dropout
+        found[symbols] += probability
 
-    text = "▁" + word
-    walk(tuple(range(len(text) + 1)), frozenset(), 1.0)
+    walk(("▁", *word), 1.0)
     return found
 
 

@@ -146,7 +146,7 @@ class PairRun(TrainingRun):
 
         def open_store() -> PairStore:
             if training.subword_dropout > 0:
-                return SplitStore(folder.pairs, training.seed)
+                return SplitStore(folder.pairs, training)
             return PairStore(folder.pairs)
 
         if not ranks.is_first:
@@ -172,8 +172,7 @@ class PairRun(TrainingRun):
                 right_to_left=self.right_to_left,
                 shortlists=self.shortlists(),
                 distinct=not self.config.network.is_feed_forward,
-                subword_dropout=training.subword_dropout,
-                seed=training.seed,
+                keep_words=training.subword_dropout > 0,
             )
             store = open_store()
         ranks.wait()

@@ -22,7 +22,6 @@ from phrasescore.io.ragged import Array, Indices, RaggedArray, map_array
 from phrasescore.io.text import read_blocks, read_lines
 from phrasescore.records import PhrasePair
 from phrasescore.settings.config import VocabularyConfig
-from phrasescore.training.draw import mix, stream_key
 from phrasescore.training.stores import (
     AFFILIATIONS,
     RECORD,
@@ -34,7 +33,7 @@ from phrasescore.training.stores import (
     PairStoreRecord,
     word_type,
 )
-from phrasescore.training.subword_dropout import NUM_SPLITS, SPLITS, TOKENS, starts_path
+from phrasescore.training.subword_dropout import CHARACTERS, TOKENS, character_ids, starts_path
 from phrasescore.vocabulary import SubwordVocabulary, Vocabulary
 
 # Number of lines that are converted to arrays together; more do not fit into the processor's cache.
@@ -100,8 +99,7 @@ def write_pair_store(
     right_to_left: bool = False,
     shortlists: tuple[Shortlist, Shortlist] = (_TABLE, _TABLE),
     distinct: bool = True,
-    subword_dropout: float = 0.0,
-    seed: int = 0,
+    keep_words: bool = False,
 ) -> PairStore:
     """Write a pair store to ``folder``, which appears whole or not at all, and open it.
 
@@ -113,9 +111,7 @@ def write_pair_store(
     :param right_to_left: store the words on the predicted side in reverse order.
     :param shortlists: the shortlists for the side that the network reads and the predicted side.
     :param distinct: omit repeated pairs.
-    :param subword_dropout: probability of skipping a merge in a random split of a word; if it is
-        above 0, such splits are stored for `SplitStore`.
-    :param seed: the seed for the random splits.
+    :param keep_words: also store which words the pieces are from, for `SplitStore`.
     """
     with writing_folder(folder) as new:
         table = TableSpool(new, reverse=reverse, right_to_left=right_to_left)
@@ -134,11 +130,10 @@ def write_pair_store(
         vocabularies = [vocabulary for vocabulary, _ in built]
         words = _write_arrays(new, table, is_kept, vocabularies, max_length)
         pairs = _check_pairs(is_kept, max_length)
-        if subword_dropout > 0:
+        if keep_words:
             for side, vocabulary, name in zip(table.sides, vocabularies, SIDES, strict=True):
-                if isinstance(vocabulary, SubwordVocabulary):
-                    side.write_tokens(new / f"{name}{TOKENS}", np.flatnonzero(is_kept))
-                    side.write_splits(new / f"{name}{SPLITS}", vocabulary, subword_dropout, seed)
+                if vocabulary.is_subwords:
+                    side.write_words(new, name, np.flatnonzero(is_kept), vocabulary)
         table.remove_files()
         record = PairStoreRecord(
             lines=table.lines,
@@ -283,24 +278,14 @@ class SideSpool:
         lengths = np.fromiter(map(len, split), np.int64, len(split))
         return RaggedArray.from_lengths(np.array(ids, np.int64), lengths)
 
-    def write_tokens(self, path: Path, lines: Indices) -> None:
-        """Write the provisional word ids of the phrases on these lines; see `SplitStore`."""
-        words, file = self.words(), _RowsFile(path, starts_path(path), np.int32)
+    def write_words(self, folder: Path, name: str, lines: Indices, vocabulary: Vocabulary) -> None:
+        """Write the words of the phrases on these lines, and their characters; see `SplitStore`."""
+        tokens, characters = folder / f"{name}{TOKENS}", folder / f"{name}{CHARACTERS}"
+        words, file = self.words(), _RowsFile(tokens, starts_path(tokens), np.int32)
         for first in range(0, len(lines), _CHUNK_BACK):
             file.append(words.take(lines[first : first + _CHUNK_BACK]))
-
-    def write_splits(
-        self, path: Path, vocabulary: SubwordVocabulary, dropout: float, seed: int
-    ) -> None:
-        """Write random splits of each word, indexed by the word's provisional id."""
-        file = _RowsFile(path, starts_path(path), word_type(len(vocabulary)))
-        words = list(self._ids)
-        for first in range(0, len(words), _CHUNK):
-            texts = [word for word in words[first : first + _CHUNK] for _ in range(NUM_SPLITS)]
-            # sentencepiece's seeds have 32 bits, and the highest means none.
-            chunk_seed = int(mix(stream_key(seed, first))[0] >> np.uint64(33))
-            rows = vocabulary.sample_ids(texts, dropout, chunk_seed)
-            file.append(RaggedArray.from_rows([row[:: self._step] for row in rows]))
+        file = _RowsFile(characters, starts_path(characters), word_type(len(vocabulary)))
+        file.append(character_ids(list(self._ids), vocabulary))
 
 
 class TableSpool:

@@ -1,8 +1,6 @@
 """Promises of the pieces of words."""
 
-import math
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -42,46 +40,6 @@ def test_real_words_have_the_pieces_of_slow_byte_pair_encoding(shared_data: Path
     assert len(words) > 250
     wanted = [tuple(reference_subwords.split(pieces, word)) for word in words]
     assert found.split(words) == wanted
-
-
-def spell(rows: Sequence[Sequence[int]]) -> list[tuple[str, ...]]:
-    return [tuple(map(KNOWN.word, row)) for row in rows]
-
-
-@given(st.text("maisongrdpteu&; ▁".replace(" ", ""), min_size=1, max_size=12))
-def test_random_splits_spell_the_word(word: str) -> None:
-    words = [word] * 20
-    usual = KNOWN.ids([word])
-    assert KNOWN.sample_ids(words, 0.0, seed=1) == [usual] * 20
-    some, characters = KNOWN.sample_ids(words, 0.3, seed=1), KNOWN.sample_ids([word], 1.0, seed=1)
-    if "▁" in word:
-        assert [*some, *characters] == [usual] * 21
-    else:
-        assert {"".join(pieces) for pieces in spell(some)} == {f"▁{word}"}
-        assert spell(characters) == [("▁", *word)]
-
-
-@pytest.mark.parametrize("word", ["la", "les", "rueette", "maisons"])
-def test_random_splits_are_as_frequent_as_in_slow_bpe_dropout(word: str) -> None:
-    wanted = reference_subwords.split_probabilities(PIECES, word, 0.2)
-    assert sum(wanted.values()) == pytest.approx(1.0)
-    if word == "la":  # by hand: first ▁l is merged, then ▁la; la alone is no piece
-        assert wanted == pytest.approx(
-            {("▁la",): 0.8 * 0.8, ("▁l", "a"): 0.8 * 0.2, ("▁", "l", "a"): 0.2}
-        )
-    size = 20_000
-    found = Counter(spell(KNOWN.sample_ids([word] * size, 0.2, seed=5)))
-    assert set(found) <= set(wanted)
-    for pieces, probability in wanted.items():
-        deviation = math.sqrt(probability * (1 - probability) / size)
-        assert found[pieces] / size == pytest.approx(probability, abs=5 * deviation)
-
-
-def test_the_seed_alone_decides_a_random_split() -> None:
-    words = ["maisonettes", "rues", "la"] * 30
-    first = KNOWN.sample_ids(words, 0.3, seed=1)
-    other = KNOWN.sample_ids(words, 0.3, seed=2)
-    assert KNOWN.sample_ids(words, 0.3, seed=1) == first != other
 
 
 def test_only_a_new_character_is_unknown() -> None:
