@@ -1,7 +1,8 @@
 """The Transformer of Vaswani et al. (2017) for sentence pairs.
 
-The positions of all sentences of a batch are concatenated, and all computation runs over these rows
-without padding. Only torch's attention, which a GPU takes, pads the sentences.
+The positions of all sentences of a batch are concatenated, and every product, norm and dropout runs
+over these rows without padding. Only the attention itself, which is a small part of the work, is
+computed on padded sentences.
 """
 
 import math
@@ -9,17 +10,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import (
-    embedding,
-    layer_norm,
-    linear,
-    relu,
-    scaled_dot_product_attention,
-)
+from torch.nn.functional import embedding, layer_norm, relu, scaled_dot_product_attention
 
 from phrasescore.devices import move
-from phrasescore.kernels.head_attention import AttendRanges
-from phrasescore.kernels.precision import is_fused
 from phrasescore.models.batches import BatchSide, PairBatch
 from phrasescore.models.layers import PairNetwork
 from phrasescore.models.softmax import Softmax
@@ -57,7 +50,6 @@ class Padding:
         places = owners * self.longest + times
         # (rows,) all three: the sentence, the position in it, and the place.
         self.owners, self.times, self.places = move(device, owners, times, places)
-        self.starts, self.lengths = move(device, starts, lengths)  # (batch,) of each sentence
         self.real = move(device, real)[0]  # (batch, longest)
 
     def pad(self, rows: Tensor, heads: int) -> Tensor:
@@ -72,28 +64,6 @@ class Padding:
         return flat.index_select(0, self.places)
 
 
-class Reading:
-    """Which positions rows read: all of a sentence, or those up to the own one.
-
-    :param places: of the rows; ``read``: of what they read, for the same sentences.
-    """
-
-    def __init__(self, places: Padding, read: Padding, *, is_causal: bool = False) -> None:
-        self.places, self.read, self.is_causal = places, read, is_causal
-        # (rows,) both: the first position, and how many are read.
-        self.starts = read.starts.index_select(0, places.owners)
-        lengths = read.lengths.index_select(0, places.owners)
-        self.lengths = places.times + 1 if is_causal else lengths
-
-    @property
-    def mask(self) -> Tensor:
-        """True for the padded positions that are read; it fits (batch, heads, longest, read)."""
-        if not self.is_causal:
-            return self.read.real[:, None, None, :]
-        time = torch.arange(self.places.longest, device=self.starts.device)
-        return (time <= time.unsqueeze(1))[None, None]
-
-
 class MultiHeadAttention(nn.Module):
     """W^Q, W^K, W^V and W^O of all heads (section 3.2.2)."""
 
@@ -105,30 +75,27 @@ class MultiHeadAttention(nn.Module):
         self.value = nn.Linear(size, size)
         self.output = nn.Linear(size, size)
 
-    def forward(self, rows: Tensor, read: Tensor, reading: Reading) -> Tensor:
-        """Return the attention of rows to the rows that they read, ``(rows, size)``."""
-        query = self.query(rows)
-        if is_fused(query) and query.dtype == torch.float32:
-            weight = torch.cat([self.key.weight, self.value.weight])
-            memory = linear(read, weight, torch.cat([self.key.bias, self.value.bias]))
-            ranges = (reading.starts, reading.lengths)
-            attended = AttendRanges.apply(query, memory, *ranges, self.heads)
-        else:
-            query = reading.places.pad(query, self.heads)
-            key, value = (
-                reading.read.pad(part(read), self.heads) for part in (self.key, self.value)
-            )
-            padded = scaled_dot_product_attention(query, key, value, attn_mask=reading.mask)
-            attended = reading.places.unpad(padded)
-        result: Tensor = self.output(attended)
+    def forward(
+        self, rows: Tensor, read: Tensor, places: Padding, read_places: Padding, mask: Tensor
+    ) -> Tensor:
+        """Return the attention of rows to the rows that they read, ``(rows, size)``.
+
+        :param mask: which positions are read: ``(batch, 1, 1 or longest, longest read)``.
+        """
+        query = places.pad(self.query(rows), self.heads)
+        key, value = (read_places.pad(part(read), self.heads) for part in (self.key, self.value))
+        attended = scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        result: Tensor = self.output(places.unpad(attended))
         return result
 
-    def weights(self, rows: Tensor, read: Tensor, reading: Reading) -> Tensor:
+    def weights(
+        self, rows: Tensor, read: Tensor, places: Padding, read_places: Padding, mask: Tensor
+    ) -> Tensor:
         """Return the mean weights of all heads, ``(batch, longest, longest read)``."""
-        query = reading.places.pad(self.query(rows), self.heads)
-        key = reading.read.pad(self.key(read), self.heads)
+        query = places.pad(self.query(rows), self.heads)
+        key = read_places.pad(self.key(read), self.heads)
         energies = query @ key.transpose(2, 3) / math.sqrt(query.shape[-1])
-        return energies.masked_fill(~reading.mask, -torch.inf).softmax(-1).mean(1)
+        return energies.masked_fill(~mask, -torch.inf).softmax(-1).mean(1)
 
 
 class FeedForward(nn.Module):
@@ -250,10 +217,10 @@ class TransformerNetwork(PairNetwork):
     def encode(self, source: BatchSide) -> tuple[Tensor, Padding]:
         """Return the encodings of all source words and ends, ``(rows, size)``."""
         places = Padding(source.lengths + 1, source.ids.device)
-        reading = Reading(places, places)
+        mask = places.real[:, None, None, :]
         rows = self._embed(embedding(source.ids, self.source_embedding), places)
         for layer in self.encoder:
-            rows = self._attend_self(layer, rows, reading)
+            rows = self._attend_self(layer, rows, places, mask)
             rows = self._feed_forward(layer, rows)
         return self.encoder_norm(rows) if self.config.norm == "pre" else rows, places
 
@@ -266,24 +233,28 @@ class TransformerNetwork(PairNetwork):
         """
         target = batch.target
         memory, source_places = self.encode(batch.source)
+        source_mask = source_places.real[:, None, None, :]
         places = Padding(target.lengths + 1, target.ids.device)
-        past, source = Reading(places, places, is_causal=True), Reading(places, source_places)
+        time = torch.arange(places.longest, device=target.ids.device)
+        past = (time <= time.unsqueeze(1))[None, None]
         previous = embedding(torch.roll(target.ids, 1), self.target_embedding)
         previous = previous.masked_fill((places.times == 0).unsqueeze(1), 0.0)
         rows = self._embed(previous, places)
         for layer in self.decoder:
-            rows = self._attend_self(layer, rows, past)
+            rows = self._attend_self(layer, rows, places, past)
             own = self._before(layer.source_norm, rows)
+            source = (memory, places, source_places, source_mask)
             if see is not None:
-                see(layer.source_attention.weights(own, memory, source))
-            attended = layer.source_attention(own, memory, source)
-            rows = self._after(layer.source_norm, rows, attended)
+                see(layer.source_attention.weights(own, *source))
+            rows = self._after(layer.source_norm, rows, layer.source_attention(own, *source))
             rows = self._feed_forward(layer, rows)
         return self.decoder_norm(rows) if self.config.norm == "pre" else rows, places
 
-    def _attend_self(self, layer: EncoderLayer, rows: Tensor, reading: Reading) -> Tensor:
+    def _attend_self(
+        self, layer: EncoderLayer, rows: Tensor, places: Padding, mask: Tensor
+    ) -> Tensor:
         own = self._before(layer.attention_norm, rows)
-        attended = layer.attention(own, own, reading)
+        attended = layer.attention(own, own, places, places, mask)
         return self._after(layer.attention_norm, rows, attended)
 
     def _feed_forward(self, layer: EncoderLayer, rows: Tensor) -> Tensor:
