@@ -10,15 +10,8 @@ from phrasescore.cli import columns, options
 from phrasescore.cli.options import Verb, heading, names_of, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.translate import decode
+from phrasescore.settings import tuning
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.tuning import (
-    ListTuning,
-    ListTuningFiles,
-    RoundTuning,
-    RoundTuningFiles,
-    TuningFiles,
-    TuningMethod,
-)
 from phrasescore.workflows.search_settings import SearchSettings
 from tuning.settings import METRICS
 
@@ -49,7 +42,7 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
     "Start weights in the format of Moses' mert (init.opt): numbers in the order of --features.",
 )
 @options.of(
-    TuningMethod,
+    tuning.TuningMethod,
     metrics={
         "multiple": True,
         "callback": options.numbers_by_name(
@@ -58,11 +51,11 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
         "show_default": METRICS[0],
     },
 )
-@options.of(ListTuning, without=names_of(TuningMethod))
-@options.of(RoundTuning, without=names_of(TuningMethod))
-@options.of(TuningFiles)
-@options.of(ListTuningFiles, without=names_of(TuningFiles))
-@options.of(RoundTuningFiles, without=names_of(TuningFiles))
+@options.of(tuning.ListTuning, without=names_of(tuning.TuningMethod))
+@options.of(tuning.RoundTuning, without=names_of(tuning.TuningMethod))
+@options.of(tuning.TuningFiles)
+@options.of(tuning.ListTuningFiles, without=names_of(tuning.TuningFiles))
+@options.of(tuning.RoundTuningFiles, without=names_of(tuning.TuningFiles))
 @options.of(Compute, without=["precision"])
 @options.output
 @heading("Rounds with a decoder")
@@ -134,32 +127,34 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
     elif decoder is None:
         from phrasescore.workflows.tune.lists import tune as tune_lists
 
-        allowed = _OF_LISTS | names_of(ListTuning, ListTuningFiles) | {"device", "threads"}
+        allowed = (
+            _OF_LISTS | names_of(tuning.ListTuning, tuning.ListTuningFiles) | {"device", "threads"}
+        )
         options.refuse_others(ctx, allowed, "can only be used with --decoder")
         tune_lists(
             **{name: given[name] for name in _OF_LISTS},
-            settings=take(ListTuning, given),
-            files=take(ListTuningFiles, given),
+            settings=take(tuning.ListTuning, given),
+            files=take(tuning.ListTuningFiles, given),
             compute=Compute(threads=given["threads"]),
             progress=show_progress,
         )
     else:
         from phrasescore.workflows.tune.loop import tune_with_decoder
 
-        allowed = _OF_ROUNDS | names_of(RoundTuning, RoundTuningFiles, Compute)
+        allowed = _OF_ROUNDS | names_of(tuning.RoundTuning, tuning.RoundTuningFiles, Compute)
         allowed |= {"decoder", "decoder_flags", *(f"rescore_{name}" for name in _COLUMNS)}
         options.refuse_others(ctx, allowed, "cannot be used with --decoder")
         flags = given["decoder_flags"]
         tune_with_decoder(
             _search_settings(flags) if decoder == "embedded" else f"{decoder} {flags}".strip(),
             **{name: given[name] for name in _OF_ROUNDS},
-            settings=take(RoundTuning, given),
+            settings=take(tuning.RoundTuning, given),
             columns=[
                 columns.column_spec(name, value)
                 for name in _COLUMNS
                 for value in given[f"rescore_{name}"]
             ],
-            files=take(RoundTuningFiles, given),
+            files=take(tuning.RoundTuningFiles, given),
             compute=take(Compute, given),
             progress=show_progress,
         )

@@ -10,17 +10,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from moses_integration.phrase_table import (
-    NewPair,
-    SourceBlock,
-    TableBlock,
-    end_lines,
-    is_writable,
-    read_sources,
-    read_table_blocks,
-    with_missing,
-    write_block,
-)
+from moses_integration import phrase_table
+from moses_integration.phrase_table import NewPair, SourceBlock, TableBlock
 from phrasescore.arguments import StrPath
 from phrasescore.devices import torch_threads
 from phrasescore.engines import Pending, open_pool, read_ahead
@@ -116,7 +107,7 @@ def augment(
     read = (table, only_path, ini_path, given["lexicon"], given["reverse-lexicon"])
     check_files(read, (output, *work_files(output), new_ini_path))
     only = None if only_path is None else _read_sources(only_path)
-    blocks = read_table_blocks(table)
+    blocks = phrase_table.read_table_blocks(table)
     first = next(blocks)
     columns = plan_columns(settings.score_columns, given, first.num_scores)
     ini = declare_scores(ini_path, new_ini_path, table, output, 1, first.num_scores)
@@ -171,11 +162,11 @@ def augment(
         if following is not None:
             skipped = following.before
             lines = (line for block in chain([following], blocks) for line in block.table_lines())
-            sources = read_sources(table, lines, after=after)
-            groups = group_sources(with_missing(sources, only or (), after=after))
+            sources = phrase_table.read_sources(table, lines, after=after)
+            groups = group_sources(phrase_table.with_missing(sources, only or (), after=after))
             with Meter("generate", "lines", progress, lines_of=table) as meter:
                 for group, pending in augmenter.submit(groups, pool):
-                    data = b"".join(end_lines(augmenter.lines(group, pending)))
+                    data = b"".join(phrase_table.end_lines(augmenter.lines(group, pending)))
                     old = [line.raw + line.end for block in group.blocks for line in block.lines]
                     target.write(data, b"".join(old), len(old))
                     meter.skipped = skipped
@@ -195,7 +186,7 @@ def _read_sources(path: str) -> frozenset[Source]:
     """Return the source phrases in a file, and check that Moses can read them."""
     sources = set()
     for number, line in enumerate(read_monolingual_text(path), start=1):
-        if line.words and not is_writable(line.words):
+        if line.words and not phrase_table.is_writable(line.words):
             problem = "expected a source phrase, words without '|' and tabs"
             raise DataError(path, number, f"{problem}, found {shorten(' '.join(line.words))}")
         sources.add(line.words)
@@ -259,7 +250,7 @@ class Augmenter:
         }
         self.counts["new"] += sum(map(len, new.values()))
         for block in group.blocks:
-            yield from write_block(
+            yield from phrase_table.write_block(
                 block, new.get(block.source, ()), indicator=self.settings.indicator
             )
 
@@ -284,7 +275,10 @@ class Augmenter:
         """Return the targets that the table lacks and that are probable enough."""
         new = NewTargets(block.source, [], [])
         for words, log_prob in targets:
-            if not is_writable(words) or math.exp(log_prob) < self.settings.min_probability:
+            if (
+                not phrase_table.is_writable(words)
+                or math.exp(log_prob) < self.settings.min_probability
+            ):
                 continue
             if block.lacks(words):
                 new.targets.append(words)

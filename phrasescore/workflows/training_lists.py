@@ -8,14 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moses_integration.alignments import (
-    Affiliations,
-    affiliate_hypothesis,
-    affiliate_sentence,
-    has_links,
-    parse_links,
-    parse_segmentation,
-)
+from moses_integration import alignments as word_alignments
 from moses_integration.list_features import FeatureColumns, Values, feature_matrix
 from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.weight_lines import is_sparse
@@ -27,12 +20,7 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import FeatureLabel, Weights
 from phrasescore.training.stores import ListStore, ListStoreBuilder
-from phrasescore.workflows.text_checks import (
-    known_words,
-    unknown_words_of,
-    warn_of_alignments,
-    warn_of_lengths,
-)
+from phrasescore.workflows import text_checks
 from tuning.metrics import Bleu, sentence_bleu
 from tuning.pool import weights_vector
 
@@ -91,7 +79,10 @@ class _PairCollector:
         self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
 
     def add(
-        self, source: tuple[str, ...], target: tuple[str, ...], affiliations: Affiliations = ()
+        self,
+        source: tuple[str, ...],
+        target: tuple[str, ...],
+        affiliations: word_alignments.Affiliations = (),
     ) -> int:
         """Add a pair unless it is known, and return its index."""
         if (source, target) in self._known:
@@ -139,15 +130,15 @@ def read_training_lists(
     reader = _Reader(pairs, weights, feature, where)
     bleu = _Gains(Bleu([text.words for text in texts[1:]]))
     digest = new_digest()
-    known = known_words(checkpoint.folder, checkpoint)
-    of_source, of_lists = unknown_words_of(source, f"{paths[0]} (hypotheses)", [known])
-    _, of_references = unknown_words_of(source, references[0], [known])
+    known = text_checks.known_words(checkpoint.folder, checkpoint)
+    of_source, of_lists = text_checks.unknown_words_of(source, f"{paths[0]} (hypotheses)", [known])
+    _, of_references = text_checks.unknown_words_of(source, references[0], [known])
     num_words, is_unaligned = 0, checkpoint.config.network.is_aligned
     with Meter("read", "lists", progress) as meter:
         for index, nbest in enumerate(_numbered(paths, len(sources), source)):
             digest.update(b"\n".join(nbest.raws) + b"\n")
             meter.update()
-            is_unaligned = is_unaligned and not any(map(has_links, nbest.raws))
+            is_unaligned = is_unaligned and not any(map(word_alignments.has_links, nbest.raws))
             if not sources[index]:
                 continue
             num_words += len(next(iter(nbest.distinct().values())))
@@ -166,10 +157,10 @@ def read_training_lists(
     if not len(builder):
         raise DataError(source, None, "expected sentences with words, found none")
     if is_unaligned:
-        warn_of_alignments(paths[0])
+        text_checks.warn_of_alignments(paths[0])
     for unknown_words in (of_source, of_lists, of_references):
         unknown_words.warn()
-    warn_of_lengths(paths[0], num_words, sum(map(len, first)))
+    text_checks.warn_of_lengths(paths[0], num_words, sum(map(len, first)))
     for text in texts:
         digest.update(repr(text.words).encode())
     digest.update(repr(linked).encode())
@@ -188,7 +179,7 @@ def read_training_lists(
 
 def _read_affiliations(
     path: str, sources: Sequence[tuple[str, ...]], targets: Sequence[tuple[str, ...]]
-) -> list[Affiliations]:
+) -> list[word_alignments.Affiliations]:
     """Return the affiliations of the words in each target."""
     lines = list(read_lines(path))
     if len(lines) != len(sources):
@@ -196,7 +187,11 @@ def _read_affiliations(
     found = []
     for number, (line, *pair) in enumerate(zip(lines, sources, targets, strict=True), start=1):
         source, target = map(len, pair)
-        found.append(affiliate_sentence(parse_links(line, source, target, path, number), source))
+        found.append(
+            word_alignments.affiliate_sentence(
+                word_alignments.parse_links(line, source, target, path, number), source
+            )
+        )
     return found
 
 
@@ -276,10 +271,10 @@ class _Reader:
         """Return the indices of a hypothesis' pairs: its phrases, or the whole sentence."""
         found = nbest.raws[index], len(source), len(words), nbest.path, nbest.first_line + index
         if self.pairs.kind.is_aligned:
-            return [self.pairs.add(source, words, affiliate_hypothesis(*found))]
+            return [self.pairs.add(source, words, word_alignments.affiliate_hypothesis(*found))]
         if not self.pairs.kind.scores_phrases:
             return [self.pairs.add(source, words)]
-        spans = parse_segmentation(*found)
+        spans = word_alignments.parse_segmentation(*found)
         return [
             self.pairs.add(
                 source[span.source_start : span.source_end],

@@ -20,18 +20,8 @@ from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import read_record
 from phrasescore.settings.config import Config
 from phrasescore.settings.toml_file import TomlTable, read_table, unknown
-from phrasescore.workflows.experiment.systems import (
-    FILE_FEATURES,
-    PAPER,
-    Count,
-    ModelPlan,
-    Rounds,
-    System,
-    check_model,
-    is_self_normalized,
-    read_systems,
-    reference_files,
-)
+from phrasescore.workflows.experiment import systems
+from phrasescore.workflows.experiment.systems import PAPER, Count, ModelPlan, Rounds, System
 from phrasescore.workflows.search_settings import LIMITS, SearchSettings
 from tuning.settings import METHODS
 
@@ -82,7 +72,7 @@ class Data:
     @property
     def feature_files(self) -> dict[str, Path]:
         """The files for `FILE_FEATURES` and for `scores`, by feature name."""
-        given = {str(name): path for name in FILE_FEATURES if (path := getattr(self, name))}
+        given = {str(name): path for name in systems.FILE_FEATURES if (path := getattr(self, name))}
         return self.scores | given
 
 
@@ -181,29 +171,29 @@ def read_experiment(path: str) -> Experiment:
         problem = f"nothing is random in {tuning.method}: all would be the same; expected 1"
         raise whole.table("tuning").error("replicas", f"{problem}, found {tuning.replicas}")
     models = {
-        name: check_model(whole.table("models"), model, file.models, data.scores)
+        name: systems.check_model(whole.table("models"), model, file.models, data.scores)
         for name, model in file.models.items()
     }
-    systems = read_systems(whole, file.systems, models, data.feature_files)
-    _check_search_networks(whole, engine, systems, models)
+    rows = systems.read_systems(whole, file.systems, models, data.feature_files)
+    _check_search_networks(whole, engine, rows, models)
     dev, *tests = (
-        replace(text, references=reference_files(text.references))
+        replace(text, references=systems.reference_files(text.references))
         for text in (data.dev, *data.tests)
     )
     data = replace(data, dev=dev, test=dict(zip(data.test, tests, strict=True)))
-    return Experiment(path, data, engine, models, tuning, systems)
+    return Experiment(path, data, engine, models, tuning, rows)
 
 
 def _check_search_networks(
-    whole: TomlTable, engine: Engine, systems: tuple[System, ...], models: dict[str, ModelPlan]
+    whole: TomlTable, engine: Engine, rows: tuple[System, ...], models: dict[str, ModelPlan]
 ) -> None:
-    for model in (models[name] for system in systems for name in system.search):
+    for model in (models[name] for system in rows for name in system.search):
         if model.network.is_aligned and not engine.searches_with_networks:
             raise whole.table("engine").error(
                 "nplm", f"expected true: {model.name} is a {model.kind}, for which Moses needs NPLM"
             )
         is_new = model.path is None and model.xbleu is None
-        if engine.nplm and is_new and not is_self_normalized(model):
+        if engine.nplm and is_new and not systems.is_self_normalized(model):
             problem = f"Moses omits log Z from {model.name}'s scores: expected 0.1"
             table = whole.table("models").table(model.name)
             raise table.error("set.model.self_normalization", problem)

@@ -11,19 +11,11 @@ from numpy.typing import NDArray
 
 from moses_integration.nbest_lines import LARGEST_VALUE, parse_number
 from moses_integration.phrase_table import read_lexicon
+from phrasescore import features
 from phrasescore.arguments import PrecisionName
 from phrasescore.engines import callers, local_device
 from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
-from phrasescore.features import (
-    ENSEMBLE_NAME,
-    NORMALIZED,
-    OF_SHORTLISTS,
-    ColumnSpec,
-    Feature,
-    column_name,
-    load_feature,
-    network_name,
-)
+from phrasescore.features import ColumnSpec, Feature
 from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.io.journal import new_digest
 from phrasescore.io.text import InputLines, count_lines, is_stream, read_blocks, read_lines, shorten
@@ -215,20 +207,20 @@ class FeatureLoader:
         """Return the feature for a column that is not a network's."""
         path = column.value
         if column.kind == "lm":
-            feature: Feature = load_feature("language_model")(path)
+            feature: Feature = features.load_feature("language_model")(path)
         elif column.kind == "ctranslate2":
-            feature = load_feature("ctranslate2")(
+            feature = features.load_feature("ctranslate2")(
                 path, column.foreign, device=self.device, threads=self.callers
             )
         elif column.kind in ("lexicon", "reverse_lexicon"):
             lexicon = Lexicon.from_entries(path, read_lexicon(path))
             feature = LexicalScore(lexicon, reverse=column.kind == "reverse_lexicon")
-        elif column.value in OF_SHORTLISTS:
+        elif column.value in features.OF_SHORTLISTS:
             chosen = checkpoints if column.model is None else [checkpoints[column.model - 1]]
-            feature = load_feature(column.value).from_checkpoints(chosen)
+            feature = features.load_feature(column.value).from_checkpoints(chosen)
             feature.fingerprints = (" ".join(each.fingerprint for each in chosen),)
         else:
-            feature = load_feature(column.value)()
+            feature = features.load_feature(column.value)()
         name = column.value if column.kind == "feature" else column.kind
         if feature.highest is None:  # a cached feature's fingerprint is part of the cache's keys
             feature.fingerprints = (f"{name} {feature.fingerprints[0]}".strip(),)
@@ -285,19 +277,19 @@ def added_columns(
         column = AddedColumn(name(prefix), row, is_network=True, reverse=reverse)
         added.append(column)
         if normalize:
-            added.append(column._replace(name=column.name + NORMALIZED, normalized=True))
+            added.append(column._replace(name=column.name + features.NORMALIZED, normalized=True))
 
     for spec in specs:
         if spec.kind == "model":
             model = next(models)
-            prefix = network_name(
+            prefix = features.network_name(
                 model.config.kind, reverse=model.reverse, right_to_left=model.right_to_left
             )
             add_network(prefix, next(rows), reverse=model.reverse)
         elif spec.name is not None:
             added.append(AddedColumn(spec.name, given=GivenScores(spec.value)))
         else:
-            added.append(AddedColumn(name(column_name(spec.kind, spec.value)), next(rows)))
+            added.append(AddedColumn(name(features.column_name(spec.kind, spec.value)), next(rows)))
     if loader.ensemble:
-        add_network(ENSEMBLE_NAME, len(checkpoints), reverse=checkpoints[0].reverse)
+        add_network(features.ENSEMBLE_NAME, len(checkpoints), reverse=checkpoints[0].reverse)
     return added
