@@ -102,35 +102,30 @@ def _points(
     )
 
 
-def word_vectors(name: str, number: int, checkpoint: Checkpoint, count: int) -> list[Vectors]:
-    """Return the embeddings of the most frequent words that a network reads or predicts.
+def word_vectors(number: int, name: str, checkpoint: Checkpoint, count: int) -> Iterator[Vectors]:
+    """Yield the embeddings of the most frequent words that a network reads or predicts.
 
-    :param name: the model's name in the report.
-    :param number: the model's number, used in block names.
+    :param number: the model's number, used in block names; ``name`` is its name in the report.
     :param count: maximum number of words per side.
     """
     sides = [
-        ("predicts", "target", "target_embedding", checkpoint.target_vocabulary),
         ("reads", "source", "source_embedding", checkpoint.source_vocabulary),
+        ("predicts", "target", "target_embedding", checkpoint.target_vocabulary),
     ]
     if not checkpoint.config.network.reads_source:
         sides = [("knows", "target", "embedding", checkpoint.target_vocabulary)]
-    sets = []
-    for verb, side, attribute, vocabulary in reversed(sides):
+    for verb, side, attribute, vocabulary in sides:
         size = min(count, len(vocabulary) - len(Vocabulary.SYMBOLS))
         ids = range(len(Vocabulary.SYMBOLS), len(Vocabulary.SYMBOLS) + size)
         weights: Tensor = getattr(checkpoint.model, attribute)
-        sets.append(
-            Vectors(
-                title=f"{name}: words that it {verb}",
-                name=f"words-{number}-{side}",
-                vectors=weights.detach()[ids.start : ids.stop].cpu().double().numpy(),
-                labels=tuple(shown([vocabulary.word(word)]) for word in ids),
-                groups=tuple(_band(rank, size) for rank in range(1, size + 1)),
-                caption=f"The {size:,} most frequent words of the shortlist, coloured by rank.",
-            )
+        yield Vectors(
+            title=f"{name}: words that it {verb}",
+            name=f"words-{number}-{side}",
+            vectors=weights.detach()[ids.start : ids.stop].cpu().double().numpy(),
+            labels=tuple(shown([vocabulary.word(word)]) for word in ids),
+            groups=tuple(_band(rank, size) for rank in range(1, size + 1)),
+            caption=f"The {size:,} most frequent words of the shortlist, coloured by rank.",
         )
-    return sets
 
 
 def _band(rank: int, size: int) -> str:
@@ -166,14 +161,11 @@ def _length_group(length: int, longest: int) -> str:
 
 def _encode(checkpoint: Checkpoint, sources: list[list[int]]) -> np.ndarray:
     network: Any = checkpoint.model
-    rows = []
+    starts = range(0, len(sources), _BATCH_SIZE)
     with torch.inference_mode():
-        for start in range(0, len(sources), _BATCH_SIZE):
-            side = batch_sequences(sources[start : start + _BATCH_SIZE])
-            rows.append(network.source_vectors(side))
-    if not rows:
-        return np.zeros((0, 1))
-    return np.asarray(torch.cat(rows).double().numpy())
+        parts = (batch_sequences(sources[start : start + _BATCH_SIZE]) for start in starts)
+        rows = [network.source_vectors(part).double().numpy() for part in parts]
+    return np.concatenate(rows) if rows else np.zeros((0, 1))
 
 
 def principal_components(vectors: Floats, count: int = 2) -> tuple[Floats, Floats]:

@@ -17,9 +17,12 @@ from scipy.stats import rankdata
 from phrasescore.generation.sampling import CountedSample
 from phrasescore.records import PhrasePair
 from phrasescore.report.blocks import Cell, Points, Section, Table, shown
+from phrasescore.settings.evaluation import Reporting
 
 # Source phrases with fewer targets are not compared.
 MIN_TARGETS = 3
+# Number of frequent and of rare source phrases whose targets are listed, as in Cho et al. (2014).
+SOURCES = 10
 # Number of frequent source phrases to choose from; phrases that contain one another count once.
 _CANDIDATES = 200
 # Number of pairs to list with the largest differences, positive and negative.
@@ -124,25 +127,17 @@ class Reservoir(Generic[_Item]):
 
 
 def choose_from_table(
-    table: Iterable[TablePair],
-    *,
-    num_pairs: int,
-    num_phrases: int,
-    num_sources: int,
-    long: int,
-    seed: int,
+    table: Iterable[TablePair], settings: Reporting, num_sources: int = SOURCES
 ) -> TableChoice:
     """Choose pairs and source phrases from a table, in one pass over its lines.
 
     Lines with the same source phrase should be adjacent, as in tables from Moses.
 
-    :param num_pairs: number of pairs for the scatter plot.
-    :param num_phrases: number of source phrases for the map.
     :param num_sources: number of frequent source phrases, and also of rare ones.
-    :param long: minimum number of words in a long source phrase.
     """
-    pairs: Reservoir[TablePair] = Reservoir(num_pairs, f"{seed} pairs")
-    phrases: Reservoir[tuple[str, ...]] = Reservoir(num_phrases, f"{seed} phrases")
+    seed = settings.seed
+    pairs: Reservoir[TablePair] = Reservoir(settings.points, f"{seed} pairs")
+    phrases: Reservoir[tuple[str, ...]] = Reservoir(settings.map_points, f"{seed} phrases")
     rare: Reservoir[SourcePhrase] = Reservoir(num_sources, f"{seed} rare")
 
     def candidates() -> Iterator[SourcePhrase]:
@@ -150,7 +145,7 @@ def choose_from_table(
             targets = list(lines)
             for line in targets:
                 pairs.add(line)
-            if len(source) < long:
+            if len(source) < settings.long:
                 continue
             phrases.add(source)
             if len(targets) >= MIN_TARGETS:

@@ -15,7 +15,7 @@ from phrasescore.progress import Meter
 from phrasescore.records import PhrasePair
 from phrasescore.report import results, sentences
 from phrasescore.report.blocks import Section
-from phrasescore.report.maps import Vectors, map_section, text_vectors, word_vectors
+from phrasescore.report.maps import map_section, text_vectors, word_vectors
 from phrasescore.report.phrases import SAMPLES, preference_section, sample_section, score_section
 from phrasescore.report.sentences import SentencePair, Words
 from phrasescore.settings.kinds import kind_names
@@ -154,9 +154,11 @@ def _draw(
 
 
 def _make_words(inputs: ReportInputs) -> MadeSection:
-    sets: list[Vectors] = []
-    for number, (name, checkpoint) in enumerate(inputs.models, start=1):
-        sets += word_vectors(name, number, checkpoint, inputs.settings.map_points)
+    sets = [
+        vectors
+        for number, model in enumerate(inputs.models, start=1)
+        for vectors in word_vectors(number, *model, inputs.settings.map_points)
+    ]
     return MadeSection(*map_section("words", sets, inputs.settings.seed))
 
 
