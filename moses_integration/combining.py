@@ -20,8 +20,7 @@ from moses_integration.nbest_lines import format_rows, split_feature
 from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError
 
-# System N has the feature MadeN, counting from 0.
-MADE = "Made"
+MADE = "Made"  # system N has the feature MadeN, counting from 0
 
 
 class _Bound(NamedTuple):

@@ -11,8 +11,7 @@ from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.io.text import NUMBER, decode, shorten
 
 _VALUE = re.compile(NUMBER.encode())
-# The largest float32.
-LARGEST_VALUE = 3.4028234663852886e38
+LARGEST_VALUE = 3.4028234663852886e38  # the largest float32
 _COLON = ord(":")
 # Marian's feature with one value per word (--word-scores), which cannot be weighted.
 WORD_SCORES = "WordScores"

@@ -29,8 +29,7 @@ _KERNEL = kept_njit()
 _BLANKS = re.compile(r"[ \t]+")
 
 _SEPARATOR = np.uint64(0x9E3779B97F4A7C15)  # hashed like a word at the end of a field
-# Number of words by which phrases are looked up: the first ones of longer phrases.
-_LOOKED_UP = 7
+_LOOKED_UP = 7  # number of words by which phrases are looked up: the first ones of longer phrases
 
 # Longest sentence that the embedded search accepts, in words. It takes about a minute; time and
 # memory grow faster than the square of the length.

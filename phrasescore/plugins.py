@@ -33,8 +33,7 @@ GROUPS: dict[PluginKind, str] = {
 
 # The form of a name after "@" on a command line, and of a feature's name in n-best lists.
 _NAME = re.compile("[a-z][a-z0-9_]*")
-# Maximum length, in a message, of an error from another package.
-_SHOWN = 200
+_SHOWN = 200  # maximum length, in a message, of an error from another package
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +42,9 @@ class Plugin:
 
     kind: PluginKind
     name: str
-    # The name and version of the package; another version may compute other values.
-    package: str
+    package: str  # the name and version of the package; another version may compute other values
     entry_point: "EntryPoint"
-    # The reason why the class is unusable, if it is.
-    problem: str | None = None
+    problem: str | None = None  # the reason why the class is unusable, if it is
 
     @property
     def title(self) -> str:

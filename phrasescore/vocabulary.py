@@ -21,10 +21,8 @@ from phrasescore.io.output import open_output
 from phrasescore.io.plain_file import MAX_SUBWORDS, MAX_WORDS, read_plain
 from phrasescore.io.text import decode, read_lines
 
-# Begins the first piece of a word.
-BEGIN = "▁"
-# Maximum number of words whose pieces are cached.
-_KEPT_WORDS = 1 << 20
+BEGIN = "▁"  # begins the first piece of a word
+_KEPT_WORDS = 1 << 20  # maximum number of words whose pieces are cached
 HEADER = "# phrasescore vocabulary 1; id 0 is </s>, id 1 is <unk>, other ids are line numbers"
 
 

@@ -40,8 +40,7 @@ _Matches = NDArray[np.float32]
 MAX_ROUNDS = 100
 # Maximum number of sentences used as evidence, the most likely ones; Moses uses 200 (-mbr-size).
 MAX_EVIDENCE = 1000
-# Number of sentences whose gains are computed at a time.
-_ROWS = 256
+_ROWS = 256  # number of sentences whose gains are computed at a time
 
 
 def oracle_rows(statistics: Statistics, segments: Integers) -> Integers:

@@ -31,8 +31,7 @@ _DIFFERENCE = 6e-6
 _PARTS = 8
 # Smaller probabilities are ignored; the total for a list of 1,000 changes by at most 1e-15.
 _NEGLIGIBLE = 1e-18
-# Maximum number of L-BFGS iterations at each scale.
-_ITERATIONS = 30
+_ITERATIONS = 30  # maximum number of L-BFGS iterations at each scale
 
 
 class Expected(NamedTuple):

@@ -59,12 +59,9 @@ class Round(NamedTuple):
     """A completed round, numbered from 1. All scores are values of the metric, 0 to 1."""
 
     number: int
-    # The weights for decoding, and the weights for reranking the lists.
-    weights: WeightPair
-    # The score of the translations, after reranking if there are added features.
-    score: float
-    # The score of the decoder's output.
-    decoded_score: float
+    weights: WeightPair  # the weights for decoding, and the weights for reranking the lists
+    score: float  # the score of the translations, after reranking if there are added features
+    decoded_score: float  # the score of the decoder's output
     # The number of hypotheses in the pool, and how many of them this round added.
     hypotheses: int
     new: int
@@ -77,10 +74,8 @@ class Round(NamedTuple):
 class Decided(NamedTuple):
     """The decisions after a round of a stopped run, to be replayed."""
 
-    # The list weights of the round; None to tune them.
-    lists: Weights | None
-    # The search weights for the next round.
-    search: Weights
+    lists: Weights | None  # the list weights of the round; None to tune them
+    search: Weights  # the search weights for the next round
     found_score: float | None = None
 
 
@@ -94,8 +89,7 @@ class LoopResult:
     # Why the loop ended, and whether the limit on rounds was the only reason.
     reason: str = ""
     is_cut: bool = False
-    # The distinct hypotheses from all rounds whose lists were pooled.
-    pool: Pool | None = None
+    pool: Pool | None = None  # the distinct hypotheses from all rounds whose lists were pooled
 
     @property
     def best(self) -> Round | None:
@@ -115,8 +109,7 @@ class TuningLoop:
 
     decode: Decode
     metric: Metric
-    # The weights for the first round; missing weights are 0.
-    start: WeightPair
+    start: WeightPair  # the weights for the first round; missing weights are 0
     # A method, called with a pool, the metric, start weights (one per feature value), and a seed.
     optimise: Callable[[Pool, Metric, Vector, int], Tuned]
     seed: int

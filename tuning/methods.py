@@ -38,10 +38,8 @@ class Problem:
 
     pool: Pool
     metric: Metric
-    # (features,): the start weights, not all zero.
-    start: Vector
-    # (features,): whether a weight may change; at least one may.
-    free: Mask
+    start: Vector  # (features,): the start weights, not all zero
+    free: Mask  # (features,): whether a weight may change; at least one may
     settings: TuneSettings
     seed: int
     report: Report
@@ -50,12 +48,9 @@ class Problem:
 class Solution(NamedTuple):
     """The result of a search; it need not be better than the start."""
 
-    # (features,): the weights, at any scale unless some of them are fixed.
-    weights: Vector
-    # The number of steps, such as iterations or epochs.
-    steps: int
-    # Messages for the user.
-    notes: tuple[str, ...] = ()
+    weights: Vector  # (features,): the weights, at any scale unless some of them are fixed
+    steps: int  # the number of steps, such as iterations or epochs
+    notes: tuple[str, ...] = ()  # messages for the user
 
 
 Search = Callable[[Problem], Solution]
@@ -190,8 +185,7 @@ def _scaled(weights: Vector, start: Vector, free: Mask) -> Vector:
 class HeldOut(NamedTuple):
     """The scores of a method in cross-validation, 0 to 1."""
 
-    # The mean, over folds, of the score on the segments used for tuning.
-    tuned_score: float
+    tuned_score: float  # the mean, over folds, of the score on the segments used for tuning
     # The score on all segments, each translated with weights that were tuned without it.
     score: float
 

@@ -39,8 +39,7 @@ _BETA = 2
 _CHRF_HYPOTHESIS = slice(0, CHARACTER_ORDER)
 _CHRF_REFERENCE = slice(CHARACTER_ORDER, 2 * CHARACTER_ORDER)
 _CHRF_MATCHES = slice(2 * CHARACTER_ORDER, 3 * CHARACTER_ORDER)
-# Number of hypotheses whose n-grams chrF counts at a time, to limit memory.
-_SLICE = 10_000
+_SLICE = 10_000  # number of hypotheses whose n-grams chrF counts at a time, to limit memory
 
 
 class Metric(Protocol):

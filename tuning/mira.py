@@ -22,8 +22,7 @@ from tuning.pool import Pool, Vector
 # references instead (Chiang et al., 2008), which is not available for all metrics. With 10, its
 # step limits are suitable.
 _GAIN = 10.0
-# The fraction of the pseudo-corpus that remains after each segment (kbmira -D).
-_DECAY = 0.999
+_DECAY = 0.999  # the fraction of the pseudo-corpus that remains after each segment (kbmira -D)
 # The standard deviation of model scores within segments at the start, in units of gains.
 _SPREAD = 3.0
 # The minimum number of segments to visit, because steps are short and pools may be small.
@@ -35,8 +34,7 @@ _MOST_HALVINGS = 20
 class _Groups(NamedTuple):
     """Groups of hypotheses in a segment that have equal statistics, and therefore equal gains."""
 
-    # (hypotheses,): the group of each hypothesis within its segment.
-    indices: Integers
+    indices: Integers  # (hypotheses,): the group of each hypothesis within its segment
     # (groups, num_stats): statistics; (segments + 1,): where each segment's groups begin.
     stats: Statistics
     starts: Integers

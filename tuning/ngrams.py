@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 
-# BLEU's longest n-gram (Papineni et al., 2002).
-MAX_ORDER = 4
+MAX_ORDER = 4  # BLEU's longest n-gram (Papineni et al., 2002)
 
 _UNKNOWN = -1
 

@@ -24,8 +24,7 @@ drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 
 # The maximum absolute feature value, so that squares of sums remain finite. Moses uses float32.
 _LARGEST = 1e39
-# Values that differ by at most this are treated as equal.
-_SAME = 1e-30
+_SAME = 1e-30  # values that differ by at most this are treated as equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +34,7 @@ class Pool:
     labels: tuple[FeatureLabel, ...]
     # (hypotheses, features): natural logarithms or counts, as the decoder wrote them.
     features: Matrix
-    # (hypotheses, num_stats): sufficient statistics for the metric.
-    stats: Statistics
+    stats: Statistics  # (hypotheses, num_stats): sufficient statistics for the metric
     # (segments + 1,): the hypotheses of segment s are rows starts[s] to starts[s + 1].
     starts: Integers
 

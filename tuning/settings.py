@@ -13,8 +13,7 @@ METHODS: dict[str, str] = {
     "pro": "tuning.pro:search_pro",
     "xbleu": "tuning.expected_bleu:search_expected_score",
 }
-# Tuning maximises a weighted mean of metrics.
-MetricName = Literal["bleu", "chrf"]
+MetricName = Literal["bleu", "chrf"]  # tuning maximises a weighted mean of metrics
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 # The reference length for BLEU with several references; if two are equally close, the shorter one.
 ReferenceLength = Literal["closest", "shortest", "average"]
@@ -24,8 +23,7 @@ ReferenceLength = Literal["closest", "shortest", "average"]
 class TuneSettings:
     """The settings for all methods; each comment begins with the methods that use a field."""
 
-    # All methods: features whose weights do not change.
-    fixed: tuple[FeatureLabel, ...] = ()
+    fixed: tuple[FeatureLabel, ...] = ()  # all methods: features whose weights do not change
     # All methods: number of threads, at least 1; it affects only the speed, not the result.
     threads: int = 1
     # mert: number of random starts in addition to the given weights; 0 or more (Moses: mert -n).

@@ -63,8 +63,7 @@ _PROBLEMS = {
 class NgramModel(NamedTuple):
     """A backoff language model in memory: the words, and tables with 24 bytes per n-gram."""
 
-    # The vocabulary in order of ids; 0, 1 and 2 are <unk>, <s> and </s>.
-    words: list[str]
+    words: list[str]  # the vocabulary in order of ids; 0, 1 and 2 are <unk>, <s> and </s>
     tables: NgramTables
 
 

@@ -20,8 +20,7 @@ from phrasescore.io.hashing import combine, find, make_table
 from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
 
 MAX_ORDER = 16
-# Ids of <s> and </s>.
-BEGIN, END = 1, 2
+BEGIN, END = 1, 2  # ids of <s> and </s>
 LN_10 = math.log(10)  # Moses: 2.30258509299405f (moses/Util.h, TransformLMScore)
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio

@@ -27,8 +27,7 @@ MONOTONE, SWAP, DISCONTINUOUS = 0, 1, 2
 NUM_ORIENTATIONS = 3
 
 _ONE = np.uint64(1)
-# Arrays whose size does not depend on the number of rows.
-_FIXED = ("count", "limits", "stacks")
+_FIXED = ("count", "limits", "stacks")  # arrays whose size does not depend on the number of rows
 
 
 class Coverages(NamedTuple):

@@ -14,8 +14,7 @@ from click.types import StringParamType
 from phrasescore.arguments import ReportFormat
 from phrasescore.settings.declaration import Setting, Settings, settings_of
 
-# The packages whose messages are shown.
-LOGGERS = ("phrasescore", "moses_integration", "tuning")
+LOGGERS = ("phrasescore", "moses_integration", "tuning")  # the packages whose messages are shown
 
 Subject = Literal[
     "Input",
@@ -35,11 +34,9 @@ Subject = Literal[
     "Speed",
     "Messages and help",
 ]
-# In the order of every help text.
-SUBJECTS: tuple[Subject, ...] = get_args(Subject)
+SUBJECTS: tuple[Subject, ...] = get_args(Subject)  # in the order of every help text
 
-# A decorator for a command's function.
-Decorator = Callable[[Any], Any]
+Decorator = Callable[[Any], Any]  # a decorator for a command's function
 
 _Kind = TypeVar("_Kind", bound=Settings)
 _METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", os.PathLike: "FILE"}

@@ -30,13 +30,10 @@ _ITEMS_PER_ACTOR = 2
 # Maximum number of workers that may die while computing the same item, and of workers that are
 # replaced after dying while loading.
 _MAX_DEATHS = 3
-# Seconds to wait for the first worker's process.
-_START_TIMEOUT = 120.0
-# Seconds to wait for the calls of killed actors to end.
-_END_TIMEOUT = 10.0
+_START_TIMEOUT = 120.0  # seconds to wait for the first worker's process
+_END_TIMEOUT = 10.0  # seconds to wait for the calls of killed actors to end
 
-# Ray colours the traceback of a worker.
-_COLOUR = re.compile("\033\\[[0-9;]*m")
+_COLOUR = re.compile("\033\\[[0-9;]*m")  # Ray colours the traceback of a worker
 
 _logger = logging.getLogger(__name__)
 
@@ -85,8 +82,7 @@ def _on_node(problem: str) -> PhrasescoreError:
 class _ActorTask(Generic[Item, Result]):
     item: Item
     future: "Future[Result]" = field(default_factory=Future)
-    # Number of workers that died while computing this item.
-    deaths: int = 0
+    deaths: int = 0  # number of workers that died while computing this item
 
 
 @dataclass(eq=False)

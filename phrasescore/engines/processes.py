@@ -18,10 +18,8 @@ from phrasescore.engines import Item, Result, Work, WorkerPool
 from phrasescore.errors import PhrasescoreError
 from phrasescore.settings.compute import Compute
 
-# Seconds between two checks that the parent process is alive.
-_PARENT_CHECK_SECONDS = 1.0
-# Maximum number of restarts without a result in between.
-_MAX_DEATHS = 3
+_PARENT_CHECK_SECONDS = 1.0  # seconds between two checks that the parent process is alive
+_MAX_DEATHS = 3  # maximum number of restarts without a result in between
 
 
 class _Submitted(Generic[Item, Result]):

@@ -19,8 +19,7 @@ from phrasescore.version import __version__
 
 # Ray's own switch: 0 binds all its servers to 127.0.0.1, on every system.
 _NETWORK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-# Seconds to wait for a connection to an address.
-_ANSWER = 15.0
+_ANSWER = 15.0  # seconds to wait for a connection to an address
 # Instructions by which libraries choose their matrix kernels.
 _INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
 

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 # Number of trials in the significance test, and its seed.
 TRIALS = 10_000
 SEED = 12345
-# Sentences with more unknown words than this are in one group.
-MOST_UNKNOWN = 10
+MOST_UNKNOWN = 10  # sentences with more unknown words than this are in one group
 
 
 class Group(NamedTuple):
@@ -76,8 +75,7 @@ class SystemScore:
     """The BLEU scores of a system, and the difference from the baseline."""
 
     name: str
-    # The BLEU score of each replica.
-    scores: tuple[float, ...]
+    scores: tuple[float, ...]  # the BLEU score of each replica
     # Number of words in the first replica's translations, divided by that in the reference.
     length_ratio: float
     # Mean minus the baseline's mean, and the p-value from approximate randomization.
@@ -276,12 +274,9 @@ class Score(NamedTuple):
 
     # The name in sacrebleu (BLEU, chrF2, chrF2++, TER), or the name of a plug-in's metric.
     metric: str
-    # 0 to 100; a lower TER is better.
-    score: float
-    # All settings that the score depends on.
-    signature: str
-    # The line that sacrebleu prints, with the signature.
-    line: str
+    score: float  # 0 to 100; a lower TER is better
+    signature: str  # all settings that the score depends on
+    line: str  # the line that sacrebleu prints, with the signature
 
     @classmethod
     def of(cls, metric: Metric, hypotheses: Sequence[str]) -> Self:

@@ -17,10 +17,8 @@ from sacrebleu.metrics.base import Metric as SacrebleuMetric
 from phrasescore.arguments import PairedTestName
 from tuning.metrics import Metric, Statistics
 
-# Number of bootstrap samples in `bootstrap_spread`.
-SAMPLES = 1000
-# Number of samples to compute at a time.
-_BATCH = 250
+SAMPLES = 1000  # number of bootstrap samples in `bootstrap_spread`
+_BATCH = 250  # number of samples to compute at a time
 _SACREBLEU_NAMES = {"bootstrap": "bs", "approximate": "ar"}
 # The environment variable is the only way to set sacrebleu's seed.
 _SEED_VARIABLE = "SACREBLEU_SEED"
@@ -31,10 +29,8 @@ class PairedTest:
     """Paired bootstrap (Koehn, 2004), or approximate randomization (Riezler and Maxwell, 2005)."""
 
     kind: PairedTestName
-    # Number of samples.
-    trials: int
-    # Random seed, 1 or more.
-    seed: int
+    trials: int  # number of samples
+    seed: int  # random seed, 1 or more
 
 
 class PairedSystem(NamedTuple):

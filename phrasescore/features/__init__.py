@@ -167,8 +167,7 @@ FILE_NAMES = {
     "reverse_lexicon": "ReverseLexicon",
 }
 ENSEMBLE_NAME = "Ensemble"
-# The suffix for a score that is divided by length.
-NORMALIZED = "Norm"
+NORMALIZED = "Norm"  # the suffix for a score that is divided by length
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +175,8 @@ class ColumnSpec:
     """A column of a phrase table or n-best list, from a network, a feature or a file."""
 
     kind: ColumnKind
-    # A model's folder, a feature's name, or a file.
-    value: str
-    # The 1-based number of the model whose shortlist a feature uses.
-    model: int | None = None
+    value: str  # a model's folder, a feature's name, or a file
+    model: int | None = None  # the 1-based number of the model whose shortlist a feature uses
     # For scores from a file with one number per line: their name in n-best lists.
     name: str | None = None
     # How Moses' words are converted to pieces for a CTranslate2 model; None for the default.

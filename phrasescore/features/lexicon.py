@@ -18,8 +18,7 @@ from phrasescore.records import PhraseBlock, PhrasePair, Tally
 FLOOR = 1e-7
 # Maximum number of (word, word) probabilities that are in memory at the same time.
 BLOCK_ENTRIES = 1 << 18
-# The source of target words that translate no source word.
-_NULL = "NULL"
+_NULL = "NULL"  # the source of target words that translate no source word
 
 _Ids = NDArray[np.int64]
 _Floats = NDArray[np.float64]
@@ -28,8 +27,7 @@ _Floats = NDArray[np.float64]
 class Lexicon(NamedTuple):
     """p(predicted word | given word) for the word pairs of a table, 16 bytes each."""
 
-    # The ids of the words of both sides, from 1; 0 stands for unknown words.
-    ids: dict[str, int]
+    ids: dict[str, int]  # the ids of the words of both sides, from 1; 0 stands for unknown words
     # The sorted keys, predicted * (len(ids) + 1) + given, and their probabilities. The last key
     # is a sentinel, larger than all others, with the probability 0.
     keys: _Ids

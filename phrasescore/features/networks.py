@@ -42,18 +42,15 @@ Floats = NDArray[np.float64]
 class SentenceWork(Tally):
     """Counts from scoring n-best lists."""
 
-    # Number of distinct hypotheses that were scored.
-    scored: int = 0
-    # Number of decoder steps, one for each distinct prefix.
-    steps: int = 0
+    scored: int = 0  # number of distinct hypotheses that were scored
+    steps: int = 0  # number of decoder steps, one for each distinct prefix
     # Number of words, summed over all models, in the sentences that were read and in the distinct
     # prefixes of the predicted sentences; and how many of them are outside the shortlists.
     read: int = 0
     predicted: int = 0
     unknown_read: int = 0
     unknown_words: int = 0
-    # Number of hypotheses found in the cache; None without a cache.
-    cached: int | None = None
+    cached: int | None = None  # number of hypotheses found in the cache; None without a cache
 
     def with_cached(self, hypotheses: int) -> "SentenceWork":
         """Return the counts with additional hypotheses that were found in the cache."""

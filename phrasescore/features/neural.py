@@ -29,10 +29,8 @@ from phrasescore.vocabulary import Vocabulary
 drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 _KERNEL = kept_njit()
 
-# See `phrasescore.io.hashing.number_words`.
-Table = NDArray[np.uint64]
-# A word that is in no table.
-_FREE = -1
+Table = NDArray[np.uint64]  # see `phrasescore.io.hashing.number_words`
+_FREE = -1  # a word that is in no table
 _SPACE = 32
 
 # Number of pairs in a piece of a block, and of rows in its matrix products.

@@ -28,8 +28,7 @@ from phrasescore.version import __version__
 
 DEFAULT_LIMIT = 10_000_000  # entries, of about 65 bytes on disk each
 
-# Entries of one SQL statement: older SQLites take 999 parameters, and an entry is two.
-_BULK = 400
+_BULK = 400  # entries of one SQL statement: older SQLites take 999 parameters, and an entry is two
 _VALUE = struct.Struct("<d")
 _ENTRY = np.dtype([("key", f"V{DIGEST_SIZE}"), ("value", "<f8")])
 # The only tables of a file: its format, and the scores in a table as sqlitedict creates it. Keys

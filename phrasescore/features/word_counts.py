@@ -46,8 +46,7 @@ class _Count(Feature):
     A phrase table holds e to the count: Moses then has the count itself as the feature's value.
     """
 
-    # What is counted, for the summary.
-    counted: ClassVar[str]
+    counted: ClassVar[str]  # what is counted, for the summary
 
     def score(self, block: PhraseBlock) -> BlockScores:
         counts = np.array([self._count(pair) for pair in block.pairs()], np.float64)
@@ -108,8 +107,7 @@ class UnknownWords(_Count):
     """
 
     counted = "unknown target words"
-    # The index of the side in a pair.
-    _side: ClassVar[int] = 1
+    _side: ClassVar[int] = 1  # the index of the side in a pair
 
     def __init__(self, vocabularies: Sequence[Vocabulary]) -> None:
         self._vocabularies = vocabularies

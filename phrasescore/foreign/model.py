@@ -23,8 +23,7 @@ from phrasescore.records import PhrasePair
 
 # Maximum size of a batch, in probabilities (one per known piece and position): 128 MiB per thread.
 MAX_BATCH = 1 << 25
-# A translation has at most twice the source's pieces plus this many.
-_MORE_PIECES = 10
+_MORE_PIECES = 10  # a translation has at most twice the source's pieces plus this many
 
 _Key = TypeVar("_Key")
 Pieces = tuple[str, ...]
@@ -281,8 +280,7 @@ class ForeignFolder:
     text: ForeignText
     device: str = "cpu"
     threads: int = 1  # number of callers in the worker's process
-    # Expected if the folder may be on another machine.
-    fingerprint: str | None = None
+    fingerprint: str | None = None  # expected if the folder may be on another machine
     truecase_model: str | None = None
 
     def in_folder(self) -> "ForeignFolder":

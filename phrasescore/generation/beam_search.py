@@ -148,8 +148,7 @@ class _Complete(NamedTuple):
 class _BeamLevel(NamedTuple):
     parents: Ids
     words: Ids
-    # Index of each word's aligned source word; empty if no words are copied.
-    attended: Ids
+    attended: Ids  # index of each word's aligned source word; empty if no words are copied
 
 
 class _SentenceBeam:

@@ -27,8 +27,7 @@ from phrasescore.records import to_words
 from phrasescore.settings.compute import Compute
 from phrasescore.vocabulary import Vocabulary
 
-# Maximum number of samples drawn together.
-BATCH_SAMPLES = {"cpu": 2048, "cuda": 65536}
+BATCH_SAMPLES = {"cpu": 2048, "cuda": 65536}  # maximum number of samples drawn together
 
 
 @dataclass(frozen=True)

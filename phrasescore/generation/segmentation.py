@@ -43,8 +43,7 @@ Cut = Callable[[int, int], list[int]]
 class Confidence(NamedTuple):
     """A definition of confidence: a sum of log-probabilities, and its divisor."""
 
-    # Whether the reverse model's log-probability is added to the forward model's.
-    both: bool
+    both: bool  # whether the reverse model's log-probability is added to the forward model's
     # A function of the span's number of words. If it is 0, the confidence is minus infinity.
     divisor: Callable[[int], float]
 

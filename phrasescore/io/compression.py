@@ -38,15 +38,11 @@ class Compression(NamedTuple):
     """A compressed format. Concatenated files in the same format count as one file."""
 
     name: str
-    # The ending of file names; also xopen's name for the format.
-    ending: Literal["gz", "bz2", "xz"]
-    # The first bytes of a file.
-    start: re.Pattern[bytes]
-    # The version and level, which determine the bytes of a compressed file.
-    version: str
+    ending: Literal["gz", "bz2", "xz"]  # the ending of file names; also xopen's name for the format
+    start: re.Pattern[bytes]  # the first bytes of a file
+    version: str  # the version and level, which determine the bytes of a compressed file
     new_compressor: Callable[[], Compressor]
-    # Opens a stream of compressed data for reading.
-    decompress: Callable[[BinaryIO], ByteSource]
+    decompress: Callable[[BinaryIO], ByteSource]  # opens a stream of compressed data for reading
 
 
 class _Decompressor:

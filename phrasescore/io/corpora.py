@@ -12,8 +12,7 @@ from phrasescore.errors import DataError, shown_path
 from phrasescore.io.text import MARKUP, decode, read_lines, split_words
 from phrasescore.records import PhrasePair
 
-# Models add these to each sentence.
-_MARKS = ("<s>", "</s>")
+_MARKS = ("<s>", "</s>")  # models add these to each sentence
 # Separates the fields of Moses' files; in text, Moses writes "&#124;" for each of its characters.
 FIELD_SEPARATOR = "|||"
 

@@ -28,8 +28,7 @@ _Item = TypeVar("_Item")
 # Suffix of a part file's name, after the target's name and a random number.
 _PART = ".phrasescore-part"
 
-# As in phrasescore.models.checkpoint, whose import takes seconds.
-_WEIGHTS = "model.safetensors"
+_WEIGHTS = "model.safetensors"  # as in phrasescore.models.checkpoint, whose import takes seconds
 _FILES_OF_A_MODEL = {_WEIGHTS, "config.toml", "source.vocab", "target.vocab", "training.json"}
 
 

@@ -30,11 +30,9 @@ from phrasescore.io.text import InputLines
 
 _logger = logging.getLogger(__name__)
 
-# Maximum number of pieces that wait for the thread that compresses and writes them.
-WAITING = 4
+WAITING = 4  # maximum number of pieces that wait for the thread that compresses and writes them
 
-# Files that this process has locked.
-_locked: "WeakSet[FileIO]" = WeakSet()
+_locked: "WeakSet[FileIO]" = WeakSet()  # files that this process has locked
 
 
 def _close_locked() -> None:
@@ -79,8 +77,7 @@ def check_resume(path: str, resume: bool) -> None:
 class OutputJournal(msgspec.Struct, frozen=True):
     """The progress of an output."""
 
-    # Everything on which the bytes depend, except the input.
-    settings: dict[str, str]
+    settings: dict[str, str]  # everything on which the bytes depend, except the input
     lines: Number = 0
     num_bytes: Number = msgspec.field(default=0, name="bytes")
     # Digests of the finished input lines, and of the part file.

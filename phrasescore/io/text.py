@@ -320,8 +320,7 @@ class Markup:
         return None
 
 
-# Markup in Moses' default brackets.
-MARKUP = Markup()
+MARKUP = Markup()  # markup in Moses' default brackets
 
 
 def is_stream(path: str) -> bool:

@@ -22,8 +22,7 @@ Cell = str | int | float | None
 # How to write bytes in file names that are not UTF-8. In Python they are U+DC80 to U+DCFF; here
 # they are escaped as \udc80 to \udcff.
 ENCODE_ERRORS = "backslashreplace"
-# The folder of the TSV files.
-DATA = "data"
+DATA = "data"  # the folder of the TSV files
 _TSV_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 # The escapes of Moses' tokeniser (scripts/tokenizer/escape-special-chars.perl). The ampersand comes

@@ -19,14 +19,11 @@ from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
 
-# Number of sources per forward pass of an encoder.
-_BATCH_SIZE = 256
-# The usual perplexity of t-SNE: the effective number of neighbours of a point.
-PERPLEXITY = 30.0
+_BATCH_SIZE = 256  # number of sources per forward pass of an encoder
+PERPLEXITY = 30.0  # the usual perplexity of t-SNE: the effective number of neighbours of a point
 # The minimum number of points in a map, at which a third of the other points is 1, the perplexity.
 FEWEST = 4
-# Number of principal components used as input for t-SNE.
-_DIMENSIONS = 50
+_DIMENSIONS = 50  # number of principal components used as input for t-SNE
 # Standard deviation of the first component at the start of t-SNE, as in scikit-learn.
 _START_DEVIATION = 1e-4
 
@@ -48,15 +45,12 @@ _LEADS = {
 class Vectors(NamedTuple):
     """The vectors for a map, ``(points, size)``, with a label and a group for each point."""
 
-    # The title, such as "m30k: words that it reads".
-    title: str
-    # The prefix of block names, such as "words-1".
-    name: str
+    title: str  # the title, such as "m30k: words that it reads"
+    name: str  # the prefix of block names, such as "words-1"
     vectors: Floats
     labels: tuple[str, ...]
     groups: tuple[str, ...]
-    # How the points were chosen.
-    caption: str
+    caption: str  # how the points were chosen
 
 
 def map_section(key: str, sets: Sequence[Vectors], seed: int) -> tuple[Section, list[str]]:

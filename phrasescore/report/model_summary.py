@@ -11,8 +11,7 @@ from phrasescore.io.text_table import text_table
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint
 from phrasescore.vocabulary import Vocabulary
 
-# Maximum number of evenly spaced curve points in the text.
-_MAX_POINTS = 20
+_MAX_POINTS = 20  # maximum number of evenly spaced curve points in the text
 _BARS = "▁▂▃▄▅▆▇█"
 
 

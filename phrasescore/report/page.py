@@ -134,8 +134,7 @@ def _pack_plotly() -> tuple[str, str]:
 
 class _ShownCell(NamedTuple):
     text: str
-    # The sort key: a number with full precision; None for a text.
-    value: str | None
+    value: str | None  # the sort key: a number with full precision; None for a text
 
 
 def _number_columns(table: blocks.Table) -> list[bool]:

@@ -19,20 +19,16 @@ from phrasescore.records import PhrasePair
 from phrasescore.report.blocks import Cell, Points, Section, Table, shown
 from phrasescore.settings.evaluation import Reporting
 
-# Source phrases with fewer targets are not compared.
-MIN_TARGETS = 3
+MIN_TARGETS = 3  # source phrases with fewer targets are not compared
 # Number of frequent and of rare source phrases whose targets are listed, as in Cho et al. (2014).
 SOURCES = 10
 # Number of frequent source phrases to choose from; phrases that contain one another count once.
 _CANDIDATES = 200
-# Number of pairs to list with the largest differences, positive and negative.
-TOP_PAIRS = 25
+TOP_PAIRS = 25  # number of pairs to list with the largest differences, positive and negative
 # Number of targets to list per source phrase: preferred targets, and samples.
 TOP_TARGETS, TOP_SAMPLES = 3, 5
-# Number of targets to draw from a network per source phrase.
-SAMPLES = 50
-# The value at which Moses floors logarithms (LOWEST_SCORE in moses/TypeDef.h).
-_LOWEST = -100.0
+SAMPLES = 50  # number of targets to draw from a network per source phrase
+_LOWEST = -100.0  # the value at which Moses floors logarithms (LOWEST_SCORE in moses/TypeDef.h)
 
 _Item = TypeVar("_Item")
 
@@ -66,10 +62,8 @@ class TablePair(NamedTuple):
     """A phrase pair in a table, with its scores and count."""
 
     pair: PhrasePair
-    # Probabilities, in the order of the table.
-    scores: tuple[float, ...]
-    # How often the pair was extracted; some tables have fractional counts.
-    times: float
+    scores: tuple[float, ...]  # probabilities, in the order of the table
+    times: float  # how often the pair was extracted; some tables have fractional counts
 
 
 class SourcePhrase(NamedTuple):

@@ -12,8 +12,7 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report.blocks import Cell, Lines, Points, Section, Series, Table, shown
 from phrasescore.report.tuning import TuneReport
 
-# Number of sentences to list with the largest gains, and with the largest losses.
-TOP = 25
+TOP = 25  # number of sentences to list with the largest gains, and with the largest losses
 # Higher perplexities, from runs that diverged or have just begun, are not drawn.
 _HIGHEST = 1_000_000
 

@@ -73,10 +73,8 @@ class Setting:
     """The declaration of one setting: its type, range, default and description."""
 
     name: str
-    # bool, int, float or str; os.PathLike for the name of a file.
-    kind: Any
-    # Allowed values; empty if any value is allowed.
-    choices: tuple[Any, ...]
+    kind: Any  # bool, int, float or str; os.PathLike for the name of a file
+    choices: tuple[Any, ...]  # allowed values; empty if any value is allowed
     is_sequence: bool
     is_optional: bool
     ge: float | None

@@ -32,14 +32,11 @@ Dropout = Annotated[float, Meta(ge=0.0, le=0.9)]
 class EncoderDecoderConfig:
     """Sizes of the RNN Encoder-Decoder, by default as in Cho et al. (2014), 4.1.1."""
 
-    # Units in the gated layers of both encoder and decoder.
-    hidden_size: Size = 1000
+    hidden_size: Size = 1000  # units in the gated layers of both encoder and decoder
     # Rank of the matrices between words and layers, which is the size of a word's embedding.
     embedding_size: Size = 100
-    # Number of maxout units, each the maximum of two.
-    maxout_size: Size = 500
-    # Rank of the output matrix G = G_l G_r.
-    output_rank: Size = 100
+    maxout_size: Size = 500  # number of maxout units, each the maximum of two
+    output_rank: Size = 100  # rank of the output matrix G = G_l G_r
     # Standard deviation of the Gaussian initialization of the weights except recurrent ones.
     init_std: Positive = 0.01
     # Not in the paper: share of embeddings and maxout units that dropout zeroes.
@@ -52,13 +49,10 @@ class LstmConfig:
 
     # Number of layers in the encoder, and in the decoder.
     layers: Annotated[int, Meta(ge=1, le=64)] = 4
-    # Number of cells in each layer.
-    hidden_size: Size = 1000
+    hidden_size: Size = 1000  # number of cells in each layer
     embedding_size: Size = 1000
-    # Whether the encoder reads the source backwards (section 3.3).
-    reverse_source: bool = True
-    # Weights are initialized uniformly between minus and plus this.
-    init_range: Positive = 0.08
+    reverse_source: bool = True  # whether the encoder reads the source backwards (section 3.3)
+    init_range: Positive = 0.08  # weights are initialized uniformly between minus and plus this
     # Not in the paper: share of the non-recurrent connections between layers that dropout zeroes
     # (Zaremba et al., 2014).
     dropout: Dropout = 0.0
@@ -68,13 +62,10 @@ class LstmConfig:
 class AttentionConfig:
     """Sizes of RNNsearch, by default as in Bahdanau et al. (2014), A.3."""
 
-    # Units of the decoder, and of each direction of the encoder.
-    hidden_size: Size = 1000
+    hidden_size: Size = 1000  # units of the decoder, and of each direction of the encoder
     embedding_size: Size = 620
-    # Number of maxout units, each the maximum of two.
-    maxout_size: Size = 500
-    # Units of the alignment model.
-    alignment_size: Size = 1000
+    maxout_size: Size = 500  # number of maxout units, each the maximum of two
+    alignment_size: Size = 1000  # units of the alignment model
     # Standard deviations of the Gaussian initializations of W_a and U_a, and of the other weights.
     # Recurrent matrices start orthogonal, v_a and biases at 0.
     alignment_init_std: Positive = 0.001
@@ -87,13 +78,10 @@ class AttentionConfig:
 class GrconvConfig:
     """Sizes of the gated recursive convolution, by default as in Cho et al. (2014b), 3."""
 
-    # Units of the encoder.
-    encoder_size: Size = 2000
-    # Units of the decoder.
-    hidden_size: Size = 1000
+    encoder_size: Size = 2000  # units of the encoder
+    hidden_size: Size = 1000  # units of the decoder
     embedding_size: Size = 620
-    # Number of maxout units, each the maximum of two.
-    maxout_size: Size = 500
+    maxout_size: Size = 500  # number of maxout units, each the maximum of two
     # Rank of the output matrix G = G_l G_r; at maxout_size it is no restriction.
     output_rank: Size = 500
     # Largest initial singular value of the encoder's square matrices.
@@ -111,14 +99,12 @@ class TransformerConfig:
     layers: Annotated[int, Meta(ge=1, le=64)] = 6
     # Units of a layer, which is also the size of a word's embedding.
     hidden_size: Annotated[int, Meta(ge=2, le=1 << 16)] = 512
-    # Heads of an attention; each has hidden_size / heads units.
-    heads: Size = 8
+    heads: Size = 8  # heads of an attention; each has hidden_size / heads units
     feed_forward_size: Size = 2048
     # Whether a layer normalises its result, as in the paper, or what it reads, which learns more
     # steadily (Xiong et al., 2020).
     norm: Literal["post", "pre"] = "post"
-    # Whether the softmax has the weights of the target embeddings.
-    tied_embeddings: bool = True
+    tied_embeddings: bool = True  # whether the softmax has the weights of the target embeddings
     # Share of the embeddings and of each layer's results that dropout zeroes (section 5.4).
     dropout: Dropout = 0.1
 
@@ -141,15 +127,12 @@ class CslmConfig:
 
     # Words in an n-gram: the last one is predicted from the others.
     order: Annotated[int, Meta(ge=2, le=32)] = 7
-    # Size of the embedding of each context word.
-    embedding_size: Size = 512
+    embedding_size: Size = 512  # size of the embedding of each context word
     # Rectified units of the first layer, which reads all embeddings, and of the second layer.
     hidden_size: Size = 1536
     upper_size: Size = 1024
-    # Weights are initialized uniformly between minus and plus this.
-    init_range: Positive = 0.01
-    # Not in the paper: share of embeddings and units that dropout zeroes.
-    dropout: Dropout = 0.0
+    init_range: Positive = 0.01  # weights are initialized uniformly between minus and plus this
+    dropout: Dropout = 0.0  # not in the paper: share of embeddings and units that dropout zeroes
     # Not in the paper: the factor alpha of a penalty that keeps log Z near 0, so that scoring may
     # omit it (Devlin et al., 2014, who use 0.1); 0: no penalty.
     self_normalization: Annotated[float, Meta(ge=0.0, le=1e6)] = 0.0
@@ -163,15 +146,12 @@ class JointConfig:
     order: Annotated[int, Meta(ge=2, le=32)] = 4
     # Source words on each side of the affiliated one; 5 is the paper's m = 11.
     source_window: Annotated[int, Meta(ge=0, le=32)] = 5
-    # Size of the embedding of each context word, source or target.
-    embedding_size: Size = 192
+    embedding_size: Size = 192  # size of the embedding of each context word, source or target
     # tanh units of the first layer, which reads all embeddings, and of the second; 0: no second.
     hidden_size: Size = 512
     upper_size: Annotated[int, Meta(ge=0, le=1 << 16)] = 512
-    # Weights are initialized uniformly between minus and plus this.
-    init_range: Positive = 0.05
-    # Not in the paper: share of embeddings and units that dropout zeroes.
-    dropout: Dropout = 0.0
+    init_range: Positive = 0.05  # weights are initialized uniformly between minus and plus this
+    dropout: Dropout = 0.0  # not in the paper: share of embeddings and units that dropout zeroes
     # The factor alpha of a penalty that keeps log Z near 0; 0: no penalty.
     self_normalization: Annotated[float, Meta(ge=0.0, le=1e6)] = 0.1
 
@@ -180,8 +160,7 @@ class JointConfig:
 class NetworkKind:
     """A kind of network. Classes are named as ``module:class`` and imported when they are used."""
 
-    # The name in ``train`` and ``config.toml``.
-    name: str
+    name: str  # the name in ``train`` and ``config.toml``
     # The frozen dataclass for its sizes, the table [model] in a file. It has a field ``dropout``.
     config: type[Any]
     # A `phrasescore.models.layers.PairNetwork`; its arguments are ``config`` and the sizes of the
@@ -192,16 +171,11 @@ class NetworkKind:
     decoder: str | None = None
     # Prefix of the feature's name in n-best lists; a number from 0 follows, as in Moses.
     feature: str
-    # The default preset, if it is not NAME-small.
-    preset: str = ""
-    # The folder with its presets; each is a file NAME.toml.
-    presets: Path = PRESETS
-    # Other names of this kind in papers, in lower case.
-    other_names: tuple[str, ...] = ()
-    # Whether it reads a source. A language model is trained on one text.
-    reads_source: bool = True
-    # Whether it reads the source through a word alignment.
-    is_aligned: bool = False
+    preset: str = ""  # the default preset, if it is not NAME-small
+    presets: Path = PRESETS  # the folder with its presets; each is a file NAME.toml
+    other_names: tuple[str, ...] = ()  # other names of this kind in papers, in lower case
+    reads_source: bool = True  # whether it reads a source. A language model is trained on one text.
+    is_aligned: bool = False  # whether it reads the source through a word alignment
     # Whether it predicts a word from a fixed number of other words. These kinds learn from a
     # repeated sentence as often as it occurs, predict from left to right, can be trained to need no
     # log Z, and can be used in the search.
@@ -288,8 +262,7 @@ KINDS = {
     )
 }
 
-# Kinds from other packages, once loaded.
-_loaded: dict[str, NetworkKind] = {}
+_loaded: dict[str, NetworkKind] = {}  # kinds from other packages, once loaded
 
 
 def find_kind(name: str) -> NetworkKind | None:

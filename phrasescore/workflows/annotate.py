@@ -43,8 +43,7 @@ class AnnotateSummary:
     lines: int
     # Number of lines that were scored; with texts, only lines whose source occurs in them.
     scored: int
-    # A one-line summary of each column's values.
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # a one-line summary of each column's values
 
 
 def annotate(

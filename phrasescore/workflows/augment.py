@@ -46,8 +46,7 @@ class AugmentSummary:
     # Number of sources that were read, and of sources for which targets were generated.
     sources: int
     asked: int
-    # Number of sources skipped because a network does not know one of their words.
-    unknown: int
+    unknown: int  # number of sources skipped because a network does not know one of their words
     # Number of pairs added, and of generated pairs that the table already contains.
     new: int
     known: int
@@ -212,8 +211,7 @@ class Augmenter:
     # One check per side, for lines whose sources may get new targets.
     unknown_words: tuple[UnknownWordCheck, UnknownWordCheck]
     scores: PairScores
-    # The sources for which targets are generated; None for all.
-    only: frozenset[Source] | None
+    only: frozenset[Source] | None  # the sources for which targets are generated; None for all
     settings: Augmenting
     # The fields of AugmentSummary.
     counts: dict[str, Any] = field(

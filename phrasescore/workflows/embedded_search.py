@@ -37,8 +37,7 @@ _logger = logging.getLogger(__name__)
 
 Sentence = tuple[str, ...]
 
-# Sentences queued per worker, so that all stay busy during a slow sentence.
-_AHEAD = 8
+_AHEAD = 8  # sentences queued per worker, so that all stay busy during a slow sentence
 
 
 class EmbeddedSearch:
@@ -209,8 +208,7 @@ class OutputLines(NamedTuple):
 
     output: bytes
     nbest: bytes
-    # The counts that `EmbeddedSearch.translate` returns.
-    counts: Counter[str]
+    counts: Counter[str]  # the counts that `EmbeddedSearch.translate` returns
 
 
 class SentenceTask(NamedTuple):
@@ -228,12 +226,9 @@ class SearchWork:
 
     ini_path: str
     settings: SearchSettings
-    # All sentences, for which the tables are read.
-    sentences: Sequence[Sentence]
-    # The weights of the first translation.
-    weights: Weights
-    # Number of the networks' CPU threads in each worker.
-    threads: int
+    sentences: Sequence[Sentence]  # all sentences, for which the tables are read
+    weights: Weights  # the weights of the first translation
+    threads: int  # number of the networks' CPU threads in each worker
     # The folder where the relative paths in moses.ini start, for a worker on another machine.
     folder: str | None = None
 

@@ -30,8 +30,7 @@ from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts
 from tuning.choices import oracle_rows
 from tuning.metrics import BleuScore, Statistics
 
-# sacrebleu's default number of samples.
-TRIALS = {"bootstrap": 1000, "approximate": 10000}
+TRIALS = {"bootstrap": 1000, "approximate": 10000}  # sacrebleu's default number of samples
 # File formats for plots, with metadata that omits the time, so that equal plots give equal bytes.
 PLOT_FORMATS: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None},
@@ -56,8 +55,7 @@ class NbestFigures:
     """BLEU for the first hypotheses in n-best lists, and for the oracle, the best selection."""
 
     path: str
-    # Number of distinct hypotheses.
-    hypotheses: int
+    hypotheses: int  # number of distinct hypotheses
     first: BleuScore
     oracle: BleuScore
 

@@ -20,8 +20,7 @@ from phrasescore.models.feed_forward import BOUNDARY, CslmNetwork, FeedForwardNe
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.annotate import check_moses_ini
 
-# The score of words that occur in no text, Moses' lowest (moses/TypeDef.h).
-_NEVER = -100.0
+_NEVER = -100.0  # the score of words that occur in no text, Moses' lowest (moses/TypeDef.h)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +30,15 @@ class ExportSummary:
     # Moses' class for the feature, and its name in moses.ini; None without a moses.ini.
     kind: str
     name: str | None
-    # NPLM's order: the number of words that the network reads, plus 1.
-    order: int
-    # Number of words in the shortlists, plus NPLM's symbols such as <unk>.
-    input_words: int
-    # Memory that Moses needs for the network.
-    num_bytes_in_moses: int
+    order: int  # NPLM's order: the number of words that the network reads, plus 1
+    input_words: int  # number of words in the shortlists, plus NPLM's symbols such as <unk>
+    num_bytes_in_moses: int  # memory that Moses needs for the network
 
 
 class _MosesFeature(NamedTuple):
     network: nplm.NplmNetwork
     kind: str
-    # Without name=, path= and the vocabularies.
-    arguments: Mapping[str, str]
+    arguments: Mapping[str, str]  # without name=, path= and the vocabularies
     # By the argument that names the vocabulary's file.
     vocabularies: Mapping[str, Sequence[str]] = {}
 

@@ -28,10 +28,8 @@ from phrasescore.workflows.text_checks import UnknownWordCheck, warn_of_shortlis
 
 _logger = logging.getLogger(__name__)
 
-# Hypotheses in the beam, as in Cho et al. (2014b).
-USUAL_WIDTH = 10
-# Maximum number of lines that a message names.
-_SHOWN_LINES = 5
+USUAL_WIDTH = 10  # hypotheses in the beam, as in Cho et al. (2014b)
+_SHOWN_LINES = 5  # maximum number of lines that a message names
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +38,7 @@ class GenerateSummary:
 
     lines: int
     words: int
-    # Number of words of the text that are unknown to at least one network.
-    unknown_words: int
+    unknown_words: int  # number of words of the text that are unknown to at least one network
     # Number of ``<unk>`` in the translations, including those replaced by source words.
     predicted_unknown_words: int
     # Number of translations truncated, or samples omitted, because they did not end.

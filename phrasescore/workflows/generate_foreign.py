@@ -34,8 +34,7 @@ class ForeignGenerateSummary:
     """Counts from one run of `generate_foreign`."""
 
     lines: int
-    # Number of lines in the n-best lists, or in the output if there are no lists.
-    translations: int
+    translations: int  # number of lines in the n-best lists, or in the output if there are no lists
 
 
 def generate_foreign(

@@ -30,13 +30,10 @@ _DOMINATES = 10
 class RerankSummary:
     """How a new score changed the n-best lists."""
 
-    # Number of sentences, including those without a list.
-    sentences: int
+    sentences: int  # number of sentences, including those without a list
     hypotheses: int
-    # Number of sentences whose best hypothesis differs from the decoder's.
-    moved: int
-    # Features without a weight, in alphabetical order.
-    unweighted: tuple[str, ...]
+    moved: int  # number of sentences whose best hypothesis differs from the decoder's
+    unweighted: tuple[str, ...]  # features without a weight, in alphabetical order
 
 
 def rerank(

@@ -39,14 +39,11 @@ CHUNK_LISTS = 64
 class RescoreSummary:
     """Counts from one run of `rescore`; after resuming, they exclude earlier runs."""
 
-    # Names of the new features, in the order of the columns.
-    features: tuple[str, ...]
+    features: tuple[str, ...]  # names of the new features, in the order of the columns
     hypotheses: int
     lists: int
-    # Number of distinct hypotheses in the lists.
-    distinct: int
-    # The networks' counts; None without networks.
-    networks: "SentenceWork | None"
+    distinct: int  # number of distinct hypotheses in the lists
+    networks: "SentenceWork | None"  # the networks' counts; None without networks
     # For each feature that is not a network's: its name, and a summary of its values.
     notes: tuple[tuple[str, str], ...]
 
@@ -194,12 +191,10 @@ class SourcedList:
     Each distinct hypothesis, or aligned hypothesis, forms a pair with the source sentence.
     """
 
-    # The number of lists before it.
-    place: int
+    place: int  # the number of lists before it
     nbest: NbestList
     source: tuple[str, ...]
-    # Whether the lines' word alignments matter.
-    aligned: bool = False
+    aligned: bool = False  # whether the lines' word alignments matter
 
     @property
     def before(self) -> int:

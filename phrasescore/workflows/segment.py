@@ -33,8 +33,7 @@ class SegmentSummary:
     """Counts from one run of `segment`."""
 
     work: segmentation.SegmentationWork
-    # Number of segments that are longer than the forward model's training sentences.
-    too_long: int
+    too_long: int  # number of segments that are longer than the forward model's training sentences
 
 
 @torch_threads(1)  # search and scoring have their own threads

@@ -28,13 +28,10 @@ _logger = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-# Number of lines that a process scores together.
-_LINES = 5_000
-# Warn if a larger share of the tokens is known to only one model.
-_MANY_DIFFER = 0.01
+_LINES = 5_000  # number of lines that a process scores together
+_MANY_DIFFER = 0.01  # warn if a larger share of the tokens is known to only one model
 
-# The words of a line, on one side or both sides.
-_Sides = tuple[tuple[str, ...], ...]
+_Sides = tuple[tuple[str, ...], ...]  # the words of a line, on one side or both sides
 
 
 @dataclass(frozen=True, slots=True)

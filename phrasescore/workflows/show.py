@@ -17,8 +17,7 @@ from phrasescore.progress import Meter, ProgressCallback
 if TYPE_CHECKING:
     from phrasescore.report.model_summary import ModelReport
 
-# Phrases with more words share one row of the text output.
-_LONGEST = 10
+_LONGEST = 10  # phrases with more words share one row of the text output
 # A folder with one of these files is a model, although it may be damaged.
 _MODEL_FILES = {"config.toml", "model.safetensors", "training.json"}
 

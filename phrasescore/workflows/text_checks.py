@@ -21,8 +21,7 @@ _logger = logging.getLogger(__name__)
 # Models are checked when this many words have been counted, early in a long run; and again after
 # the maximum number of words, or at the end.
 _EARLY_WORDS, _MOST_WORDS = 10_000, 1_000_000
-# Approximate maximum number of pairs per block whose words are counted.
-_MOST_PAIRS = 256
+_MOST_PAIRS = 256  # approximate maximum number of pairs per block whose words are counted
 # Forms of words that do not occur in Moses' text, and the messages about them.
 _FORMS = {
     re.compile(pattern): f"these are {cause}"
@@ -33,8 +32,7 @@ _FORMS = {
         (r"▁.*", "pieces of words (sentencepiece): join them"),
     )
 }
-# Warn if a larger share of the words is unknown and has such a form.
-_MANY_OF_FORM = 0.1
+_MANY_OF_FORM = 0.1  # warn if a larger share of the words is unknown and has such a form
 
 
 class KnownWords(NamedTuple):

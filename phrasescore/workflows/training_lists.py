@@ -30,16 +30,14 @@ _logger = logging.getLogger(__name__)
 # Maximum number of distinct hypotheses that are used per list, those with the highest scores. Gao
 # et al. (2014) and Auli and Gao (2014) use 100-best lists.
 _LARGEST_LIST = 100
-# Number of hypotheses whose BLEU is computed together.
-_BATCH = 20_000
+_BATCH = 20_000  # number of hypotheses whose BLEU is computed together
 
 
 class NetworkFeature(NamedTuple):
     """A network's feature in the log-linear model."""
 
     label: FeatureLabel
-    # As in the user's command: LSTM0, or TranslationModel0_4.
-    name: str
+    name: str  # as in the user's command: LSTM0, or TranslationModel0_4
     weight: float
 
 

@@ -28,8 +28,7 @@ from tuning.settings import METHODS
 _logger = logging.getLogger(__name__)
 
 PREVIOUS = "previous"
-# Methods that find the same weights with every seed.
-NOT_RANDOM = ("xbleu",)
+NOT_RANDOM = ("xbleu",)  # methods that find the same weights with every seed
 # The search's limits: their names in the file, and the fields of `SearchSettings`.
 _LIMITS = {**LIMITS, "stack-size": "stack_size", "buffer-size": "buffer_size"}
 
@@ -52,10 +51,8 @@ class Data:
     test: dict[str, TextSet]
     # Source and target side of the text that networks learn from.
     train: tuple[Path, ...] | None = None
-    # The word alignment of that text.
-    alignments: Path | None = None
-    # The phrase table to use if moses.ini has several.
-    table: Path | None = None
+    alignments: Path | None = None  # the word alignment of that text
+    table: Path | None = None  # the phrase table to use if moses.ini has several
     # Base folder for paths in moses.ini; None for the folder of moses.ini.
     paths_from: Path | None = None
     lm: Path | None = None
@@ -84,12 +81,9 @@ class Engine:
     moses_bin: Path | None = None
     # Whether Moses was built with NPLM, so that its search can use neural models.
     nplm: bool = False
-    # Number of steps that run at the same time.
-    jobs: Count = 1
-    # Number of decoding processes; None for the command's default.
-    processes: Count | None = None
-    # Number of threads for the networks.
-    threads: Count | None = None
+    jobs: Count = 1  # number of steps that run at the same time
+    processes: Count | None = None  # number of decoding processes; None for the command's default
+    threads: Count | None = None  # number of threads for the networks
     nbest_size: Count = 100
     # Maximum number of tuning rounds, and of consecutive rounds without an improvement.
     iterations: Rounds = 15
@@ -113,8 +107,7 @@ class Tuning:
     """The tuning method, and its number of replicas."""
 
     method: str = "mert"
-    # None for 3 with a random method, and 1 otherwise.
-    replicas: Count | None = None
+    replicas: Count | None = None  # None for 3 with a random method, and 1 otherwise
     seed: Annotated[int, msgspec.Meta(ge=0)] = 1
     start: Literal["previous", "moses.ini"] = "previous"
 
@@ -138,15 +131,12 @@ class _File:
 class Experiment:
     """The settings in an experiment's file."""
 
-    # The name of the file.
-    path: str
+    path: str  # the name of the file
     data: Data
     engine: Engine
-    # Includes the models that only rows name.
-    models: dict[str, ModelPlan]
+    models: dict[str, ModelPlan]  # includes the models that only rows name
     tuning: Tuning
-    # The first system is the baseline.
-    systems: tuple[System, ...]
+    systems: tuple[System, ...]  # the first system is the baseline
 
 
 def read_experiment(path: str) -> Experiment:

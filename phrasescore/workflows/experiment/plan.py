@@ -28,10 +28,8 @@ class Plan:
     """All steps of an experiment, in order."""
 
     steps: tuple[Step, ...]
-    # Files that the experiment writes itself, before any step.
-    written: dict[Path, bytes]
-    # Ordered by replica, then by row.
-    runs: tuple[Run, ...]
+    written: dict[Path, bytes]  # files that the experiment writes itself, before any step
+    runs: tuple[Run, ...]  # ordered by replica, then by row
     notes: tuple[str, ...] = ()
 
 

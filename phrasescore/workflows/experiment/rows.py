@@ -19,8 +19,7 @@ from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.experiment.systems import FILE_FEATURES, ModelPlan, System, XbleuPlan
 
 MOSES_INI = "moses.ini"
-# A feature with a smaller share, from 0 to 1, hardly changes any model score.
-_NOTHING = 1e-3
+_NOTHING = 1e-3  # a feature with a smaller share, from 0 to 1, hardly changes any model score
 
 
 @dataclass(frozen=True)
@@ -70,12 +69,9 @@ class Layout(NamedTuple):
     # The phrase table that is annotated, and its original number of scores.
     table: str
     num_scores: int
-    # The added scores, in order.
-    columns: tuple[str, ...]
-    # Features that moses.ini lacks: their names in n-best lists, by model.
-    extra: dict[str, str]
-    # The names in ``extra`` that only n-best lists have.
-    of_lists: frozenset[str] = frozenset()
+    columns: tuple[str, ...]  # the added scores, in order
+    extra: dict[str, str]  # features that moses.ini lacks: their names in n-best lists, by model
+    of_lists: frozenset[str] = frozenset()  # the names in ``extra`` that only n-best lists have
 
 
 def network_names(models: Mapping[str, ModelPlan]) -> dict[str, str]:

@@ -39,19 +39,15 @@ STATE = "steps.json"
 class Step:
     """A call, with the files and folders that it reads and writes."""
 
-    # A unique name, which also names the log.
-    name: str
+    name: str  # a unique name, which also names the log
     call: Call
-    # Everything that the outputs depend on.
-    inputs: tuple[Path, ...]
-    # The files and folders that exist when the step is done.
-    outputs: tuple[Path, ...]
+    inputs: tuple[Path, ...]  # everything that the outputs depend on
+    outputs: tuple[Path, ...]  # the files and folders that exist when the step is done
     # Files of a killed run, from which the call can resume; removed before a fresh start.
     partial: tuple[Path, ...] = ()
     # Writes a generated input before the process starts.
     prepare: Callable[[], None] = field(default=lambda: None)
-    # Number of processor cores that the step uses; None for all cores.
-    cores: int | None = None
+    cores: int | None = None  # number of processor cores that the step uses; None for all cores
 
     def reads(self, paths: Collection[Path]) -> bool:
         """Return whether the step reads any of the paths, or a file inside one of them."""
@@ -70,10 +66,8 @@ class StepState(msgspec.Struct, omit_defaults=True):
     spent: float = 0.0
     seconds: float | None = None
     warnings: list[str] = []
-    # Digests of the outputs by path.
-    outputs: dict[str, str] = {}
-    # The state of the outputs that were moved aside.
-    older: "StepState | None" = None
+    outputs: dict[str, str] = {}  # digests of the outputs by path
+    older: "StepState | None" = None  # the state of the outputs that were moved aside
 
 
 class StepJournal(msgspec.Struct):

@@ -40,8 +40,7 @@ class XbleuPlan:
     # The network to start from, and the row that provides the weights for the lists.
     model: str
     row: str
-    # n-best lists for the sentences in ``source``, with the row's features.
-    lists: tuple[Path, ...]
+    lists: tuple[Path, ...]  # n-best lists for the sentences in ``source``, with the row's features
     source: Path
     references: tuple[Path, ...]
     # Word alignments between the source and its first reference, for a joint model.
@@ -53,10 +52,8 @@ class ModelPlan:
     """A network: how it is trained, or the folder that it is loaded from."""
 
     name: str
-    # The file may omit a kind that the name determines.
-    kind: str = ""
-    # The folder of an existing model, which is not trained.
-    path: Path | None = None
+    kind: str = ""  # the file may omit a kind that the name determines
+    path: Path | None = None  # the folder of an existing model, which is not trained
     xbleu: XbleuPlan | None = None
     preset: str | None = None
     reverse: bool = False
@@ -71,8 +68,7 @@ class ModelPlan:
     threads: Count | None = None
     # An n-gram model for the words outside a cslm network's shortlist.
     backoff_lm: Path | None = None
-    # Whether a cslm network or a joint model omits log Z.
-    unnormalized: bool = False
+    unnormalized: bool = False  # whether a cslm network or a joint model omits log Z
 
     @property
     def network(self) -> NetworkKind:
@@ -104,12 +100,9 @@ class System:
     """A row of the table: the names of the models and features that it adds to the baseline."""
 
     name: str
-    # Models and other features that score the phrase table, in order.
-    columns: tuple[str, ...] = ()
-    # Language models and joint models in the search.
-    search: tuple[str, ...] = ()
-    # Models and other features that rescore the n-best lists.
-    rescore: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # models and other features that score the phrase table, in order
+    search: tuple[str, ...] = ()  # language models and joint models in the search
+    rescore: tuple[str, ...] = ()  # models and other features that rescore the n-best lists
     # The row's own tuning settings; None for the experiment's.
     iterations: Rounds | None = None
     patience: Count | None = None

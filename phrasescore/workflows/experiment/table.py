@@ -48,12 +48,10 @@ class SystemRow:
 class ExperimentTable:
     """The table of results, with its notes."""
 
-    # Names of the columns.
-    texts: tuple[str, ...]
+    texts: tuple[str, ...]  # names of the columns
     rows: tuple[SystemRow, ...]
     notes: tuple[str, ...]
-    # The commands with their times in seconds, for the HTML file.
-    steps: tuple[str, ...]
+    steps: tuple[str, ...]  # the commands with their times in seconds, for the HTML file
     # Warnings from the steps, with the steps' names; the notes include them.
     warnings: tuple[str, ...] = ()
 

@@ -31,10 +31,8 @@ class ReportSummary:
     # Path of the page, index.html, and its size in bytes.
     page: str
     size: int
-    # Keys of the sections, in page order.
-    sections: tuple[str, ...]
-    # Number of tables and figures.
-    num_blocks: int
+    sections: tuple[str, ...]  # keys of the sections, in page order
+    num_blocks: int  # number of tables and figures
     # Keys of missing or incomplete sections, with the reasons.
     left_out: tuple[tuple[str, str], ...]
 

@@ -47,8 +47,7 @@ class ReportFiles:
     # The name of each system, and the file with its translations.
     translations: Sequence[tuple[str, str]]
     tuning_report: str | None
-    # The file table.toml of an experiment.
-    experiment: str | None
+    experiment: str | None  # the file table.toml of an experiment
 
     def texts(self) -> list[str]:
         """Return the paths of all tables, lists and texts."""
@@ -65,15 +64,13 @@ class ReportFiles:
 class ReportInputs:
     """All inputs for a report; the phrase table is read lazily."""
 
-    # Path of the phrase table.
-    table: str | None
+    table: str | None  # path of the phrase table
     systems: list[ComparedSystem]
     source: Sentences | None
     references: list[Sentences]
     models: list[NamedModel]
     tuning: TuneReport | None
-    # The content of table.toml.
-    experiment: dict[str, Any] | None
+    experiment: dict[str, Any] | None  # the content of table.toml
     files: ReportFiles
     settings: Reporting
     compute: Compute

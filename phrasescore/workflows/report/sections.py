@@ -24,30 +24,24 @@ from phrasescore.workflows.report.inputs import NamedModel, ReportInputs
 
 # Properties of network kinds that can show single sentences.
 SHOWS_SENTENCES = ("aligns_words", "parses_source")
-# Default number of sentences to show.
-_SENTENCES = 5
-# Number of sentence lengths per group, for BLEU by length.
-_GROUP_WIDTH = 10
+_SENTENCES = 5  # default number of sentences to show
+_GROUP_WIDTH = 10  # number of sentence lengths per group, for BLEU by length
 
 
 class MadeSection(NamedTuple):
     """A section, or None if it was left out, with reasons and notes."""
 
     section: Section | None
-    # Why the section, or a part of it, was left out.
-    reasons: Sequence[str] = ()
-    # Notes for readers of the section.
-    notes: Sequence[str] = ()
+    reasons: Sequence[str] = ()  # why the section, or a part of it, was left out
+    notes: Sequence[str] = ()  # notes for readers of the section
 
 
 class SectionPlan(NamedTuple):
     """The function that makes a section, and the inputs that it requires."""
 
     make: Callable[[ReportInputs], MadeSection]
-    # Names of required inputs; see `missing_inputs`.
-    needs: tuple[str, ...] = ()
-    # The required property of a model's kind; empty if no such model is required.
-    kind: str = ""
+    needs: tuple[str, ...] = ()  # names of required inputs; see `missing_inputs`
+    kind: str = ""  # the required property of a model's kind; empty if no such model is required
 
 
 _ANY_TARGET = "translations (--references, --translation or NBEST)"

@@ -107,18 +107,14 @@ def _counted(lines: Iterator[_Lines], path: str, scores: Sequence[GivenScores]) 
 class FeatureLoader:
     """Loads the features for columns, here or on another machine; networks come first."""
 
-    # All columns except given scores.
-    columns: tuple[ColumnSpec, ...]
+    columns: tuple[ColumnSpec, ...]  # all columns except given scores
     # The models for the columns, in this process or in folders.
     models: "tuple[Checkpoint | ModelFolder, ...]" = ()
     device: str = "cpu"
     precision: PrecisionName = "float32"
-    # Number of threads per process that score at the same time.
-    callers: int = 1
-    # Whether the blocks are from a phrase table.
-    of_phrases: bool = False
-    # See `phrasescore.features.networks.SentenceScore`.
-    ensemble: bool = False
+    callers: int = 1  # number of threads per process that score at the same time
+    of_phrases: bool = False  # whether the blocks are from a phrase table
+    ensemble: bool = False  # see `phrasescore.features.networks.SentenceScore`
     words: bool = False
     unnormalized: bool = False
     backoff_lm: str | None = None

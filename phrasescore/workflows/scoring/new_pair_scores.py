@@ -24,8 +24,7 @@ from phrasescore.workflows.load_model import NetworkScorer
 
 _logger = logging.getLogger(__name__)
 
-# The lowest probability in Moses' lexical translation tables, which have 7 decimals.
-FLOOR = 1e-7
+FLOOR = 1e-7  # the lowest probability in Moses' lexical translation tables, which have 7 decimals
 MOSES_COLUMNS = 4
 
 FORWARD, REVERSE = "forward", "reverse"

@@ -32,8 +32,7 @@ Words = list[list[Floats]]
 # Maximum number of lines in a group, per pair that it should have: few lines of a table may have
 # pairs, and a list has several lines for each distinct hypothesis.
 _TABLE_LINES_PER_PAIR, _LIST_LINES_PER_PAIR = 4, 16
-# Number of pairs of parallel text that are read at once.
-_PAIRS_OF_TEXT = 256
+_PAIRS_OF_TEXT = 256  # number of pairs of parallel text that are read at once
 
 
 class InputPairs(Protocol):
@@ -78,8 +77,7 @@ def group_pairs(pairs: Iterable[PhrasePair]) -> Iterator[PairLines]:
 class LineScores(NamedTuple):
     """The values of the pairs in a block of lines."""
 
-    # (columns, pairs), the columns of all features one after another.
-    values: Floats
+    values: Floats  # (columns, pairs), the columns of all features one after another
     # For each column, the log-probabilities of words; see `phrasescore.features.BlockScores`.
     words: Words | None
 
@@ -100,8 +98,7 @@ class Scoring:
     fingerprints: tuple[tuple[str, ...], ...]
     # The loaded features; None on another machine, where they are loaded from the same files.
     features: Sequence[Feature] | None
-    # Indices of the features that are needed from the beginning.
-    needed: tuple[int, ...] = ()
+    needed: tuple[int, ...] = ()  # indices of the features that are needed from the beginning
 
     @property
     def device(self) -> str:

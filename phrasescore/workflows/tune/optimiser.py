@@ -36,14 +36,10 @@ class Optimiser:
     """
 
     tuning: TuningMethod
-    # Number of threads; None for all cores.
-    threads: int | None = None
-    # Receives a line for each step.
-    report: Report = _logger.debug
-    # Features that may be fixed although a pool may lack them.
-    others: Collection[str] = ()
-    # The signal with which the user stopped it.
-    stopped_by: int | None = None
+    threads: int | None = None  # number of threads; None for all cores
+    report: Report = _logger.debug  # receives a line for each step
+    others: Collection[str] = ()  # features that may be fixed although a pool may lack them
+    stopped_by: int | None = None  # the signal with which the user stopped it
     _optimise: Optimise = field(init=False)
 
     def __post_init__(self) -> None:

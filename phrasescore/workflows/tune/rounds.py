@@ -64,8 +64,7 @@ class TuneJournal(msgspec.Struct):
 
     settings: dict[str, Any]
     rounds: list[RoundRecord]
-    # The weights for the next decoding; None if the loop has ended.
-    next: Weights | None
+    next: Weights | None  # the weights for the next decoding; None if the loop has ended
     reason: str = ""
 
 
@@ -190,12 +189,10 @@ class Rounds:
     """Decodes in a working folder; a round whose lists exist is not decoded again."""
 
     decoder: Decoder | EmbeddedSearch
-    # The moses.ini to tune; None if unknown.
-    ini: MosesIni | None
+    ini: MosesIni | None  # the moses.ini to tune; None if unknown
     source: str
     work: Path
-    # Number of hypotheses per list.
-    size: int
+    size: int  # number of hypotheses per list
     reader: ListReader
     # Opens the rescorer for the lists; None if they are not rescored.
     open_rescorer: "Callable[[], ListScorer] | None"

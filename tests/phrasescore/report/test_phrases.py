@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 
@@ -144,7 +145,7 @@ EVERYTHING = {"points": 100, "map_points": 100, "num_sources": 100}
 
 
 def choose(
-    table: Iterable[TablePair], seed: int = 1, *, num_sources: int, **sizes: int
+    table: Iterable[TablePair], seed: int = 1, *, num_sources: int, **sizes: Any
 ) -> TableChoice:
     return choose_from_table(table, Reporting(seed=seed, **sizes), num_sources)
 
