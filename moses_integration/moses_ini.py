@@ -99,9 +99,7 @@ class MosesIni(IniText):
         choices = ", ".join(f"{table.name} (path={table.path})" for table in tables)
         problem = f"expected one phrase table for {table_path or 'the new scores'}"
         raise ConfigError(
-            shown_path(self.path),
-            "[feature]",
-            f"{problem}, found {len(matches)} among {choices}",
+            shown_path(self.path), "[feature]", f"{problem}, found {len(matches)} among {choices}"
         )
 
     def add_scores(

@@ -129,9 +129,8 @@ def _read(path: str, kind: str) -> tuple[ExtractedLists, _Block, list[str]]:
         parts.append(values)
         starts.append(starts[-1] + block.size)
     if first is None:
-        raise DataError(
-            path, None, f"expected blocks that begin with {kind}_TXT_BEGIN_0, found none"
-        )
+        problem = f"expected blocks that begin with {kind}_TXT_BEGIN_0, found none"
+        raise DataError(path, None, problem)
     table = np.concatenate(parts)
     if sparse:
         table = np.concatenate([table, np.zeros((len(table), len(sparse)))], axis=1)

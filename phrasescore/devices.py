@@ -31,9 +31,8 @@ def choose_device(name: str) -> "torch.device":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise PhrasescoreError(
-            f"--device {name}: torch sees {torch.cuda.device_count()} CUDA devices"
-        )
+        problem = f"--device {name}: torch sees {torch.cuda.device_count()} CUDA devices"
+        raise PhrasescoreError(problem)
     return device
 
 

@@ -60,9 +60,8 @@ class Plugin:
         except (Exception, SystemExit) as error:
             raise PluginError(self.title, f"its import failed: {shown_error(error)}") from error
         if self.kind != "network" and not callable(loaded):
-            raise PluginError(
-                self.title, f"expected a class at {self.entry_point.value}, found {loaded!r}"
-            )
+            problem = f"expected a class at {self.entry_point.value}, found {loaded!r}"
+            raise PluginError(self.title, problem)
         return loaded
 
 

@@ -259,9 +259,8 @@ def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
         raise DataError(str(beside), None, str(error)) from error
     if not words.has_words_of(subwords):
         name = os.path.basename(path)
-        raise DataError(
-            str(beside), None, f"expected the sentencepiece model for {name}, found another one"
-        )
+        problem = f"expected the sentencepiece model for {name}, found another one"
+        raise DataError(str(beside), None, problem)
     return subwords
 
 

@@ -12,18 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
-from tuning.metrics import (
-    CHARACTER_ORDER,
-    REFERENCE_LENGTH,
-    TOTALS,
-    BleuScore,
-    CorpusBleu,
-    Statistics,
-    bleu,
-    characters,
-    f_score,
-    sentence_bleu,
-)
+from tuning import metrics
+from tuning.metrics import BleuScore, CorpusBleu, Statistics
 from tuning.ngrams import (
     MAX_ORDER,
     Integers,
@@ -59,7 +49,7 @@ def oracle_rows(statistics: Statistics, segments: Integers) -> Integers:
         raise ValueError("expected at least one hypothesis")
     begins = np.flatnonzero(np.diff(segments, prepend=segments[0] - 1))
     ends = np.append(begins[1:], len(segments))
-    smoothed = sentence_bleu(statistics)
+    smoothed = metrics.sentence_bleu(statistics)
     best = [
         begin + int(smoothed[begin:end].argmax()) for begin, end in zip(begins, ends, strict=True)
     ]
@@ -75,9 +65,9 @@ def _climb(statistics: Statistics, begins: Integers, ends: Integers, start: Inte
         for segment, (begin, end) in enumerate(zip(begins, ends, strict=True)):
             others = total - statistics[chosen[segment]]
             sums = others + statistics[begin:end]
-            scores = bleu(sums)
+            scores = metrics.bleu(sums)
             if not scores.any():  # so that the ascent can get away from 0
-                scores = sentence_bleu(sums) - 1.0
+                scores = metrics.sentence_bleu(sums) - 1.0
             better = begin + int(scores.argmax())
             if scores[better - begin] > scores[chosen[segment] - begin]:
                 chosen[segment] = better
@@ -120,7 +110,11 @@ def expected_gains(
     texts: Sequence[Sequence[str]] = sentences
     gains_of, max_order = _bleu_gains, MAX_ORDER
     if metric == "chrf":
-        gains_of, max_order, texts = _chrf_gains, CHARACTER_ORDER, [*map(characters, sentences)]
+        gains_of, max_order, texts = (
+            _chrf_gains,
+            metrics.CHARACTER_ORDER,
+            [*map(metrics.characters, sentences)],
+        )
     index = NgramIndex(texts, max_order=max_order)
     counts = [
         _unary_counts((len(texts), size), count_ngrams(ngrams, size))
@@ -150,9 +144,9 @@ def _bleu_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) 
     statistics = np.empty((len(rows), len(columns), CorpusBleu.num_stats))
     for order, common in enumerate(matches):
         statistics[..., order] = common
-    statistics[..., TOTALS] = rows[:, None]
-    statistics[..., REFERENCE_LENGTH] = columns[:, 0]
-    return sentence_bleu(statistics)
+    statistics[..., metrics.TOTALS] = rows[:, None]
+    statistics[..., metrics.REFERENCE_LENGTH] = columns[:, 0]
+    return metrics.sentence_bleu(statistics)
 
 
 def _chrf_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) -> Statistics:
@@ -167,7 +161,7 @@ def _chrf_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) 
         recall += common / np.maximum(columns[:, order], 1)
     shared = np.minimum((rows > 0).sum(axis=1)[:, None], (columns > 0).sum(axis=1))
     orders = np.maximum(shared, 1)
-    return f_score(precision / orders, recall / orders)
+    return metrics.f_score(precision / orders, recall / orders)
 
 
 def _unary_counts(shape: tuple[int, int], ngrams: NgramCounts) -> csr_array:

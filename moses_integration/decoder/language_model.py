@@ -20,15 +20,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from moses_integration.decoder.ngram_table import (
-    KERNEL,
-    MAX_ORDER,
-    NgramTables,
-    extends,
-    first_hash,
-    longer_hash,
-    make_tables,
-)
+from moses_integration.decoder import ngram_table
+from moses_integration.decoder.ngram_table import KERNEL, NgramTables
 from phrasescore.errors import DataError
 from phrasescore.io.hashing import copy_rows, find, hash_word, make_table, number_words
 from phrasescore.io.text import NUMBER, decode, read_blocks, shorten
@@ -121,7 +114,7 @@ def read_arpa(path: str) -> NgramModel:
     counts = _read_counts(text)
     text.expect(b"\\1-grams:")
     words, log_probs, backoffs, has_unknown = _read_unigrams(text, counts[0])
-    tables = make_tables(len(counts), len(words), min(sum(counts[1:]), _MOST_AT_FIRST))
+    tables = ngram_table.make_tables(len(counts), len(words), min(sum(counts[1:]), _MOST_AT_FIRST))
     tables.unigram_log_probs[:] = log_probs
     tables.unigram_backoffs[:] = backoffs
     # <unk> may occur in n-grams only if it is listed as a 1-gram.
@@ -153,8 +146,8 @@ def _read_counts(text: _Text) -> list[int]:
         if match is None or int(match[1]) != len(counts) + 1:
             text.fail(f"expected 'ngram {len(counts) + 1}=COUNT', found {shorten(line)}")
         counts.append(int(match[2]))
-    if not 1 <= len(counts) <= MAX_ORDER:
-        text.fail(f"expected counts for 1 to {MAX_ORDER} orders, found {len(counts)}")
+    if not 1 <= len(counts) <= ngram_table.MAX_ORDER:
+        text.fail(f"expected counts for 1 to {ngram_table.MAX_ORDER} orders, found {len(counts)}")
     return counts
 
 
@@ -334,16 +327,16 @@ def _split_line(text: Any, position: int, starts: Any, ends: Any) -> tuple[int, 
 def _remember(tables: Any, words: Any) -> Any:
     """Return an n-gram's backoff (NaN if missing), and mark that a longer n-gram begins with it."""
     if len(words) == 1:
-        if not extends(tables.unigram_backoffs[words[0]]):
+        if not ngram_table.extends(tables.unigram_backoffs[words[0]]):
             tables.unigram_backoffs[words[0]] = 0.0
         return tables.unigram_backoffs[words[0]]
-    key = first_hash(words[-1])
+    key = ngram_table.first_hash(words[-1])
     for position in range(len(words) - 2, -1, -1):
-        key = longer_hash(key, words[position])
+        key = ngram_table.longer_hash(key, words[position])
     slot = find(tables.keys, key)
     if slot < 0:
         return np.float32(np.nan)
-    if not extends(tables.values[slot, 3]):
+    if not ngram_table.extends(tables.values[slot, 3]):
         tables.values[slot, 3] = 0.0
     return tables.values[slot, 3]
 
@@ -356,11 +349,11 @@ def _insert(tables: Any, words: Any, log_prob: float, backoff: float) -> int:
     that is already in the tables is not replaced.
     """
     order, added = len(words), 0
-    key = first_hash(words[order - 1])
+    key = ngram_table.first_hash(words[order - 1])
     suffix_log_prob = tables.unigram_log_probs[words[order - 1]]
     for length in range(2, order + 1):
         first = order - length
-        key = longer_hash(key, words[first])
+        key = ngram_table.longer_hash(key, words[first])
         slot = find(tables.keys, key)
         if slot >= 0:
             suffix_log_prob = tables.values[slot, 2]

@@ -203,7 +203,6 @@ def _search_settings(flags: str) -> SearchSettings:
             is_set = name in context.params.keys() - {"source", "config"}
             is_given = context.get_parameter_source(name) != ParameterSource.DEFAULT
             if is_set and is_given and not hasattr(settings, name):
-                raise click.UsageError(
-                    f"--decoder-flags: the tuning loop sets {param.opts[0]} itself"
-                )
+                problem = f"--decoder-flags: the tuning loop sets {param.opts[0]} itself"
+                raise click.UsageError(problem)
         return settings

@@ -138,11 +138,7 @@ class ThreadPool(WorkerPool[Item, Result]):
 
 
 def open_pool(
-    engine: Compute,
-    work: Work[Item, Result],
-    *,
-    gpu_threads: int = 1,
-    closed: Sequence[int] = (),
+    engine: Compute, work: Work[Item, Result], *, gpu_threads: int = 1, closed: Sequence[int] = ()
 ) -> WorkerPool[Item, Result]:
     """Return the workers for an engine, as a context manager.
 

@@ -84,9 +84,8 @@ def _import_ray(address: str | None) -> Any:
     try:
         import ray
     except ImportError as error:
-        raise PhrasescoreError(
-            "the engine ray needs Ray: pip install 'phrasescore[cluster]'"
-        ) from error
+        problem = "the engine ray needs Ray: pip install 'phrasescore[cluster]'"
+        raise PhrasescoreError(problem) from error
     return ray
 
 
@@ -98,9 +97,8 @@ def _check_answer(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=_ANSWER).close()
     except (OSError, ValueError) as error:
-        raise PhrasescoreError(
-            f"--ray-address: expected HOST:PORT of a running Ray, found {address!r}: {error}"
-        ) from error
+        problem = f"--ray-address: expected HOST:PORT of a running Ray, found {address!r}: {error}"
+        raise PhrasescoreError(problem) from error
 
 
 def first_line(error: BaseException) -> str:

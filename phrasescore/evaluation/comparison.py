@@ -333,9 +333,8 @@ class _PackageMetric(Metric):
 def _read_translations(path: str) -> Sentences:
     text = read_sentences(path)
     if text.texts[0].count(" ||| ") >= 3:
-        raise DataError(
-            path, 1, "expected one translation per line, found an n-best list: pass it with --nbest"
-        )
+        problem = "expected one translation per line, found an n-best list: pass it with --nbest"
+        raise DataError(path, 1, problem)
     return text
 
 

@@ -66,9 +66,8 @@ class CheckedMetric:
     ) -> Values:
         values: Values = self._call(name, lambda: np.asarray(method(*arguments), np.float64))
         if values.shape != shape:
-            raise PluginError(
-                self._title, f"{name}: expected an array of the shape {shape}, got {values.shape}"
-            )
+            problem = f"{name}: expected an array of the shape {shape}, got {values.shape}"
+            raise PluginError(self._title, problem)
         wrong = values[~np.isfinite(values)]
         if wrong.size:
             raise PluginError(self._title, f"{name}: expected finite numbers, got {wrong[0]:g}")

@@ -221,9 +221,8 @@ def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
         if column.model is not None and column.value not in OF_SHORTLISTS:
             raise ArgumentError(f"feature {column.value} does not depend on a model: remove '@'")
         if column.value in OF_SHORTLISTS and not models:
-            raise ArgumentError(
-                f"feature {column.value} requires at least one model, whose shortlist it uses"
-            )
+            problem = f"feature {column.value} requires at least one model, whose shortlist it uses"
+            raise ArgumentError(problem)
         if column.model is not None and column.model > models:
             problem = f"there are {models} models" if models > 1 else "there is one model"
             raise ArgumentError(f"feature {column.value}@{column.model}: {problem}")

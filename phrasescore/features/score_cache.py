@@ -171,6 +171,5 @@ class ScoreCache:
         try:
             yield
         except (sqlite3.Error, RuntimeError) as error:
-            raise PhrasescoreError(
-                f"{self._path}: cannot use this score cache: {error}; name a new file"
-            ) from error
+            problem = f"{self._path}: cannot use this score cache: {error}; name a new file"
+            raise PhrasescoreError(problem) from error

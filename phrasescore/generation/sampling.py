@@ -44,9 +44,8 @@ class SampleSettings:
 
     def __post_init__(self) -> None:
         if not 0 < self.temperature < np.inf:
-            raise PhrasescoreError(
-                f"temperature: expected a number above 0, got {self.temperature}"
-            )
+            problem = f"temperature: expected a number above 0, got {self.temperature}"
+            raise PhrasescoreError(problem)
         if not 0 <= self.seed < 2**64:
             raise PhrasescoreError(f"seed: expected a number from 0 to 2^64 - 1, got {self.seed}")
 

@@ -371,9 +371,8 @@ def _sizes(path: str, number: int, text: str) -> list[int]:
     try:
         line = msgspec.json.decode(text, type=_SegmentLine)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise DataError(
-            path, number, f"expected a line that --segments wrote, found {shorten(text)}"
-        ) from error
+        problem = f"expected a line that --segments wrote, found {shorten(text)}"
+        raise DataError(path, number, problem) from error
     bounds = [(segment.start, segment.end) for segment in line.segments]
     expected_start = 0
     for start, end in bounds:

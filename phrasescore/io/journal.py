@@ -73,9 +73,8 @@ def read_journal(
         raise DataError(path, None, f"cannot open: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         cure = f"; {start_over}" if start_over else ""
-        raise DataError(
-            path, None, f"expected the state of a run of this version: {error}{cure}"
-        ) from error
+        problem = f"expected the state of a run of this version: {error}{cure}"
+        raise DataError(path, None, problem) from error
 
 
 def check_settings(

@@ -81,9 +81,8 @@ def open_output(path: str) -> Iterator[BinaryIO]:
     """
     if path == "-":
         if sys.stdout is None:  # as after ">&-" in a shell
-            raise PhrasescoreError(
-                "<stdout>: cannot write: this process was started without a stdout"
-            )
+            problem = "<stdout>: cannot write: this process was started without a stdout"
+            raise PhrasescoreError(problem)
         stdout = io.BufferedWriter(_CheckedWriter("<stdout>", sys.stdout.buffer), BLOCK_SIZE)
         with _closing_quietly_on_error(stdout):
             yield stdout

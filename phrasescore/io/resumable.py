@@ -200,9 +200,8 @@ class ResumableOutput:
         at_end = bool(self._chunk_lines and done % self._chunk_lines)
         # New lines after the end of the earlier run would not start a new chunk.
         if at_end and next(blocks, None) is not None:
-            raise DataError(
-                path, None, f"has more lines than the {done:,} from which {self.part} was written"
-            )
+            problem = f"has more lines than the {done:,} from which {self.part} was written"
+            raise DataError(path, None, problem)
         if done:
             _logger.info("continuing after line %s", f"{done:,}")
         elif self._resume:

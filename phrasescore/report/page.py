@@ -56,9 +56,8 @@ def check_folder(folder: str, inputs: Sequence[str]) -> None:
     if not os.path.lexists(target):
         return
     if target.is_symlink() or not target.is_dir():
-        raise PhrasescoreError(
-            f"{folder}: expected a folder for the report, found a file or a link"
-        )
+        problem = f"{folder}: expected a folder for the report, found a file or a link"
+        raise PhrasescoreError(problem)
     names, data = set(os.listdir(target)), target / blocks.DATA
     is_report = (
         names == _NAMES and data.is_dir() and all(path.suffix == ".tsv" for path in data.iterdir())

@@ -173,9 +173,7 @@ def _distinct(phrases: list[SourcePhrase]) -> list[SourcePhrase]:
 
 
 def score_section(
-    pairs: Sequence[TablePair],
-    models: Sequence[tuple[str, Sequence[float], int]],
-    num_pairs: int,
+    pairs: Sequence[TablePair], models: Sequence[tuple[str, Sequence[float], int]], num_pairs: int
 ) -> Section:
     """Return a plot per model, and tables of the pairs with the largest differences.
 

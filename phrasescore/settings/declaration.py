@@ -16,6 +16,7 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from types import NoneType
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
@@ -47,6 +48,11 @@ def option(
     """
     metadata = {"description": description, "ge": ge, "gt": gt, "le": le, "extra": extra}
     return dataclasses.field(default=default, metadata=metadata)
+
+
+# Declare settings whose default is None, or False.
+optional = partial(option, None)
+switch = partial(option, False)
 
 
 class Settings:

@@ -45,13 +45,11 @@ def read_toml(path: str) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(path, None, f"expected TOML: {error}") from error
     except RecursionError as error:
-        raise ConfigError(
-            path, None, "expected TOML, found tables or lists that are nested too deeply"
-        ) from error
+        problem = "expected TOML, found tables or lists that are nested too deeply"
+        raise ConfigError(path, None, problem) from error
     except ValueError as error:  # also from int(), which rejects more than 4,300 digits
-        raise ConfigError(
-            path, None, f"expected TOML, found a whole number of more than {_BITS} bits"
-        ) from error
+        problem = f"expected TOML, found a whole number of more than {_BITS} bits"
+        raise ConfigError(path, None, problem) from error
     return values
 
 

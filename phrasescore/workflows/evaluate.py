@@ -12,12 +12,7 @@ import numpy as np
 from moses_integration.nbest import read_nbest
 from phrasescore.arguments import ReportFormat, StrPath, check_choice, check_sequences
 from phrasescore.errors import ArgumentError, DataError, show_controls
-from phrasescore.evaluation.comparison import (
-    BreakdownScores,
-    Comparison,
-    Score,
-    shortlists_by_side,
-)
+from phrasescore.evaluation.comparison import BreakdownScores, Comparison, Score, shortlists_by_side
 from phrasescore.evaluation.plugin_metric import OURS, find_metric, known_metrics
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.evaluation.significance import PairedComparison, PairedTest

@@ -79,9 +79,8 @@ def export(
     kind = checkpoint.config.kind
     if kind not in _FEATURES:
         known = " or ".join(_FEATURES)
-        raise ModelError(
-            f"{model}: {nplm.FORMAT} supports networks of the kind {known}, not {kind}"
-        )
+        problem = f"{model}: {nplm.FORMAT} supports networks of the kind {known}, not {kind}"
+        raise ModelError(problem)
     if checkpoint.target_vocabulary.is_subwords:
         raise ModelError(
             f"{model}: {nplm.FORMAT} supports networks that predict words, but this one predicts "
@@ -92,9 +91,8 @@ def export(
     except ModelError as error:
         raise ModelError(f"{model}: {error}") from error
     if path == "-" and feature.vocabularies:
-        raise ArgumentError(
-            f"--output: expected a file, not stdout: a {kind} also writes vocabulary files"
-        )
+        problem = f"--output: expected a file, not stdout: a {kind} also writes vocabulary files"
+        raise ArgumentError(problem)
     vocabularies = {key: f"{path}.{key}" for key in feature.vocabularies}
     named = () if ini is None else map(str, named_files(ini))
     check_files([ini_path, *named], [path, *vocabularies.values(), new_ini_path])

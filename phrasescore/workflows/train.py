@@ -99,9 +99,8 @@ def train(
     config = optional_path(settings.config)
     layered = layer_settings(network, settings.preset, config, changes, settings.limits(), stored)
     if layered.vocabulary.subwords and network.is_aligned:
-        raise ArgumentError(
-            f"--subwords: {kind} predicts aligned words, but subwords have no alignment"
-        )
+        problem = f"--subwords: {kind} predicts aligned words, but subwords have no alignment"
+        raise ArgumentError(problem)
     if state.resume and stored is None and not model.exists():
         # A run that ended while it was reading its input has left no settings.
         _logger.info("%s: no unfinished run found; starting a new one", work)
@@ -256,21 +255,17 @@ def _check_arguments(
         if len(inputs) != 1:
             raise ArgumentError(f"{kind.name} is trained on one text, got {len(inputs)} files")
         if settings.reverse or shortlists.source_corpus or shortlists.source_vocabulary:
-            raise ArgumentError(
-                f"{kind.name} reads no source: it cannot have --reverse or a source shortlist"
-            )
+            problem = f"{kind.name} reads no source: it cannot have --reverse or a source shortlist"
+            raise ArgumentError(problem)
     elif len(inputs) not in (1, 2):
-        raise ArgumentError(
-            f"expected a phrase table or two files of parallel text, got {len(inputs)} files"
-        )
+        problem = f"expected a phrase table or two files of parallel text, got {len(inputs)} files"
+        raise ArgumentError(problem)
     elif len(inputs) == 1 and not kind.scores_phrases:
-        raise ArgumentError(
-            f"{kind.name} is trained on parallel text: name two files, SOURCE and TARGET"
-        )
+        problem = f"{kind.name} is trained on parallel text: name two files, SOURCE and TARGET"
+        raise ArgumentError(problem)
     elif len(inputs) == 2 and same_file(*inputs):
-        raise ArgumentError(
-            "SOURCE and TARGET are the same file: expected a text and a translation"
-        )
+        problem = "SOURCE and TARGET are the same file: expected a text and a translation"
+        raise ArgumentError(problem)
     if kind.is_feed_forward and settings.right_to_left:
         raise ArgumentError(f"--right-to-left: {kind.name} predicts from left to right only")
     _check_alignments(kind, alignments)
@@ -309,9 +304,8 @@ def _run_folders(output: StrPath, work_dir: StrPath | None) -> tuple[Path, Path]
     """Return the model folder to write, and the folder for its unfinished run."""
     model = Path(os.path.normpath(output))
     if not model.name or os.fspath(output) == "-":
-        raise PhrasescoreError(
-            f"{os.fspath(output) or repr('')}: expected the name of a folder for the model"
-        )
+        problem = f"{os.fspath(output) or repr('')}: expected the name of a folder for the model"
+        raise PhrasescoreError(problem)
     return model, Path(work_dir) if work_dir else model.with_name(f"{model.name}.work")
 
 

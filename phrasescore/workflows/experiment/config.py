@@ -179,9 +179,8 @@ def _check_search_networks(
 ) -> None:
     for model in (models[name] for system in rows for name in system.search):
         if model.network.is_aligned and not engine.searches_with_networks:
-            raise whole.table("engine").error(
-                "nplm", f"expected true: {model.name} is a {model.kind}, for which Moses needs NPLM"
-            )
+            problem = f"expected true: {model.name} is a {model.kind}, for which Moses needs NPLM"
+            raise whole.table("engine").error("nplm", problem)
         is_new = model.path is None and model.xbleu is None
         if engine.nplm and is_new and not systems.is_self_normalized(model):
             problem = f"Moses omits log Z from {model.name}'s scores: expected 0.1"
@@ -218,8 +217,7 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     paths += [model.backoff_lm for model in models if model.backoff_lm]
     trained_on = [model.xbleu for model in models if model.xbleu]
     for xbleu in trained_on:
-        paths += [*xbleu.lists, xbleu.source, *xbleu.references]
-        paths += [] if xbleu.alignments is None else [xbleu.alignments]
+        paths += [*xbleu.lists, xbleu.source, *xbleu.parallel]
     for path in paths:
         if not path.exists():
             raise DataError(str(path), None, "cannot open: No such file or directory")
@@ -239,16 +237,12 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
         _check_length(text.source, text.references)
         read_source(str(text.source), markup=markup)  # rejects lines that no decoder accepts
     if wanted.engine.decoder == "moses" and not wanted.data.dev.source.read_bytes().endswith(b"\n"):
-        raise DataError(
-            str(wanted.data.dev.source),
-            None,
-            "expected a newline after the last line: Moses omits the line without it",
-        )
+        problem = "expected a newline after the last line: Moses omits the line without it"
+        raise DataError(str(wanted.data.dev.source), None, problem)
     if wanted.data.train is not None:
         _check_length(wanted.data.train[0], (*wanted.data.train[1:], *aligned))
     for xbleu in trained_on:
-        aligned = () if xbleu.alignments is None else (xbleu.alignments,)
-        _check_length(xbleu.source, (*xbleu.references, *aligned))
+        _check_length(xbleu.source, xbleu.parallel)
     for model in models:
         if model.path is not None and model.path.exists():
             _check_model(wanted.path, model, model.path)
@@ -266,30 +260,19 @@ def _check_length(source: Path, others: Iterable[Path]) -> None:
     expected, *counts = (sum(1 for _ in read_lines(str(path))) for path in (source, *others))
     for path, count in zip(others, counts, strict=True):
         if count != expected:
-            raise DataError(
-                str(path), None, f"expected {expected:,} lines, as {source} has, found {count:,}"
-            )
+            problem = f"expected {expected:,} lines, as {source} has, found {count:,}"
+            raise DataError(str(path), None, problem)
 
 
 def _check_model(config: str, model: ModelPlan, path: Path) -> None:
     """Check that a trained network has the kind and direction stated in the file."""
     record, _ = read_record(path)
-    kind = Config.from_toml(path / "config.toml").kind
+    kind, where = Config.from_toml(path / "config.toml").kind, f"[models.{model.name}] path"
     if kind != model.kind:
-        raise ConfigError(
-            config,
-            f"[models.{model.name}] path",
-            f"{path} is of the kind {kind}, expected {model.kind}",
-        )
-    for key, is_so, wanted in (
-        ("reverse", record.reverse, model.reverse),
-        ("right_to_left", record.right_to_left, model.right_to_left),
-    ):
-        if is_so != wanted:
+        raise ConfigError(config, where, f"{path} is of the kind {kind}, expected {model.kind}")
+    for key in ("reverse", "right_to_left"):
+        if getattr(record, key) != getattr(model, key):
             trained = f"a model that was trained with --{key.replace('_', '-')}"
-            expected = f"{key} = true" if is_so else trained
-            raise ConfigError(
-                config,
-                f"[models.{model.name}] path",
-                f"{path} has the direction {record.direction}: expected {expected}",
-            )
+            expected = f"{key} = true" if getattr(record, key) else trained
+            problem = f"{path} has the direction {record.direction}: expected {expected}"
+            raise ConfigError(config, where, problem)

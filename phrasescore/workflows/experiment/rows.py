@@ -196,8 +196,7 @@ class Preparation:
                 feature=self._feature_of(xbleu, run.system),
                 **self._limits(model),
             )
-            aligned = () if xbleu.alignments is None else (xbleu.alignments,)
-            files = (*xbleu.lists, xbleu.source, *xbleu.references, *aligned)
+            files = (*xbleu.lists, xbleu.source, *xbleu.parallel)
             yield self._training(model, call, (start, *files, run.weights))
 
     def _feature_of(self, xbleu: XbleuPlan, system: System) -> str:

@@ -20,15 +20,8 @@ from types import MappingProxyType
 import msgspec
 
 from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.io import journal
 from phrasescore.io.folders import LOCK, OLD, remove_folder
-from phrasescore.io.journal import (
-    FileDigests,
-    digest_file,
-    digest_text,
-    new_digest,
-    read_journal,
-    write_journal,
-)
 from phrasescore.io.output import open_output
 from phrasescore.workflows.experiment.calls import Call
 
@@ -85,23 +78,26 @@ class StepStates:
 
     def __init__(self, folder: Path, written: Mapping[Path, bytes] = MappingProxyType({})) -> None:
         self._path = folder / STATE
-        journal = read_journal(self._path, StepJournal, "name another folder")
-        self._journal = journal or StepJournal({}, {})
+        kept = journal.read_journal(self._path, StepJournal, "name another folder")
+        self._journal = kept or StepJournal({}, {})
         self._written = written
-        self._files = FileDigests(self._journal.files, written)
+        self._files = journal.FileDigests(self._journal.files, written)
 
     def write_files(self) -> None:
         """Write the files that no step writes, unless they exist."""
         self.write()  # the journal marks the folder as an experiment's
         for path, content in self._written.items():
-            if not path.exists() or digest_file(path) != new_digest(content).hexdigest():
+            if (
+                not path.exists()
+                or journal.digest_file(path) != journal.new_digest(content).hexdigest()
+            ):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with open_output(str(path)) as stream:
                     stream.write(content)
 
     def write(self) -> None:
         """Write the journal, ``steps.json``."""
-        write_journal(self._path, StepJournal(self._journal.steps, self._files.known))
+        journal.write_journal(self._path, StepJournal(self._journal.steps, self._files.known))
 
     def state(self, step: Step) -> StepState:
         """Return the recorded state of a step."""
@@ -113,7 +109,7 @@ class StepStates:
 
     def _key(self, step: Step) -> str:
         inputs = [[str(path), self._files.digest(path)] for path in step.inputs]
-        return digest_text(json.dumps([step.call.to_json(), inputs]))
+        return journal.digest_text(json.dumps([step.call.to_json(), inputs]))
 
     def is_done(self, step: Step) -> bool:
         """Return whether a step is done and need not run."""

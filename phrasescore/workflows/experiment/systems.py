@@ -46,6 +46,11 @@ class XbleuPlan:
     # Word alignments between the source and its first reference, for a joint model.
     alignments: Path | None = None
 
+    @property
+    def parallel(self) -> tuple[Path, ...]:
+        """The files with a line per sentence in ``source``: references and alignments."""
+        return (*self.references, *filter(None, (self.alignments,)))
+
 
 @dataclass(frozen=True)
 class ModelPlan:
@@ -161,21 +166,17 @@ def check_model(
     for setting in model.settings:
         config.override([setting], path=f"{table.path}: [models.{name}.set]")
     if model.right_to_left and kind.is_feed_forward:
-        raise own.error(
-            "right_to_left", f"cannot be used with a {named}, which predicts from left to right"
-        )
+        problem = f"cannot be used with a {named}, which predicts from left to right"
+        raise own.error("right_to_left", problem)
     if model.backoff_lm and kind.reads_source:
-        raise own.error(
-            "backoff_lm", f"can only be used with a {_LANGUAGE_MODEL}, and this is a {named}"
-        )
+        problem = f"can only be used with a {_LANGUAGE_MODEL}, and this is a {named}"
+        raise own.error("backoff_lm", problem)
     if model.unnormalized and not kind.is_feed_forward:
-        raise own.error(
-            "unnormalized", f"can only be used with a {_SEARCHING}, and this is a {named}"
-        )
+        problem = f"can only be used with a {_SEARCHING}, and this is a {named}"
+        raise own.error("unnormalized", problem)
     if model.backoff_lm and model.unnormalized:
-        raise own.error(
-            "backoff_lm", "needs normalised probabilities: it cannot be combined with unnormalized"
-        )
+        problem = "needs normalised probabilities: it cannot be combined with unnormalized"
+        raise own.error("backoff_lm", problem)
     return replace(model, kind=named, reverse=model.reverse or name == "reverse")
 
 
@@ -189,9 +190,8 @@ def _like_its_start(
     start = models.get(xbleu.model) or ModelPlan(xbleu.model)
     kind = start.kind or _kind(start.name)
     if kind is None or start.xbleu:
-        raise own.table("xbleu").error(
-            "model", f"expected a network that is trained on a table or text, got {xbleu.model!r}"
-        )
+        problem = f"expected a network that is trained on a table or text, got {xbleu.model!r}"
+        raise own.table("xbleu").error("model", problem)
     start = replace(start, kind=kind)
     if start.network.is_aligned != (xbleu.alignments is not None):
         problem = f"are for a {_ALIGNED}, which needs them; {xbleu.model} is a {kind}"

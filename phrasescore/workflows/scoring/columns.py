@@ -255,9 +255,8 @@ def added_columns(
     """
     expected = sum(spec.kind != "scores" for spec in specs) + loader.ensemble
     if names and len(names) != expected:
-        raise ArgumentError(
-            f"--name: expected one for each of {expected} columns, got {len(names)}"
-        )
+        problem = f"--name: expected one for each of {expected} columns, got {len(names)}"
+        raise ArgumentError(problem)
     usual: Counter[str] = Counter()
     given, rows = iter(names), iter(loader.rows())
     checkpoints = loader.checkpoints

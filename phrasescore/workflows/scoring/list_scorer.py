@@ -68,9 +68,8 @@ class ListScorer:
         check_feed_forward(configs, backoff, unnormalized=self.settings.unnormalized)
         self.aligned = any(config.network.is_aligned for config in configs)
         if self.aligned and self.settings.ensemble:
-            raise ArgumentError(
-                "--ensemble cannot be used with a joint model, which reads alignments"
-            )
+            problem = "--ensemble cannot be used with a joint model, which reads alignments"
+            raise ArgumentError(problem)
         self.added = added_columns(
             specs, self._loader, self.settings.names, normalize=self.settings.normalize
         )

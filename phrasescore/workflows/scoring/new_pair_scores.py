@@ -73,9 +73,8 @@ def plan_columns(
                 "no --reverse-model: new pairs have %g in the columns of p(source | target)", FLOOR
             )
     if len(columns) != num_scores:
-        raise ArgumentError(
-            f"--scores: expected {num_scores} columns, as in the table, got {len(columns)}"
-        )
+        problem = f"--scores: expected {num_scores} columns, as in the table, got {len(columns)}"
+        raise ArgumentError(problem)
     return columns
 
 

@@ -99,13 +99,11 @@ def tune_with_decoder(
     if specs:
         features.check_columns(specs, of_phrases=False)
     if any(column.kind == "scores" for column in specs):
-        raise ArgumentError(
-            "a file of scores belongs to existing lists: it cannot be used with --decoder"
-        )
+        problem = "a file of scores belongs to existing lists: it cannot be used with --decoder"
+        raise ArgumentError(problem)
     if any(column.kind == "ctranslate2" for column in specs):
-        raise ArgumentError(
-            "CTranslate2 models score existing lists: they cannot be used with --decoder"
-        )
+        problem = "CTranslate2 models score existing lists: they cannot be used with --decoder"
+        raise ArgumentError(problem)
     models = [column.value for column in specs if column.kind == "model"]
     if (settings.backoff_lm is not None or settings.unnormalized) and not models:
         raise ArgumentError("--backoff-lm and --unnormalized require models that rescore lists")
@@ -231,16 +229,14 @@ def _check_source(
     if isinstance(decoder, DecoderCommand):
         with open(path, "rb") as stream:
             if compression_of(stream.read(16)) is not None:
-                raise DataError(
-                    path, None, "the decoder cannot read compressed text: decompress it"
-                )
+                problem = "the decoder cannot read compressed text: decompress it"
+                raise DataError(path, None, problem)
             # Moses does not translate a last line without a newline.
             if decoder.is_moses and stream.seek(0, os.SEEK_END):
                 stream.seek(-1, os.SEEK_END)
                 if stream.read() != b"\n":
-                    raise DataError(
-                        path, None, "expected a newline after the last line: Moses would omit it"
-                    )
+                    problem = "expected a newline after the last line: Moses would omit it"
+                    raise DataError(path, None, problem)
     num_lines = 0
     for num_lines, raw in enumerate(read_lines(path), start=1):
         if is_rescored:
