@@ -1,7 +1,4 @@
-"""The text of a moses.ini: its lines, its features and the files they name.
-
-`moses_integration.moses_ini` describes the grammar.
-"""
+"""The text of a moses.ini: its lines, its features and the files they name; see `moses_ini`."""
 
 import os
 import re

@@ -82,10 +82,7 @@ def feature_matrix(nbest: NbestList) -> FeatureMatrix:
 
 
 class FeatureColumns:
-    """Maps features to columns; every new sparse feature adds a column.
-
-    The first hypothesis determines the dense features.
-    """
+    """Maps features to columns; the first hypothesis determines the dense features."""
 
     def __init__(self) -> None:
         self.sizes: dict[str, int] = {}  # number of values per feature, in column order
@@ -146,9 +143,6 @@ def read_tuning_lists(
     """Yield the n-best list of each sentence with its feature values, lazily and in order.
 
     The values have the columns known so far: (hypotheses, columns).
-
-    :param num_segments: the number of references.
-    :param allow_missing: yield an empty hypothesis with values 0 for a sentence without a list.
     """
 
     def empty_lists(first: int, after: int) -> Iterator[tuple[Values, NbestList]]:

@@ -164,11 +164,7 @@ class NbestList:
         return first or next(filter(None, map(nbest_lines.feature_style, self.raws)), b"= ")
 
     def with_features(self, added: Sequence[bytes], numbers: Ids | None = None) -> bytes:
-        """Return the lines with new features appended to field 3.
-
-        :param added: texts from `nbest_lines.format_rows`, one per line, or distinct texts.
-        :param numbers: for distinct texts, the index of each line's text.
-        """
+        """Return the lines with new features; ``numbers`` has the index of each line's text."""
         numbers = np.arange(len(added)) if numbers is None else numbers
         ends = np.cumsum([len(text) for text in added], dtype=np.int64)
         data, texts = (np.frombuffer(part, np.uint8) for part in (self.data, b"".join(added)))

@@ -191,12 +191,7 @@ def parse_number(token: bytes, path: str, line: int | None) -> float:
 def read_inexact(
     data: bytes, begins: NDArray[np.int64], spans: NDArray[np.int64], numbers: NDArray[np.float64]
 ) -> None:
-    """Fill in numbers that compiled code left as NaN, mostly those with 16 digits or more.
-
-    Lines with a number that is out of range for float32 are left to `parse_features`.
-
-    :param spans: see `nbest_kernels.scan_lines`.
-    """
+    """Fill in numbers that compiled code left as NaN, unless they are out of float32's range."""
     lines = np.flatnonzero((spans[:, 3] >= 0) & np.isnan(numbers).any(axis=1))
     rows = []
     for begin, end in zip(spans[lines, 2].tolist(), begins[lines + 1].tolist(), strict=True):

@@ -1,7 +1,4 @@
-"""Read Moses' text phrase tables and lexical tables; add scores and phrase pairs to phrase tables.
-
-:mod:`moses_integration.table_line` describes the lines of a phrase table.
-"""
+"""Read Moses' text phrase tables and lexical tables; add scores and phrase pairs to the former."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
@@ -237,10 +234,7 @@ def with_missing(
     *,
     after: tuple[str, ...] | None = None,
 ) -> Iterator[SourceBlock]:
-    """Yield the blocks in order, with an empty block for each missing source in ``sources``.
-
-    :param after: the source phrase before the first block; sources up to this one are omitted.
-    """
+    """Yield the blocks in order, with an empty block for each missing source after ``after``."""
     waiting = sorted(set(sources), key=_key, reverse=True)
     while after is not None and waiting and _key(waiting[-1]) <= _key(after):
         waiting.pop()

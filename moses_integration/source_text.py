@@ -234,10 +234,7 @@ def _insert_keys(text: Any, num_fields: int, keys: Any) -> None:
 
 @_KERNEL
 def _scan(text: Any, num_fields: int, keys: Any) -> tuple[Any, int, int]:
-    """Return (start, end, number) of each matching line, the number of lines read, and an error.
-
-    The error is the position of a line with too few fields, or -1 if there is none.
-    """
+    """Return (start, end, number) of matching lines, the lines read, and where one is too short."""
     matches = np.empty((64, 3), np.int64)
     size, line, start = 0, 0, 0
     while start < len(text):

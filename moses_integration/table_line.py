@@ -77,10 +77,7 @@ def check_no_rules(path: str, start: bytes) -> None:
 def parse_line(
     path: str, number: int, raw: bytes, num_scores: int | None
 ) -> tuple[PhrasePair, int]:
-    """Return the phrase pair in a line, and its number of scores; the line need not be plain.
-
-    :param num_scores: the number of scores in the first line; None if this is the first line.
-    """
+    """Return the phrase pair in a line, plain or not, and its number of scores."""
     text = decode(path, number, raw).removesuffix("\r")
     fields = text.split("|||")
     if len(fields) < 3:
@@ -129,8 +126,6 @@ def format_probability(log_value: float) -> bytes:
 
 def format_scores(columns: Sequence[NDArray[np.float64]]) -> bytes:
     """Format new scores with a space before each score, one output line per table line.
-
-    :param columns: natural logarithms, one array per column.
 
     >>> format_scores([np.log([0.25, 1.0]), np.log([0.5, 0.125])])
     b' 0.25 0.5\\n 1 0.125\\n'

@@ -108,10 +108,7 @@ def format_weight_line(path: str, name: str, word: str, value: str) -> str:
 
 
 def read_sparse_weights(path: str) -> Weights:
-    """Read the weights in a ``[weight-file]`` as Moses does.
-
-    The name of a dense feature is an error, because Moses would not use its weight.
-    """
+    """Read the weights in a ``[weight-file]`` as Moses does; a dense feature is an error."""
     weights: Weights = {}
     for number, text, (name, values) in _split_lines(path, read_lines(path)):
         problem = ""

@@ -21,10 +21,7 @@ _lock = threading.Lock()
 
 
 def choose_device(name: str) -> "torch.device":
-    """Return the device ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
-
-    :raises PhrasescoreError: if the CUDA device does not exist.
-    """
+    """Return the device ``auto``, ``cpu``, ``cuda`` or ``cuda:N``, which must exist."""
     import torch
 
     if name == "auto":

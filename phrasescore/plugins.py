@@ -66,10 +66,7 @@ class Plugin:
 
 
 def find_plugins(kind: PluginKind, ours: Collection[str]) -> list[Plugin]:
-    """Return the classes of all installed packages, sorted by name, without importing them.
-
-    :param ours: the names of phrasescore's own classes, which are reserved.
-    """
+    """Return the classes of all installed packages, sorted by name, without importing them."""
     plugins = sorted(_installed(kind), key=lambda plugin: (plugin.name, plugin.package))
     names = [plugin.name for plugin in plugins]
     return [

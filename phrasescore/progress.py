@@ -131,10 +131,7 @@ def format_duration(seconds: float) -> str:
 
 
 def note_lines(path: str, lines: int, share: Callable[[], float] | None) -> None:
-    """Record how many lines of a text have been read.
-
-    :param share: returns the share of bytes read, or 0 if unknown; None at the end.
-    """
+    """Record how many lines of a text have been read; ``share`` returns the share of its bytes."""
     _read[path] = lines, share
 
 

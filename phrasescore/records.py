@@ -96,10 +96,7 @@ class PhraseBlock(NamedTuple):
         targets: Iterable[Sequence[str] | bytes],
         affiliations: list[tuple[int, ...]] | None = None,
     ) -> "PhraseBlock":
-        """Return a block in which one source is paired with each target.
-
-        :param targets: words, or text with single spaces between words.
-        """
+        """Return a block in which one source is paired with each target, words or text."""
         phrases = [
             words if isinstance(words, bytes) else " ".join(words).encode()
             for words in (source, *targets)

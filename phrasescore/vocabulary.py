@@ -43,10 +43,7 @@ class Vocabulary:
     is_subwords = False
 
     def __init__(self, words: Iterable[str]) -> None:
-        """Assign ids to ``words`` in order, starting from 2.
-
-        :raises ValueError: if a word occurs twice, is empty, contains a newline, or is a symbol.
-        """
+        """Assign ids to ``words``, which must be distinct, in order, starting from 2."""
         self._words = [*self.SYMBOLS, *words]
         self._ids = {word: number for number, word in enumerate(self._words)}
         if len(self._ids) != len(self._words):

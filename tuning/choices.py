@@ -98,10 +98,7 @@ def expected_gains(
     The gain is `tuning.metrics.sentence_bleu`, as in Moses' ``-mbr`` (moses/mbr.cpp), or sentence
     chrF (`tuning.metrics.chrf`; sentence_chrf in sacrebleu). The gain of a sentence against itself
     is 1, even if it is empty. Only the 1,000 most likely sentences are references, so time grows
-    linearly with the number of sentences.
-
-    :param sentences: distinct sentences.
-    :param probabilities: the sentences' probabilities; their sum is 1.
+    linearly with the number of sentences, which are distinct.
     """
     references = np.sort(np.argsort(-probabilities, kind="stable")[:MAX_EVIDENCE])
     shares = probabilities[references]
@@ -150,11 +147,7 @@ def _bleu_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) 
 
 
 def _chrf_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) -> Statistics:
-    """Return the chrF of each row's sentence against each column's sentence, see `_bleu_gains`.
-
-    The result equals `tuning.metrics.chrf` bit for bit. It is several times as fast as computing
-    statistics for all pairs.
-    """
+    """Return the chrF of each row's sentence against each column's, as `tuning.metrics.chrf`."""
     precision, recall = np.zeros((2, len(rows), len(columns)))
     for order, common in enumerate(matches):
         precision += common / np.maximum(rows[:, order, None], 1)

@@ -218,10 +218,7 @@ class TuningLoop:
         return self.optimise(own, self.metric, start, self.seed + number)
 
     def _tune_lists(self, pool: Pool, number: int, search: Sequence[Weights]) -> Weights:
-        """Tune weights for all features; they are at least as good as the search weights.
-
-        The first round uses the user's start weights and seed, so that it equals tuning once.
-        """
+        """Tune weights for all features; the first round equals tuning once."""
         known = [self.start.lists, *(round_.weights.lists for round_ in self.result.rounds)]
         seed = self.seed + number - 1
         tuned = self.optimise(pool, self.metric, self._best_of(known, pool), seed)
@@ -252,10 +249,7 @@ class TuningLoop:
         self._change(rounds=(*earlier, latest._replace(found_score=score)))
 
     def _bound_step(self, target: Weights) -> None:
-        """Set the next weights: the largest step to ``target`` that passes its trial.
-
-        Steps start from the best weights so far. If no step passes, the loop ends.
-        """
+        """Set the next weights: the largest step from the best ones that passes its trial."""
         best = self.result.best
         assert best is not None
         for step in (step for step in STEPS if step <= self._longest_step):

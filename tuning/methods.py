@@ -212,10 +212,7 @@ def cross_validate(
     seed: int,
     report: Report = lambda _line: None,
 ) -> dict[str, HeldOut]:
-    """Cross-validate methods: for every fold, tune on all other folds and evaluate on the fold.
-
-    :param seed: the seed for drawing the folds and for every tuning run.
-    """
+    """Cross-validate methods: for every fold, tune on all other folds and evaluate on the fold."""
     scores: dict[str, list[float]] = {name: [] for name in methods}
     chosen = {name: np.empty((pool.num_segments, pool.stats.shape[1])) for name in methods}
     for held_out in split_segments(pool.num_segments, num_folds, seed=seed):

@@ -73,10 +73,7 @@ class ReferenceMetric(Metric, Protocol):
 
 
 class Interpolated:
-    """A weighted mean of metrics, with their statistics concatenated.
-
-    :param weights: one per metric, above 0; only their ratios matter.
-    """
+    """A weighted mean of metrics, with their statistics concatenated; weights are relative."""
 
     def __init__(self, metrics: Sequence[ReferenceMetric], weights: Sequence[float]) -> None:
         shares = np.array(weights, np.float64)

@@ -257,10 +257,7 @@ def _constant_columns(features: Any, starts: Any) -> Any:
 
 
 def weights_vector(weights: Weights, labels: Sequence[FeatureLabel], where: str = "") -> Vector:
-    """Return the weight for each label, or 0 if a label has no weight.
-
-    :param where: where the weights were read, for messages.
-    """
+    """Return the weight for each label, or 0 if a label has no weight."""
     sizes: dict[str, int] = {}
     for label in labels:
         sizes[label.name] = max(sizes.get(label.name, 0), label.place + 1)

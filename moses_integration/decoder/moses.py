@@ -134,12 +134,7 @@ def translate_with_moses(
     threads: int = 1,
     limits: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Translate sentences; output files are written atomically, and only on success.
-
-    :param weights: weights that override those in the moses.ini.
-    :param output: file for one line per sentence, without the blank that Moses appends.
-    :param limits: further settings, by the names of the sections in a moses.ini.
-    """
+    """Translate sentences; output files are written atomically, and only on success."""
     command = [binary, "-f", ini.path, "-threads", str(threads)]
     command += [word for name, value in limits.items() for word in (f"-{name}", value)]
     if weights:

@@ -215,10 +215,7 @@ def _estimate(tables: NgramTables, offsets: Any, ids: Any) -> Any:
 
 @KERNEL
 def _future(length: int, start: Any, end: Any, score: Any) -> Any:
-    """Return the future estimates (TranslationOptionCollection::CalcEstimatedScore).
-
-    The shape is (length, length + 1), as in `SentenceOptions`.
-    """
+    """Return the future estimates, as in `SentenceOptions` (Moses' CalcEstimatedScore)."""
     future = np.full((length, length + 1), -np.inf)
     for option in range(len(start)):
         if score[option] > future[start[option], end[option]]:

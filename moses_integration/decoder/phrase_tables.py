@@ -1,8 +1,4 @@
-"""Read the lines that given sentences need from the phrase table and the reordering table.
-
-`moses_integration.source_text` selects the lines. They are parsed in Python, with the checks in
-`moses_integration.phrase_table`.
-"""
+"""Read the lines that given sentences need from the phrase table and the reordering table."""
 
 import math
 import re
@@ -91,10 +87,7 @@ def read_phrase_pairs(
     *,
     aligned: bool = False,
 ) -> PhrasePairs:
-    """Read the pairs whose source phrase occurs in at least one sentence.
-
-    :param aligned: whether to compute the affiliations, for which each pair needs an alignment.
-    """
+    """Read the pairs whose source phrase occurs in at least one sentence."""
     group_of: dict[bytes, int] = {}
     groups: list[int] = []
     targets: list[bytes] = []

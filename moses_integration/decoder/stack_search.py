@@ -90,10 +90,7 @@ class RequestBuffer:
         self._size = size
 
     def start(self, rows: Callable[[Any, int], Requests]) -> None:
-        """Begin a sentence, discarding all scores.
-
-        :param rows: function from keys (int64) and a number of preceding words to requests.
-        """
+        """Begin a sentence; ``rows`` turns keys (int64) and a number of words into requests."""
         self._rows = rows
         self._known, self._scores = np.empty(0, np.int64), np.empty(0)  # sorted by key
         self._waiting = np.empty(0, np.int64)
@@ -349,10 +346,7 @@ class StackSearch:
         )
 
     def feature_scores(self, lattice: Lattice, parents: Any, options: Any, last: Any) -> Any:
-        """Return the scores of extensions with other features: float64 (extensions, features).
-
-        :param last: for each extension, whether it completes the translation.
-        """
+        """Return the scores of extensions with other features: float64 (extensions, features)."""
         keys = self._keys(lattice.state[parents], options, last)
         columns = [buffer.scores(keys) for buffer, _ in self._buffers]
         return np.stack(columns, axis=1) if columns else np.empty((len(options), 0))

@@ -161,10 +161,7 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _only_merges(ctx: click.Context) -> bool:
-    """Return whether the command only writes weights from a file into a moses.ini.
-
-    :raises click.UsageError: if the parameters fit neither this nor exactly one kind of tuning.
-    """
+    """Return whether the command only merges weights into a moses.ini; reject unclear inputs."""
     given = options.given_flags(ctx).keys()
     merged = {"start", "moses_ini", "moses_ini_out"}
     inputs = {"lists", "features", "scores", "references", "decoder"}
@@ -185,10 +182,7 @@ def _only_merges(ctx: click.Context) -> bool:
 
 
 def _search_settings(flags: str) -> SearchSettings:
-    """Parse options of ``decode`` into settings for the embedded search.
-
-    :raises click.UsageError: if an option is unknown to ``decode``, or set by the loop.
-    """
+    """Parse options of ``decode`` into settings for the embedded search."""
     try:
         words = shlex.split(flags)
     except ValueError as error:

@@ -40,8 +40,6 @@ class ProcessPool(WorkerPool[Item, Result]):
 
     They are forked on entering, which must happen before other threads start. If a process dies,
     the unfinished items are computed again.
-
-    :param closed: file descriptors that the processes close, such as a lock's.
     """
 
     def __init__(

@@ -25,13 +25,7 @@ _INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "a
 
 
 class RayConnection:
-    """A connection to Ray.
-
-    :param engine: settings with the address of a Ray cluster; without one, Ray is started here.
-    :ivar ray: the module ``ray``.
-    :raises PhrasescoreError: if Ray is not installed, is not running at the address, or does not
-        start.
-    """
+    """A connection to a running Ray, or to one started here; ``ray`` is the module."""
 
     def __init__(self, engine: Compute) -> None:
         self.ray = _import_ray(engine.ray_address)

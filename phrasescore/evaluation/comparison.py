@@ -208,10 +208,7 @@ class Comparison:
     def build_metric(
         self, name: str, tokenize: Tokenizer = "none", plugin: Plugin | None = None
     ) -> Metric:
-        """Build a metric with the references: bleu, chrf, chrf++, ter, or one from a plug-in.
-
-        :param tokenize: sacrebleu's tokeniser for BLEU; ``none`` if the text is already tokenised.
-        """
+        """Build a metric with the references: bleu, chrf, chrf++, ter, or one from a plug-in."""
         if plugin is not None:
             words = [text.words for text in self.references]
             return _PackageMetric(PluginMetric(plugin, words), len(words))
@@ -240,11 +237,7 @@ class Comparison:
     def by_unknown_words(
         self, shortlists: Mapping[str, Vocabulary], network: str | None = None
     ) -> list[Breakdown]:
-        """Group the sentences by their number of unknown words on each side.
-
-        :param shortlists: a vocabulary per side; sides without a text are ignored.
-        :param network: the name of the network with these shortlists, for the titles.
-        """
+        """Group the sentences by the words on each side that a network's shortlist lacks."""
         breakdowns = []
         for side, vocabulary in shortlists.items():
             if side in self.sides:
@@ -339,11 +332,7 @@ def _read_translations(path: str) -> Sentences:
 
 
 def group_by_length(side: str, lengths: Sequence[int], width: int) -> Breakdown:
-    """Group sentences by their number of words on a side: 0, 1 to ``width``, and so on.
-
-    Cho et al. (2014b), figure 4, and Bahdanau et al. (2014), figure 2, smooth over a window of 10
-    lengths instead.
-    """
+    """Group sentences by their number of words on a side: 0, 1 to ``width``, and so on."""
     members: dict[int, list[int]] = {}
     for index, length in enumerate(lengths):
         members.setdefault(-(-length // width) * width, []).append(index)
@@ -356,10 +345,7 @@ def group_by_length(side: str, lengths: Sequence[int], width: int) -> Breakdown:
 
 
 def group_by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
-    """Group sentences by their number of unknown words on a side: exactly n, and at most n.
-
-    Cho et al. (2014) show the second breakdown, in which each group includes all previous groups.
-    """
+    """Group sentences by their unknown words on a side: exactly n, and (Cho et al.) at most n."""
     exactly, at_most = [], []
     for number in range(min(max(counts), MOST_UNKNOWN) + 1):
         members = [index for index, count in enumerate(counts) if count == number]

@@ -89,10 +89,7 @@ class PluginMetric(CheckedMetric):
 
 
 def find_metric(name: str) -> Plugin | None:
-    """Return the plug-in that provides a metric, or None if the metric is built in or unknown.
-
-    A plug-in cannot replace a built-in metric; if it has the same name, a warning is logged.
-    """
+    """Return the plug-in that provides a metric, or None if the metric is built in or unknown."""
     if name not in OURS:
         return find_plugin("metric", name, OURS)
     for plugin in find_plugins("metric", OURS):

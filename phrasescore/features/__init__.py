@@ -58,10 +58,7 @@ class BlockScores(NamedTuple):
 
 
 class Feature(ABC):
-    """Computes the values for every pair in a block, one per column.
-
-    A value depends only on its pair. Several threads may score blocks at the same time.
-    """
+    """Computes the values for every pair in a block; several threads may score at the same time."""
 
     # For each column, everything that its values depend on besides the pairs: equal fingerprints
     # mean equal values.

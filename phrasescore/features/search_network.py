@@ -68,10 +68,7 @@ class SearchNetwork(ABC, Generic[Scorer]):
         return self._scorer.contexts_scored
 
     def begin(self, words: Sequence[str]) -> None:
-        """Set the word list of the search, which extends the list from the previous call.
-
-        :param words: ``<unk>``, ``<s>`` and ``</s>``, followed by all other words.
-        """
+        """Set the search's words, ``<unk>``, ``<s>`` and ``</s>`` first; the list may only grow."""
         if self._pieces is not None:
             words = self._take_pieces(words, self._pieces)
         known = self._numbering.ids[:-1]
@@ -158,10 +155,7 @@ class SearchCslm(SearchNetwork[WordScorer]):
 
 
 class SearchJoint(SearchNetwork[JointScorer]):
-    """A joint model for partial translations.
-
-    :param options: whether to omit log Z; a joint model has no backoff.
-    """
+    """A joint model for partial translations; it has no backoff."""
 
     def __init__(
         self,

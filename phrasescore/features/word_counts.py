@@ -41,10 +41,7 @@ _KINDS = {
 
 
 class _Count(Feature):
-    """Counts words in each pair; a count is 0 or more.
-
-    A phrase table holds e to the count: Moses then has the count itself as the feature's value.
-    """
+    """Counts words in each pair; a table holds e to the count, whose logarithm Moses uses."""
 
     counted: ClassVar[str]  # what is counted, for the summary
 
@@ -82,11 +79,7 @@ class RatioTally(Tally):
 
 
 class LengthRatio(Feature):
-    """log((target words + 1) / (source words + 1)), a natural logarithm, 0 for equal lengths.
-
-    The end symbols count, so that an empty side has a ratio. Unlike a number of words, a ratio
-    means the same in a short sentence and in a long one.
-    """
+    """log((target words + 1) / (source words + 1)), a natural logarithm, 0 for equal lengths."""
 
     def score(self, block: PhraseBlock) -> BlockScores:
         """Return the log ratio for each pair."""

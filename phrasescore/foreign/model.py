@@ -159,8 +159,6 @@ class ForeignNetwork:
     does not change it. All pairs in a batch have the same numbers of pieces, so nothing is padded.
     A batch has at least two pairs, because a single row is multiplied differently. CTranslate2 does
     not promise that products have the same bits for any number of rows: on one AMD they differ.
-
-    :param threads: number of callers that may compute at the same time.
     """
 
     def __init__(self, model: ForeignModel, device: str = "cpu", threads: int = 1) -> None:

@@ -78,12 +78,7 @@ def best_targets(
     settings: BeamSettings,
     engine: Compute,
 ) -> Iterator[list[Generated]]:
-    """Yield the best targets for each source, in order; see `beam_search`.
-
-    An empty source has a single empty target with the score 0.
-
-    :param generator: the generator that workers use, or its loader, which the engine ``ray`` needs.
-    """
+    """Yield the best targets for each source, in order; an empty source has one, with score 0."""
     return beam_work(generator, settings).targets(map(to_words, sources), engine)
 
 
@@ -248,10 +243,7 @@ class _SentenceBeam:
     def _without_too_long(
         self, candidates: Candidates, log_probs: Floats, depth: int
     ) -> Candidates:
-        """Drop the extensions that are too long.
-
-        If a source has no complete target, its best hypothesis of the maximum length becomes one.
-        """
+        """Drop extensions that are too long; the best may complete a source that has no target."""
         too_long = self._limits[candidates.roots] <= depth
         for root in np.unique(candidates.roots[too_long]).tolist():
             if not self._complete[root]:

@@ -188,10 +188,7 @@ class _Network:
 
 
 class SearchWalk:
-    """The prefixes in a level, initially the empty targets, and their states in each network.
-
-    At each level, :meth:`log_distributions` must be exhausted before :meth:`log_probs` is called.
-    """
+    """The prefixes in a level; exhaust :meth:`log_distributions` before :meth:`log_probs`."""
 
     def __init__(
         self, generator: Generator, networks: Sequence[_Network], sources: Sequence[Source]

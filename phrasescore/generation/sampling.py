@@ -56,12 +56,7 @@ def samples(
     settings: SampleSettings,
     engine: Compute,
 ) -> Iterator[list[Generated]]:
-    """Yield random targets for each source, in order; see `sample_targets`.
-
-    An empty source has no target.
-
-    :param generator: the generator that workers use, or its loader, which the engine ``ray`` needs.
-    """
+    """Yield random targets for each source, in order; an empty source has none."""
     find = partial(_draw_window, settings)
     work = TargetWork(generator, find, _batch_size(generator, settings))
     return work.targets(map(to_words, sources), engine)

@@ -48,10 +48,7 @@ class Confidence(NamedTuple):
     divisor: Callable[[int], float]
 
     def value(self, total: float, num_words: int) -> float:
-        """Return the confidence in the translation of a span.
-
-        :param total: log p(translation | span), plus log q(span | translation) if ``both``.
-        """
+        """Return the confidence in a span's translation, given the sum of its log-probabilities."""
         divisor = self.divisor(num_words)
         return total / divisor if divisor else -math.inf
 
@@ -348,10 +345,7 @@ def format_segments(number: int, sentence: SegmentedSentence) -> bytes:
 
 
 def read_sizes(path: str, *, min_length: int, max_segment: int) -> Iterator[list[int]]:
-    """Yield the segment sizes of each sentence that has at least ``min_length`` words.
-
-    :raises DataError: if a line is malformed, a segment is too long, or there is no such sentence.
-    """
+    """Yield the segment sizes of each sentence that has at least ``min_length`` words."""
     is_empty = True
     for number, raw in enumerate(read_lines(path), start=1):
         sizes = _sizes(path, number, decode(path, number, raw))

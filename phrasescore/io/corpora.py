@@ -28,8 +28,6 @@ def read_monolingual_text(path: str, *, refuse_marks: bool = False) -> Iterator[
     """Yield each sentence of a text lazily, in order.
 
     An empty line is a sentence without words, as in KenLM. A file without words is an error.
-
-    :param refuse_marks: whether to reject ``<s>`` and ``</s>``, as in text for language models.
     """
     has_words = False
     for number, raw in enumerate(read_lines(path), start=1):
@@ -93,10 +91,7 @@ def sentence_words(path: str, number: int, line: bytes) -> tuple[str, ...]:
 
 
 def check_no_marks(path: str, number: int, raw: bytes, words: tuple[str, ...]) -> None:
-    """Reject a sentence with the words ``<s>`` or ``</s>``, which would be unknown words.
-
-    KenLM's lmplz rejects them, too; IRSTLM needs them.
-    """
+    """Reject a sentence with the words ``<s>`` or ``</s>``, as KenLM's lmplz does."""
     if b"s>" not in raw:
         return
     for mark in _MARKS:

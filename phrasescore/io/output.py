@@ -201,10 +201,7 @@ def _open_raw(path: str, opened: str, flags: int) -> io.FileIO:
 
 
 def _open_part(path: str, target: str) -> tuple[str, io.FileIO]:
-    """Create a part file, locked until it is closed or this process ends.
-
-    Part files of the same target that no process has locked are removed.
-    """
+    """Create a locked part file, and remove the target's part files that no process has locked."""
     folder, name = os.path.split(target)
     is_left = re.compile(rf"{re.escape(name)}\.[0-9a-f]{{8}}{re.escape(_PART)}")
     with contextlib.suppress(OSError):  # a folder may be writable and not readable

@@ -1,7 +1,4 @@
-"""Read files from folders that others may have filled: only regular files of limited size.
-
-Reading a pipe may wait forever, and a device may have no end. A link counts as its target.
-"""
+"""Read files from folders that others may have filled: only regular files of limited size."""
 
 import contextlib
 import os

@@ -94,7 +94,6 @@ class ResumableOutput:
 
     :ivar last_skipped: the last line that `remaining` skipped, or None.
 
-    :param path: the final file; it is compressed according to its name.
     :param settings: everything on which the bytes depend, except the input and the compression.
     :param chunk_lines: lines per chunk; None if the caller of `write` decides where chunks end.
     """
@@ -191,10 +190,7 @@ class ResumableOutput:
         return not left and journal.output == self._output.hexdigest()
 
     def remaining(self, blocks: Iterable[_Lines], path: str) -> Iterator[_Lines]:
-        """Return the lines that no earlier run has finished. Call it once, after entering.
-
-        :param blocks: all lines of the input; with ``chunk_lines``, they are split at chunk ends.
-        """
+        """Return the lines that no earlier run has finished. Call it once, after entering."""
         blocks = self._skip(self._cut(blocks), path)
         done = self._begun.lines
         at_end = bool(self._chunk_lines and done % self._chunk_lines)

@@ -95,10 +95,7 @@ class _PackedBytes(io.RawIOBase):
 
 
 class _CheckedReader(io.RawIOBase):
-    """A byte source, such as a decompressor, whose failures are DataErrors that name the file.
-
-    :param opened: the underlying file, which is closed at the end; None for stdin.
-    """
+    """A byte source, such as a decompressor, whose failures are DataErrors that name the file."""
 
     def __init__(
         self, path: str, source: ByteSource, opened: BinaryIO | None, form: str = "plain"

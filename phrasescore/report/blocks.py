@@ -54,11 +54,7 @@ def shown(words: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with rows that can be sorted and searched; numbers are right-aligned.
-
-    :ivar name: the data file's name without its suffix, consisting of ``[a-z0-9-]``; all blocks
-        have a name.
-    """
+    """A table whose rows can be sorted and searched; ``name`` (``[a-z0-9-]``) names its file."""
 
     name: str
     title: str

@@ -97,11 +97,7 @@ def _points(
 
 
 def word_vectors(number: int, name: str, checkpoint: Checkpoint, count: int) -> Iterator[Vectors]:
-    """Yield the embeddings of the most frequent words that a network reads or predicts.
-
-    :param number: the model's number, used in block names; ``name`` is its name in the report.
-    :param count: maximum number of words per side.
-    """
+    """Yield the embeddings of the most frequent words that a network reads or predicts."""
     sides = [
         ("reads", "source", "source_embedding", checkpoint.source_vocabulary),
         ("predicts", "target", "target_embedding", checkpoint.target_vocabulary),
@@ -192,8 +188,6 @@ def neighbour_map(vectors: Floats, seed: int) -> Floats:
 
     The map is initialised with the first two principal components and computed in one thread, so
     that equal vectors give equal maps.
-
-    :param vectors: at least `FEWEST` vectors that are not all equal.
     """
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits

@@ -101,10 +101,7 @@ def model_report(path: str | os.PathLike[str]) -> ModelReport:
 
 
 def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
-    """Return lines with a sparkline of the training curve and a table of its points.
-
-    For a long curve, the table has about 20 evenly spaced points, the best point and the last one.
-    """
+    """Return a sparkline of the training curve and a table of about 20 of its points."""
     if not curve:
         return []
     step = -(-len(curve) // _MAX_POINTS)

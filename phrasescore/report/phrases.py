@@ -123,12 +123,7 @@ class Reservoir(Generic[_Item]):
 def choose_from_table(
     table: Iterable[TablePair], settings: Reporting, num_sources: int = SOURCES
 ) -> TableChoice:
-    """Choose pairs and source phrases from a table, in one pass over its lines.
-
-    Lines with the same source phrase should be adjacent, as in tables from Moses.
-
-    :param num_sources: number of frequent source phrases, and also of rare ones.
-    """
+    """Choose pairs and source phrases from a table, in one pass over its lines."""
     seed = settings.seed
     pairs: Reservoir[TablePair] = Reservoir(settings.points, f"{seed} pairs")
     phrases: Reservoir[tuple[str, ...]] = Reservoir(settings.map_points, f"{seed} phrases")
@@ -179,7 +174,6 @@ def score_section(
 
     :param models: for each model, its name, its log-probabilities for the pairs, and the 0-based
         index of the table score for the same probability.
-    :param num_pairs: number of pairs in the whole table.
     """
     labels = tuple(f"{shown(pair.source)} → {shown(pair.target)}" for pair, _, _ in pairs)
     groups = tuple(_group(pair.times) for pair in pairs)
@@ -263,7 +257,6 @@ def preference_section(
 
     :param models: each model's log p(target | source), including ``</s>``, for all their targets.
     :param column: 0-based index of p(target | source) among the table's scores.
-    :param long: minimum number of words in a source phrase.
     """
     kind = f"with {long} words or more and {MIN_TARGETS} targets or more"
     captions = {
@@ -294,11 +287,7 @@ def preference_section(
 def sample_section(
     choice: TableChoice, models: Mapping[str, Sequence[Sequence[CountedSample]]]
 ) -> Section:
-    """Return tables with samples for frequent and for rare source phrases.
-
-    :param models: for each model name, the distinct targets drawn for each frequent and then each
-        rare source phrase, sorted by descending log-probability.
-    """
+    """Return tables with each model's samples for frequent and for rare source phrases."""
     drawn = [iter(samples) for samples in models.values()]
     columns = ("source phrase", *(f"{name} draws" for name in models))
     blocks = []

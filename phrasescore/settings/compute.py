@@ -57,10 +57,7 @@ class Compute(Settings, heading="Speed"):
             raise ArgumentError("--ray-address and --allow-unlike require --engine ray")
 
     def check_only(self, *names: str) -> None:
-        """Reject settings that a function does not use.
-
-        :param names: the names of the settings that the function uses.
-        """
+        """Reject settings other than ``names``, which are those that a function uses."""
         for setting in settings_of(type(self)):
             if setting.name not in names and getattr(self, setting.name) != setting.default:
                 raise ArgumentError(f"{setting.flag}: has no effect here")

@@ -120,10 +120,7 @@ class TransformerConfig:
 
 @dataclass(frozen=True, slots=True)
 class CslmConfig:
-    """Sizes of the feed-forward language model, by default as in Cho et al. (2014), 4.1.2.
-
-    It is trained on one text, in the language of the predicted side.
-    """
+    """Sizes of the feed-forward language model, by default as in Cho et al. (2014), 4.1.2."""
 
     # Words in an n-gram: the last one is predicted from the others.
     order: Annotated[int, Meta(ge=2, le=32)] = 7
@@ -266,10 +263,7 @@ _loaded: dict[str, NetworkKind] = {}  # kinds from other packages, once loaded
 
 
 def find_kind(name: str) -> NetworkKind | None:
-    """Return the kind of network with this name, or None.
-
-    :raises PluginError: if another package provides the kind, but it cannot be used.
-    """
+    """Return the kind of network with this name, or None; an unusable plug-in is an error."""
     kind = KINDS.get(name) or _loaded.get(name)
     if kind is None and (plugin := find_plugin("network", name, KINDS)) is not None:
         kind = plugin.load()

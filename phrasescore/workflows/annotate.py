@@ -186,14 +186,7 @@ def check_keep_others(keep_others: float | None, texts: Sequence[object]) -> Non
 
 
 class TextFilter:
-    """Marks the table lines whose source occurs in the given texts.
-
-    :ivar kept: number of marked lines so far.
-
-    :param texts: tokenised texts, one sentence per line.
-    :param keep_others: the probability that all other lines get; None to omit these lines.
-    :raises DataError: if a text cannot be read, or has no words.
-    """
+    """Marks, and counts as ``kept``, the table lines whose source occurs in the given texts."""
 
     def __init__(self, texts: Sequence[str], keep_others: float | None) -> None:
         self._phrases = TextPhrases.read(texts)
@@ -228,12 +221,7 @@ def declare_scores(
     added: int,
     num_scores: int,
 ) -> MosesIni | None:
-    """Return a moses.ini that uses the new table, or None without a moses.ini.
-
-    :param moses_ini_out: the path that the caller will write it to.
-    :param added: the number of scores added to the old table; their weights are 0.
-    :param num_scores: the number of scores in the old table.
-    """
+    """Return a moses.ini that uses the new table, or None without a moses.ini."""
     if moses_ini is None:
         return None
     ini = MosesIni.read(moses_ini)

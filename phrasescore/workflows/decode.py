@@ -118,10 +118,7 @@ def decode(
 
 
 def _known(weights: Weights, names: Collection[str], path: str) -> Weights:
-    """Return the weights for the model's features, and warn about all others.
-
-    A weights file may also have weights for features that `rescore` adds to n-best lists.
-    """
+    """Return the weights for the model's features; warn of others, such as `rescore`'s."""
     unknown = [name for name in weights if name.partition("_")[0] not in names]
     if unknown:
         _logger.warning("%s has no features for these weights: %s", path, ", ".join(unknown[:10]))

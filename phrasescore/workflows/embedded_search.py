@@ -45,9 +45,6 @@ class EmbeddedSearch:
 
     Until it is closed, it can translate any number of times, with any weights. Each worker keeps
     its tables, language model and networks.
-
-    :param ini_path: the moses.ini; its paths are relative to the working folder.
-    :param engine: the engine to use; None for ``processes``.
     """
 
     def __init__(
@@ -81,9 +78,7 @@ class EmbeddedSearch:
         It must be called before this process starts threads.
 
         :param sentences: all sentences to be translated; the tables are read for them.
-        :param weights: the weights of the first translation.
         :param closed: file descriptors that forked processes close, such as a lock's.
-        :param weights_path: the origin of the weights, for messages.
         """
         known = {slot.name for slot in self._configuration.slots}
         own = {name: weights[name] for name in weights if name in known}

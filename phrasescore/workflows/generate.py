@@ -158,10 +158,7 @@ def load_generator(
 
 
 class _CountedText:
-    """Reads the lines of a text, and counts the words read and written.
-
-    :param checkpoints: the models that translate it, by path.
-    """
+    """Reads the lines of a text, and counts the words read and written by the models."""
 
     def __init__(
         self, path: str, lines: Iterable[TextLine], checkpoints: Mapping[str, Checkpoint]
@@ -210,11 +207,7 @@ class _CountedText:
             self._lines_unfinished.append(self._counts["lines"])
 
     def finish(self, *, unfinished: str, copied: bool = False) -> GenerateSummary:
-        """Return and log the counts; warn about long sentences and unfinished translations.
-
-        :param unfinished: the message about targets that did not end.
-        :param copied: whether each ``<unk>`` is replaced by a source word.
-        """
+        """Return and log the counts; warn about long sentences and unfinished translations."""
         done = GenerateSummary(**self._counts)
         if self._too_long:
             has_pieces = any(each.is_subwords for each in self._vocabularies.values())
@@ -251,11 +244,7 @@ def write_translations(
     names: Sequence[str],
     progress: ProgressCallback | None,
 ) -> tuple[int, int]:
-    """Write the best translation of each line, and the n-best lists if requested.
-
-    :param names: the feature names for log p and, optionally, for the normalised log p.
-    :return: the numbers of lines and of translations.
-    """
+    """Write the best translations, and n-best lists; return the numbers of lines and targets."""
     translations = 0
     with ExitStack() as stack:
         best = stack.enter_context(open_output(output))

@@ -146,10 +146,7 @@ def _read(path: str) -> _Sentences:
 
 
 class _Models:
-    """The models to measure with; the models in a mixture predict the same words.
-
-    :param meter: its count is increased by one per sentence and model.
-    """
+    """The models to measure with; the models in a mixture predict the same words."""
 
     def __init__(self, model: str | None, lm: str | None, compute: Compute, meter: Meter) -> None:
         self._lm, self._meter = lm, meter

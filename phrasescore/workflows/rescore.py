@@ -167,10 +167,7 @@ def rescore_file(
 def _feature_texts(
     columns: Sequence[AddedColumn], found: "SourcedList", values: Floats
 ) -> tuple[list[bytes], Ids]:
-    """Return the texts to append to the lines of a list, and the index of each line's text.
-
-    :param values: ``(columns, pairs)``, without given scores.
-    """
+    """Return the texts to append to the lines of a list, and the index of each line's text."""
     pairs = found.numbering[1]
     rows = list(values)
     if any(column.given is not None for column in columns):  # they may differ from line to line
@@ -186,10 +183,7 @@ def _feature_texts(
 
 @dataclass
 class SourcedList:
-    """An n-best list with the words of its source sentence.
-
-    Each distinct hypothesis, or aligned hypothesis, forms a pair with the source sentence.
-    """
+    """An n-best list with its source sentence, which forms a pair with each distinct hypothesis."""
 
     place: int  # the number of lists before it
     nbest: NbestList
@@ -254,7 +248,6 @@ def with_sources(
 ) -> Iterator[tuple[NbestList, tuple[str, ...]]]:
     """Yield each list with the words of its source sentence.
 
-    :param path: the source, one tokenised sentence per line; id 0 is the first line.
     :param allow_missing: whether a sentence may have no list. Moses writes an empty hypothesis for
         an empty line; it writes nothing only if it finds no translation.
     """
@@ -294,10 +287,7 @@ def read_sourced_lists(
     allow_missing: bool,
     aligned: bool = False,
 ) -> Iterator[SourcedList]:
-    """Lazily yield each n-best list in a file with its source sentence.
-
-    :param new_names: names of new features, which no line may have.
-    """
+    """Lazily yield each n-best list in a file with its source sentence."""
     lists = with_sources(read_nbest(nbest, new_names), source, allow_missing=allow_missing)
     is_unaligned = aligned
     for place, (found, words) in enumerate(lists):

@@ -46,12 +46,7 @@ class TableFigures:
 def show(
     path: StrPath, *, model: StrPath | None = None, progress: ProgressCallback | None = None
 ) -> "ModelReport | TableFigures":
-    """Return statistics about a model folder or a phrase table; ``to_text()`` formats them.
-
-    A table may be a stream.
-
-    :param model: also report how much of the table this model's shortlists cover.
-    """
+    """Return statistics about a model folder or a phrase table; ``to_text()`` formats them."""
     path = os.fspath(path)
     if not os.path.isdir(path):
         return _count_table(path, optional_path(model), progress)

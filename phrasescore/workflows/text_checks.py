@@ -55,9 +55,6 @@ class UnknownWordCheck:
 
     It warns if a model knows fewer than half of the words, or if more than a tenth of the words
     are unknown to it and have a form that does not occur in Moses' text, such as ``word|POS``.
-
-    :param text: the name of the text, for the message.
-    :param models: the words that each model knows, by the model's name.
     """
 
     def __init__(self, text: str, models: Mapping[str, Container[str]]) -> None:
@@ -80,10 +77,7 @@ class UnknownWordCheck:
             self._limit = _MOST_WORDS
 
     def count_side(self, block: PhraseBlock, side: int) -> None:
-        """Count the words on one side (0 or 1) of pairs that are spread over a block.
-
-        The first pairs are not typical: a sorted table begins with numbers and punctuation.
-        """
+        """Count words of pairs that are spread over a block: a table's first pairs are not typical."""
         if self._models:
             step = max(1, len(block.places) // _MOST_PAIRS)
             places = block.places[::step]

@@ -280,10 +280,7 @@ def _check_arguments(
 def _read(
     kind: NetworkKind, inputs: tuple[str, ...], progress: ProgressCallback | None
 ) -> Iterator[CountedPair]:
-    """Yield pairs and their counts from a table, or from text with a count of 1 per line.
-
-    Sentences of a single text are pairs without a source.
-    """
+    """Yield pairs and counts from a table or from text; a single text has no sources."""
     with Meter("read", "lines", progress, lines_of=inputs[0]) as meter:
         if not kind.reads_source:
             for text in meter.track(read_monolingual_text(inputs[0], refuse_marks=True)):
@@ -330,10 +327,7 @@ def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) 
 
 
 def _read_aligned_text(source: str, target: str, alignments: str) -> Iterator[CountedPair]:
-    """Yield each sentence with its translation and its affiliations.
-
-    A line of the alignment may be empty: all words are then affiliated with the source's end.
-    """
+    """Yield each sentence with its translation and its affiliations."""
     text = read_parallel_text(source, target)
     for number, (sentence, line) in enumerate(zip_longest(text, read_lines(alignments)), start=1):
         if sentence is None or line is None:

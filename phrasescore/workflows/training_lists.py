@@ -42,10 +42,7 @@ class NetworkFeature(NamedTuple):
 
 
 def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
-    """Return a network's feature, which must have a weight; ``NAME_INDEX`` selects one value.
-
-    :param where: the origin of the weights, for messages.
-    """
+    """Return a network's feature, which must have a weight; ``NAME_INDEX`` selects one value."""
     label = FeatureLabel(name, 0)
     base, _, number = name.rpartition("_")
     if name not in weights and re.fullmatch("[0-9]{1,6}", number):

@@ -203,11 +203,7 @@ def _limit(key: str) -> str:
 
 
 def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool) -> None:
-    """Reject missing or mismatched files before any step runs.
-
-    :param only_shown: whether no step will run; a model still in training then only gives a
-        warning.
-    """
+    """Reject missing or mismatched files; if steps are only shown, models may be in training."""
     texts = [wanted.data.dev, *wanted.data.tests]
     models = wanted.models.values()
     paths = [path for text in texts for path in (text.source, *text.references)]

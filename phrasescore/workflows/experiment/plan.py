@@ -34,10 +34,7 @@ class Plan:
 
 
 def build_plan(wanted: Experiment, folder: Path, *, only_shown: bool = False) -> Plan:
-    """Return all steps, including finished ones, after checking the inputs.
-
-    :param only_shown: whether no step will run; models may then still be in training.
-    """
+    """Return all steps, including finished ones; if ``only_shown``, models may be in training."""
     preparation = Preparation(wanted, folder)
     check_inputs(wanted, preparation.model_files, only_shown=only_shown)
     return _Planner(wanted, folder, preparation).plan()

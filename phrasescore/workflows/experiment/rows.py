@@ -303,11 +303,7 @@ class Preparation:
 
 
 def start_weights(ini: MosesIni, new: Layout, before: tuple[Path, Layout] | None) -> WeightPair:
-    """Return a row's start weights for the features in its search and in its lists.
-
-    :param before: the weights and features of an earlier row, all of whose features this row has;
-        None to start from moses.ini.
-    """
+    """Return a row's start weights for its search and its lists, from moses.ini or earlier ones."""
     if before is None:
         search = lists = _start_weights(ini, new, {}, None)
     else:

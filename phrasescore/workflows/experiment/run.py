@@ -129,10 +129,7 @@ def run_experiment(
 def collect_table(
     wanted: Experiment, plan: Plan, existing: Collection[Path], states: Callable[[Step], StepStates]
 ) -> ExperimentTable:
-    """Return the table with the results so far, and the steps' warnings and times.
-
-    :param states: returns the `StepStates` that contain a given step.
-    """
+    """Return the table with the results so far; ``states`` returns the states of a given step."""
     warnings = [
         f"{step.name}: {line}"
         for step in plan.steps
@@ -159,11 +156,7 @@ def _prepare(
 
 
 class RunningStep:
-    """A step running in its own process, which the constructor starts.
-
-    :param state: the step's state, to which warnings and the time are added.
-    :param log: the file to which the command and the process's stderr are appended.
-    """
+    """A step running in its own process, which the constructor starts and ``log`` records."""
 
     def __init__(
         self, step: Step, call: Call, state: StepState, log: Path, kept_open: Sequence[int] = ()

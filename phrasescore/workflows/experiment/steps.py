@@ -71,10 +71,7 @@ class StepJournal(msgspec.Struct):
 
 
 class StepStates:
-    """Keeps the states of a folder's steps, and restores or removes their outputs.
-
-    :param written: the content of files that no step writes, by path.
-    """
+    """Keeps the states of a folder's steps; ``written`` has the files that no step writes."""
 
     def __init__(self, folder: Path, written: Mapping[Path, bytes] = MappingProxyType({})) -> None:
         self._path = folder / STATE
@@ -192,10 +189,7 @@ class StepStates:
 
 
 def check_experiment_folder(folder: Path, state: str = STATE) -> None:
-    """Reject a folder with other files, which could be overwritten or removed.
-
-    :param state: the file or folder that marks an experiment's folder.
-    """
+    """Reject a folder that has other files and lacks ``state``, the mark of an experiment."""
     if not folder.is_dir() or (folder / state).exists():
         return
     others = sorted({path.name for path in folder.iterdir()} - {LOCK})

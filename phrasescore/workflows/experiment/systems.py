@@ -142,10 +142,7 @@ PAPER = ("Baseline", "+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
 def check_model(
     table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan], files: Collection[str]
 ) -> ModelPlan:
-    """Return a network with its kind set, after checking all its settings.
-
-    :param files: names of the features that are read from files.
-    """
+    """Return a network with its kind set, after checking it; ``files`` are features with files."""
     name = model.name
     if name in (*_FEATURES, *files):
         raise table.error(name, "is the name of a feature: choose another name")

@@ -155,10 +155,7 @@ def _load_models(paths: Sequence[str]) -> list[NamedModel]:
 
 
 def _is_nbest(path: str) -> bool:
-    """Return whether a file has an n-best list, not a phrase table, judging by its first line.
-
-    A source phrase may be a number, but only n-best lists have scores with names.
-    """
+    """Return whether a file has an n-best list, with names of scores, and not a phrase table."""
     first = next(read_lines(path), None)
     if first is None:
         raise DataError(path, None, "expected a phrase table or an n-best list, found no lines")

@@ -29,16 +29,7 @@ _Lines = TypeVar("_Lines", bound=InputLines)
 
 
 class GivenScores:
-    """Scores that another program computed for the lines of an input; 8 bytes of memory each.
-
-    ``str()`` returns a summary for the end of a run.
-
-    :ivar fingerprint: a digest of the scores.
-
-    :param path: a file with one number per line; ``-`` is stdin.
-    :param highest: the largest valid number.
-    :raises DataError: if the file cannot be read, or a line is not a valid number.
-    """
+    """Scores that another program computed, one per line of a file or stdin."""
 
     def __init__(self, path: str, highest: float = LARGEST_VALUE) -> None:
         self._path = path
@@ -53,10 +44,7 @@ class GivenScores:
         return self._values[lines.before : lines.before + lines.num_lines]
 
     def check_count(self, num_lines: int, path: str) -> None:
-        """Check that there is one score for each line of ``path``.
-
-        :raises DataError: for the first line without a score, or the first score without a line.
-        """
+        """Check that there is one score for each line of ``path``."""
         given = len(self._values)
         if given < num_lines:
             where = shown_path(self._path)
@@ -79,11 +67,7 @@ class GivenScores:
 def check_counts(
     lines: Iterator[_Lines], path: str, scores: Sequence[GivenScores]
 ) -> Iterator[_Lines]:
-    """Return the lines of ``path``, after checking that each has its scores.
-
-    :raises DataError: as `GivenScores.check_count` does; at the call for a file, and at the end of
-        the lines for a stream.
-    """
+    """Return the lines of ``path``, after checking (a stream: at its end) that each has a score."""
     if scores and is_stream(path):
         return _counted(lines, path, scores)
     if scores:
@@ -121,11 +105,7 @@ class FeatureLoader:
 
     @classmethod
     def of(cls, specs: Sequence[ColumnSpec], compute: Compute, **options: Any) -> "FeatureLoader":
-        """Load the models for the given columns, and return a loader for all features.
-
-        :param compute: settings for the engine's workers.
-        :param options: values for other fields.
-        """
+        """Load the models for the given columns, and return a loader for all features."""
         columns = tuple(column for column in specs if column.kind != "scores")
         kinds = {column.kind for column in columns}
         device = local_device(compute) if kinds & {"model", "ctranslate2"} else "cpu"
@@ -164,11 +144,7 @@ class FeatureLoader:
         return replace(self, columns=tuple(columns), models=models, backoff_lm=backoff)
 
     def load(self) -> list[Feature]:
-        """Load models and files; torch is imported only if there is a network.
-
-        :raises DataError: if a file is malformed.
-        :raises ModelError: if a model cannot be loaded, or does not score phrase pairs.
-        """
+        """Load models and files; torch is imported only if there is a network."""
         features: list[Feature] = []
         checkpoints = self.checkpoints
         if checkpoints:
@@ -248,10 +224,8 @@ def added_columns(
 ) -> list[AddedColumn]:
     """Return the columns to add to hypotheses, as specified, and the ensemble last.
 
-    :param loader: the loader for the same columns.
     :param names: one name per column and for the ensemble; empty for the default names. Columns
         of given scores have their own names.
-    :param normalize: whether each network's column is followed by one divided by length.
     """
     expected = sum(spec.kind != "scores" for spec in specs) + loader.ensemble
     if names and len(names) != expected:

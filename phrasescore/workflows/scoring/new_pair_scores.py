@@ -46,12 +46,7 @@ class NewTargets(NamedTuple):
 def plan_columns(
     scores: str | None, given: Mapping[str, str | None], num_scores: int
 ) -> list[ColumnContent]:
-    """Return the content of each column for new pairs.
-
-    :param scores: the contents, separated by commas; None for Moses' four scores.
-    :param given: the file for each score, by the score's name.
-    :param num_scores: number of columns in the table.
-    """
+    """Return the content of each column for new pairs, by default Moses' four scores."""
     if scores is not None:
         columns = [_parse(text.strip(), given) for text in scores.split(",")]
     elif num_scores != MOSES_COLUMNS:
@@ -95,10 +90,7 @@ def _parse(text: str, given: Mapping[str, str | None]) -> ColumnContent:
 
 
 class PairScores:
-    """Computes the scores in the columns of new pairs; see `plan_columns`.
-
-    :ivar fingerprints: everything that the scores depend on, by name.
-    """
+    """Computes the scores of new pairs; ``fingerprints`` has all that they depend on."""
 
     def __init__(
         self, columns: Sequence[ColumnContent], given: Mapping[str, str | None], compute: Compute

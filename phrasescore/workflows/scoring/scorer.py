@@ -199,10 +199,7 @@ class Scorer:
         self._stack.close()
 
     def score(self, lines: Iterable[AnyLines]) -> Iterator[tuple[AnyLines, LineScores]]:
-        """Yield lines with their pairs' values, in order; some groups are read ahead.
-
-        :raises ModelError: on reaching lines with a value that is not a finite log-probability.
-        """
+        """Yield lines with their pairs' values, in order; some groups are read ahead."""
         if not self.features:
             yield from ((each, LineScores(np.empty((0, 0)), None)) for each in lines)
             return

@@ -185,10 +185,7 @@ def tune_with_decoder(
 def _open_decoder(
     decoder: Decoder | SearchSettings | str, path: str | None
 ) -> tuple[MosesIni | None, Decoder | EmbeddedSearch]:
-    """Return the moses.ini to tune (None if unknown), and the decoder.
-
-    :param path: the path of the moses.ini; None for the one in Moses' command.
-    """
+    """Return the moses.ini to tune (by default the one in Moses' command), and the decoder."""
     command = DecoderCommand(decoder) if isinstance(decoder, str) else None
     if path is None and command is not None and command.is_moses:
         path = command.ini_path()
@@ -222,10 +219,7 @@ def _start_weights(start: WeightsSource | None, ini: MosesIni | None) -> WeightP
 def _check_source(
     path: str, decoder: Decoder | EmbeddedSearch, num_references: int, *, is_rescored: bool
 ) -> None:
-    """Check, before the first round, that the source has a line for each reference.
-
-    :param is_rescored: whether networks read the source, which then must not have markup.
-    """
+    """Check, before the first round, that the source has a line for each reference."""
     if isinstance(decoder, DecoderCommand):
         with open(path, "rb") as stream:
             if compression_of(stream.read(16)) is not None:
@@ -313,12 +307,7 @@ class _LoopRun:
     def finish(
         self, output: StrPath | None, options: Sequence[str], *, details: bool
     ) -> tuple[WeightPair, TuneReport]:
-        """Write the best moses.ini into the folder; return the weights and the report.
-
-        :param output: the file that the weights will be written to, named in a message.
-        :param options: ``phrasescore rescore`` options that add the features, for that message.
-        :param details: whether to evaluate each feature for the report, which is slow.
-        """
+        """Write the best moses.ini into the folder; return the weights and the report."""
         result, added, metric = self.result, self.rounds.added, self.rounds.reader.metric
         best, pool, ini = result.best, result.pool, self.rounds.ini
         assert best is not None
@@ -366,11 +355,7 @@ class _LoopRun:
         return both, report
 
     def write_translations(self, path: str, lists: Weights) -> None:
-        """Write the best hypothesis in each list from the best round, in order.
-
-        :param lists: the weights that rerank lists with added features; in other lists, the first
-            hypothesis is the best.
-        """
+        """Write the best hypothesis in each list of the best round, reranked with ``lists``."""
         assert self.result.best is not None
         score = WeightedSum(lists, ignore_missing=True, ignore_unweighted=True)
         nbest = self.rounds.lists(self.result.best.number)

@@ -56,10 +56,7 @@ class Optimiser:
         raise_signal(self.stopped_by)
 
     def settings(self, labels: Sequence[FeatureLabel]) -> TuneSettings:
-        """Return the settings for a pool with the given features.
-
-        :raises PhrasescoreError: if a fixed feature is not among the features.
-        """
+        """Return the settings for a pool with these features, which include the fixed ones."""
         fixed: list[FeatureLabel] = []
         for name in self.tuning.fixed:
             chosen = [label for label in labels if name in (label.name, str(label))]
@@ -94,10 +91,7 @@ class Optimiser:
 def read_metric(
     paths: Sequence[str], metrics: Mapping[str, float], reference_length: ReferenceLength
 ) -> tuple[ReferenceMetric, list[list[tuple[str, ...]]]]:
-    """Return the metric, and the reference words, indexed by file and sentence.
-
-    :param metrics: the weight of each metric: ``bleu``, ``chrf`` or a metric from a package.
-    """
+    """Return the metric, and the reference words, indexed by file and sentence."""
     plugins = {name: find_metric(name) for name in metrics}
     for name, weight in metrics.items():
         if (name not in METRICS and plugins[name] is None) or not 0 < weight < float("inf"):
@@ -122,7 +116,6 @@ def read_metric(
 class ListReader:
     """Reads n-best lists into pools; the statistics of each hypothesis are computed only once.
 
-    :param references: the reference words, indexed by file and segment.
     :ivar metric: the metric against the references of all segments.
     """
 
@@ -139,10 +132,7 @@ class ListReader:
         self._waiting: list[tuple[int, tuple[str, ...]]] = []
 
     def read_all(self, paths: Sequence[str], *, allow_missing: bool = False) -> Pool:
-        """Return the union of the lists in all files.
-
-        :param allow_missing: use an empty hypothesis for a sentence without a list in any file.
-        """
+        """Return the union of the lists in all files; a missing list may be left empty."""
         # Sentences without a list in any one file, and in all files.
         some: set[int] = set()
         none = set(range(self._num_segments))
@@ -178,7 +168,6 @@ class ListReader:
     ) -> Pool:
         """Return the hypotheses in a file, in order, one row per line.
 
-        :param check: whether to warn if the first hypotheses and the references differ in length.
         :param segments: the segments that the lists are for; None for all segments.
         :param missing: receives the segments without a list, which get an empty hypothesis;
             None if every segment must have a list.
@@ -234,10 +223,7 @@ class ListReader:
 
 
 def read_extracted(features: Sequence[str], scores: Sequence[str]) -> Pool:
-    """Return the union of the pools in files from Moses' extractor.
-
-    :param scores: for each feature file, the file with the statistics of the same hypotheses.
-    """
+    """Return the union of the pools in files from Moses' extractor."""
     pools = []
     for features_path, scores_path in zip(features, scores, strict=True):
         values = read_features(features_path)

@@ -120,12 +120,7 @@ def explain_two_sets(
     output: str | os.PathLike[str] | None,
     ini: Path | None,
 ) -> str:
-    """Return the commands that translate with separate weights for the search and the lists.
-
-    :param options: options for ``phrasescore rescore`` that add the features ``added``.
-    :param output: the file with the weights.
-    :param ini: the moses.ini with the weights for the search.
-    """
+    """Return the commands that translate with separate weights for search and lists."""
     output = optional_path(output)
     kept, file = ("stdout", "WEIGHTS") if output in ("-", None) else (output, output)
     moses = "" if ini is None else f", or Moses with {ini}"
@@ -141,10 +136,7 @@ def explain_two_sets(
 def feature_rows(
     pool: Pool, start: Vector, found: Vector, search: Sequence[float | None] | None = None
 ) -> tuple[FeatureRow, ...]:
-    """Return one report row per feature value in the pool.
-
-    :param search: the search's weight for each feature value, if there are two sets of weights.
-    """
+    """Return one report row per feature value; ``search`` has weights if there are two sets."""
     names = [str(label) for label in pool.labels]
     rows = zip(names, start.tolist(), found.tolist(), search or [None] * len(names), strict=True)
     return tuple(FeatureRow(*row) for row in rows)

@@ -71,7 +71,6 @@ class TuneJournal(msgspec.Struct):
 def check_folder(work: Path, named: Iterable[str]) -> None:
     """Check that a run overwrites and removes only files from earlier runs in its folder.
 
-    :param named: other files that the run reads or writes.
     :raises PhrasescoreError: if one of them, or an unknown file, has a name that the run will use.
     """
     folder = os.path.realpath(work)
@@ -207,7 +206,6 @@ class Rounds:
     def opened(self, weights: Weights, lock: int) -> Iterator[None]:
         """Load the embedded search and the rescorer, and close them at the end.
 
-        :param weights: the weights of the first round.
         :param lock: a file descriptor that the search's processes close, so that the lock is free
             at once after kill -9.
         """
