@@ -56,8 +56,6 @@ class Vocabulary:
     @classmethod
     def from_counts(cls, counts: Mapping[str, float], size: int) -> "Vocabulary":
         """Return a vocabulary of the ``size`` most frequent words; ties are sorted by bytes."""
-        if size < 1:
-            raise ValueError(f"size must be at least 1, got {size}")
         # Code points have the same order as UTF-8's bytes.
         ranked = ((-count, word) for word, count in counts.items() if word not in cls.SYMBOLS)
         return cls(word for _, word in heapq.nsmallest(size, ranked))

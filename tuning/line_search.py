@@ -159,16 +159,7 @@ def _highest(slopes: Any, intercepts: Any, first: int, end: int, step: float, la
 
 
 @_KERNEL
-def _fill_envelopes(
-    slopes: Any,
-    intercepts: Any,
-    starts: Any,
-    low: float,
-    high: float,
-    counts: Any,
-    rows: Any,
-    begins: Any,
-) -> Any:
+def _fill_envelopes(slopes, intercepts, starts, low, high, counts, rows, begins):  # type: ignore[no-untyped-def]
     size = 0
     lanes = np.empty(_LANES)
     pending = np.empty(

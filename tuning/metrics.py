@@ -145,7 +145,7 @@ class Bleu(CorpusBleu):
         self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int] | Integers
     ) -> Statistics:
         """See `ReferenceMetric.statistics`."""
-        owners, lengths = _check_owners(hypotheses, segments), sentence_lengths(hypotheses)
+        owners, lengths = np.asarray(segments, np.int64), sentence_lengths(hypotheses)
         result = np.empty((len(hypotheses), self.num_stats))
         for order, ngrams in enumerate(self._index.find(hypotheses)):
             size = self._index.sizes[order]
@@ -273,7 +273,7 @@ class Chrf:
         self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int] | Integers
     ) -> Statistics:
         """See `ReferenceMetric.statistics`."""
-        owners = _check_owners(hypotheses, segments)
+        owners = np.asarray(segments, np.int64)
         result = np.empty((len(hypotheses), self.num_stats))
         for begin in range(0, len(hypotheses), _SLICE):
             part = slice(begin, begin + _SLICE)
@@ -332,12 +332,6 @@ def _count_segments(references: Sequence[Sequence[object]]) -> int:
     if len(sizes) != 1:
         raise ValueError(f"expected references of equal length, got {sorted(sizes)} segments")
     return sizes.pop()
-
-
-def _check_owners(hypotheses: Sequence[object], segments: Sequence[int] | Integers) -> Integers:
-    if len(segments) != len(hypotheses):
-        raise ValueError(f"expected {len(hypotheses)} segments, got {len(segments)}")
-    return np.asarray(segments, np.int64)
 
 
 def _clipped_matches(

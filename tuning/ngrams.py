@@ -44,9 +44,7 @@ class NgramIndex:
         self._max_order = max_order
         self._words: dict[str, int] = {}
         words = [
-            self._words.setdefault(word, len(self._words))
-            for sentence in sentences
-            for word in sentence
+            self._words.setdefault(word, len(self._words)) for text in sentences for word in text
         ]
         self.sizes = [len(self._words)]
         # For each order from 2 on, the sorted integers that identify n-grams; the index is the id.

@@ -39,13 +39,6 @@ class Pool:
     starts: Integers
 
     def __post_init__(self) -> None:
-        if self.features.shape != (len(self.stats), len(self.labels)):
-            raise ValueError(f"expected {len(self.labels)} features for each hypothesis")
-        for array, kind in ((self.features, "f8"), (self.stats, "f8"), (self.starts, "i8")):
-            if array.dtype != np.dtype(kind):
-                raise ValueError(f"expected {np.dtype(kind)}, got {array.dtype}")
-        if not len(self.starts) or (self.starts[0], self.starts[-1]) != (0, len(self.stats)):
-            raise ValueError("expected starts from 0 to the number of hypotheses")
         if self.num_segments == 0:
             raise PhrasescoreError("expected at least one segment to tune on, got none")
         empty = np.flatnonzero(np.diff(self.starts) <= 0)

@@ -130,8 +130,6 @@ class OptionTable:
         """Return start, end, first row and last row + 1 for each span that has options."""
         spans: list[tuple[int, int, int, int]] = []
         for start in range(len(tokens)):
-            if tokens[start] not in self._spans:
-                raise ValueError(f"the tables were not read for the word {tokens[start]!r}")
             for end in range(start + 1, min(len(tokens), start + self._longest) + 1):
                 rows = self._spans.get(" ".join(tokens[start:end]))
                 if rows is not None:

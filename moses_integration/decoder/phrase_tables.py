@@ -41,10 +41,7 @@ class PhraseTables(NamedTuple):
 
 
 def read_tables(
-    configuration: DecoderConfiguration,
-    sentences: Iterable[Sequence[str]],
-    *,
-    aligned: bool = False,
+    configuration: DecoderConfiguration, sentences: Iterable[Sequence[str]], aligned: bool = False
 ) -> PhraseTables:
     """Read the lines that the sentences need from the phrase table and the reordering table.
 

@@ -271,9 +271,7 @@ class ActorPool(WorkerPool[Item, Result]):
         """Send waiting items to the workers with the fewest items."""
         while self._waiting:
             free = [
-                worker
-                for worker in self._all
-                if worker.is_ready and len(worker.tasks) < _ITEMS_PER_ACTOR
+                each for each in self._all if each.is_ready and len(each.tasks) < _ITEMS_PER_ACTOR
             ]
             if not free:
                 return

@@ -313,14 +313,9 @@ class _PackageMetric(Metric):
         return SacrebleuScore(self._metric.name, 100 * float(value))
 
     # Abstract in the base class, which calls them only from `_extract_corpus_statistics`.
-    def _preprocess_segment(self, sent: str) -> str:
-        raise NotImplementedError
-
-    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[Any]:
-        raise NotImplementedError
+    _preprocess_segment: Any = None
+    _extract_reference_info: Any = None
+    _compute_segment_statistics: Any = None
 
 
 def _read_translations(path: str) -> Sentences:

@@ -83,8 +83,6 @@ class ScoreCache:
     """
 
     def __init__(self, path: str, *, limit: int = DEFAULT_LIMIT, timeout: float = 60.0) -> None:
-        if limit < 1:
-            raise ValueError(f"limit must be at least 1, got {limit}")
         self._path, self._limit = path, limit
         for name in (path, f"{path}-journal"):  # SQLite opens both, and waits forever for a pipe
             if os.path.exists(name) and not os.path.isdir(name):

@@ -99,12 +99,7 @@ class ResumableOutput:
     """
 
     def __init__(
-        self,
-        path: str,
-        settings: Mapping[str, str],
-        *,
-        resume: bool,
-        chunk_lines: int | None = None,
+        self, path: str, settings: Mapping[str, str], resume: bool, chunk_lines: int | None = None
     ) -> None:
         self.path = path
         self.part, self.journal, _ = work_files(path)

@@ -91,9 +91,7 @@ def render_page(report: blocks.Report) -> str:
         keep_trailing_newline=True,
     )
     has_figures = any(
-        not isinstance(block, blocks.Table)
-        for section in report.sections
-        for block in section.blocks
+        not isinstance(block, blocks.Table) for part in report.sections for block in part.blocks
     )
     plotly_hash, plotly = _pack_plotly() if has_figures else (_hash(""), "")
     parts = "\n".join(map(_part, _SCRIPTS))

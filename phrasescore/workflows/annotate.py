@@ -214,12 +214,7 @@ def check_moses_ini(moses_ini: str | None, moses_ini_out: str | None) -> None:
 
 
 def declare_scores(
-    moses_ini: str | None,
-    moses_ini_out: str | None,
-    table: str,
-    output: str,
-    added: int,
-    num_scores: int,
+    moses_ini: str | None, new_ini: str | None, table: str, output: str, added: int, num_scores: int
 ) -> MosesIni | None:
     """Return a moses.ini that uses the new table, or None without a moses.ini."""
     if moses_ini is None:
@@ -227,14 +222,14 @@ def declare_scores(
     ini = MosesIni.read(moses_ini)
     path = _path_in_ini(ini, table, output)
     ini.add_scores(added, path, old_table_path=table, num_scores=num_scores)
-    paths = (ini.path, moses_ini_out or ini.path)
+    paths = (ini.path, new_ini or ini.path)
     relative = [str(file) for file in named_files(ini) if not file.is_absolute()]
     in_one_folder = len({os.path.dirname(os.path.abspath(each)) for each in paths}) == 1
     if relative and not in_one_folder and "-" not in paths:
         _logger.warning(
             "%s is in another folder than %s and has relative paths, which Moses resolves from its "
             "working folder; make them absolute: %s",
-            *(moses_ini_out, ini.path, ", ".join(relative)),
+            *(new_ini, ini.path, ", ".join(relative)),
         )
     return ini
 

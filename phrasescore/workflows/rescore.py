@@ -280,12 +280,7 @@ def with_sources(
 
 
 def read_sourced_lists(
-    nbest: str,
-    source: str,
-    new_names: Collection[str],
-    *,
-    allow_missing: bool,
-    aligned: bool = False,
+    nbest: str, source: str, new_names: Collection[str], allow_missing: bool, aligned: bool = False
 ) -> Iterator[SourcedList]:
     """Lazily yield each n-best list in a file with its source sentence."""
     lists = with_sources(read_nbest(nbest, new_names), source, allow_missing=allow_missing)

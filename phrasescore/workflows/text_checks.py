@@ -77,7 +77,7 @@ class UnknownWordCheck:
             self._limit = _MOST_WORDS
 
     def count_side(self, block: PhraseBlock, side: int) -> None:
-        """Count words of pairs that are spread over a block: a table's first pairs are not typical."""
+        """Count words of pairs spread over a block: a table's first pairs are not typical."""
         if self._models:
             step = max(1, len(block.places) // _MOST_PAIRS)
             places = block.places[::step]

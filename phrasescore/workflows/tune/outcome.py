@@ -115,10 +115,7 @@ def find_problems(result: LoopResult, metric: str, added: Sequence[str]) -> list
 
 
 def explain_two_sets(
-    added: Sequence[str],
-    options: Sequence[str],
-    output: str | os.PathLike[str] | None,
-    ini: Path | None,
+    added: Sequence[str], options: Sequence[str], output: StrPath | None, ini: Path | None
 ) -> str:
     """Return the commands that translate with separate weights for search and lists."""
     output = optional_path(output)
