@@ -169,13 +169,8 @@ class MosesIni(IniText):
             problem = f"expected a number in num-features=, found {shorten(num_features)}"
         if problem:
             raise self.error(feature.line, feature.name, problem)
-        return PhraseTableFeature(
-            feature.name,
-            feature.kind,
-            arguments.get("path"),
-            int(num_features),
-            feature.line.row + 1,
-        )
+        path, row = arguments.get("path"), feature.line.row + 1
+        return PhraseTableFeature(feature.name, feature.kind, path, int(num_features), row)
 
     def _check_new_path(self, table: PhraseTableFeature, line: IniLine, table_path: str) -> None:
         """Reject a path that Moses would not read as a text table."""

@@ -285,17 +285,10 @@ class _NbestReader:
         is_plain = spans[:, 3] >= 0
 
         def part(first: int, after: int) -> NbestList:
+            lines = slice(first, after)
             return NbestList(
-                self._path,
-                self._id,
-                self._before + first + 1,
-                data,
-                begins[first : after + 1],
-                spans[first:after, 1:3],
-                spans[first:after, 3],
-                numbers[first:after],
-                is_plain[first:after],
-                self._sizes,
+                *(self._path, self._id, self._before + first + 1, data, begins[first : after + 1]),
+                *(spans[lines, 1:3], spans[lines, 3], numbers[lines], is_plain[lines], self._sizes),
             )
 
         first = 0

@@ -117,10 +117,8 @@ def format_probability(log_value: float) -> bytes:
     (b'0.25', b'3.720076e-44', b'1')
     """
     if not math.isfinite(log_value) or log_value > HIGHEST_LOG:
-        raise ModelError(
-            f"expected a finite logarithm of at most {HIGHEST_LOG:g}, found {log_value!r}; "
-            "a phrase table cannot hold it"
-        )
+        problem = f"expected a finite logarithm of at most {HIGHEST_LOG:g}, found {log_value!r};"
+        raise ModelError(f"{problem} a phrase table cannot hold it")
     return b"%.7g" % math.exp(max(log_value, LOWEST_LOG))
 
 

@@ -193,10 +193,8 @@ class HeldOut(NamedTuple):
 def split_segments(num_segments: int, num_folds: int, *, seed: int) -> tuple[Integers, ...]:
     """Split segments randomly into folds whose sizes differ by at most one."""
     if not 2 <= num_folds <= num_segments:
-        raise PhrasescoreError(
-            f"cross-validation: expected 2 to {num_segments} parts for {num_segments} segments,"
-            f" got {num_folds}"
-        )
+        problem = f"cross-validation: expected 2 to {num_segments} parts for {num_segments}"
+        raise PhrasescoreError(f"{problem} segments, got {num_folds}")
     order = np.random.default_rng(seed).permutation(num_segments)
     return tuple(np.sort(order[fold::num_folds]) for fold in range(num_folds))
 

@@ -43,10 +43,8 @@ class Pool:
             raise PhrasescoreError("expected at least one segment to tune on, got none")
         empty = np.flatnonzero(np.diff(self.starts) <= 0)
         if len(empty):
-            raise PhrasescoreError(
-                f"segment {empty[0]}: expected at least one hypothesis, got none"
-                f" ({len(empty)} segments have none)"
-            )
+            problem = f"segment {empty[0]}: expected at least one hypothesis,"
+            raise PhrasescoreError(f"{problem} got none ({len(empty)} segments have none)")
         for kind, values in (("feature", self.features), ("statistic", self.stats)):
             highest, lowest = (
                 values.max(initial=0.0),

@@ -168,10 +168,8 @@ def _only_merges(ctx: click.Context) -> bool:
     kinds = "give exactly one of NBEST, --features with --scores, or --decoder"
     if merged <= given and not inputs & given:
         if given - {*merged, "seed", "device", "threads"}:
-            raise click.UsageError(
-                f"{kinds}; without them, only --weights, --moses-ini and --moses-ini-out have an "
-                "effect: they write a moses.ini with the weights"
-            )
+            problem = f"{kinds}; without them, only --weights, --moses-ini and --moses-ini-out have"
+            raise click.UsageError(f"{problem} an effect: they write a moses.ini with the weights")
         return True
     if ("lists" in given) + bool({"features", "scores"} & given) + ("decoder" in given) != 1:
         raise click.UsageError(kinds)

@@ -97,10 +97,8 @@ class ProcessPool(WorkerPool[Item, Result]):
     def _restart(self, error: Exception) -> None:
         self._deaths += 1
         if self._deaths > _MAX_DEATHS:
-            raise PhrasescoreError(
-                "worker processes have died repeatedly; was there too little memory? (fewer "
-                "processes need less)"
-            ) from error
+            problem = "worker processes have died repeatedly; was there too little memory? (fewer"
+            raise PhrasescoreError(f"{problem} processes need less)") from error
         self._processes.shutdown()
         self._start()
         for task in self._unfinished:

@@ -96,15 +96,11 @@ class SentenceScore(Feature):
         cslm: CslmOptions = USUAL,
     ) -> None:
         if ensemble and len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
-            raise ModelError(
-                "models in an ensemble must have the same direction; some were trained with "
-                "--reverse"
-            )
+            problem = "models in an ensemble must have the same direction;"
+            raise ModelError(f"{problem} some were trained with --reverse")
         if ensemble and words and len({each.right_to_left for each in checkpoints}) > 1:
-            raise ModelError(
-                "an ensemble has no log-probabilities of single words if some of its models "
-                "predict from right to left"
-            )
+            problem = "an ensemble has no log-probabilities of single words if some of its models"
+            raise ModelError(f"{problem} predict from right to left")
         if ensemble and any(checkpoint.config.network.is_aligned for checkpoint in checkpoints):
             raise ModelError("a joint model reads alignments, and cannot be in an ensemble")
         self._checkpoints, self._device = checkpoints, device

@@ -51,10 +51,8 @@ class NeuralScore(Feature):
     ) -> None:
         kind = checkpoint.config.network
         if not kind.scores_phrases:
-            raise ModelError(
-                f"a model of the kind {kind.name} does not score phrase pairs; use it with rescore "
-                "for n-best lists"
-            )
+            problem = f"a model of the kind {kind.name} does not score phrase pairs;"
+            raise ModelError(f"{problem} use it with rescore for n-best lists")
         self._device = device
         self._checkpoint, self.fingerprints = checkpoint, (checkpoint.fingerprint,)
         self._precision = Precision(precision, device)

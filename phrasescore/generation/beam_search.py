@@ -51,10 +51,8 @@ class BeamSettings:
         if self.width < 1:
             raise PhrasescoreError(f"the beam: expected a width of at least 1, got {self.width}")
         if not 1 <= self.num_best <= self.width:
-            raise PhrasescoreError(
-                f"expected a beam at least as wide as the {self.num_best} targets per source, got "
-                f"{self.width}"
-            )
+            problem = f"expected a beam at least as wide as the {self.num_best} targets per source,"
+            raise PhrasescoreError(f"{problem} got {self.width}")
         if self.max_length is not None and self.max_length < 0:
             raise PhrasescoreError(f"expected a maximum length of 0 or more, got {self.max_length}")
 

@@ -91,10 +91,8 @@ class Generator:
         self._vocabulary = vocabularies[0]
         if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
             if any(vocabulary.is_subwords for vocabulary in vocabularies):
-                raise ModelError(
-                    "an ensemble that generates subwords needs models with the same subwords; "
-                    "rescore accepts any models"
-                )
+                problem = "an ensemble that generates subwords needs models with the same subwords;"
+                raise ModelError(f"{problem} rescore accepts any models")
             for network in self._networks:
                 network.set_columns(self.words)
         # Compile the kernels now, before several threads do so at once.
@@ -134,19 +132,15 @@ def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
     for checkpoint in checkpoints:
         if checkpoint.config.network.decoder is None:
             kinds = ", ".join(kind_names(is_feed_forward=False))
-            raise ModelError(
-                f"a model of the kind {checkpoint.config.kind} reads no source, so it cannot "
-                f"generate a target: expected one of the kinds {kinds}"
-            )
+            problem = f"a model of the kind {checkpoint.config.kind} reads no source, so it cannot"
+            raise ModelError(f"{problem} generate a target: expected one of the kinds {kinds}")
     if len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
         raise ModelError(
             "models in an ensemble must have the same direction; some were trained with --reverse"
         )
     if len({checkpoint.right_to_left for checkpoint in checkpoints}) > 1:
-        raise ModelError(
-            "an ensemble that generates word by word needs models with the same order; some were "
-            "trained with --right-to-left; rescore accepts both"
-        )
+        problem = "an ensemble that generates word by word needs models with the same order;"
+        raise ModelError(f"{problem} some were trained with --right-to-left; rescore accepts both")
 
 
 class _Network:

@@ -88,19 +88,12 @@ COMPRESSIONS = (
         lambda stream: xopen(stream, "rb", format="gz", threads=0),
     ),
     Compression(
-        "bzip2",
-        "bz2",
-        re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"),
-        "level 9",
+        *("bzip2", "bz2", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), "level 9"),
         bz2.BZ2Compressor,
         lambda stream: _Decompressor(stream, bz2.BZ2Decompressor),
     ),
     Compression(
-        "xz",
-        "xz",
-        re.compile(rb"\xfd7zXZ\0"),
-        "level 6",
-        lzma.LZMACompressor,
+        *("xz", "xz", re.compile(rb"\xfd7zXZ\0"), "level 6", lzma.LZMACompressor),
         lambda stream: _Decompressor(stream, lzma.LZMADecompressor),
     ),
 )

@@ -81,12 +81,8 @@ def sentence_words(path: str, number: int, line: bytes) -> tuple[str, ...]:
     words = split_words(text)
     # In a later line it may be a word; tables and lists have it from the first line on.
     if number == 1 and FIELD_SEPARATOR in words:
-        raise DataError(
-            path,
-            number,
-            f"expected a sentence, found {FIELD_SEPARATOR!r} among its words: is it a phrase "
-            "table, or an n-best list?",
-        )
+        problem = f"expected a sentence, found {FIELD_SEPARATOR!r} among its words:"
+        raise DataError(path, number, f"{problem} is it a phrase table, or an n-best list?")
     return words
 
 

@@ -158,20 +158,16 @@ class ResumableOutput:
         size = os.fstat(self._file.fileno()).st_size
         journal = read_journal(self.journal, OutputJournal, f"delete it and {self.part}")
         if journal is None and size:
-            raise PhrasescoreError(
-                f"{self.part}: expected the file of an unfinished run, found another file; rename "
-                "it, since the output needs this name"
-            )
+            problem = f"{self.part}: expected the file of an unfinished run, found another file;"
+            raise PhrasescoreError(f"{problem} rename it, since the output needs this name")
         # Without a part file no work is lost: a run that is killed at its end has renamed it.
         if journal is None or journal.lines == 0 or size == 0:
             return None
         if not self._is_good(journal):
             raise PhrasescoreError(f"{self.part} is damaged; {self._start_over}")
         if not self._resume:
-            raise PhrasescoreError(
-                f"{self.part} holds {journal.lines:,} lines of an unfinished run: continue it with "
-                f"--resume, or {self._start_over}"
-            )
+            problem = f"{self.part} holds {journal.lines:,} lines of an unfinished run:"
+            raise PhrasescoreError(f"{problem} continue it with --resume, or {self._start_over}")
         check_settings(journal.settings, self._begun.settings, self.part, self._start_over)
         return journal
 
@@ -221,12 +217,8 @@ class ResumableOutput:
                     blocks = chain([block.lines(done.num_lines, block.num_lines)], blocks)
                 break
         if self._begun.lines and self._input.hexdigest() != self._begun.input:
-            raise DataError(
-                path,
-                None,
-                f"its first {self._begun.lines:,} lines differ from the lines that {self.part} was "
-                "made from",
-            )
+            problem = f"its first {self._begun.lines:,} lines differ from the lines that"
+            raise DataError(path, None, f"{problem} {self.part} was made from")
         return blocks
 
     def write(

@@ -296,12 +296,8 @@ class Markup:
         if tag is None and _TRANSLATION in text:  # a tag in other brackets (-xml-brackets)
             tag = text[text.rfind(" ", 0, text.index(_TRANSLATION)) + 1 :]
         if tag is not None:
-            raise DataError(
-                path,
-                line_number,
-                f"expected words, found markup: {shorten(tag)}; remove it, or escape it as &lt; "
-                "and &gt; if these are words",
-            )
+            problem = f"expected words, found markup: {shorten(tag)}; remove it, or escape it as"
+            raise DataError(path, line_number, f"{problem} &lt; and &gt; if these are words")
 
     def _find(self, text: str) -> str | None:
         """Return the first tag that has an attribute, is empty like ``<wall/>``, or is closed."""

@@ -63,10 +63,8 @@ def check_folder(folder: str, inputs: Sequence[str]) -> None:
         names == _NAMES and data.is_dir() and all(path.suffix == ".tsv" for path in data.iterdir())
     )
     if names and not is_report:
-        raise PhrasescoreError(
-            f"{folder}: expected an older report or an empty folder, found a folder with other "
-            "files; use a new folder"
-        )
+        problem = f"{folder}: expected an older report or an empty folder,"
+        raise PhrasescoreError(f"{problem} found a folder with other files; use a new folder")
     for path in inputs:
         if target in Path(os.path.abspath(path)).parents:
             raise PhrasescoreError(f"{folder}: would replace {path}, which is an input")

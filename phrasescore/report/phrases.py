@@ -147,14 +147,9 @@ def choose_from_table(
     frequent = heapq.nlargest(
         _CANDIDATES, candidates(), key=lambda phrase: (phrase.times, -len(phrase.source))
     )
-    return TableChoice(
-        pairs.items(),
-        list(dict.fromkeys(phrases.items())),
-        _distinct(frequent)[:num_sources],
-        rare.items(),
-        pairs.seen,
-        phrases.seen,
-    )
+    chosen = list(dict.fromkeys(phrases.items()))
+    best = _distinct(frequent)[:num_sources]
+    return TableChoice(pairs.items(), chosen, best, rare.items(), pairs.seen, phrases.seen)
 
 
 def _distinct(phrases: list[SourcePhrase]) -> list[SourcePhrase]:

@@ -112,10 +112,8 @@ class TransformerConfig:
         if self.hidden_size % 2:
             raise ValueError(f"hidden_size must be even, got {self.hidden_size}")
         if self.hidden_size % self.heads:
-            raise ValueError(
-                f"hidden_size must be a multiple of heads, got {self.hidden_size} units and "
-                f"{self.heads} heads"
-            )
+            problem = "hidden_size must be a multiple of heads,"
+            raise ValueError(f"{problem} got {self.hidden_size} units and {self.heads} heads")
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,10 +82,8 @@ def annotate(
     wanted = column_specs(columns)
     check_columns(wanted, of_phrases=True)
     if any(column.kind == "lm" for column in wanted):
-        raise ArgumentError(
-            "a language model can only be used with rescore: Moses scores with it during the "
-            "search if moses.ini has a line 'KENLM ...'"
-        )
+        problem = "a language model can only be used with rescore: Moses scores with it during the"
+        raise ArgumentError(f"{problem} search if moses.ini has a line 'KENLM ...'")
     check_resume(output, resume)
     check_moses_ini(ini_path, new_ini_path)
     check_sequences(texts=texts)

@@ -112,24 +112,15 @@ def augment(
     ini = declare_scores(ini_path, new_ini_path, table, output, 1, first.num_scores)
     generator, checkpoints = load_generator(models, compute)
     if checkpoints[0].reverse:
-        raise ModelError(
-            f"{models[0]}: expected a model that predicts the target, found one trained with "
-            "--reverse; it may be the --reverse-model"
-        )
+        problem = f"{models[0]}: expected a model that predicts the target, found one trained with"
+        raise ModelError(f"{problem} --reverse; it may be the --reverse-model")
     scores = PairScores(columns, given, compute)
     search = BeamSettings(width, num_targets, unknown=False, max_length=settings.max_phrase_length)
-    augmenter = Augmenter(
-        beam_work(generator, search),
-        [checkpoint.source_vocabulary for checkpoint in checkpoints],
-        unknown_words_of(
-            f"{shown_path(table)} (source side)",
-            f"{shown_path(table)} (target side)",
-            list(map(known_words, models, checkpoints)),
-        ),
-        scores,
-        only,
-        settings,
-    )
+    vocabularies = [checkpoint.source_vocabulary for checkpoint in checkpoints]
+    one, other = (f"{shown_path(table)} ({side} side)" for side in ("source", "target"))
+    unknown_words = unknown_words_of(one, other, map(known_words, models, checkpoints))
+    work = beam_work(generator, search)
+    augmenter = Augmenter(work, vocabularies, unknown_words, scores, only, settings)
     # Everything that the new lines depend on, except the table.
     depends_on = {
         "version": f"phrasescore {__version__}, torch {torch.__version__}",
@@ -170,8 +161,8 @@ def augment(
                     target.write(data, b"".join(old), len(old))
                     meter.skipped = skipped
                     meter.update(len(old))
-            for unknown_words in augmenter.unknown_words:
-                unknown_words.warn()
+            for side in unknown_words:
+                side.warn()
         # Write moses.ini before the table appears: if that fails, the run can be resumed.
         target.flush()
         if ini is not None and new_ini_path is not None:

@@ -118,7 +118,14 @@ class EmbeddedSearch:
             for note in self._pool.notes:
                 _logger.warning("%s", note)
 
-    def __call__(self, source: str, weights: Weights, size: int, nbest: str) -> None:
+    def __call__(
+        self,
+        source: str,
+        weights: Weights,
+        size: int,
+        nbest: str,
+        progress: ProgressCallback | None,
+    ) -> None:
         """Translate a file into n-best lists, as a decoder for the tuning loop.
 
         The best translations are written next to the lists, to a file that ends in ``.out``.
@@ -126,7 +133,7 @@ class EmbeddedSearch:
         own = {name: weights[name] for name in weights if name in self.feature_names}
         output = f"{nbest.removesuffix('.part').removesuffix('.nbest')}.out"
         request = NbestRequest(nbest, size, distinct=True)
-        self.translate(self.read_source(source), own, output, request)
+        self.translate(self.read_source(source), own, output, request, progress)
 
     def translate(
         self,

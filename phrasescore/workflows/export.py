@@ -68,10 +68,8 @@ def export(
     check_choice(get_args(ModelFormat), format=model_format)
     check_moses_ini(ini_path, new_ini_path)
     if (form := compression_by_name(path)) is not None:
-        raise ArgumentError(
-            f"--output: NPLM cannot read {form.name}: expected a name without .{form.ending}, got "
-            f"{path!r}"
-        )
+        problem = f"--output: NPLM cannot read {form.name}:"
+        raise ArgumentError(f"{problem} expected a name without .{form.ending}, got {path!r}")
     if path == "-" and ini_path is not None:
         raise ArgumentError("--moses-ini requires an --output that Moses can read, not stdout")
     ini = None if ini_path is None else IniText.read(ini_path)
@@ -82,10 +80,8 @@ def export(
         problem = f"{model}: {nplm.FORMAT} supports networks of the kind {known}, not {kind}"
         raise ModelError(problem)
     if checkpoint.target_vocabulary.is_subwords:
-        raise ModelError(
-            f"{model}: {nplm.FORMAT} supports networks that predict words, but this one predicts "
-            "subwords; use it with rescore or decode"
-        )
+        problem = f"{model}: {nplm.FORMAT} supports networks that predict words,"
+        raise ModelError(f"{problem} but this one predicts subwords; use it with rescore or decode")
     try:
         feature = _FEATURES[kind](checkpoint)
     except ModelError as error:

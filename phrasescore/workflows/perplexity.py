@@ -165,10 +165,8 @@ class _Models:
         if checkpoint.config.network.reads_source:
             kind = checkpoint.config.kind
             verb = "rescore" if checkpoint.config.network.is_aligned else "score"
-            raise ModelError(
-                f"{model}: expected a model of the kind cslm, found one of the kind {kind}; use "
-                f"`{verb}` for networks that read a source"
-            )
+            problem = f"{model}: expected a model of the kind cslm, found one of the kind {kind};"
+            raise ModelError(f"{problem} use `{verb}` for networks that read a source")
         precision = Precision(compute.precision, device)
         self.known_words[model] = checkpoint.target_vocabulary
         self._network = WordScorer(checkpoint, device, precision)

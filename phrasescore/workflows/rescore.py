@@ -97,14 +97,9 @@ def rescore(
         (output, *work_files(output), words, cache),
     )
     with ListScorer(specs, settings, compute, words=words is not None) as scorer:
+        kept = None if words is not None else resume
         return rescore_file(
-            scorer,
-            nbest,
-            source,
-            output,
-            word_scores=words,
-            resume=None if words is not None else resume,
-            progress=progress,
+            scorer, nbest, source, output, word_scores=words, resume=kept, progress=progress
         )
 
 
@@ -232,11 +227,8 @@ class SourcedList:
         if self.aligned:
             affiliations = [
                 affiliate_hypothesis(
-                    nbest.raws[index],
-                    len(self.source),
-                    len(nbest.words(index)),
-                    nbest.path,
-                    nbest.first_line + index,
+                    *(nbest.raws[index], len(self.source), len(nbest.words(index))),
+                    *(nbest.path, nbest.first_line + index),
                 )
                 for index in firsts.tolist()
             ]

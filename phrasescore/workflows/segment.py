@@ -150,18 +150,14 @@ def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoin
     if swapped and checkpoint.reverse:
         raise ModelError(f"{name}: was trained with --reverse, and cannot be used with --swapped")
     if not swapped and not checkpoint.reverse:
-        raise ModelError(
-            f"{name}: expected a model trained with --reverse, found one that predicts its second "
-            "text; if that text was the source, add --swapped"
-        )
+        problem = f"{name}: expected a model trained with --reverse, found one that predicts its"
+        raise ModelError(f"{problem} second text; if that text was the source, add --swapped")
     reads = _words(checkpoint.source_vocabulary)
     of_source = len(reads & _words(forward.source_vocabulary))
     of_target = len(reads & _words(forward.target_vocabulary))
     if of_source > of_target:
-        raise ModelError(
-            f"{name}: expected a model that reads the language that --model writes; --model reads "
-            f"{of_source:,} of its words and writes {of_target:,}"
-        )
+        problem = f"{name}: expected a model that reads the language that --model writes; --model"
+        raise ModelError(f"{problem} reads {of_source:,} of its words and writes {of_target:,}")
     direction = direction_of(reverse=True, right_to_left=checkpoint.right_to_left)
     record = dataclasses.replace(checkpoint.record, direction=direction)
     return dataclasses.replace(checkpoint, record=record)
@@ -170,10 +166,8 @@ def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoin
 def _load_translator(name: str, path: str) -> Checkpoint:
     checkpoint = load_checkpoint(path)
     if not checkpoint.config.network.reads_source:
-        raise ModelError(
-            f"{name}: expected a translation model, found a language model "
-            f"({checkpoint.config.kind})"
-        )
+        problem = f"{name}: expected a translation model,"
+        raise ModelError(f"{problem} found a language model ({checkpoint.config.kind})")
     return checkpoint
 
 

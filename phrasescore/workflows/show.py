@@ -66,10 +66,8 @@ def _count_table(path: str, model: str | None, progress: ProgressCallback | None
 
         checkpoint = load_checkpoint(model)
         if not checkpoint.config.network.reads_source:
-            raise PhrasescoreError(
-                f"{model}: expected a translation model, found a language model "
-                f"({checkpoint.config.kind})"
-            )
+            problem = f"{model}: expected a translation model,"
+            raise PhrasescoreError(f"{problem} found a language model ({checkpoint.config.kind})")
         shortlists = (checkpoint.table_source_vocabulary, checkpoint.table_target_vocabulary)
     can_read_again = os.path.isfile(path)  # and not a pipe
     with Meter("show", "lines", progress, lines_of=path) as meter:

@@ -111,12 +111,8 @@ class UnknownWordCheck:
             del self._models[model]
             _logger.warning(
                 "%s: %s of %s counted words are unknown to %s, such as %s: %s",
-                self._text,
-                f"{unknown.total():,}",
-                f"{self._words:,}",
-                model,
-                ", ".join(shorten(word) for word, _ in shown.most_common(3)),
-                cause,
+                *(self._text, f"{unknown.total():,}", f"{self._words:,}", model),
+                *(", ".join(shorten(word) for word, _ in shown.most_common(3)), cause),
             )
 
     def _of_form(self, unknown: Counter[str]) -> tuple[Counter[str], str] | None:

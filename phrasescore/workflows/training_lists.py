@@ -30,7 +30,6 @@ _logger = logging.getLogger(__name__)
 # Maximum number of distinct hypotheses that are used per list, those with the highest scores. Gao
 # et al. (2014) and Auli and Gao (2014) use 100-best lists.
 _LARGEST_LIST = 100
-_BATCH = 20_000  # number of hypotheses whose BLEU is computed together
 
 
 class NetworkFeature(NamedTuple):
@@ -55,10 +54,8 @@ def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
             "this feature"
         )
     if not found[label.place]:
-        raise PhrasescoreError(
-            f"{where}: the weight of {name} is 0, so the network would not change the ranking: "
-            "tune weights on lists with this feature"
-        )
+        problem = f"{where}: the weight of {name} is 0, so the network would not change the"
+        raise PhrasescoreError(f"{problem} ranking: tune weights on lists with this feature")
     return NetworkFeature(label, name, found[label.place])
 
 
@@ -123,7 +120,7 @@ def read_training_lists(
     builder = ListStoreBuilder()
     pairs = _PairCollector(checkpoint, builder)
     reader = _Reader(pairs, weights, feature, where)
-    bleu = _Gains(Bleu([text.words for text in texts[1:]]))
+    bleu, gains = Bleu([text.words for text in texts[1:]]), list[float]()
     digest = new_digest()
     known = text_checks.known_words(checkpoint.folder, checkpoint)
     of_source, of_lists = text_checks.unknown_words_of(source, f"{paths[0]} (hypotheses)", [known])
@@ -138,7 +135,8 @@ def read_training_lists(
                 continue
             num_words += len(next(iter(nbest.distinct().values())))
             scores, words, found = reader.read(nbest, sources[index])
-            bleu.add(index, words)
+            statistics = bleu.statistics(words, [index] * len(words))
+            gains += sentence_bleu(statistics, rewards_length=True).tolist()
             of_source.count(sources[index])
             for hypothesis in words:
                 of_lists.count(hypothesis)
@@ -169,7 +167,7 @@ def read_training_lists(
         "feature": feature.name,
         "model": checkpoint.fingerprint,
     }
-    return builder.build(bleu.all(), inputs)
+    return builder.build(gains, inputs)
 
 
 def _read_affiliations(
@@ -277,31 +275,3 @@ class _Reader:
             )
             for span in spans
         ]
-
-
-class _Gains:
-    """Computes the smoothed sentence BLEU of hypotheses, with a reward for length."""
-
-    def __init__(self, metric: Bleu) -> None:
-        self._metric = metric
-        self._done: list[float] = []
-        self._words: list[tuple[str, ...]] = []
-        self._segments: list[int] = []
-
-    def add(self, segment: int, hypotheses: Sequence[tuple[str, ...]]) -> None:
-        """Add hypotheses for a sentence."""
-        self._words += hypotheses
-        self._segments += [segment] * len(hypotheses)
-        if len(self._words) >= _BATCH:
-            self._compute()
-
-    def all(self) -> list[float]:
-        """Return the BLEU of all added hypotheses, in order; the reference has 1."""
-        self._compute()
-        return self._done
-
-    def _compute(self) -> None:
-        if self._words:
-            statistics = self._metric.statistics(self._words, self._segments)
-            self._done += sentence_bleu(statistics, rewards_length=True).tolist()
-            self._words, self._segments = [], []

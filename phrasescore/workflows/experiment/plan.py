@@ -79,15 +79,10 @@ class _Planner:
             earlier: list[Run] = []
             for system, name in zip(systems, names, strict=True):
                 ini, *files = self._shared.files_of(system)
-                run = Run(
-                    system,
-                    seed,
-                    self._folder / "systems" / name / f"seed{seed}",
-                    ini,
-                    tuple(files),
-                    tuple(each for each in earlier if each.system.features() <= system.features()),
-                    self._added(system),
-                )
+                folder = self._folder / "systems" / name / f"seed{seed}"
+                parts = (each for each in earlier if each.system.features() <= system.features())
+                added = self._added(system)
+                run = Run(system, seed, folder, ini, tuple(files), tuple(parts), added)
                 earlier.append(run)
                 runs.append(run)
         return runs

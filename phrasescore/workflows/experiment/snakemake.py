@@ -115,10 +115,8 @@ def _table(wanted: Experiment, plan: Plan, folder: Path) -> ExperimentTable:
     }
     for step in plan.steps:
         if not states[step].is_done(step):
-            raise PhrasescoreError(
-                f"{step.name}: its outputs are not from these settings and inputs: export the "
-                "experiment again, and let Snakemake run it"
-            )
+            problem = f"{step.name}: its outputs are not from these settings and inputs: export the"
+            raise PhrasescoreError(f"{problem} experiment again, and let Snakemake run it")
     results = {path for step in plan.steps for path in step.outputs}
     return collect_table(wanted, plan, results, states.__getitem__)
 

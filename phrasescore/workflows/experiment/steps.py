@@ -195,10 +195,8 @@ def check_experiment_folder(folder: Path, state: str = STATE) -> None:
     others = sorted({path.name for path in folder.iterdir()} - {LOCK})
     kind = "experiment" if state == STATE else "exported experiment"
     if others:
-        raise PhrasescoreError(
-            f"{folder}: expected a new folder, or the folder of an {kind}, found other files in "
-            f"it, such as {others[0]}"
-        )
+        problem = f"{folder}: expected a new folder, or the folder of an {kind},"
+        raise PhrasescoreError(f"{problem} found other files in it, such as {others[0]}")
 
 
 def _aside(path: Path) -> Path:

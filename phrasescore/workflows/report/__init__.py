@@ -92,13 +92,9 @@ def make_report(
     check_folder(os.fspath(folder), files.paths())
     report, left_out = _make_sections(read_inputs(files, settings, compute, progress))
     page = write_report(report, Path(folder))
-    return ReportSummary(
-        str(page),
-        page.stat().st_size,
-        tuple(section.key for section in report.sections),
-        sum(len(section.blocks) for section in report.sections),
-        tuple(left_out),
-    )
+    names = tuple(section.key for section in report.sections)
+    num_blocks = sum(len(section.blocks) for section in report.sections)
+    return ReportSummary(str(page), page.stat().st_size, names, num_blocks, tuple(left_out))
 
 
 def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]:

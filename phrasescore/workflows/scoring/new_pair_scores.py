@@ -50,10 +50,8 @@ def plan_columns(
     if scores is not None:
         columns = [_parse(text.strip(), given) for text in scores.split(",")]
     elif num_scores != MOSES_COLUMNS:
-        raise ArgumentError(
-            f"the table has {num_scores} scores, not Moses' {MOSES_COLUMNS}: --scores must name "
-            "the content of each column"
-        )
+        problem = f"the table has {num_scores} scores, not Moses' {MOSES_COLUMNS}:"
+        raise ArgumentError(f"{problem} --scores must name the content of each column")
     else:
         floor = math.log(FLOOR)
         reverse: ColumnContent = floor if given[REVERSE] is None else REVERSE
@@ -103,10 +101,8 @@ class PairScores:
             checkpoint = load_checkpoint(path)
             check_kinds([checkpoint])
             if not checkpoint.reverse:
-                raise ModelError(
-                    f"--reverse-model {path}: expected a model trained with --reverse, found one "
-                    "that predicts the target"
-                )
+                problem = f"--reverse-model {path}: expected a model trained with --reverse,"
+                raise ModelError(f"{problem} found one that predicts the target")
             self.fingerprints[REVERSE] = checkpoint.fingerprint
             self._reverse = NetworkScorer(checkpoint, compute)
         self._lexical = {}

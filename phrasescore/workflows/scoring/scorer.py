@@ -118,10 +118,8 @@ class Scoring:
         features = self.loader.load() if self.features is None else self.features
         for feature, expected in zip(features, self.fingerprints, strict=True):
             if feature.fingerprints != expected:
-                raise PhrasescoreError(
-                    f"a worker has loaded a different feature: expected {expected}, found "
-                    f"{feature.fingerprints}"
-                )
+                problem = f"a worker has loaded a different feature: expected {expected},"
+                raise PhrasescoreError(f"{problem} found {feature.fingerprints}")
         for index in self.needed:
             features[index].prepare()
         return partial(_score_item, features)

@@ -92,10 +92,8 @@ def tune(
     if not features and not references:
         raise ArgumentError("--references is required")
     if start is None and ifile is None and files.moses_ini is None:
-        raise ArgumentError(
-            "give the weights with which the lists were made, to start from: --weights or "
-            "--moses-ini"
-        )
+        problem = "give the weights with which the lists were made, to start from:"
+        raise ArgumentError(f"{problem} --weights or --moses-ini")
     if ifile is not None and (start is not None or not features):
         raise ArgumentError("--ifile requires --features, and replaces --weights")
     if files.moses_ini_out is not None and files.moses_ini is None:
@@ -256,12 +254,9 @@ def _compare_methods(
     parts: int, optimiser: Optimiser, pool: Pool, metric: Metric, start: Vector, seed: int
 ) -> tuple[MethodRow, ...]:
     """Return each method's scores on held-out sentences."""
+    methods = {name: load_method(name) for name in sorted(METHODS)}
     found = validate(
-        {name: load_method(name) for name in sorted(METHODS)},
-        pool,
-        metric,
-        start,
-        optimiser.settings(pool.labels),
+        *(methods, pool, metric, start, optimiser.settings(pool.labels)),
         num_folds=parts,
         seed=seed,
         report=optimiser.report,

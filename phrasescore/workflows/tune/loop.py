@@ -91,10 +91,8 @@ def tune_with_decoder(
     check_sequences(references=references)
     inputs = [source, files.moses_ini, *references]
     if any(is_stream(os.fspath(name)) for name in inputs if name is not None):
-        raise ArgumentError(
-            "--source, --references and --moses-ini cannot be streams with --decoder, because they "
-            "are read more than once"
-        )
+        problem = "--source, --references and --moses-ini cannot be streams with --decoder,"
+        raise ArgumentError(f"{problem} because they are read more than once")
     specs = features.column_specs(columns)
     if specs:
         features.check_columns(specs, of_phrases=False)
@@ -202,10 +200,8 @@ def _open_decoder(
 
 def _start_weights(start: WeightsSource | None, ini: MosesIni | None) -> WeightPair:
     if ini is None and start is None:
-        raise ArgumentError(
-            "the start weights are missing: give --weights FILE, or a moses.ini with weights: "
-            "--moses-ini INI, or -f INI in the decoder's command"
-        )
+        problem = "the start weights are missing: give --weights FILE, or a moses.ini with weights:"
+        raise ArgumentError(f"{problem} --moses-ini INI, or -f INI in the decoder's command")
     # For weights missing from the file, Moses uses its moses.ini.
     usual = {} if ini is None else ini.tuneable_weights()
     given = load_weights({} if start is None else start)
@@ -271,13 +267,8 @@ class _LoopRun:
                     name: values for name, values in self.start.search.items() if name not in added
                 }
                 self._loop = TuningLoop(
-                    rounds,
-                    rounds.reader.metric,
-                    self.start._replace(search=search),
-                    optimiser,
-                    settings.seed,
-                    settings.iterations,
-                    settings.patience,
+                    *(rounds, rounds.reader.metric, self.start._replace(search=search), optimiser),
+                    *(settings.seed, settings.iterations, settings.patience),
                     list_features=frozenset(added),
                     report=_logger.info,
                     is_stopped=lambda: optimiser.stopped,

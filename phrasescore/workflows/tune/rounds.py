@@ -77,18 +77,14 @@ def check_folder(work: Path, named: Iterable[str]) -> None:
     for name in named:
         above, base = os.path.split(os.path.realpath(name))
         if above == folder and _is_of_a_run(base):
-            raise PhrasescoreError(
-                f"{name}: the run needs this name in {work}; name another file, or another working "
-                "folder"
-            )
+            problem = f"{name}: the run needs this name in {work};"
+            raise PhrasescoreError(f"{problem} name another file, or another working folder")
     if (work / JOURNAL).exists() or not work.is_dir():
         return
     theirs = sorted(filter(_is_of_a_run, os.listdir(work)))
     if theirs:
-        raise PhrasescoreError(
-            f"{work / theirs[0]}: the run needs this name, and the file is not an earlier run's "
-            f"(there is no {JOURNAL}); {_OTHER_FOLDER}"
-        )
+        problem = f"{work / theirs[0]}: the run needs this name, and the file is not an earlier"
+        raise PhrasescoreError(f"{problem} run's (there is no {JOURNAL}); {_OTHER_FOLDER}")
 
 
 def _is_of_a_run(name: str) -> bool:
