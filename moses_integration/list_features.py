@@ -239,7 +239,6 @@ class EvenAverage:
     variances: list[tuple[float, float]] = field(default_factory=list)
 
     def __call__(self, nbest: NbestList) -> Values:
-        """Return the mean for each hypothesis."""
         matrix = feature_matrix(nbest)
         decoder, columns = totals(nbest), matrix.columns()
         scores = decoder

@@ -44,8 +44,7 @@ CONVERTERS = {
 
 # Phrase table classes whose names do not begin with PhraseDictionary (moses/FF/Factory.cpp).
 _MORE_TABLES = ("ProbingPT", "Mmsapt")
-# Suffix of the sparse weight file next to a moses.ini, as in mert-moses.pl.
-_SPARSE_ENDING = ".sparse-weights"
+_SPARSE_ENDING = ".sparse-weights"  # of the sparse weight file, as in mert-moses.pl
 _NUMBER = re.compile(NUMBER)
 
 

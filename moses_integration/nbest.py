@@ -51,8 +51,7 @@ class NbestList:
     # (lines + 1,): where each line begins, and where the last line ends, with its newline if any.
     begins: Ids
     fields: Ids  # (lines, 2): begin and end of field 2, with the spaces around the hypothesis
-    # (lines,): where the last value of field 3 ends; new features are inserted there.
-    value_ends: Ids
+    value_ends: Ids  # (lines,): where the last value of field 3 ends; new features follow it
     # (lines, values + 1): the feature values and the total of each line that `is_plain`.
     numbers: Values
     # (lines,): whether a line has the same features in the same order as the first line of the
@@ -261,8 +260,6 @@ def _join(parts: Sequence[NbestList]) -> NbestList:
 
 
 class _NbestReader:
-    """Reads the lines of a file, and parses the lines that compiled code does not handle."""
-
     def __init__(self, path: str, new_names: Collection[str]) -> None:
         self._path, self._new_names = path, new_names
         self._before = 0

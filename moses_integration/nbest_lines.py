@@ -13,8 +13,7 @@ from phrasescore.io.text import NUMBER, decode, shorten
 _VALUE = re.compile(NUMBER.encode())
 LARGEST_VALUE = 3.4028234663852886e38  # the largest float32
 _COLON = ord(":")
-# Marian's feature with one value per word (--word-scores), which cannot be weighted.
-WORD_SCORES = "WordScores"
+WORD_SCORES = "WordScores"  # Marian's, one value per word (--word-scores); cannot be weighted
 
 # A name that Moses treats as a dense feature; mert and kbmira treat names with "_" as sparse.
 FEATURE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")

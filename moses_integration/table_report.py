@@ -197,8 +197,6 @@ class _Scores:
 
 
 class _CoverageTally:
-    """Counts the words on both sides, and the lines, that two shortlists cover."""
-
     def __init__(self, shortlists: tuple[Container[str], Container[str]]) -> None:
         # For each side: running words, covered words, and both weighted by joint counts.
         self._words: list[list[float]] = [[0, 0, 0, 0], [0, 0, 0, 0]]

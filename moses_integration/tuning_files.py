@@ -59,8 +59,6 @@ class ExtractedLists(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """The block for one sentence in a file."""
-
     line: int  # 1-based line number of the header
     id: int
     size: int

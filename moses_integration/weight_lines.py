@@ -180,8 +180,7 @@ def _parse(path: str, lines: list[bytes]) -> Weights:
     """Parse lines into weights; consecutive lines for the same name add values."""
     weights: Weights = {}
     latest = ""
-    # The first sparse feature with "=" after its name, and the first one without.
-    first: dict[bool, str] = {}
+    first: dict[bool, str] = {}  # the first sparse feature with "=" after its name, and without
     for number, text, line in _split_lines(path, lines):
         name = line.name.removesuffix("=")
         has_sign = name != line.name

@@ -11,8 +11,7 @@ from phrasescore.errors import PhrasescoreError
 if TYPE_CHECKING:
     import torch
 
-# Number of threads that keep a GPU busy: while it computes for one, another prepares work.
-GPU_THREADS = 2
+GPU_THREADS = 2  # they keep a GPU busy: while it computes for one, another prepares work
 
 # torch's number of threads before the first `torch_threads`, then the active numbers, innermost
 # last.

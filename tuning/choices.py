@@ -26,10 +26,8 @@ from tuning.settings import MetricName
 
 _Matches = NDArray[np.float32]
 
-# Maximum number of rounds of a climb, more than were ever needed; each round raises BLEU.
-MAX_ROUNDS = 100
-# Maximum number of sentences used as evidence, the most likely ones; Moses uses 200 (-mbr-size).
-MAX_EVIDENCE = 1000
+MAX_ROUNDS = 100  # rounds of a climb, more than were ever needed; each round raises BLEU
+MAX_EVIDENCE = 1000  # sentences used as evidence, the most likely ones; Moses: 200 (-mbr-size)
 _ROWS = 256  # number of sentences whose gains are computed at a time
 
 

@@ -42,8 +42,7 @@ class LineStep(NamedTuple):
 
     step: float
     score: float
-    # The improvement over step 0 in the metric or, with smoothing, in the worst neighbour's metric.
-    gain: float
+    gain: float  # over step 0, of the metric or, with smoothing, of the worst neighbour's metric
 
 
 def metric_along(
@@ -119,8 +118,7 @@ class Envelopes(NamedTuple):
 
     starts: Integers  # (segments + 1,): the envelope of segment s is starts[s] to starts[s + 1]
     rows: Integers  # the hypotheses in ascending order of slope, as rows of the pool
-    # The step from which each hypothesis is highest; ``low`` for the first in each segment.
-    begins: Vector
+    begins: Vector  # where each hypothesis becomes highest; ``low`` for a segment's first
 
 
 def upper_envelopes(

@@ -32,8 +32,7 @@ from tuning.metrics import Metric
 from tuning.ngrams import Integers
 from tuning.pool import Pool, Vector, named_weights, union, weights_between, weights_vector
 
-# The minimum gain on the pool that justifies another round, for metrics from 0 to 1: 0.01 BLEU.
-SMALLEST_GAIN = 1e-4
+SMALLEST_GAIN = 1e-4  # the minimum gain on the pool that justifies another round: 0.01 BLEU
 # The maximum acceptable losses in a trial and in a round: 2 and 3 BLEU.
 TRIAL_LOSS, ROUND_LOSS = 0.02, 0.03
 # The number of sentences in a trial, and the fractions of a step to try in turn.
@@ -84,8 +83,7 @@ class LoopResult:
     """The rounds so far, and why the loop ended if it has."""
 
     rounds: tuple[Round, ...] = ()
-    # The search weights for the next round; None if the loop has ended.
-    next_weights: Weights | None = None
+    next_weights: Weights | None = None  # for the next round's search; None if the loop has ended
     # Why the loop ended, and whether the limit on rounds was the only reason.
     reason: str = ""
     is_cut: bool = False
@@ -116,21 +114,17 @@ class TuningLoop:
     # The maximum number of rounds, and of rounds without an improvement; at least 1.
     iterations: int = 25
     patience: int = 5
-    # The names of features that the decoder does not know.
-    list_features: frozenset[str] = frozenset()
-    # Called with a message when a step is shortened.
-    report: Callable[[str], None] = lambda _line: None
+    list_features: frozenset[str] = frozenset()  # unknown to the decoder
+    report: Callable[[str], None] = lambda _line: None  # says when a step is shortened
     # Called after optimisation: returns whether the user has stopped it.
     is_stopped: Callable[[], bool] = lambda: False
     # Updated when a round has been scored, and when the next weights are chosen.
     result: LoopResult = field(init=False)
     _best_lists: Pool | None = field(default=None, init=False)
-    # Whether the lists of the latest round are in the pool.
-    _is_pooled: bool = field(default=True, init=False)
+    _is_pooled: bool = field(default=True, init=False)  # the latest round's lists
     # The search weights tuned on the latest pool, if they were needed to tune the list weights.
     _tuned_search: Tuned | None = field(default=None, init=False)
-    # Halved by each round whose lists are not pooled.
-    _longest_step: float = field(default=1.0, init=False)
+    _longest_step: float = field(default=1.0, init=False)  # halved by rounds that are not pooled
 
     def __post_init__(self) -> None:
         self.result = LoopResult(next_weights=self.start.search)
@@ -292,6 +286,5 @@ class TuningLoop:
         return pool if own.all() else pool.with_features(own)
 
     def _best_of(self, known: Sequence[Weights], pool: Pool) -> Vector:
-        """Return the weights with the highest score on a pool, the latest on ties."""
         vectors = [weights_vector(weights, pool.labels) for weights in known[::-1]]
         return max(vectors, key=lambda weights: pool.score(self.metric, weights))

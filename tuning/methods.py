@@ -24,8 +24,7 @@ from tuning.settings import METHODS, TuneSettings
 # Limits for the largest absolute start weight, so that squares of model scores remain finite.
 _SIZES = (1e-60, 1e60)
 
-# Called with a line about the progress of a search. It may raise StopTuning.
-Report = Callable[[str], None]
+Report = Callable[[str], None]  # called with a line about progress; may raise StopTuning
 
 
 class StopTuning(Exception):  # noqa: N818 nothing is wrong
@@ -186,8 +185,7 @@ class HeldOut(NamedTuple):
     """The scores of a method in cross-validation, 0 to 1."""
 
     tuned_score: float  # the mean, over folds, of the score on the segments used for tuning
-    # The score on all segments, each translated with weights that were tuned without it.
-    score: float
+    score: float  # on all segments, each translated with weights tuned without it
 
 
 def split_segments(num_segments: int, num_folds: int, *, seed: int) -> tuple[Integers, ...]:

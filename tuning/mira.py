@@ -23,12 +23,9 @@ from tuning.pool import Pool, Vector
 # step limits are suitable.
 _GAIN = 10.0
 _DECAY = 0.999  # the fraction of the pseudo-corpus that remains after each segment (kbmira -D)
-# The standard deviation of model scores within segments at the start, in units of gains.
-_SPREAD = 3.0
-# The minimum number of segments to visit, because steps are short and pools may be small.
-_LEAST_VISITS = 2000
-# The maximum number of times that model scores are halved, down to a millionth of their size.
-_MOST_HALVINGS = 20
+_SPREAD = 3.0  # of model scores within segments at the start, in units of gains
+_LEAST_VISITS = 2000  # the fewest segments to visit: steps are short and pools may be small
+_MOST_HALVINGS = 20  # times that model scores are halved, at most: down to a millionth
 
 
 class _Groups(NamedTuple):
@@ -41,8 +38,6 @@ class _Groups(NamedTuple):
 
 
 class _Corpus:
-    """The pseudo-corpus: decayed statistics of the hopes so far."""
-
     def __init__(self, pool: Pool, metric: Metric, decay: float = _DECAY) -> None:
         # Start with one segment that has the mean statistics over all hypotheses.
         self._sums, self._size = pool.stats.mean(axis=0), 1.0
@@ -58,8 +53,6 @@ class _Corpus:
 
 
 class _Mira:
-    """Weights that are updated segment by segment."""
-
     def __init__(self, problem: Problem, scale: float) -> None:
         self._problem, self._scale = problem, scale
         self._units, self._groups = problem.pool.deviations(), _group(problem.pool)

@@ -22,8 +22,7 @@ Mask = NDArray[np.bool_]
 
 drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 
-# The maximum absolute feature value, so that squares of sums remain finite. Moses uses float32.
-_LARGEST = 1e39
+_LARGEST = 1e39  # the largest absolute feature value, so that squares of sums are finite
 _SAME = 1e-30  # values that differ by at most this are treated as equal
 
 
@@ -35,8 +34,7 @@ class Pool:
     # (hypotheses, features): natural logarithms or counts, as the decoder wrote them.
     features: Matrix
     stats: Statistics  # (hypotheses, num_stats): sufficient statistics for the metric
-    # (segments + 1,): the hypotheses of segment s are rows starts[s] to starts[s + 1].
-    starts: Integers
+    starts: Integers  # (segments + 1,): segment s has the rows starts[s] to starts[s + 1]
 
     def __post_init__(self) -> None:
         if self.num_segments == 0:

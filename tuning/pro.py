@@ -19,8 +19,7 @@ from tuning.pool import Matrix, Vector
 
 _MAX_ITERATIONS = 200
 _PRIOR = 1.0  # the factor of the penalty for squared weights
-# The minimum weight of the combined fixed features, in units of their standard deviation.
-_LEAST_FIXED = 0.1
+_LEAST_FIXED = 0.1  # of the combined fixed features, in units of their standard deviation
 
 
 def sentence_scores(metric: Metric, stats: Statistics) -> Vector:

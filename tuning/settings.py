@@ -24,8 +24,7 @@ class TuneSettings:
     """The settings for all methods; each comment begins with the methods that use a field."""
 
     fixed: tuple[FeatureLabel, ...] = ()  # all methods: features whose weights do not change
-    # All methods: number of threads, at least 1; it affects only the speed, not the result.
-    threads: int = 1
+    threads: int = 1  # all methods: 1 or more; affects only the speed, not the result
     # mert: number of random starts in addition to the given weights; 0 or more (Moses: mert -n).
     starts: int = 20
     # mert: number of starts near the best weights so far; 0 or more. They are drawn 4 to 40 times:
@@ -35,8 +34,7 @@ class TuneSettings:
     directions: int = 20
     # mert: number of intervals on each side for smoothing the metric (Cer et al., 2008); 0 or more.
     neighbours: int = 0
-    # mert: maximum number of rounds for a start, in case it does not converge; at least 1.
-    rounds: int = 100
+    rounds: int = 100  # mert: limit of rounds for a start that does not converge; 1 or more
     # xbleu: the penalty for a squared distance of 1 from the start, in units of the metric (0 to
     # 1). Weights are in units of the features' standard deviations. 0 or more.
     penalty: float = 1e-5

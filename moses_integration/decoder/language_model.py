@@ -32,8 +32,7 @@ DONE, FULL, NO_NUMBER, POSITIVE, UNKNOWN_WORD, FIELDS, NO_CONTEXT, HIGHEST_BACKO
 _UNKNOWN, _BEGIN, _END = "<unk>", "<s>", "</s>"
 _UNKNOWN_ALIAS = "<UNK>"
 
-# The maximum number of n-grams to allocate before reading, because counts may be wrong.
-_MOST_AT_FIRST = 1 << 26
+_MOST_AT_FIRST = 1 << 26  # n-grams to allocate before reading: counts may be wrong
 # log10 probability of <unk> in models that lack it (lm/config.cc, unknown_missing_logprob).
 _MISSING_UNKNOWN = -100.0
 # KenLM reads both numbers with C functions, which skip leading blanks. It ignores text after the
@@ -61,8 +60,6 @@ class NgramModel(NamedTuple):
 
 
 class _Text:
-    """Reads the lines of a file one at a time or in blocks."""
-
     def __init__(self, path: str) -> None:
         self.path = path
         self._blocks = read_blocks(path)

@@ -44,8 +44,7 @@ class DecoderCommand:
     """The command line of a decoder, quoted as for a shell."""
 
     command: str  # the command line as the user typed it
-    # Moses' configuration, if known; it determines which weights n-best lists omit.
-    ini: MosesIni | None = None
+    ini: MosesIni | None = None  # Moses' own, if known; determines which weights lists omit
 
     def __post_init__(self) -> None:
         if not self.words():

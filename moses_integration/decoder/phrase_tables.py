@@ -91,8 +91,7 @@ def read_phrase_pairs(
     alignments: list[bytes] = []
     scores: list[float] = []
     affiliations: list[Affiliations] = []
-    # Equal affiliations share one object.
-    affiliated: dict[tuple[bytes, int, int], Affiliations] = {}
+    affiliated: dict[tuple[bytes, int, int], Affiliations] = {}  # equal ones are shared
     known: dict[bytes, bytes] = {}
     known_alignments: dict[bytes, bytes] = {}
     for number, line in lines_of_phrases(path, sentences, max_phrase_length):

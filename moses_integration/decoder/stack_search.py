@@ -24,8 +24,7 @@ from moses_integration.decoder.options import Sentence, ranges
 DEFAULT_BUFFER_SIZE = 4096
 # Initial numbers of rows, sufficient for a sentence of about ten words.
 _FEW, _MANY = 1 << 10, 1 << 15
-# Number of candidates that other features score, per hypothesis that a stack keeps.
-_CANDIDATES = 10
+_CANDIDATES = 10  # candidates that other features score, per hypothesis that a stack keeps
 
 
 class AlignedWords(NamedTuple):

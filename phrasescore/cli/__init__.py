@@ -152,8 +152,6 @@ def _discard_stdout() -> None:
 
 
 class _StderrHandler(logging.Handler):
-    """Write ``phrasescore: message`` to the current stderr."""
-
     def emit(self, record: logging.LogRecord) -> None:
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
         with show_progress.without_bars():

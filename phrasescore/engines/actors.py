@@ -25,8 +25,7 @@ from phrasescore.errors import PhrasescoreError, file_problem
 from phrasescore.settings.compute import Compute
 from phrasescore.version import __version__
 
-# Number of items that an actor has at a time: one is being computed, and one waits.
-_ITEMS_PER_ACTOR = 2
+_ITEMS_PER_ACTOR = 2  # one is being computed, and one waits
 # Maximum number of workers that may die while computing the same item, and of workers that are
 # replaced after dying while loading.
 _MAX_DEATHS = 3
@@ -39,8 +38,6 @@ _logger = logging.getLogger(__name__)
 
 
 class _Actor:
-    """A worker; Ray runs it in its own process."""
-
     def begin(self) -> None:
         """Do nothing. A successful call shows that the process runs, before it loads the work."""
 

@@ -23,8 +23,6 @@ _MAX_DEATHS = 3  # maximum number of restarts without a result in between
 
 
 class _Submitted(Generic[Item, Result]):
-    """An item, and its future in the current processes."""
-
     def __init__(self, pool: "ProcessPool[Item, Result]", item: Item) -> None:
         self.item = item
         self.future: Future[Result]

@@ -76,8 +76,7 @@ class SystemScore:
 
     name: str
     scores: tuple[float, ...]  # the BLEU score of each replica
-    # Number of words in the first replica's translations, divided by that in the reference.
-    length_ratio: float
+    length_ratio: float  # words of the first replica's translations per word of the reference
     # Mean minus the baseline's mean, and the p-value from approximate randomization.
     difference: float | None = None
     p_value: float | None = None

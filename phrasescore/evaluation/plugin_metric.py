@@ -15,8 +15,7 @@ Values = NDArray[np.float64]
 
 _logger = logging.getLogger(__name__)
 
-# Names of phrasescore's own metrics, for `tune` and `evaluate`.
-OURS: tuple[str, ...] = get_args(MetricName)
+OURS: tuple[str, ...] = get_args(MetricName)  # phrasescore's, for `tune` and `evaluate`
 # How far scores may be outside 0 to 1, because the numerical gradient of xbleu uses statistics that
 # no corpus can have.
 _TOLERANCE = 0.01

@@ -20,8 +20,7 @@ from tuning.metrics import Metric, Statistics
 SAMPLES = 1000  # number of bootstrap samples in `bootstrap_spread`
 _BATCH = 250  # number of samples to compute at a time
 _SACREBLEU_NAMES = {"bootstrap": "bs", "approximate": "ar"}
-# The environment variable is the only way to set sacrebleu's seed.
-_SEED_VARIABLE = "SACREBLEU_SEED"
+_SEED_VARIABLE = "SACREBLEU_SEED"  # the only way to set sacrebleu's seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,7 @@ class PairedSystem(NamedTuple):
     """A system in a paired test; scores are from 0 to 100."""
 
     score: float
-    # Probability that a difference this large occurs by chance; None for the baseline.
-    p_value: float | None
+    p_value: float | None  # of a difference this large by chance; None for the baseline
     # Mean over the samples, and half the width of the 95% interval; None for approximate
     # randomization.
     mean: float | None

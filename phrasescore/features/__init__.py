@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-# Number of pairs in a block, which one thread scores as a whole.
-BLOCK_SIZE = {"cpu": 16384, "cuda": 65536}
+BLOCK_SIZE = {"cpu": 16384, "cuda": 65536}  # pairs that one thread scores as a whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +173,7 @@ class ColumnSpec:
     kind: ColumnKind
     value: str  # a model's folder, a feature's name, or a file
     model: int | None = None  # the 1-based number of the model whose shortlist a feature uses
-    # For scores from a file with one number per line: their name in n-best lists.
-    name: str | None = None
+    name: str | None = None  # for scores from a file: their name in n-best lists
     # How Moses' words are converted to pieces for a CTranslate2 model; None for the default.
     foreign: ForeignText | None = None
 

@@ -14,10 +14,8 @@ from phrasescore.features import BlockScores, Feature
 from phrasescore.io.journal import new_digest
 from phrasescore.records import PhraseBlock, PhrasePair, Tally
 
-# The smallest probability of a predicted word: the last digit in Moses' lexical translation tables.
-FLOOR = 1e-7
-# Maximum number of (word, word) probabilities that are in memory at the same time.
-BLOCK_ENTRIES = 1 << 18
+FLOOR = 1e-7  # the smallest probability of a word: the last digit in Moses' lexical tables
+BLOCK_ENTRIES = 1 << 18  # (word, word) probabilities in memory at the same time
 _NULL = "NULL"  # the source of target words that translate no source word
 
 _Ids = NDArray[np.int64]
@@ -75,8 +73,6 @@ class Lexicon(NamedTuple):
 
 
 class _LexiconSide:
-    """The words of one side of a lexicon."""
-
     def __init__(self, ids: dict[str, int], known: _Ids) -> None:
         self._ids = ids
         self._is_known = np.zeros(len(ids) + 1, np.bool_)

@@ -110,7 +110,6 @@ class NeuralScore(Feature):
 def _find(
     table: Table, text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64], unknown: int
 ) -> RaggedArray:
-    """Return the numbers of the words in each phrase."""
     data = np.frombuffer(text, np.uint8)
     begins, ends = np.ascontiguousarray(begins), np.ascontiguousarray(ends)
     return RaggedArray.from_lengths(*_number(data, begins, ends, table, unknown))

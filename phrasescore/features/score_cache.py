@@ -120,7 +120,6 @@ class ScoreCache:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Close the file after all stored values are written."""
         with self._errors():
             self._store.close()
 

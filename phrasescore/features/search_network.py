@@ -25,8 +25,7 @@ from phrasescore.scoring.tree_scorer import join_pieces
 
 Scorer = TypeVar("Scorer", bound=ContextScorer)
 
-# The number of <s> in a search's word list. A history has BOUNDARY in the places before <s>.
-START = 1
+START = 1  # the number of <s> in a search's words; BOUNDARY stands in the places before <s>
 
 
 class Aligned(Protocol):
@@ -124,7 +123,6 @@ class SearchNetwork(ABC, Generic[Scorer]):
     def _in_pieces(
         self, histories: NDArray[np.int32], phrases: NDArray[np.int32], offsets: NDArray[np.int64]
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-        """Replace words by their pieces."""
         last = np.empty_like(histories)
         _last_pieces(histories, self._split.starts, self._split.values, last)
         words = phrases[offsets[0] : offsets[-1]].astype(np.int64)

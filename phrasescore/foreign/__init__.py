@@ -15,8 +15,7 @@ from phrasescore.errors import DataError, ModelError
 from phrasescore.io.plain_file import read_plain
 from phrasescore.settings.declaration import Settings, option, optional, switch
 
-# Size limit for a sentencepiece model: the largest known one, with 256,000 pieces, has 5 MB.
-_MAX_SPM = 1 << 28
+_MAX_SPM = 1 << 28  # size limit of a sentencepiece model; the largest known one has 5 MB
 # These separate words in a line of text. U+00A0 and other Unicode spaces do not.
 _BLANKS = re.compile("[ \t\n\r]+")
 

@@ -39,13 +39,10 @@ class BeamSettings:
 
     width: int = 10  # number of hypotheses kept per source
     num_best: int = 1  # number of complete targets per source; at most the width
-    # Whether complete targets are sorted by log p / (words + 1) instead of log p.
-    normalize: bool = False
+    normalize: bool = False  # sort complete targets by log p / (words + 1), not by log p
     unknown: bool = True  # whether a target may contain <unk>
-    # Maximum number of words; None for twice the number of source words plus 10.
-    max_length: int | None = None
-    # Whether <unk> is replaced by the source word that the network attends to most.
-    copy_unknown: bool = False
+    max_length: int | None = None  # in words; None for twice the source's length plus 10
+    copy_unknown: bool = False  # replace <unk> by the source word that is attended to most
 
     def __post_init__(self) -> None:
         if self.width < 1:
@@ -145,8 +142,6 @@ class _BeamLevel(NamedTuple):
 
 
 class _SentenceBeam:
-    """The beams for a batch of sources."""
-
     def __init__(
         self, generator: Generator, sources: Sequence[Source], settings: BeamSettings
     ) -> None:
@@ -227,7 +222,6 @@ class _SentenceBeam:
                 self._to_beat[root] = scores[self._settings.num_best - 1]
 
     def _open(self, candidates: Candidates) -> Candidates:
-        """Return the extensions that remain in the beams, sorted by node."""
         # A target's log-probability never increases.
         bounds = candidates.log_probs
         if self._settings.normalize:

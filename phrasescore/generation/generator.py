@@ -35,24 +35,20 @@ _logger = logging.getLogger(__name__)
 
 Source = tuple[str, ...]
 
-# Number of batches in a window, whose sources are sorted by length before they are batched.
-WINDOW_BATCHES = 4
+WINDOW_BATCHES = 4  # batches in a window, whose sources are sorted by length before batching
 
-# The number of the first source of a window, and its sources.
-SourceWindow = tuple[int, list[Source]]
+SourceWindow = tuple[int, list[Source]]  # the number of the first source, and the sources
 
 
 class Generated(NamedTuple):
     """A target that networks generated."""
 
-    # An unknown word is ``<unk>``, unless it was replaced by a word of the source.
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # an unknown word is ``<unk>``, unless replaced by a source word
     # Natural logarithm, summed over the words and the end symbol, if any; not divided by length.
     log_prob: float
     finished: bool = True  # whether the end symbol came within the maximum length
     unknown_words: int = 0  # number of predicted ``<unk>``
-    # Number of predicted pieces of words; None if each word is one piece.
-    num_pieces: int | None = None
+    num_pieces: int | None = None  # of the predicted words; None if each word is one piece
 
     @property
     def length(self) -> int:
@@ -165,14 +161,12 @@ class _Network:
         self.columns = np.array(ids, np.int64)
 
     def read(self, sources: Sequence[Source]) -> RaggedArray:
-        """Return the ids that the network reads for the sources."""
         words = list(chain.from_iterable(sources))
         lengths = np.fromiter(map(len, sources), np.int64, len(sources))
         running = RaggedArray.from_lengths(np.arange(len(words)), lengths)
         return running.expand(split_words(self._source_vocabulary, words))
 
     def start(self, sources: Sequence[Source]) -> tuple[Any, Tensor]:
-        """Return the state of the sources' empty targets, and the softmax's inputs."""
         encoded = self.decoder.encode(self.read(sources))
         numbers = on_device(np.arange(len(sources)), self.products.device)
         return self.decoder.start(encoded, numbers)

@@ -38,8 +38,7 @@ class SampleSettings:
     # A word is drawn in proportion to p^(1 / temperature); lower values favour the best word.
     temperature: float = 1.0
     seed: int = 1  # from 0 to 2^64 - 1
-    # Maximum number of words; None for twice the source's number of words plus 10.
-    max_length: int | None = None
+    max_length: int | None = None  # in words; None for twice the source's length plus 10
     unknown: bool = True  # whether ``<unk>`` may be drawn
 
     def __post_init__(self) -> None:

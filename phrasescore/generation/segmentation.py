@@ -251,7 +251,6 @@ class Segmenter:
             del self._kept[span]
 
     def _translated(self, block: "list[_Planned]") -> dict[Words, _Translated]:
-        """Return the best translation of every span in a block."""
         wanted = {planned.words[start:end] for planned in block for start, end in planned.spans}
         self.work.wanted += sum(len(planned.spans) for planned in block)
         # Reinsert the spans that are used again at the end, where they are kept longest.

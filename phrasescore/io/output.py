@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
-# Suffix of a part file's name, after the target's name and a random number.
-_PART = ".phrasescore-part"
+_PART = ".phrasescore-part"  # a part file's suffix, after the target's name and a random number
 
 _WEIGHTS = "model.safetensors"  # as in phrasescore.models.checkpoint, whose import takes seconds
 _FILES_OF_A_MODEL = {_WEIGHTS, "config.toml", "source.vocab", "target.vocab", "training.json"}

@@ -75,8 +75,7 @@ def shorten(text: str | bytes) -> str:
     return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."
 
 
-# Compressed bytes per read, so that the file position tells how far the text is read.
-_PACKED_BLOCK = 1 << 16
+_PACKED_BLOCK = 1 << 16  # compressed bytes per read: the position tells how far the text is read
 
 
 class _PackedBytes(io.RawIOBase):

@@ -24,8 +24,7 @@ PERPLEXITY = 30.0  # the usual perplexity of t-SNE: the effective number of neig
 # The minimum number of points in a map, at which a third of the other points is 1, the perplexity.
 FEWEST = 4
 _DIMENSIONS = 50  # number of principal components used as input for t-SNE
-# Standard deviation of the first component at the start of t-SNE, as in scikit-learn.
-_START_DEVIATION = 1e-4
+_START_DEVIATION = 1e-4  # of the first component at the start of t-SNE, as in scikit-learn
 
 _COMPONENTS = """\
 The second kind of map shows the two directions in which the vectors differ most (principal \

@@ -59,7 +59,6 @@ class ModelReport:
 
 
 def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
-    """Return the rows about the network's two sides and its training data."""
     record, kind = model.record, model.config.kind
     left_out = f"{record.duplicates:,} duplicates, {record.too_long:,} too long"
     predicted = (model.target_vocabulary, record.target_coverage, record.target_shortlist_from)

@@ -147,7 +147,6 @@ def _rows(table: blocks.Table) -> list[tuple[_ShownCell, ...]]:
 
 
 def _column_cells(cells: Sequence[blocks.Cell]) -> list[_ShownCell]:
-    """Format the cells of a column, using the same number of decimals for all numbers."""
     largest = max((abs(cell) for cell in cells if isinstance(cell, float)), default=0.0)
     digits_before = math.floor(math.log10(largest)) + 1 if largest else 1
     decimals = min(max(_DIGITS - digits_before, 0), _MOST_DECIMALS)

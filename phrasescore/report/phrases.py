@@ -20,8 +20,7 @@ from phrasescore.report.blocks import Cell, Points, Section, Table, shown
 from phrasescore.settings.evaluation import Reporting
 
 MIN_TARGETS = 3  # source phrases with fewer targets are not compared
-# Number of frequent and of rare source phrases whose targets are listed, as in Cho et al. (2014).
-SOURCES = 10
+SOURCES = 10  # frequent and rare source phrases whose targets are listed, as in Cho et al. (2014)
 # Number of frequent source phrases to choose from; phrases that contain one another count once.
 _CANDIDATES = 200
 TOP_PAIRS = 25  # number of pairs to list with the largest differences, positive and negative

@@ -173,7 +173,6 @@ def augment(
 
 
 def _read_sources(path: str) -> frozenset[Source]:
-    """Return the source phrases in a file, and check that Moses can read them."""
     sources = set()
     for number, line in enumerate(read_monolingual_text(path), start=1):
         if line.words and not phrase_table.is_writable(line.words):
@@ -261,7 +260,6 @@ class Augmenter:
     def _new_targets(
         self, block: SourceBlock, targets: Iterable[tuple[Source, float]]
     ) -> NewTargets:
-        """Return the targets that the table lacks and that are probable enough."""
         new = NewTargets(block.source, [], [])
         for words, log_prob in targets:
             if (

@@ -30,8 +30,7 @@ class DecodeSummary:
     """Counts from translating a text."""
 
     sentences: int
-    # Number of sentences without any translation within the limits; always 0 with Moses.
-    untranslated: int
+    untranslated: int  # sentences without any translation within the limits; 0 with Moses
     # Number of requests from the embedded search to networks, and of distinct requests.
     requests: int
     distinct_requests: int

@@ -265,7 +265,6 @@ def evaluate(
 def _score_nbest(
     path: str, comparison: Comparison, progress: ProgressCallback | None, *, allow_missing: bool
 ) -> NbestFigures:
-    """Return BLEU for the first hypotheses and for the oracle selection in n-best lists."""
     metric = comparison.metric
     parts: list[Statistics] = []
     segments: list[int] = []

@@ -39,8 +39,7 @@ class _MosesFeature(NamedTuple):
     network: nplm.NplmNetwork
     kind: str
     arguments: Mapping[str, str]  # without name=, path= and the vocabularies
-    # By the argument that names the vocabulary's file.
-    vocabularies: Mapping[str, Sequence[str]] = {}
+    vocabularies: Mapping[str, Sequence[str]] = {}  # by the argument that names the file
 
 
 def export(

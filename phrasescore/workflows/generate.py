@@ -41,8 +41,7 @@ class GenerateSummary:
     unknown_words: int  # number of words of the text that are unknown to at least one network
     # Number of ``<unk>`` in the translations, including those replaced by source words.
     predicted_unknown_words: int
-    # Number of translations truncated, or samples omitted, because they did not end.
-    unfinished: int
+    unfinished: int  # translations truncated, or samples omitted, because they did not end
 
 
 @torch_threads(1)  # batches have their own threads
@@ -175,7 +174,6 @@ class _CountedText:
         self._lines_unfinished: list[int] = []
 
     def sources(self) -> Iterator[Source]:
-        """Yield the sentences, and count their words."""
         check = UnknownWordCheck(self.path, self._vocabularies)
         vocabularies = self._vocabularies.values()
         for line in self._sentences:

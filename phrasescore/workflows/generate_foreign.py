@@ -23,8 +23,7 @@ from phrasescore.workflows.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)
 
-# Number of sentences sent to a worker at a time; equally long ones are translated together.
-_GROUP_SIZE = 128
+_GROUP_SIZE = 128  # sentences sent to a worker at a time; equally long ones form batches
 
 Words = tuple[str, ...]
 

@@ -22,8 +22,7 @@ from tuning.settings import MetricName
 
 _logger = logging.getLogger(__name__)
 
-# A score dominates an average if its deviation is more than this many times the other score's.
-_DOMINATES = 10
+_DOMINATES = 10  # a score dominates if its deviation is more than this many times the other's
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,7 @@ from phrasescore.workflows.text_checks import warn_of_alignments
 if TYPE_CHECKING:
     from phrasescore.features.networks import SentenceWork
 
-# Number of lists in a chunk: the most that a killed run loses, and one member of a .gz file.
-CHUNK_LISTS = 64
+CHUNK_LISTS = 64  # the most lists that a killed run loses, and one member of a .gz file
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,11 +263,8 @@ def with_sources(
             raise DataError(found.path, found.first_line, problem)
     missing = next(sources, None)
     if missing is not None and not allow_missing:
-        problem = (
-            f"the n-best list ends before this sentence, with id {read - 1} "
-            "(--allow-missing skips it)"
-        )
-        raise DataError(path, read + 1, problem)
+        problem = "the n-best list ends before this sentence,"
+        raise DataError(path, read + 1, f"{problem} with id {read - 1} (--allow-missing skips it)")
 
 
 def read_sourced_lists(

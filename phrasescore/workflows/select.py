@@ -133,7 +133,6 @@ def select(
 
 
 def _num_kept(total: int, settings: Selecting) -> int:
-    """Return the number of lines to keep, from one to all."""
     if settings.share is not None:
         return max(1, round(settings.share * total))
     assert settings.lines is not None
@@ -212,7 +211,6 @@ def _blocks(
 def _write(
     stack: ExitStack, texts: Sequence[str], outputs: Sequence[str | None], chosen: Flags
 ) -> None:
-    """Write the chosen lines, and check that the texts have not changed since scoring."""
     streams = [stack.enter_context(open_output(name)) for name in outputs if name is not None]
     number = 0
     for number, (raws, _) in enumerate(_read(texts), start=1):

@@ -233,7 +233,6 @@ def _shortlist(side: str, shortlists: Shortlists, kind: NetworkKind) -> Shortlis
 
 
 def _check_alignments(kind: NetworkKind, alignments: str | None) -> None:
-    """Reject alignments for a network that ignores them, and a joint model without them."""
     if kind.is_aligned and alignments is None:
         problem = "--alignments is missing: the word alignment of source and target"
         raise ArgumentError(f"{kind.name} is trained on aligned text: {problem}")

@@ -173,7 +173,6 @@ def read_training_lists(
 def _read_affiliations(
     path: str, sources: Sequence[tuple[str, ...]], targets: Sequence[tuple[str, ...]]
 ) -> list[word_alignments.Affiliations]:
-    """Return the affiliations of the words in each target."""
     lines = list(read_lines(path))
     if len(lines) != len(sources):
         raise DataError(path, None, f"expected {len(sources):,} lines, found {len(lines):,}")
@@ -237,7 +236,6 @@ class _Reader:
         return [scores[best[each]] for each in kept], kept, found
 
     def _make_vector(self, nbest: NbestList) -> Values:
-        """Return the weights of the columns, with 0 for the network's feature."""
         sizes = self.columns.sizes
         own = self.feature.label
         for name, size in sizes.items():

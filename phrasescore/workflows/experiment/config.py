@@ -53,8 +53,7 @@ class Data:
     train: tuple[Path, ...] | None = None
     alignments: Path | None = None  # the word alignment of that text
     table: Path | None = None  # the phrase table to use if moses.ini has several
-    # Base folder for paths in moses.ini; None for the folder of moses.ini.
-    paths_from: Path | None = None
+    paths_from: Path | None = None  # base folder for paths in moses.ini; None for its folder
     lm: Path | None = None
     lexicon: Path | None = None
     reverse_lexicon: Path | None = None
@@ -79,8 +78,7 @@ class Engine:
 
     decoder: Literal["embedded", "moses"] = "embedded"
     moses_bin: Path | None = None
-    # Whether Moses was built with NPLM, so that its search can use neural models.
-    nplm: bool = False
+    nplm: bool = False  # whether Moses has NPLM, so that its search can use neural models
     jobs: Count = 1  # number of steps that run at the same time
     processes: Count | None = None  # number of decoding processes; None for the command's default
     threads: Count | None = None  # number of threads for the networks
@@ -88,8 +86,7 @@ class Engine:
     # Maximum number of tuning rounds, and of consecutive rounds without an improvement.
     iterations: Rounds = 15
     patience: Count = 5
-    # The search's limits, with the names in `_LIMITS`.
-    search: dict[str, Any] = field(default_factory=dict)
+    search: dict[str, Any] = field(default_factory=dict)  # limits, by the names in `_LIMITS`
 
     @property
     def searches_with_networks(self) -> bool:
@@ -261,7 +258,6 @@ def _check_length(source: Path, others: Iterable[Path]) -> None:
 
 
 def _check_model(config: str, model: ModelPlan, path: Path) -> None:
-    """Check that a trained network has the kind and direction stated in the file."""
     record, _ = read_record(path)
     kind, where = Config.from_toml(path / "config.toml").kind, f"[models.{model.name}] path"
     if kind != model.kind:

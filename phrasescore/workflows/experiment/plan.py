@@ -220,7 +220,6 @@ class _Planner:
         yield Step(_step_name("rerank", text.name, run), call, inputs, (output,), cores=1)
 
     def _write_start(self, run: Run, path: Path) -> None:
-        """Write the start weights for tuning."""
         before = None
         if starts := self._starts(run):
             # On ties, prefer the row with the most features, then the latest one.

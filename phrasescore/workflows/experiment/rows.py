@@ -30,10 +30,8 @@ class Run:
     seed: int
     folder: Path
     ini: Path
-    # The files that the search reads, except moses.ini and the models.
-    model_files: tuple[Path, ...]
-    # Runs of earlier rows with the same seed, whose features this row includes.
-    parts: tuple["Run", ...] = ()
+    model_files: tuple[Path, ...]  # what the search reads, except moses.ini and models
+    parts: tuple["Run", ...] = ()  # earlier rows' runs with the same seed and a subset of features
     # The names of the added features, by their labels in the tuning report.
     added: dict[str, str] = field(default_factory=dict)
 
@@ -200,7 +198,6 @@ class Preparation:
             yield self._training(model, call, (start, *files, run.weights))
 
     def _feature_of(self, xbleu: XbleuPlan, system: System) -> str:
-        """Return the name that a network's feature has in a row's weights."""
         layout = self.layout(system)
         if xbleu.model in layout.columns:
             return f"{layout.table}_{layout.num_scores + layout.columns.index(xbleu.model)}"

@@ -23,8 +23,7 @@ from phrasescore.workflows.experiment.steps import Step, StepStates, check_exper
 from phrasescore.workflows.experiment.table import TABLE_FILES, ExperimentTable, write_table
 
 STEPS = "steps"
-# The rule that writes the table; no step has this name, as steps have a verb and a name.
-TABLE = "table"
+TABLE = "table"  # the rule of the table; steps' names have a verb and a name
 # Memory per job in MB, by verb, and additional MB per MB of inputs that a search loads.
 _MEMORY = {
     "train": (4000, 0),

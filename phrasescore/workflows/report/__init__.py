@@ -33,8 +33,7 @@ class ReportSummary:
     size: int
     sections: tuple[str, ...]  # keys of the sections, in page order
     num_blocks: int  # number of tables and figures
-    # Keys of missing or incomplete sections, with the reasons.
-    left_out: tuple[tuple[str, str], ...]
+    left_out: tuple[tuple[str, str], ...]  # keys of missing or incomplete sections, with reasons
 
     def summary(self) -> str:
         """Return one line for the log."""
@@ -166,7 +165,6 @@ def _join(names: Sequence[str]) -> str:
 
 
 def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
-    """Yield names and values that describe the inputs, for the top of the page."""
     if inputs.table is not None:
         choice = inputs.table_choice
         long = f"{choice.num_long:,} source phrases of {inputs.settings.long} words or more"

@@ -136,7 +136,6 @@ def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair])
 def _draw(
     inputs: ReportInputs, model: NamedModel, sources: Sequence[Words]
 ) -> list[list[sampling.CountedSample]]:
-    """Return the distinct finished samples for each source, most probable first."""
     torch.set_num_threads(usable_threads(inputs.compute.threads))
     generator = Generator([model.checkpoint], choose_device(inputs.compute.device))
     drawing = sampling.SampleSettings(SAMPLES, seed=inputs.settings.seed)

@@ -86,8 +86,7 @@ class Item(NamedTuple):
     """A block to score, as sent to a worker."""
 
     block: PhraseBlock
-    # The indices of the pairs to score, per feature; None for all pairs.
-    missing: tuple[Indices | None, ...]
+    missing: tuple[Indices | None, ...]  # the pairs to score, per feature; None for all pairs
 
 
 @dataclass(frozen=True)
@@ -133,8 +132,6 @@ def _score_item(features: Sequence[Feature], item: Item) -> list[BlockScores]:
 
 
 class _LineGroup(NamedTuple, Generic[AnyLines]):
-    """A group of lines that are scored together."""
-
     lines: list[AnyLines]
     missing: tuple[Indices | None, ...]
     # For each feature: its values, (columns, pairs), NaN where the cache has none; and the cache's

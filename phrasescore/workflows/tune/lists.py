@@ -253,7 +253,6 @@ def _replicate(
 def _compare_methods(
     parts: int, optimiser: Optimiser, pool: Pool, metric: Metric, start: Vector, seed: int
 ) -> tuple[MethodRow, ...]:
-    """Return each method's scores on held-out sentences."""
     methods = {name: load_method(name) for name in sorted(METHODS)}
     found = validate(
         *(methods, pool, metric, start, optimiser.settings(pool.labels)),

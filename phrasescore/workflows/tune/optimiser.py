@@ -24,8 +24,7 @@ from tuning.settings import METRICS, ReferenceLength, TuneSettings
 
 _logger = logging.getLogger(__name__)
 
-# Number of distinct hypotheses whose statistics are computed at once; limits memory.
-_BATCH = 20_000
+_BATCH = 20_000  # distinct hypotheses whose statistics are computed at once; limits memory
 
 
 @dataclass

@@ -23,8 +23,7 @@ from tuning.pool import Pool, Vector
 
 _logger = logging.getLogger(__name__)
 
-# Warn if decoding does not confirm a gain on the lists of at least this much, from 0 to 1.
-_NOTABLE_GAIN = 0.005
+_NOTABLE_GAIN = 0.005  # warn if decoding does not confirm a gain of this on the lists (0 to 1)
 
 
 def check_outputs(read: Sequence[str | None], *written: StrPath | None) -> list[str]:

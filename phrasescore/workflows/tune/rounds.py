@@ -262,7 +262,6 @@ class Rounds:
         return pool
 
     def _decode(self, source: str, weights: Weights, nbest: str) -> None:
-        """Decode with the weights for the decoder's own features only."""
         own = {
             name: values
             for name, values in weights.items()
