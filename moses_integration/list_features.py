@@ -30,8 +30,7 @@ class FeatureMatrix(NamedTuple):
 
     sizes: dict[str, int]  # number of values per feature, in column order
     values: Values  # (hypotheses, values); 0 where a feature is missing
-    # (hypotheses, features): whether the feature is missing; None if no feature is.
-    missing: NDArray[np.bool_] | None
+    missing: NDArray[np.bool_] | None  # (hypotheses, features); None if none is
 
     def columns(self) -> dict[str, Values]:
         """Return the columns of each feature by name: (hypotheses, values of the feature)."""

@@ -52,8 +52,7 @@ class NbestList:
     begins: Ids
     fields: Ids  # (lines, 2): begin and end of field 2, with the spaces around the hypothesis
     value_ends: Ids  # (lines,): where the last value of field 3 ends; new features follow it
-    # (lines, values + 1): the feature values and the total of each line that `is_plain`.
-    numbers: Values
+    numbers: Values  # (lines, values + 1): feature values and total of lines that `is_plain`
     # (lines,): whether a line has the same features in the same order as the first line of the
     # file.
     is_plain: NDArray[np.bool_]

@@ -39,8 +39,7 @@ class TableBlock(NamedTuple):
     score_ends: NDArray[np.int64]  # (lines,): where the last score of each line ends
     phrases: NDArray[np.int64]  # (lines, 4): begin and end of the source, then of the target
     wanted: NDArray[np.bool_] | None = None  # (lines,): which lines get new scores; None for all
-    # The new score for all other lines, a natural logarithm; None omits these lines.
-    default: float | None = None
+    default: float | None = None  # the natural logarithm for other lines; None omits them
 
     @property
     def num_lines(self) -> int:

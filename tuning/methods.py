@@ -21,8 +21,7 @@ from tuning.ngrams import Integers
 from tuning.pool import Mask, Pool, Vector
 from tuning.settings import METHODS, TuneSettings
 
-# Limits for the largest absolute start weight, so that squares of model scores remain finite.
-_SIZES = (1e-60, 1e60)
+_SIZES = (1e-60, 1e60)  # of the largest start weight, so that squares of scores remain finite
 
 Report = Callable[[str], None]  # called with a line about progress; may raise StopTuning
 

@@ -25,13 +25,11 @@ class TuneSettings:
 
     fixed: tuple[FeatureLabel, ...] = ()  # all methods: features whose weights do not change
     threads: int = 1  # all methods: 1 or more; affects only the speed, not the result
-    # mert: number of random starts in addition to the given weights; 0 or more (Moses: mert -n).
-    starts: int = 20
+    starts: int = 20  # mert: random starts in addition to the given weights (Moses: mert -n)
     # mert: number of starts near the best weights so far; 0 or more. They are drawn 4 to 40 times:
     # more often for small pools, and until they bring no improvement.
     near_starts: int = 6
-    # mert: number of random directions from the best weights in each of the last rounds; 0 or more.
-    directions: int = 20
+    directions: int = 20  # mert: random directions from the best weights in the last rounds
     # mert: number of intervals on each side for smoothing the metric (Cer et al., 2008); 0 or more.
     neighbours: int = 0
     rounds: int = 100  # mert: limit of rounds for a start that does not converge; 1 or more

@@ -33,8 +33,7 @@ _UNKNOWN, _BEGIN, _END = "<unk>", "<s>", "</s>"
 _UNKNOWN_ALIAS = "<UNK>"
 
 _MOST_AT_FIRST = 1 << 26  # n-grams to allocate before reading: counts may be wrong
-# log10 probability of <unk> in models that lack it (lm/config.cc, unknown_missing_logprob).
-_MISSING_UNKNOWN = -100.0
+_MISSING_UNKNOWN = -100.0  # of <unk>, if missing (lm/config.cc, unknown_missing_logprob)
 # KenLM reads both numbers with C functions, which skip leading blanks. It ignores text after the
 # count.
 _COUNT = re.compile(rb"ngram \s*\+?([0-9]{1,9})=\s*\+?([0-9]{1,18})(?![0-9]).*")

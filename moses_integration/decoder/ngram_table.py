@@ -40,8 +40,7 @@ class NgramTables(NamedTuple):
     unigram_log_probs: Any  # float32 (num_words,)
     unigram_backoffs: Any
     keys: Any  # uint64 (slots, 2): a table of the longer n-grams, see `phrasescore.io.hashing`
-    # float32 (slots, 4), in the same memory: column 2 is the log probability, column 3 the backoff.
-    values: Any
+    values: Any  # float32 (slots, 4), the same memory; columns 2 and 3: log probability, backoff
 
 
 def make_tables(order: int, num_words: int, num_ngrams: int) -> NgramTables:

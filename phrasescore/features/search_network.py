@@ -173,8 +173,7 @@ class SearchJoint(SearchNetwork[JointScorer]):
         assert aligned is not None
         if aligned.source is not self._source:
             self._source, self._windows = aligned.source, self._scorer.windows([aligned.source])
-        # </s> is affiliated with the end of the sentence.
-        places = np.full(len(words), len(aligned.source))
+        places = np.full(len(words), len(aligned.source))  # </s> has the sentence's end
         places[words != BOUNDARY] = aligned.affiliations
         ids = self._numbering.ids
         contexts = np.concatenate([self._windows[places], ids[contexts]], axis=1)

@@ -13,8 +13,7 @@ from phrasescore.io.text import MARKUP, decode, read_lines, split_words
 from phrasescore.records import PhrasePair
 
 _MARKS = ("<s>", "</s>")  # models add these to each sentence
-# Separates the fields of Moses' files; in text, Moses writes "&#124;" for each of its characters.
-FIELD_SEPARATOR = "|||"
+FIELD_SEPARATOR = "|||"  # in text, Moses writes "&#124;" for each of its characters
 
 
 class TextLine(NamedTuple):

@@ -21,8 +21,7 @@ Floats = NDArray[np.float64]
 
 _BATCH_SIZE = 256  # number of sources per forward pass of an encoder
 PERPLEXITY = 30.0  # the usual perplexity of t-SNE: the effective number of neighbours of a point
-# The minimum number of points in a map, at which a third of the other points is 1, the perplexity.
-FEWEST = 4
+FEWEST = 4  # of a map; with 4 points, t-SNE's perplexity, a third of the others, is 1
 _DIMENSIONS = 50  # number of principal components used as input for t-SNE
 _START_DEVIATION = 1e-4  # of the first component at the start of t-SNE, as in scikit-learn
 

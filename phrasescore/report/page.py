@@ -31,15 +31,13 @@ from phrasescore.io.folders import writing_folder
 from phrasescore.report import blocks
 
 PAGE = "index.html"
-# The names in the folder of a report; the data folder holds only .tsv files.
-_NAMES = {PAGE, "report.json", blocks.DATA}
+_NAMES = {PAGE, "report.json", blocks.DATA}  # in the folder; blocks.DATA holds only .tsv files
 
 _PARTS = resources.files("phrasescore.report") / "page_parts"
 # The parts of the page's script, in order.
 _SCRIPTS = ("tables.js", "drawing.js", "figures.js", "map_labels.js", "pyramid.js", "page.js")
 NOTHING = "–"
-# Significant digits for the largest number in a column, which determine the column's decimals.
-_DIGITS = 4
+_DIGITS = 4  # significant digits of a column's largest number, which set its decimals
 _MOST_DECIMALS = 6
 
 

@@ -21,8 +21,7 @@ from phrasescore.settings.evaluation import Reporting
 
 MIN_TARGETS = 3  # source phrases with fewer targets are not compared
 SOURCES = 10  # frequent and rare source phrases whose targets are listed, as in Cho et al. (2014)
-# Number of frequent source phrases to choose from; phrases that contain one another count once.
-_CANDIDATES = 200
+_CANDIDATES = 200  # frequent source phrases to choose from; overlapping ones count once
 TOP_PAIRS = 25  # number of pairs to list with the largest differences, positive and negative
 # Number of targets to list per source phrase: preferred targets, and samples.
 TOP_TARGETS, TOP_SAMPLES = 3, 5

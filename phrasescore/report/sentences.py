@@ -17,8 +17,7 @@ from phrasescore.report.blocks import Matrix, Pyramid, Section, shown
 
 Words = tuple[str, ...]
 
-# Sentence lengths, in words, with legible figures; other lengths are used if there are too few.
-_LEGIBLE = range(5, 26)
+_LEGIBLE = range(5, 26)  # lengths with legible figures; others are used if too few
 
 _END = "</s>"
 

@@ -39,8 +39,7 @@ class EncoderDecoderConfig:
     output_rank: Size = 100  # rank of the output matrix G = G_l G_r
     # Standard deviation of the Gaussian initialization of the weights except recurrent ones.
     init_std: Positive = 0.01
-    # Not in the paper: share of embeddings and maxout units that dropout zeroes.
-    dropout: Dropout = 0.0
+    dropout: Dropout = 0.0  # not in the paper: share of embeddings and maxout units that are zeroed
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +81,11 @@ class GrconvConfig:
     hidden_size: Size = 1000  # units of the decoder
     embedding_size: Size = 620
     maxout_size: Size = 500  # number of maxout units, each the maximum of two
-    # Rank of the output matrix G = G_l G_r; at maxout_size it is no restriction.
-    output_rank: Size = 500
+    output_rank: Size = 500  # of the output matrix G = G_l G_r; maxout_size: no restriction
     # Largest initial singular value of the encoder's square matrices.
     spectral_radius: Positive = 0.4
     init_std: Positive = 0.01
-    # Not in the paper: share of embeddings and maxout units that dropout zeroes.
-    dropout: Dropout = 0.0
+    dropout: Dropout = 0.0  # not in the paper: share of embeddings and maxout units that are zeroed
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +102,7 @@ class TransformerConfig:
     # steadily (Xiong et al., 2020).
     norm: Literal["post", "pre"] = "post"
     tied_embeddings: bool = True  # whether the softmax has the weights of the target embeddings
-    # Share of the embeddings and of each layer's results that dropout zeroes (section 5.4).
-    dropout: Dropout = 0.1
+    dropout: Dropout = 0.1  # share of embeddings and layers' results to zero (section 5.4)
 
     def __post_init__(self) -> None:
         if self.hidden_size % 2:
@@ -164,8 +160,7 @@ class NetworkKind:
     # A `phrasescore.scoring.tree_scorer.TreeDecoder`; its arguments are the network and products.
     # Feed-forward kinds have none.
     decoder: str | None = None
-    # Prefix of the feature's name in n-best lists; a number from 0 follows, as in Moses.
-    feature: str
+    feature: str  # in n-best lists, a number from 0 follows it, as in Moses
     preset: str = ""  # the default preset, if it is not NAME-small
     presets: Path = PRESETS  # the folder with its presets; each is a file NAME.toml
     other_names: tuple[str, ...] = ()  # other names of this kind in papers, in lower case
@@ -175,8 +170,7 @@ class NetworkKind:
     # repeated sentence as often as it occurs, predict from left to right, can be trained to need no
     # log Z, and can be used in the search.
     is_feed_forward: bool = False
-    # Whether it scores single phrase pairs and may be trained on a phrase table.
-    scores_phrases: bool = False
+    scores_phrases: bool = False  # single phrase pairs; may be trained on a table
     # Whether its network has these methods for reports: ``source_vectors``, which returns a vector
     # per source; ``alignments`` of words; ``soft_parse`` of a source.
     has_source_vectors: bool = False

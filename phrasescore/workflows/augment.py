@@ -43,9 +43,8 @@ GROUP_LINES = 4096
 class AugmentSummary:
     """Counts from one run of `augment`; after resuming, they exclude earlier runs."""
 
-    # Number of sources that were read, and of sources for which targets were generated.
-    sources: int
-    asked: int
+    sources: int  # read
+    asked: int  # sources for which targets were generated
     unknown: int  # number of sources skipped because a network does not know one of their words
     # Number of pairs added, and of generated pairs that the table already contains.
     new: int
