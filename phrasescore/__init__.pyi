@@ -7,6 +7,7 @@ from phrasescore.models.checkpoint import TrainingRecord as TrainingRecord
 from phrasescore.records import PhrasePair as PhrasePair
 from phrasescore.records import WeightPair as WeightPair
 from phrasescore.settings.compute import Compute as Compute
+from phrasescore.settings.estimation import Estimating as Estimating
 from phrasescore.settings.evaluation import Evaluating as Evaluating
 from phrasescore.settings.evaluation import Reporting as Reporting
 from phrasescore.settings.evaluation import Selecting as Selecting
@@ -29,6 +30,8 @@ from phrasescore.workflows.annotate import AnnotateSummary as AnnotateSummary
 from phrasescore.workflows.annotate import annotate as annotate
 from phrasescore.workflows.augment import AugmentSummary as AugmentSummary
 from phrasescore.workflows.augment import augment as augment
+from phrasescore.workflows.build_lm import BuildLmSummary as BuildLmSummary
+from phrasescore.workflows.build_lm import build_lm as build_lm
 from phrasescore.workflows.combine import CombineSummary as CombineSummary
 from phrasescore.workflows.combine import combine as combine
 from phrasescore.workflows.decode import DecodeSummary as DecodeSummary

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from phrasescore.models.batches import batch_pairs
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.scoring.tree_scorer import PairWork
 from phrasescore.settings.config import Config
@@ -84,6 +86,29 @@ def test_training_times_both_sides(example_table: Path, tmp_path: Path) -> None:
     figures = run(example_table, tmp_path, "training", "--training-lines", "300", "--turns", "3")
     assert len(figures["phrasescore / plain (target 1.3)"]["values"]) == 3
     assert len(figures["plain torch loop"]["values"]) == 3
+
+
+def test_the_transformer_has_the_scores_of_torch_and_of_ctranslate2(repository: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    transformer = importlib.import_module("tests.benchmarks.transformer")
+    example = repository / "examples" / "english-french"
+    texts = [str(example / f"test.{side}") for side in ("en", "fr")]
+    sizes = ("model.layers=2", "model.hidden_size=8", "model.heads=2", "vocabulary.subwords=2000")
+    options = transformer.TransformerOptions(
+        *texts,
+        *(str(example / "test.20best.gz"), texts[0]),
+        lists=2,
+        model=None,
+        config=Config.preset("transformer-small").override(sizes),
+        turns=1,
+        scoring_turns=1,
+    )
+    figures = transformer.measure_transformer(options).to_dict()["figures"]
+    assert figures["  largest difference in log (target 1e-4)"]["median"] < 1e-4
+    checkpoint = transformer._start(options)
+    pairs = [([3, 4, 5], [6, 7]), ([8], [9, 10, 11, 12])]
+    plain = transformer.PlainTransformer(checkpoint.model).eval().loss(pairs, 0.0).item()
+    assert -checkpoint.model(batch_pairs(pairs)).sum().item() == pytest.approx(plain, rel=1e-5)
 
 
 def test_reading_reads_and_writes(example_table: Path, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ from phrasescore.version import __version__
 INTERRUPTED = 130
 READER_GONE = 141
 
-# The module of each verb; it defines a command with the verb's name.
+# The module of each verb; it defines a command with the verb's name, with _ for -.
 VERBS = {
     verb: module
     for module, verbs in {
@@ -48,7 +48,7 @@ VERBS = {
         "networks": ("export", "train"),
         "report": ("report",),
         "scoring": ("annotate", "rescore", "score"),
-        "texts": ("evaluate", "perplexity", "select"),
+        "texts": ("build-lm", "evaluate", "perplexity", "select"),
         "translate": ("decode", "generate", "segment"),
         "tune": ("tune",),
     }.items()
@@ -68,7 +68,7 @@ class VerbGroup(click.Group):
         if cmd_name not in VERBS:
             return super().get_command(ctx, cmd_name)
         module = importlib.import_module(f"phrasescore.cli.{VERBS[cmd_name]}")
-        command: click.Command = getattr(module, cmd_name)
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def invoke(self, ctx: click.Context) -> object:

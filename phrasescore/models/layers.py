@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import dropout, embedding
+from torch.nn.functional import embedding
 
+from phrasescore.kernels.dropout import dropout
 from phrasescore.models.batches import BatchSide, PairBatch, Steps
 from phrasescore.models.softmax import SampledLogProb, TrainingSoftmax
 
@@ -306,7 +307,7 @@ class PairNetwork(nn.Module):
 
     def drop(self, units: Tensor) -> Tensor:
         """Apply dropout in training. Among the papers, only Zaremba et al. (2014) use it."""
-        return dropout(units, self.config.dropout, self.training)
+        return dropout(units, self.config.dropout) if self.training else units
 
     def word_log_probs(self, rows: Tensor, words: Tensor) -> Tensor:
         """Return log p of one word per row, ``(rows,)``; in training, maybe estimated.

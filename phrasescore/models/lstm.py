@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import dropout, embedding
+from torch.nn.functional import embedding
 
+from phrasescore.kernels.dropout import dropout
 from phrasescore.models.batches import BatchSide, PairBatch, Steps
 from phrasescore.models.layers import PairNetwork, draw_uniformly, step_rows
 from phrasescore.settings.kinds import LstmConfig
@@ -122,7 +123,7 @@ class LstmStack(nn.Module):
         last_hidden, last_cell = [], []
         for number, layer in enumerate(self.layers):
             # There is no dropout between steps (Zaremba et al., 2014).
-            rows = dropout(rows, self._dropout, self.training)
+            rows = dropout(rows, self._dropout) if self.training else rows
             rows, last, inner = layer(rows, hidden[number], cell[number], steps.sizes)
             last_hidden.append(last)
             last_cell.append(inner)

@@ -38,7 +38,7 @@ GPU_TURNS = 3
 BUSY = 0.5
 PARTS = (
     *("reading", "scoring", "training", "memory", "rescoring", "caching"),
-    *("tuning", "tuning_scale", "search", "generation", "engines", "gpu"),
+    *("tuning", "tuning_scale", "search", "generation", "transformer", "engines", "gpu"),
 )
 # Not without being asked for.
 OPTIONAL_PARTS = ("gpu",)
@@ -121,15 +121,21 @@ PARAMETERS: list[click.Parameter] = [
     ),
     _count("training-lines", None, "training, gpu: lines to draw pairs from; default: all."),
     _count("gpu-peak-size", 8192, "gpu: rows and columns of the matrices that give the peak."),
-    _count("turns", 36, "training, gpu: of five updates, of each side."),
+    _count("turns", 36, "training, transformer, gpu: of five updates, of each side."),
     _count("memory-lines", None, "memory: of the smaller of the two runs; default: --lines."),
     click.Option(
         ["--long", "long_memory"],
         is_flag=True,
         help="memory: with the preset's sizes (many minutes), not those of small.",
     ),
-    _files("--nbest", "NBEST SOURCE", _default_lists, _REAL, "rescoring: lists and their source."),
-    _count("lists", 20, "rescoring: lists of the file."),
+    _files(
+        "--nbest",
+        "NBEST SOURCE",
+        _default_lists,
+        _REAL,
+        "rescoring, transformer: lists and their source.",
+    ),
+    _count("lists", 20, "rescoring, transformer: lists of the file."),
     click.Option(
         ["--sentence-preset", "sentence_presets"],
         multiple=True,
@@ -162,7 +168,7 @@ PARAMETERS: list[click.Parameter] = [
         "INI SOURCE REFERENCE",
         _default_translated,
         _REAL,
-        "search, generation: a model (search), a text and its translation.",
+        "search, generation, transformer: a model (search), a text and its translation.",
     ),
     _count("sentences", 150, "search, generation: the first ones of the text.", least=2),
     _count("cslm-sentences", 8, "search: of those, with a language model."),
@@ -174,7 +180,7 @@ PARAMETERS: list[click.Parameter] = [
         multiple=True,
         metavar="DIR",
         help="Folders of networks, instead of random weights. generation: the first alone, and all "
-        "as an ensemble. scoring: the first, an encoder-decoder.",
+        "as an ensemble. scoring: the first, an encoder-decoder. transformer: the first.",
     ),
     _word("json", None, "Write the figures to this file, too."),
 ]
@@ -252,6 +258,13 @@ def _measure(part: str, given: SimpleNamespace, config: Config) -> Report:
             random = Config.preset(given.sentence_presets[0])
             options = module.GenerationOptions(
                 *given.translate[1:], given.sentences, given.networks, random, GENERATION_TURNS
+            )
+        case "transformer":
+            model = given.networks[0] if given.networks else None
+            sizes = Config.preset("transformer-small")
+            texts = (*given.translate[1:], *given.nbest)
+            options = module.TransformerOptions(
+                *texts, given.lists, model, sizes, given.turns, RESCORING_TURNS
             )
         case "engines":
             options = module.EngineOptions(table, config, lines, given.slice_lines, threads)

@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -13,7 +13,7 @@ import torch
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
 from phrasescore.io.ragged import Indices
-from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.config import Config
 from phrasescore.training.draw import Draw
 from phrasescore.training.likelihood import LikelihoodLoop
@@ -50,22 +50,19 @@ def measure_training(options: TrainingOptions) -> Report:
     with tempfile.TemporaryDirectory() as name, torch_threads(options.threads):
         folder = Path(name)
         store = _write_store(options, folder / "pairs")
-        limits = {"updates": options.chunk * (options.turns + 1), "epochs": 0, "minutes": 0}
-        quiet = {"validation_pairs": 0, "checkpoint_minutes": 0, "checkpoint_updates": 0}
-        config = options.config.override(
-            f"training.{key}={value}" for key, value in {**limits, **quiet}.items()
-        )
-        network = start_network(config, store.source_vocabulary, store.target_vocabulary)
+        training = options.config.training
+        network = start_network(options.config, store.source_vocabulary, store.target_vocabulary)
         network = network.to(options.device).train()
-        contest = _Contest(options, config, store, network)
-        work = RunFolder(folder / "work")
-        work.path.mkdir()
-        work.begin(config)
-        loop = LikelihoodLoop(network, store, config.training, work, contest.report, Ranks())
-        contest.start()
-        if loop.run() == INTERRUPTED:
-            raise KeyboardInterrupt  # which the loop caught, to end between two updates
-        return _report(options, contest.times)
+        plain = plain_copy(network).to(options.device).train()
+        optimizer = torch.optim.Adadelta(
+            plain.parameters(), lr=1.0, rho=training.rho, eps=training.epsilon
+        )
+
+        def train(pairs: Sequence[IdPair], batches: Iterable[Sequence[int]]) -> None:
+            plain_torch.train_steps(plain, pairs, batches, optimizer)
+
+        contest = Contest(store, train, options.turns, options.chunk, options.device)
+        return _report(options, contest.run(options.config, network, folder / "work"))
 
 
 def _write_store(options: TrainingOptions, folder: Path) -> PairStore:
@@ -88,41 +85,58 @@ def _counted(options: TrainingOptions) -> Iterator[CountedPair]:
 
 
 @dataclass
-class _Times:
+class Times:
     """Words a second of each chunk, ``</s>`` not counted."""
 
     ours: list[float] = field(default_factory=list)
     plain: list[float] = field(default_factory=list)
 
 
-class _Contest:
-    """Lets the plain loop do, after every few updates of ours, the same batches."""
+class Contest:
+    """Lets a plain loop do, after every few updates of ours, the same batches.
+
+    :param train: makes an update a batch, given as indices of pairs.
+    :param clock: what measures both sides.
+    """
 
     def __init__(
-        self, options: TrainingOptions, config: Config, store: PairStore, network: EncoderDecoder
+        self,
+        store: PairStore,
+        train: Callable[[Sequence[IdPair], Iterable[Sequence[int]]], object],
+        turns: int,
+        chunk: int,
+        device: torch.device = CPU,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        training = config.training
-        self._options = options
-        self._store = store
-        self._draw = Draw(store, config.training, 0)
-        self._plain = plain_copy(network).to(options.device).train()
-        self._optimizer = torch.optim.Adadelta(
-            self._plain.parameters(), lr=1.0, rho=training.rho, eps=training.epsilon
-        )
+        self._store, self._train, self._device, self._clock = store, train, device, clock
+        self._turns, self._chunk = turns, chunk
         self._started = 0.0
         self._warm = False
-        self.times = _Times()
+        self.times = Times()
 
-    def start(self) -> None:
-        self._started = time.perf_counter()
+    def run(self, config: Config, network: PairNetwork, folder: Path) -> Times:
+        limits = {"updates": self._chunk * (self._turns + 1), "epochs": 0, "minutes": 0}
+        quiet = {"validation_pairs": 0, "checkpoint_minutes": 0, "checkpoint_updates": 0}
+        config = config.override(
+            f"training.{key}={value}" for key, value in {**limits, **quiet}.items()
+        )
+        work = RunFolder(folder)
+        work.path.mkdir()
+        work.begin(config)
+        self._draw = Draw(self._store, config.training, 0)
+        loop = LikelihoodLoop(network, self._store, config.training, work, self._report, Ranks())
+        self._started = self._clock()
+        if loop.run() == INTERRUPTED:
+            raise KeyboardInterrupt  # which the loop caught, to end between two updates
+        return self.times
 
-    def report(self, progress: TrainingProgress) -> None:
+    def _report(self, progress: TrainingProgress) -> None:
         """Take turns; called by the loop after each update."""
-        chunk = self._options.chunk
+        chunk = self._chunk
         if progress.update % chunk:
             return
         self._wait()
-        seconds = time.perf_counter() - self._started
+        seconds = self._clock() - self._started
         batches = [
             self._draw.batch(*divmod(number, self._draw.batches_per_epoch))
             for number in range(progress.update - chunk, progress.update)
@@ -131,19 +145,19 @@ class _Contest:
         pairs = [pair for each in batches for pair in _id_pairs(self._store, each)]
         ends = np.cumsum([len(each) for each in batches]).tolist()
         ranges = [range(end - len(each), end) for end, each in zip(ends, batches, strict=True)]
-        start = time.perf_counter()
-        plain_torch.train_steps(self._plain, pairs, ranges, self._optimizer)
+        start = self._clock()
+        self._train(pairs, ranges)
         self._wait()
-        plain_seconds = time.perf_counter() - start
+        plain_seconds = self._clock() - start
         # The first turns compile kernels and map memory.
         if self._warm:
             self.times.ours.append(words / seconds)
             self.times.plain.append(words / plain_seconds)
         self._warm = True
-        self._started = time.perf_counter()
+        self._started = self._clock()
 
     def _wait(self) -> None:
-        if self._options.device.type == "cuda":
+        if self._device.type == "cuda":
             torch.cuda.synchronize()
 
 
@@ -155,7 +169,7 @@ def _id_pairs(store: PairStore, indices: Indices) -> list[IdPair]:
     return list(zip(*sides, strict=True))
 
 
-def _report(options: TrainingOptions, times: _Times) -> Report:
+def _report(options: TrainingOptions, times: Times) -> Report:
     training = options.config.training
     rows = [
         Row("plain torch loop", times.plain, "words/s", 0),

@@ -163,6 +163,8 @@ def _subjects() -> Iterable[Subject]:
     outputs = ("out", "out.target", "out.scores")
     check = in_order("out.target", "references")
     yield Subject("select pairs", both, inputs, check, outputs)
+    build = "build-lm source references --order 2 --discount-fallback -o out"
+    yield Subject("build-lm", build, ("source", "references"))
     ppl = "perplexity references --model cslm --lm lm.arpa --mix-on mixed --threads 1"
     yield Subject("perplexity", ppl, ("references", "lm.arpa", "cslm", "mixed"), None, ())
     yield Subject("show", "show table --model rnn", ("table", "rnn"), None, ())

@@ -55,6 +55,7 @@ VERBS = {
         ("nbest", "references", "weights"),
         "nbest",
     ),
+    "build-lm": Verb("build-lm source --order 2 --discount-fallback", ("source",), "source"),
     "export": Verb("export cslm", ()),
 }
 READING = [name for name, verb in VERBS.items() if verb.inputs]

@@ -321,6 +321,18 @@ def test_dropped_units_leave_the_average_of_the_others_as_it_was() -> None:
     assert dropped.mean().item() == pytest.approx(1.0, abs=0.1)
 
 
+def test_dropped_units_have_no_gradient_and_differ_from_call_to_call() -> None:
+    network = build(SMALL["encoder-decoder"](0.25))
+    units = torch.ones(40, 50, requires_grad=True)
+    dropped = network.drop(units)
+    (dropped * torch.arange(50.0)).sum().backward()
+    assert units.grad is not None
+    assert torch.equal(units.grad, dropped.detach() * torch.arange(50.0))
+    # Two masks agree in 0.25^2 + 0.75^2 of the units, with a deviation of 0.011.
+    agreement = ((network.drop(units) == 0) == (dropped == 0)).double().mean().item()
+    assert agreement == pytest.approx(0.625, abs=0.055)
+
+
 def learn(network: PairNetwork, task: Callable[[list[int]], list[int]]) -> float:
     generator = random.Random(0)
 

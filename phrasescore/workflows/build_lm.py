@@ -1,0 +1,76 @@
+"""Estimate an n-gram model of texts."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from phrasescore.arguments import StrPath, check_sequences
+from phrasescore.errors import DataError
+from phrasescore.io.corpora import check_no_marks, sentence_words
+from phrasescore.io.output import check_files, open_output
+from phrasescore.io.text import read_lines
+from phrasescore.language_models.estimation import estimate
+from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.settings.estimation import Estimating
+
+# lmplz and ARPA files separate words by these as well.
+_SPACES = bytes.maketrans(b"\0\t\r", b"   ")
+
+
+@dataclass(frozen=True, slots=True)
+class BuildLmSummary:
+    """The result of `build_lm`."""
+
+    lines: int
+    # Number of n-grams of each order, from 1.
+    ngrams: tuple[int, ...]
+
+
+def build_lm(
+    texts: Sequence[StrPath],
+    output: StrPath,
+    *,
+    settings: Estimating = Estimating(),
+    progress: ProgressCallback | None = None,
+) -> BuildLmSummary:
+    """Estimate an n-gram model with modified Kneser-Ney smoothing, as KenLM's lmplz does.
+
+    Texts larger than memory are sorted on the disk, in anonymous files in Python's folder for
+    temporary files.
+
+    :param texts: files with one tokenised sentence per line; an empty line is a sentence, too.
+    :param output: the ARPA file.
+    """
+    check_sequences(texts=texts)
+    paths = [os.fspath(path) for path in texts]
+    check_files(paths, [os.fspath(output)])
+    with (
+        open_output(os.fspath(output)) as stream,
+        Meter(
+            "build-lm", "lines", progress, lines_of=paths[0] if len(paths) == 1 else None
+        ) as meter,
+    ):
+        ngrams = estimate(
+            meter.track(sentence for path in paths for sentence in _sentences(path)),
+            stream,
+            order=settings.order,
+            prune=settings.prune,
+            discount_fallback=settings.discount_fallback,
+            report=lambda step: meter.update(0, step),
+        )
+    return BuildLmSummary(meter.done, tuple(ngrams))
+
+
+def _sentences(path: str) -> Iterator[tuple[str, ...]]:
+    has_words = False
+    for number, raw in enumerate(read_lines(path), start=1):
+        words = sentence_words(path, number, raw.translate(_SPACES))
+        check_no_marks(path, number, raw, words)
+        if b"<unk>" in raw and "<unk>" in words:
+            raise DataError(
+                path, number, "expected text without <unk>, found it as a word; models add it"
+            )
+        has_words = has_words or bool(words)
+        yield words
+    if not has_words:
+        raise DataError(path, None, "expected a tokenised text, found no word")
