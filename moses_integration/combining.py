@@ -20,8 +20,7 @@ from moses_integration.nbest_lines import format_rows, split_feature
 from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError
 
-# System N has the feature MadeN, counting from 0.
-MADE = "Made"
+MADE = "Made"  # system N has the feature MadeN, counting from 0
 
 
 class _Bound(NamedTuple):
@@ -47,8 +46,6 @@ class ListCombiner:
         A hypothesis is dropped if its text is in an earlier list. Every line gets a feature
         ``MadeN`` for each list, which is 1 if that list has the same words, else 0. Lines with all
         features are otherwise unchanged. If features are filled in, the total is replaced as well.
-
-        :param lists: one n-best list per system, the decoder's first.
         """
         distinct = [nbest.distinct() for nbest in lists]
         makers = [set(words.values()) for words in distinct]

@@ -1,7 +1,4 @@
-"""The text of a moses.ini: its lines, its features and the files they name.
-
-`moses_integration.moses_ini` describes the grammar.
-"""
+"""The text of a moses.ini: its lines, its features and the files they name; see `moses_ini`."""
 
 import os
 import re
@@ -23,8 +20,7 @@ _OLD_SECTIONS = ("ttable-file", "lmodel-file", "distortion-file", "generation-fi
 _WEIGHT_FILE = "weight-file"
 _NEW_WEIGHT_SECTIONS = (_WEIGHT_FILE, "weight-add", "weight-overwrite")
 _WEIGHT_SECTIONS = ("weight-add", "weight")
-# Values that Moses reads as true (moses/Util.cpp, Scan<bool>).
-TRUE_VALUES = ("yes", "y", "true", "1")
+TRUE_VALUES = ("yes", "y", "true", "1")  # read as true (moses/Util.cpp, Scan<bool>)
 
 
 class IniLine(NamedTuple):
@@ -190,7 +186,6 @@ class IniText:
         return next((feature for feature in self.features if feature.name == name), None)
 
     def _tuneable_components(self, feature: IniFeature, num_features: int) -> str | None:
-        """Return the value of tuneable-components=, or None if it is missing."""
         value = dict(feature.arguments).get("tuneable-components")
         if value is None or len(value.split(",")) == num_features:
             return value

@@ -30,8 +30,7 @@ class FeatureMatrix(NamedTuple):
 
     sizes: dict[str, int]  # number of values per feature, in column order
     values: Values  # (hypotheses, values); 0 where a feature is missing
-    # (hypotheses, features): whether the feature is missing; None if no feature is.
-    missing: NDArray[np.bool_] | None
+    missing: NDArray[np.bool_] | None  # (hypotheses, features); None if none is
 
     def columns(self) -> dict[str, Values]:
         """Return the columns of each feature by name: (hypotheses, values of the feature)."""
@@ -82,10 +81,7 @@ def feature_matrix(nbest: NbestList) -> FeatureMatrix:
 
 
 class FeatureColumns:
-    """Maps features to columns; every new sparse feature adds a column.
-
-    The first hypothesis determines the dense features.
-    """
+    """Maps features to columns; the first hypothesis determines the dense features."""
 
     def __init__(self) -> None:
         self.sizes: dict[str, int] = {}  # number of values per feature, in column order
@@ -146,9 +142,6 @@ def read_tuning_lists(
     """Yield the n-best list of each sentence with its feature values, lazily and in order.
 
     The values have the columns known so far: (hypotheses, columns).
-
-    :param num_segments: the number of references.
-    :param allow_missing: yield an empty hypothesis with values 0 for a sentence without a list.
     """
 
     def empty_lists(first: int, after: int) -> Iterator[tuple[Values, NbestList]]:
@@ -245,7 +238,6 @@ class EvenAverage:
     variances: list[tuple[float, float]] = field(default_factory=list)
 
     def __call__(self, nbest: NbestList) -> Values:
-        """Return the mean for each hypothesis."""
         matrix = feature_matrix(nbest)
         decoder, columns = totals(nbest), matrix.columns()
         scores = decoder

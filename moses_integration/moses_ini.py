@@ -44,8 +44,7 @@ CONVERTERS = {
 
 # Phrase table classes whose names do not begin with PhraseDictionary (moses/FF/Factory.cpp).
 _MORE_TABLES = ("ProbingPT", "Mmsapt")
-# Suffix of the sparse weight file next to a moses.ini, as in mert-moses.pl.
-_SPARSE_ENDING = ".sparse-weights"
+_SPARSE_ENDING = ".sparse-weights"  # of the sparse weight file, as in mert-moses.pl
 _NUMBER = re.compile(NUMBER)
 
 
@@ -99,9 +98,7 @@ class MosesIni(IniText):
         choices = ", ".join(f"{table.name} (path={table.path})" for table in tables)
         problem = f"expected one phrase table for {table_path or 'the new scores'}"
         raise ConfigError(
-            shown_path(self.path),
-            "[feature]",
-            f"{problem}, found {len(matches)} among {choices}",
+            shown_path(self.path), "[feature]", f"{problem}, found {len(matches)} among {choices}"
         )
 
     def add_scores(
@@ -171,13 +168,8 @@ class MosesIni(IniText):
             problem = f"expected a number in num-features=, found {shorten(num_features)}"
         if problem:
             raise self.error(feature.line, feature.name, problem)
-        return PhraseTableFeature(
-            feature.name,
-            feature.kind,
-            arguments.get("path"),
-            int(num_features),
-            feature.line.row + 1,
-        )
+        path, row = arguments.get("path"), feature.line.row + 1
+        return PhraseTableFeature(feature.name, feature.kind, path, int(num_features), row)
 
     def _check_new_path(self, table: PhraseTableFeature, line: IniLine, table_path: str) -> None:
         """Reject a path that Moses would not read as a text table."""

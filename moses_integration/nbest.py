@@ -28,17 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moses_integration import nbest_lines
 from moses_integration.nbest_kernels import insert_texts, number_texts, scan_lines
-from moses_integration.nbest_lines import (
-    feature_span,
-    feature_style,
-    parse_features,
-    parse_id,
-    parse_total,
-    read_inexact,
-    remove_features,
-    too_few_fields,
-)
 from phrasescore.errors import DataError
 from phrasescore.io.hashing import make_table
 from phrasescore.io.text import decode, read_blocks
@@ -60,10 +51,8 @@ class NbestList:
     # (lines + 1,): where each line begins, and where the last line ends, with its newline if any.
     begins: Ids
     fields: Ids  # (lines, 2): begin and end of field 2, with the spaces around the hypothesis
-    # (lines,): where the last value of field 3 ends; new features are inserted there.
-    value_ends: Ids
-    # (lines, values + 1): the feature values and the total of each line that `is_plain`.
-    numbers: Values
+    value_ends: Ids  # (lines,): where the last value of field 3 ends; new features follow it
+    numbers: Values  # (lines, values + 1): feature values and total of lines that `is_plain`
     # (lines,): whether a line has the same features in the same order as the first line of the
     # file.
     is_plain: NDArray[np.bool_]
@@ -153,13 +142,13 @@ class NbestList:
 
     def features(self, index: int) -> dict[str, tuple[float, ...]]:
         """Return the features of a hypothesis (0-based index)."""
-        return parse_features(self.raws[index], self.path, self.first_line + index)
+        return nbest_lines.parse_features(self.raws[index], self.path, self.first_line + index)
 
     def total(self, index: int) -> float:
         """Return the decoder's total of a hypothesis (0-based index)."""
         if self.is_plain[index]:
             return float(self.numbers[index, -1])
-        return parse_total(self.raws[index], self.path, self.first_line + index)
+        return nbest_lines.parse_total(self.raws[index], self.path, self.first_line + index)
 
     @property
     def omits_zeros(self) -> bool:
@@ -169,15 +158,11 @@ class NbestList:
     @cached_property
     def style(self) -> bytes:
         """The text between a name and its value: ``= ``, ``=`` or ``: ``."""
-        first = feature_style(self.data[self.begins[0] : self.begins[1]])
-        return first or next(filter(None, map(feature_style, self.raws)), b"= ")
+        first = nbest_lines.feature_style(self.data[self.begins[0] : self.begins[1]])
+        return first or next(filter(None, map(nbest_lines.feature_style, self.raws)), b"= ")
 
     def with_features(self, added: Sequence[bytes], numbers: Ids | None = None) -> bytes:
-        """Return the lines with new features appended to field 3.
-
-        :param added: texts from `nbest_lines.format_rows`, one per line, or distinct texts.
-        :param numbers: for distinct texts, the index of each line's text.
-        """
+        """Return the lines with new features; ``numbers`` has the index of each line's text."""
         numbers = np.arange(len(added)) if numbers is None else numbers
         ends = np.cumsum([len(text) for text in added], dtype=np.int64)
         data, texts = (np.frombuffer(part, np.uint8) for part in (self.data, b"".join(added)))
@@ -186,10 +171,10 @@ class NbestList:
 
     def without_features(self, names: Collection[str]) -> "NbestList":
         """Return a copy of the list with the named features removed from every line."""
-        raws = [remove_features(raw, names) for raw in self.raws]
+        raws = [nbest_lines.remove_features(raw, names) for raw in self.raws]
         data = b"\n".join(raws) + b"\n" * self.raw.endswith(b"\n")
         begins, spans, numbers, _ = _scan(data, _NO_FEATURES)
-        ends = np.array([feature_span(raw)[1] for raw in raws], np.int64)
+        ends = np.array([nbest_lines.feature_span(raw)[1] for raw in raws], np.int64)
         return replace(
             self,
             data=data,
@@ -223,7 +208,7 @@ def _scan(data: bytes, pattern: tuple[Any, ...]) -> tuple[Ids, Ids, Values, NDAr
     numbers = np.empty((len(ends), pattern[2].sum() + 1))
     scan_lines(text, begins, pattern, spans, numbers, is_new)
     begins[-1] = len(text)
-    read_inexact(data, begins, spans, numbers)
+    nbest_lines.read_inexact(data, begins, spans, numbers)
     return begins, spans, numbers, is_new
 
 
@@ -274,8 +259,6 @@ def _join(parts: Sequence[NbestList]) -> NbestList:
 
 
 class _NbestReader:
-    """Reads the lines of a file, and parses the lines that compiled code does not handle."""
-
     def __init__(self, path: str, new_names: Collection[str]) -> None:
         self._path, self._new_names = path, new_names
         self._before = 0
@@ -290,23 +273,18 @@ class _NbestReader:
         if self._before == 0:
             first_line = data.partition(b"\n")[0]
             with contextlib.suppress(DataError, ValueError):
-                self._sizes = _sizes(parse_features(first_line, self._path, 1))
-                self._pattern = _pattern(self._sizes, feature_style(first_line) or b"= ")
+                self._sizes = _sizes(nbest_lines.parse_features(first_line, self._path, 1))
+                self._pattern = _pattern(
+                    self._sizes, nbest_lines.feature_style(first_line) or b"= "
+                )
         begins, spans, numbers, is_new = _scan(data, self._pattern)
         is_plain = spans[:, 3] >= 0
 
         def part(first: int, after: int) -> NbestList:
+            lines = slice(first, after)
             return NbestList(
-                self._path,
-                self._id,
-                self._before + first + 1,
-                data,
-                begins[first : after + 1],
-                spans[first:after, 1:3],
-                spans[first:after, 3],
-                numbers[first:after],
-                is_plain[first:after],
-                self._sizes,
+                *(self._path, self._id, self._before + first + 1, data, begins[first : after + 1]),
+                *(spans[lines, 1:3], spans[lines, 3], numbers[lines], is_plain[lines], self._sizes),
             )
 
         first = 0
@@ -314,10 +292,10 @@ class _NbestReader:
             number, (begin, end) = self._before + line + 1, begins[line : line + 2]
             raw = data[begin:end].removesuffix(b"\n")
             if raw.count(b"|||") < 3:
-                raise too_few_fields(self._path, number, raw)
+                raise nbest_lines.too_few_fields(self._path, number, raw)
             key = raw[: spans[line, 0] - begin]
             if key != self._key:
-                sent_id = parse_id(self._path, number, key)
+                sent_id = nbest_lines.parse_id(self._path, number, key)
                 if sent_id != self._id or self._key is None:
                     if line > first:
                         yield part(first, line)
@@ -328,7 +306,7 @@ class _NbestReader:
                 self._key = key
             if number == 1 or not is_plain[line]:
                 features, total = self._parse(raw, number)
-                spans[line, 3] = begin + feature_span(raw)[1]
+                spans[line, 3] = begin + nbest_lines.feature_span(raw)[1]
                 if list(_sizes(features).items()) == list(self._sizes.items()):
                     is_plain[line] = True
                     numbers[line] = [*chain.from_iterable(features.values()), total]
@@ -346,8 +324,8 @@ class _NbestReader:
         self._first_lines[sent_id] = number
 
     def _parse(self, raw: bytes, number: int) -> tuple[dict[str, tuple[float, ...]], float]:
-        features = parse_features(raw, self._path, number)
-        total = parse_total(raw, self._path, number)
+        features = nbest_lines.parse_features(raw, self._path, number)
+        total = nbest_lines.parse_total(raw, self._path, number)
         for name in filter(self._new_names.__contains__, features):
             problem = f"already has the feature {name}; name the new one differently with --name"
             raise DataError(

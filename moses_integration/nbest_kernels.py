@@ -80,10 +80,7 @@ def _read_number(text, begin, end):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _read_values(text, begin, end, pattern, row):  # type: ignore[no-untyped-def]
-    """Read fields 3 and 4 from ``begin`` on; return where the last feature value ends.
-
-    The result is -1 if the features or their order differ from the pattern.
-    """
+    """Read fields 3 and 4; return where the last value ends, or -1 if the features do not match."""
     names, name_ends, sizes, sign, is_spaced = pattern
     start = number = 0
     value_end = begin  # where there is no feature
@@ -157,10 +154,7 @@ def scan_lines(text, begins, pattern, spans, numbers, is_new):  # type: ignore[n
 
 @_KERNEL
 def number_texts(text, begins, ends, table):  # type: ignore[no-untyped-def]
-    """Return where each distinct text first occurs, and the number of each text's distinct text.
-
-    :param table: an empty hash table with room for all texts and a column for their numbers.
-    """
+    """Return where each distinct text first occurs, and each text's number; ``table`` is empty."""
     firsts, numbers = np.empty(len(begins), np.int64), np.empty(len(begins), np.int64)
     count = 0
     for index in range(len(begins)):

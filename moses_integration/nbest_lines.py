@@ -11,11 +11,9 @@ from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.io.text import NUMBER, decode, shorten
 
 _VALUE = re.compile(NUMBER.encode())
-# The largest float32.
-LARGEST_VALUE = 3.4028234663852886e38
+LARGEST_VALUE = 3.4028234663852886e38  # the largest float32
 _COLON = ord(":")
-# Marian's feature with one value per word (--word-scores), which cannot be weighted.
-WORD_SCORES = "WordScores"
+WORD_SCORES = "WordScores"  # Marian's, one value per word (--word-scores); cannot be weighted
 
 # A name that Moses treats as a dense feature; mert and kbmira treat names with "_" as sparse.
 FEATURE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
@@ -192,12 +190,7 @@ def parse_number(token: bytes, path: str, line: int | None) -> float:
 def read_inexact(
     data: bytes, begins: NDArray[np.int64], spans: NDArray[np.int64], numbers: NDArray[np.float64]
 ) -> None:
-    """Fill in numbers that compiled code left as NaN, mostly those with 16 digits or more.
-
-    Lines with a number that is out of range for float32 are left to `parse_features`.
-
-    :param spans: see `nbest_kernels.scan_lines`.
-    """
+    """Fill in numbers that compiled code left as NaN, unless they are out of float32's range."""
     lines = np.flatnonzero((spans[:, 3] >= 0) & np.isnan(numbers).any(axis=1))
     rows = []
     for begin, end in zip(spans[lines, 2].tolist(), begins[lines + 1].tolist(), strict=True):

@@ -1,7 +1,4 @@
-"""Read Moses' text phrase tables and lexical tables; add scores and phrase pairs to phrase tables.
-
-:mod:`moses_integration.table_line` describes the lines of a phrase table.
-"""
+"""Read Moses' text phrase tables and lexical tables; add scores and phrase pairs to the former."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
@@ -10,19 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from moses_integration import table_line
 from moses_integration.nbest_lines import parse_number
-from moses_integration.table_line import (
-    HIGHEST_LOG,
-    add_scores,
-    check_no_rules,
-    format_probability,
-    format_scores,
-    insert_scores,
-    joint_count,
-    parse_line,
-    scan_lines,
-    score_span,
-)
 from phrasescore.errors import DataError
 from phrasescore.io.text import count_lines, decode, read_blocks, read_lines, shorten
 from phrasescore.records import PhraseBlock, PhrasePair
@@ -53,8 +39,7 @@ class TableBlock(NamedTuple):
     score_ends: NDArray[np.int64]  # (lines,): where the last score of each line ends
     phrases: NDArray[np.int64]  # (lines, 4): begin and end of the source, then of the target
     wanted: NDArray[np.bool_] | None = None  # (lines,): which lines get new scores; None for all
-    # The new score for all other lines, a natural logarithm; None omits these lines.
-    default: float | None = None
+    default: float | None = None  # the natural logarithm for other lines; None omits them
 
     @property
     def num_lines(self) -> int:
@@ -98,7 +83,7 @@ class TableBlock(NamedTuple):
             exp as infinity.
         """
         finite = [
-            np.where(np.isinf(values), values, np.minimum(values, HIGHEST_LOG))
+            np.where(np.isinf(values), values, np.minimum(values, table_line.HIGHEST_LOG))
             for values in columns
         ]
         begins, ends, score_ends = self.begins[:-1], self.begins[1:], self.score_ends
@@ -109,9 +94,9 @@ class TableBlock(NamedTuple):
         elif self.wanted is not None:
             begins, ends = begins[self.wanted], ends[self.wanted]
             score_ends = score_ends[self.wanted]
-        added = np.frombuffer(format_scores(finite), np.uint8)
+        added = np.frombuffer(table_line.format_scores(finite), np.uint8)
         text = np.frombuffer(self.data, np.uint8)
-        return insert_scores(text, begins, ends, score_ends, added).tobytes()  # type: ignore[no-any-return]
+        return table_line.insert_scores(text, begins, ends, score_ends, added).tobytes()  # type: ignore[no-any-return]
 
     def table_lines(self) -> Iterator[PhraseTableLine]:
         """Yield the lines of the block one by one."""
@@ -140,8 +125,8 @@ def read_table_blocks(path: str) -> Iterator[TableBlock]:
     before = num_scores = 0
     for data in read_blocks(path):
         if before == 0:
-            num_scores = parse_line(path, 1, data.partition(b"\n")[0], None)[1]
-            check_no_rules(path, data)
+            num_scores = table_line.parse_line(path, 1, data.partition(b"\n")[0], None)[1]
+            table_line.check_no_rules(path, data)
         block, problem = _check(path, before, num_scores, data)
         if block.num_lines:
             yield block
@@ -166,7 +151,7 @@ def _check(
     score_ends = np.empty(num_lines, np.int64)
     phrases = np.empty((num_lines, 4), np.int64)
     text = np.frombuffer(data, np.uint8)
-    scan_lines(text, num_scores, begins, score_ends, phrases)
+    table_line.scan_lines(text, num_scores, begins, score_ends, phrases)
     try:
         data.decode()
         odd = np.flatnonzero(score_ends < 0)
@@ -178,11 +163,11 @@ def _check(
     for line in odd.tolist():
         raw = data[begins[line] : begins[line + 1]].removesuffix(b"\n")
         try:
-            pair, _ = parse_line(path, before + line + 1, raw, num_scores)
+            pair, _ = table_line.parse_line(path, before + line + 1, raw, num_scores)
         except DataError as error:
             block, problem = block.lines(0, line), error
             break
-        score_ends[line] = begins[line] + score_span(raw)[1]
+        score_ends[line] = begins[line] + table_line.score_span(raw)[1]
         for side, words in enumerate(pair):
             parts.append(" ".join(words).encode())
             phrases[line, 2 * side : 2 * side + 2] = size, size + len(parts[-1])
@@ -208,7 +193,7 @@ class SourceBlock(NamedTuple):
     @property
     def times_extracted(self) -> float:
         """How often the source phrase was extracted: the sum of the joint counts in field 5."""
-        return sum(joint_count(line.raw) for line in self.lines)
+        return sum(table_line.joint_count(line.raw) for line in self.lines)
 
     def lacks(self, target: tuple[str, ...]) -> bool:
         """Return whether the table has no line for the source with this target."""
@@ -248,10 +233,7 @@ def with_missing(
     *,
     after: tuple[str, ...] | None = None,
 ) -> Iterator[SourceBlock]:
-    """Yield the blocks in order, with an empty block for each missing source in ``sources``.
-
-    :param after: the source phrase before the first block; sources up to this one are omitted.
-    """
+    """Yield the blocks in order, with an empty block for each missing source after ``after``."""
     waiting = sorted(set(sources), key=_key, reverse=True)
     while after is not None and waiting and _key(waiting[-1]) <= _key(after):
         waiting.pop()
@@ -283,7 +265,7 @@ def write_block(
     for line in block.lines:
         while waiting and _key(waiting[-1].target) < _key(line.pair.target):
             yield _new_line(block.source, waiting.pop(), indicator=indicator)
-        raw = add_scores(line.raw, [0.0]) if indicator else line.raw
+        raw = table_line.add_scores(line.raw, [0.0]) if indicator else line.raw
         yield raw + line.end
     while waiting:
         yield _new_line(block.source, waiting.pop(), indicator=indicator)
@@ -302,7 +284,7 @@ def _new_line(source: tuple[str, ...], pair: NewPair, *, indicator: bool) -> byt
     fields = [
         " ".join(source).encode(),
         " ".join(pair.target).encode(),
-        b" ".join(map(format_probability, scores)),
+        b" ".join(map(table_line.format_probability, scores)),
         b"",  # no alignment
         b"0 0 0",  # counts: the pair is not in the corpus
         b"",

@@ -29,8 +29,7 @@ _KERNEL = kept_njit()
 _BLANKS = re.compile(r"[ \t]+")
 
 _SEPARATOR = np.uint64(0x9E3779B97F4A7C15)  # hashed like a word at the end of a field
-# Number of words by which phrases are looked up: the first ones of longer phrases.
-_LOOKED_UP = 7
+_LOOKED_UP = 7  # number of words by which phrases are looked up: the first ones of longer phrases
 
 # Longest sentence that the embedded search accepts, in words. It takes about a minute; time and
 # memory grow faster than the square of the length.
@@ -235,10 +234,7 @@ def _insert_keys(text: Any, num_fields: int, keys: Any) -> None:
 
 @_KERNEL
 def _scan(text: Any, num_fields: int, keys: Any) -> tuple[Any, int, int]:
-    """Return (start, end, number) of each matching line, the number of lines read, and an error.
-
-    The error is the position of a line with too few fields, or -1 if there is none.
-    """
+    """Return (start, end, number) of matching lines, the lines read, and where one is too short."""
     matches = np.empty((64, 3), np.int64)
     size, line, start = 0, 0, 0
     while start < len(text):

@@ -77,10 +77,7 @@ def check_no_rules(path: str, start: bytes) -> None:
 def parse_line(
     path: str, number: int, raw: bytes, num_scores: int | None
 ) -> tuple[PhrasePair, int]:
-    """Return the phrase pair in a line, and its number of scores; the line need not be plain.
-
-    :param num_scores: the number of scores in the first line; None if this is the first line.
-    """
+    """Return the phrase pair in a line, plain or not, and its number of scores."""
     text = decode(path, number, raw).removesuffix("\r")
     fields = text.split("|||")
     if len(fields) < 3:
@@ -120,17 +117,13 @@ def format_probability(log_value: float) -> bytes:
     (b'0.25', b'3.720076e-44', b'1')
     """
     if not math.isfinite(log_value) or log_value > HIGHEST_LOG:
-        raise ModelError(
-            f"expected a finite logarithm of at most {HIGHEST_LOG:g}, found {log_value!r}; "
-            "a phrase table cannot hold it"
-        )
+        problem = f"expected a finite logarithm of at most {HIGHEST_LOG:g}, found {log_value!r};"
+        raise ModelError(f"{problem} a phrase table cannot hold it")
     return b"%.7g" % math.exp(max(log_value, LOWEST_LOG))
 
 
 def format_scores(columns: Sequence[NDArray[np.float64]]) -> bytes:
     """Format new scores with a space before each score, one output line per table line.
-
-    :param columns: natural logarithms, one array per column.
 
     >>> format_scores([np.log([0.25, 1.0]), np.log([0.5, 0.125])])
     b' 0.25 0.5\\n 1 0.125\\n'
@@ -155,18 +148,11 @@ def add_scores(raw: bytes, log_values: Sequence[float]) -> bytes:
 
 def score_span(raw: bytes) -> tuple[int, int]:
     """Return where field 3 begins and where its last score ends."""
-    first = raw.find(b"|||")
-    second = raw.find(b"|||", first + 3)
-    if first < 0 or second < 0:
-        raise ValueError(f"expected a line of a phrase table, found {shorten(raw)}")
-    start = second + 3
+    start = raw.find(b"|||", raw.find(b"|||") + 3) + 3
     end = raw.find(b"|||", start)
     if end < 0:
         end = len(raw) - raw.endswith(b"\r")
-    scores = raw[start:end].rstrip(b" \t")
-    if not scores:
-        raise ValueError(f"expected scores in field 3 of {shorten(raw)}")
-    return start, start + len(scores)
+    return start, start + len(raw[start:end].rstrip(b" \t"))
 
 
 def joint_count(raw: bytes) -> float:

@@ -120,8 +120,6 @@ def report_table(
         if size > max_size:
             max_size, largest = size, source
     num_lines = source_lengths.total()
-    if not num_lines:
-        raise ValueError("expected at least one line, found none")
     per_source = np.frombuffer(sizes, dtype=np.uint32)
     known, group_of = np.unique(np.frombuffer(hashes, dtype=np.int64), return_inverse=True)
     max_source: str | None = " ".join(largest)
@@ -199,8 +197,6 @@ class _Scores:
 
 
 class _CoverageTally:
-    """Counts the words on both sides, and the lines, that two shortlists cover."""
-
     def __init__(self, shortlists: tuple[Container[str], Container[str]]) -> None:
         # For each side: running words, covered words, and both weighted by joint counts.
         self._words: list[list[float]] = [[0, 0, 0, 0], [0, 0, 0, 0]]

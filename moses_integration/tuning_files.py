@@ -32,8 +32,7 @@ from phrasescore.io.text import decode, read_blocks, read_lines, shorten, split_
 from phrasescore.records import FeatureLabel
 
 _COUNT = re.compile("[0-9]{1,18}")
-# Words are separated only by ASCII blanks: a name may contain U+00A0 or U+3000.
-_WORD = re.compile(r"[^ \t\r]+")
+_WORD = re.compile(r"[^ \t\r]+")  # names may contain U+00A0 and U+3000
 
 Values = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -54,13 +53,10 @@ class ExtractedLists(NamedTuple):
     values: Values
     lines: dict[int, int]  # sentence number -> 1-based line number of the header, in file order
     starts: Integers  # (sentences + 1,): the first row of each sentence
-    # One label per feature value; sparse features come last, in order of appearance.
-    labels: tuple[FeatureLabel, ...] = ()
+    labels: tuple[FeatureLabel, ...] = ()  # per value; sparse features last
 
 
 class _Block(NamedTuple):
-    """The block for one sentence in a file."""
-
     line: int  # 1-based line number of the header
     id: int
     size: int
@@ -129,9 +125,8 @@ def _read(path: str, kind: str) -> tuple[ExtractedLists, _Block, list[str]]:
         parts.append(values)
         starts.append(starts[-1] + block.size)
     if first is None:
-        raise DataError(
-            path, None, f"expected blocks that begin with {kind}_TXT_BEGIN_0, found none"
-        )
+        problem = f"expected blocks that begin with {kind}_TXT_BEGIN_0, found none"
+        raise DataError(path, None, problem)
     table = np.concatenate(parts)
     if sparse:
         table = np.concatenate([table, np.zeros((len(table), len(sparse)))], axis=1)

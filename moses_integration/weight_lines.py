@@ -108,10 +108,7 @@ def format_weight_line(path: str, name: str, word: str, value: str) -> str:
 
 
 def read_sparse_weights(path: str) -> Weights:
-    """Read the weights in a ``[weight-file]`` as Moses does.
-
-    The name of a dense feature is an error, because Moses would not use its weight.
-    """
+    """Read the weights in a ``[weight-file]`` as Moses does; a dense feature is an error."""
     weights: Weights = {}
     for number, text, (name, values) in _split_lines(path, read_lines(path)):
         problem = ""
@@ -183,8 +180,7 @@ def _parse(path: str, lines: list[bytes]) -> Weights:
     """Parse lines into weights; consecutive lines for the same name add values."""
     weights: Weights = {}
     latest = ""
-    # The first sparse feature with "=" after its name, and the first one without.
-    first: dict[bool, str] = {}
+    first: dict[bool, str] = {}  # the first sparse feature with "=" after its name, and without
     for number, text, line in _split_lines(path, lines):
         name = line.name.removesuffix("=")
         has_sign = name != line.name

@@ -45,9 +45,8 @@ def check_choice(choices: Iterable[str], /, **values: str | Sequence[str] | None
     for name, argument in values.items():
         for value in (argument,) if isinstance(argument, str) else argument or ():
             if value not in known:
-                raise ArgumentError(
-                    f"{flag(name)}: expected one of {', '.join(known)}, got {value!r}"
-                )
+                problem = f"{flag(name)}: expected one of {', '.join(known)}, got {value!r}"
+                raise ArgumentError(problem)
 
 
 def check_at_least(least: float, /, **values: float | None) -> None:

@@ -11,8 +11,7 @@ from phrasescore.errors import PhrasescoreError
 if TYPE_CHECKING:
     import torch
 
-# Number of threads that keep a GPU busy: while it computes for one, another prepares work.
-GPU_THREADS = 2
+GPU_THREADS = 2  # they keep a GPU busy: while it computes for one, another prepares work
 
 # torch's number of threads before the first `torch_threads`, then the active numbers, innermost
 # last.
@@ -21,19 +20,15 @@ _lock = threading.Lock()
 
 
 def choose_device(name: str) -> "torch.device":
-    """Return the device ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
-
-    :raises PhrasescoreError: if the CUDA device does not exist.
-    """
+    """Return the device ``auto``, ``cpu``, ``cuda`` or ``cuda:N``, which must exist."""
     import torch
 
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise PhrasescoreError(
-            f"--device {name}: torch sees {torch.cuda.device_count()} CUDA devices"
-        )
+        problem = f"--device {name}: torch sees {torch.cuda.device_count()} CUDA devices"
+        raise PhrasescoreError(problem)
     return device
 
 

@@ -78,11 +78,7 @@ def _restore(
 
 
 class DataError(PhrasescoreError):
-    """An input file is malformed.
-
-    :param line: the 1-based line number after decompression; None if the error is not in a single
-        line.
-    """
+    """An input file is malformed; ``line`` is 1-based, after decompression, or None."""
 
     def __init__(self, path: str, line: int | None, problem: str) -> None:
         self.path = path
@@ -94,11 +90,7 @@ class DataError(PhrasescoreError):
 
 
 class ConfigError(PhrasescoreError):
-    """A setting is unknown, has a wrong type or is out of range.
-
-    :param path: the file or the parameter that contains the setting.
-    :param key: ``[table] key``; None if the whole file is wrong.
-    """
+    """A setting is unknown, has a wrong type or is out of range; ``key`` is ``[table] key``."""
 
     def __init__(self, path: str, key: str | None, problem: str) -> None:
         self.path = path

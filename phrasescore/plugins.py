@@ -33,8 +33,7 @@ GROUPS: dict[PluginKind, str] = {
 
 # The form of a name after "@" on a command line, and of a feature's name in n-best lists.
 _NAME = re.compile("[a-z][a-z0-9_]*")
-# Maximum length, in a message, of an error from another package.
-_SHOWN = 200
+_SHOWN = 200  # maximum length, in a message, of an error from another package
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +42,9 @@ class Plugin:
 
     kind: PluginKind
     name: str
-    # The name and version of the package; another version may compute other values.
-    package: str
+    package: str  # the name and version of the package; another version may compute other values
     entry_point: "EntryPoint"
-    # The reason why the class is unusable, if it is.
-    problem: str | None = None
+    problem: str | None = None  # the reason why the class is unusable, if it is
 
     @property
     def title(self) -> str:
@@ -63,17 +60,13 @@ class Plugin:
         except (Exception, SystemExit) as error:
             raise PluginError(self.title, f"its import failed: {shown_error(error)}") from error
         if self.kind != "network" and not callable(loaded):
-            raise PluginError(
-                self.title, f"expected a class at {self.entry_point.value}, found {loaded!r}"
-            )
+            problem = f"expected a class at {self.entry_point.value}, found {loaded!r}"
+            raise PluginError(self.title, problem)
         return loaded
 
 
 def find_plugins(kind: PluginKind, ours: Collection[str]) -> list[Plugin]:
-    """Return the classes of all installed packages, sorted by name, without importing them.
-
-    :param ours: the names of phrasescore's own classes, which are reserved.
-    """
+    """Return the classes of all installed packages, sorted by name, without importing them."""
     plugins = sorted(_installed(kind), key=lambda plugin: (plugin.name, plugin.package))
     names = [plugin.name for plugin in plugins]
     return [

@@ -14,26 +14,20 @@ _T = TypeVar("_T")
 # the share of bytes read; None after the last line.
 _read: dict[str, tuple[int, Callable[[], float] | None]] = {}
 
-# Minimum number of seconds between two calls of a callback.
-INTERVAL = 0.1
+INTERVAL = 0.1  # minimum number of seconds between two calls of a callback
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How much of a task is done."""
 
-    # Such as "annotate".
-    task: str
-    # The noun for what is counted, in the plural.
-    unit: str
+    task: str  # such as "annotate"
+    unit: str  # the noun for what is counted, in the plural
     done: int
     total: int | None = None
-    # Estimated share that is done, from 0 to 1.
-    share: float | None = None
-    # Such as "loss 3.21".
-    note: str = ""
-    # Whether the work has ended without an error.
-    finished: bool = False
+    share: float | None = None  # estimated share that is done, from 0 to 1
+    note: str = ""  # such as "loss 3.21"
+    finished: bool = False  # whether the work has ended without an error
 
 
 ProgressCallback = Callable[[Progress], None]
@@ -137,10 +131,7 @@ def format_duration(seconds: float) -> str:
 
 
 def note_lines(path: str, lines: int, share: Callable[[], float] | None) -> None:
-    """Record how many lines of a text have been read.
-
-    :param share: returns the share of bytes read, or 0 if unknown; None at the end.
-    """
+    """Record how many lines of a text have been read; ``share`` returns the share of its bytes."""
     _read[path] = lines, share
 
 

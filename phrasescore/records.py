@@ -70,8 +70,7 @@ class PhraseBlock(NamedTuple):
     Pairs with the same source are adjacent, so that work for the source is done once.
     """
 
-    # UTF-8 in the phrases; the bytes outside of them may be anything.
-    text: bytes
+    text: bytes  # UTF-8 in the phrases; the bytes outside of them may be anything
     # (pairs, 4): start and end of the source, then of the target. The words of a phrase are
     # separated by one space; an empty phrase has no words.
     places: "NDArray[np.int64]"
@@ -97,10 +96,7 @@ class PhraseBlock(NamedTuple):
         targets: Iterable[Sequence[str] | bytes],
         affiliations: list[tuple[int, ...]] | None = None,
     ) -> "PhraseBlock":
-        """Return a block in which one source is paired with each target.
-
-        :param targets: words, or text with single spaces between words.
-        """
+        """Return a block in which one source is paired with each target, words or text."""
         phrases = [
             words if isinstance(words, bytes) else " ".join(words).encode()
             for words in (source, *targets)
@@ -152,8 +148,7 @@ class PhraseBlock(NamedTuple):
 class _List(NamedTuple):
     source: tuple[str, ...]
     hypotheses: list[tuple[str, ...]]
-    # For each hypothesis, as in `PhraseBlock`.
-    affiliations: list[tuple[int, ...]] | None = None
+    affiliations: list[tuple[int, ...]] | None = None  # for each hypothesis, as in `PhraseBlock`
 
 
 class HypothesisList(_List):

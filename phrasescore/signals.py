@@ -39,10 +39,7 @@ def _handling(numbers: Iterable[int], handler: Callable[..., Any]) -> Iterator[N
 
 @contextmanager
 def catching_signals() -> Iterator[list[int]]:
-    """Yield a list to which SIGINT and SIGTERM are added; a second SIGINT interrupts.
-
-    The list stays empty outside the main thread, where signals are not delivered.
-    """
+    """Yield a list to which SIGINT and SIGTERM are added; a second SIGINT interrupts."""
     caught: list[int] = []
 
     def catch(number: int, _frame: FrameType | None) -> None:

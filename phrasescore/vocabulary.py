@@ -21,10 +21,8 @@ from phrasescore.io.output import open_output
 from phrasescore.io.plain_file import MAX_SUBWORDS, MAX_WORDS, read_plain
 from phrasescore.io.text import decode, read_lines
 
-# Begins the first piece of a word.
-BEGIN = "▁"
-# Maximum number of words whose pieces are cached.
-_KEPT_WORDS = 1 << 20
+BEGIN = "▁"  # begins the first piece of a word
+_KEPT_WORDS = 1 << 20  # maximum number of words whose pieces are cached
 HEADER = "# phrasescore vocabulary 1; id 0 is </s>, id 1 is <unk>, other ids are line numbers"
 
 
@@ -45,10 +43,7 @@ class Vocabulary:
     is_subwords = False
 
     def __init__(self, words: Iterable[str]) -> None:
-        """Assign ids to ``words`` in order, starting from 2.
-
-        :raises ValueError: if a word occurs twice, is empty, contains a newline, or is a symbol.
-        """
+        """Assign ids to ``words``, which must be distinct, in order, starting from 2."""
         self._words = [*self.SYMBOLS, *words]
         self._ids = {word: number for number, word in enumerate(self._words)}
         if len(self._ids) != len(self._words):
@@ -61,8 +56,6 @@ class Vocabulary:
     @classmethod
     def from_counts(cls, counts: Mapping[str, float], size: int) -> "Vocabulary":
         """Return a vocabulary of the ``size`` most frequent words; ties are sorted by bytes."""
-        if size < 1:
-            raise ValueError(f"size must be at least 1, got {size}")
         # Code points have the same order as UTF-8's bytes.
         ranked = ((-count, word) for word, count in counts.items() if word not in cls.SYMBOLS)
         return cls(word for _, word in heapq.nsmallest(size, ranked))
@@ -261,9 +254,8 @@ def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
         raise DataError(str(beside), None, str(error)) from error
     if not words.has_words_of(subwords):
         name = os.path.basename(path)
-        raise DataError(
-            str(beside), None, f"expected the sentencepiece model for {name}, found another one"
-        )
+        problem = f"expected the sentencepiece model for {name}, found another one"
+        raise DataError(str(beside), None, problem)
     return subwords
 
 

@@ -12,18 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
-from tuning.metrics import (
-    CHARACTER_ORDER,
-    REFERENCE_LENGTH,
-    TOTALS,
-    BleuScore,
-    CorpusBleu,
-    Statistics,
-    bleu,
-    characters,
-    f_score,
-    sentence_bleu,
-)
+from tuning import metrics
+from tuning.metrics import BleuScore, CorpusBleu, Statistics
 from tuning.ngrams import (
     MAX_ORDER,
     Integers,
@@ -36,12 +26,9 @@ from tuning.settings import MetricName
 
 _Matches = NDArray[np.float32]
 
-# Maximum number of rounds of a climb, more than were ever needed; each round raises BLEU.
-MAX_ROUNDS = 100
-# Maximum number of sentences used as evidence, the most likely ones; Moses uses 200 (-mbr-size).
-MAX_EVIDENCE = 1000
-# Number of sentences whose gains are computed at a time.
-_ROWS = 256
+MAX_ROUNDS = 100  # rounds of a climb, more than were ever needed; each round raises BLEU
+MAX_EVIDENCE = 1000  # sentences used as evidence, the most likely ones; Moses: 200 (-mbr-size)
+_ROWS = 256  # number of sentences whose gains are computed at a time
 
 
 def oracle_rows(statistics: Statistics, segments: Integers) -> Integers:
@@ -56,11 +43,9 @@ def oracle_rows(statistics: Statistics, segments: Integers) -> Integers:
 
     :param segments: the segment of each hypothesis, in ascending order.
     """
-    if not len(segments):
-        raise ValueError("expected at least one hypothesis")
     begins = np.flatnonzero(np.diff(segments, prepend=segments[0] - 1))
     ends = np.append(begins[1:], len(segments))
-    smoothed = sentence_bleu(statistics)
+    smoothed = metrics.sentence_bleu(statistics)
     best = [
         begin + int(smoothed[begin:end].argmax()) for begin, end in zip(begins, ends, strict=True)
     ]
@@ -76,9 +61,9 @@ def _climb(statistics: Statistics, begins: Integers, ends: Integers, start: Inte
         for segment, (begin, end) in enumerate(zip(begins, ends, strict=True)):
             others = total - statistics[chosen[segment]]
             sums = others + statistics[begin:end]
-            scores = bleu(sums)
+            scores = metrics.bleu(sums)
             if not scores.any():  # so that the ascent can get away from 0
-                scores = sentence_bleu(sums) - 1.0
+                scores = metrics.sentence_bleu(sums) - 1.0
             better = begin + int(scores.argmax())
             if scores[better - begin] > scores[chosen[segment] - begin]:
                 chosen[segment] = better
@@ -109,10 +94,7 @@ def expected_gains(
     The gain is `tuning.metrics.sentence_bleu`, as in Moses' ``-mbr`` (moses/mbr.cpp), or sentence
     chrF (`tuning.metrics.chrf`; sentence_chrf in sacrebleu). The gain of a sentence against itself
     is 1, even if it is empty. Only the 1,000 most likely sentences are references, so time grows
-    linearly with the number of sentences.
-
-    :param sentences: distinct sentences.
-    :param probabilities: the sentences' probabilities; their sum is 1.
+    linearly with the number of sentences, which are distinct.
     """
     references = np.sort(np.argsort(-probabilities, kind="stable")[:MAX_EVIDENCE])
     shares = probabilities[references]
@@ -121,7 +103,11 @@ def expected_gains(
     texts: Sequence[Sequence[str]] = sentences
     gains_of, max_order = _bleu_gains, MAX_ORDER
     if metric == "chrf":
-        gains_of, max_order, texts = _chrf_gains, CHARACTER_ORDER, [*map(characters, sentences)]
+        gains_of, max_order, texts = (
+            _chrf_gains,
+            metrics.CHARACTER_ORDER,
+            [*map(metrics.characters, sentences)],
+        )
     index = NgramIndex(texts, max_order=max_order)
     counts = [
         _unary_counts((len(texts), size), count_ngrams(ngrams, size))
@@ -151,24 +137,20 @@ def _bleu_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) 
     statistics = np.empty((len(rows), len(columns), CorpusBleu.num_stats))
     for order, common in enumerate(matches):
         statistics[..., order] = common
-    statistics[..., TOTALS] = rows[:, None]
-    statistics[..., REFERENCE_LENGTH] = columns[:, 0]
-    return sentence_bleu(statistics)
+    statistics[..., metrics.TOTALS] = rows[:, None]
+    statistics[..., metrics.REFERENCE_LENGTH] = columns[:, 0]
+    return metrics.sentence_bleu(statistics)
 
 
 def _chrf_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) -> Statistics:
-    """Return the chrF of each row's sentence against each column's sentence, see `_bleu_gains`.
-
-    The result equals `tuning.metrics.chrf` bit for bit. It is several times as fast as computing
-    statistics for all pairs.
-    """
+    """Return the chrF of each row's sentence against each column's, as `tuning.metrics.chrf`."""
     precision, recall = np.zeros((2, len(rows), len(columns)))
     for order, common in enumerate(matches):
         precision += common / np.maximum(rows[:, order, None], 1)
         recall += common / np.maximum(columns[:, order], 1)
     shared = np.minimum((rows > 0).sum(axis=1)[:, None], (columns > 0).sum(axis=1))
     orders = np.maximum(shared, 1)
-    return f_score(precision / orders, recall / orders)
+    return metrics.f_score(precision / orders, recall / orders)
 
 
 def _unary_counts(shape: tuple[int, int], ngrams: NgramCounts) -> csr_array:

@@ -27,12 +27,10 @@ _SCALES = (1.0, 4.0, 16.0)
 # The relative step for numerical differentiation of a metric: the cube root of the float64
 # precision, at which the rounding error and the truncation error are about equal.
 _DIFFERENCE = 6e-6
-# The pool is always split into this many parts, so that results do not depend on the threads.
-_PARTS = 8
+_PARTS = 8  # of the pool, always as many: results do not depend on the threads
 # Smaller probabilities are ignored; the total for a list of 1,000 changes by at most 1e-15.
 _NEGLIGIBLE = 1e-18
-# Maximum number of L-BFGS iterations at each scale.
-_ITERATIONS = 30
+_ITERATIONS = 30  # maximum number of L-BFGS iterations at each scale
 
 
 class Expected(NamedTuple):

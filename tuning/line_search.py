@@ -26,8 +26,7 @@ from tuning.pool import Vector
 # The minimum width of an optimum, in steps, for weights of length 1. Weights within a narrower
 # optimum would need more digits than Moses' files have.
 MIN_WIDTH = 1e-6
-# The maximum step into an interval that extends to the end of the search range.
-REACH = 0.1
+REACH = 0.1  # the maximum step into an interval that extends to the end of the search range
 
 
 class Profile(NamedTuple):
@@ -35,8 +34,7 @@ class Profile(NamedTuple):
 
     # (intervals + 1,): in ascending order; the first and last are the ends of the search range.
     edges: Vector
-    # (intervals,): the metric in each interval.
-    scores: Vector
+    scores: Vector  # (intervals,): the metric in each interval
 
 
 class LineStep(NamedTuple):
@@ -44,8 +42,7 @@ class LineStep(NamedTuple):
 
     step: float
     score: float
-    # The improvement over step 0 in the metric or, with smoothing, in the worst neighbour's metric.
-    gain: float
+    gain: float  # over step 0, of the metric or, with smoothing, of the worst neighbour's metric
 
 
 def metric_along(
@@ -119,12 +116,9 @@ _LANES = 64
 class Envelopes(NamedTuple):
     """The concatenated upper envelopes of all segments."""
 
-    # (segments + 1,): the envelope of segment s is starts[s] to starts[s + 1].
-    starts: Integers
-    # The hypotheses in ascending order of slope, as rows of the pool.
-    rows: Integers
-    # The step from which each hypothesis is highest; ``low`` for the first in each segment.
-    begins: Vector
+    starts: Integers  # (segments + 1,): the envelope of segment s is starts[s] to starts[s + 1]
+    rows: Integers  # the hypotheses in ascending order of slope, as rows of the pool
+    begins: Vector  # where each hypothesis becomes highest; ``low`` for a segment's first
 
 
 def upper_envelopes(
@@ -163,16 +157,7 @@ def _highest(slopes: Any, intercepts: Any, first: int, end: int, step: float, la
 
 
 @_KERNEL
-def _fill_envelopes(
-    slopes: Any,
-    intercepts: Any,
-    starts: Any,
-    low: float,
-    high: float,
-    counts: Any,
-    rows: Any,
-    begins: Any,
-) -> Any:
+def _fill_envelopes(slopes, intercepts, starts, low, high, counts, rows, begins):  # type: ignore[no-untyped-def]
     size = 0
     lanes = np.empty(_LANES)
     pending = np.empty(

@@ -32,8 +32,7 @@ from tuning.metrics import Metric
 from tuning.ngrams import Integers
 from tuning.pool import Pool, Vector, named_weights, union, weights_between, weights_vector
 
-# The minimum gain on the pool that justifies another round, for metrics from 0 to 1: 0.01 BLEU.
-SMALLEST_GAIN = 1e-4
+SMALLEST_GAIN = 1e-4  # the minimum gain on the pool that justifies another round: 0.01 BLEU
 # The maximum acceptable losses in a trial and in a round: 2 and 3 BLEU.
 TRIAL_LOSS, ROUND_LOSS = 0.02, 0.03
 # The number of sentences in a trial, and the fractions of a step to try in turn.
@@ -59,12 +58,9 @@ class Round(NamedTuple):
     """A completed round, numbered from 1. All scores are values of the metric, 0 to 1."""
 
     number: int
-    # The weights for decoding, and the weights for reranking the lists.
-    weights: WeightPair
-    # The score of the translations, after reranking if there are added features.
-    score: float
-    # The score of the decoder's output.
-    decoded_score: float
+    weights: WeightPair  # the weights for decoding, and the weights for reranking the lists
+    score: float  # the score of the translations, after reranking if there are added features
+    decoded_score: float  # the score of the decoder's output
     # The number of hypotheses in the pool, and how many of them this round added.
     hypotheses: int
     new: int
@@ -77,10 +73,8 @@ class Round(NamedTuple):
 class Decided(NamedTuple):
     """The decisions after a round of a stopped run, to be replayed."""
 
-    # The list weights of the round; None to tune them.
-    lists: Weights | None
-    # The search weights for the next round.
-    search: Weights
+    lists: Weights | None  # the list weights of the round; None to tune them
+    search: Weights  # the search weights for the next round
     found_score: float | None = None
 
 
@@ -89,13 +83,11 @@ class LoopResult:
     """The rounds so far, and why the loop ended if it has."""
 
     rounds: tuple[Round, ...] = ()
-    # The search weights for the next round; None if the loop has ended.
-    next_weights: Weights | None = None
+    next_weights: Weights | None = None  # for the next round's search; None if the loop has ended
     # Why the loop ended, and whether the limit on rounds was the only reason.
     reason: str = ""
     is_cut: bool = False
-    # The distinct hypotheses from all rounds whose lists were pooled.
-    pool: Pool | None = None
+    pool: Pool | None = None  # the distinct hypotheses from all rounds whose lists were pooled
 
     @property
     def best(self) -> Round | None:
@@ -115,29 +107,24 @@ class TuningLoop:
 
     decode: Decode
     metric: Metric
-    # The weights for the first round; missing weights are 0.
-    start: WeightPair
+    start: WeightPair  # the weights for the first round; missing weights are 0
     # A method, called with a pool, the metric, start weights (one per feature value), and a seed.
     optimise: Callable[[Pool, Metric, Vector, int], Tuned]
     seed: int
     # The maximum number of rounds, and of rounds without an improvement; at least 1.
     iterations: int = 25
     patience: int = 5
-    # The names of features that the decoder does not know.
-    list_features: frozenset[str] = frozenset()
-    # Called with a message when a step is shortened.
-    report: Callable[[str], None] = lambda _line: None
+    list_features: frozenset[str] = frozenset()  # unknown to the decoder
+    report: Callable[[str], None] = lambda _line: None  # says when a step is shortened
     # Called after optimisation: returns whether the user has stopped it.
     is_stopped: Callable[[], bool] = lambda: False
     # Updated when a round has been scored, and when the next weights are chosen.
     result: LoopResult = field(init=False)
     _best_lists: Pool | None = field(default=None, init=False)
-    # Whether the lists of the latest round are in the pool.
-    _is_pooled: bool = field(default=True, init=False)
+    _is_pooled: bool = field(default=True, init=False)  # the latest round's lists
     # The search weights tuned on the latest pool, if they were needed to tune the list weights.
     _tuned_search: Tuned | None = field(default=None, init=False)
-    # Halved by each round whose lists are not pooled.
-    _longest_step: float = field(default=1.0, init=False)
+    _longest_step: float = field(default=1.0, init=False)  # halved by rounds that are not pooled
 
     def __post_init__(self) -> None:
         self.result = LoopResult(next_weights=self.start.search)
@@ -182,15 +169,11 @@ class TuningLoop:
             self._tuned_search = self._tune_search(own, number)
             tuned = named_weights(self._tuned_search.weights, own.labels)
             lists = self._tune_lists(decoded.distinct(), number, [search, tuned])
+        output = self._total(decoded, decoded.starts[:-1])
+        pool_score = own.score(self.metric, weights_vector(search, own.labels))
         new_round = Round(
-            number,
-            WeightPair(search, lists),
-            self._score(decoded, lists),
-            self._total(decoded, decoded.starts[:-1]),
-            len(pool.stats),
-            len(pool.stats) - before,
-            own.score(self.metric, weights_vector(search, own.labels)),
-            None,
+            *(number, WeightPair(search, lists), self._score(decoded, lists), output),
+            *(len(pool.stats), len(pool.stats) - before, pool_score, None),
         )
         self._is_pooled = best is None or new_round.score >= best.score - ROUND_LOSS
         if best is not None and not self._is_pooled:
@@ -225,10 +208,7 @@ class TuningLoop:
         return self.optimise(own, self.metric, start, self.seed + number)
 
     def _tune_lists(self, pool: Pool, number: int, search: Sequence[Weights]) -> Weights:
-        """Tune weights for all features; they are at least as good as the search weights.
-
-        The first round uses the user's start weights and seed, so that it equals tuning once.
-        """
+        """Tune weights for all features; the first round equals tuning once."""
         known = [self.start.lists, *(round_.weights.lists for round_ in self.result.rounds)]
         seed = self.seed + number - 1
         tuned = self.optimise(pool, self.metric, self._best_of(known, pool), seed)
@@ -259,10 +239,7 @@ class TuningLoop:
         self._change(rounds=(*earlier, latest._replace(found_score=score)))
 
     def _bound_step(self, target: Weights) -> None:
-        """Set the next weights: the largest step to ``target`` that passes its trial.
-
-        Steps start from the best weights so far. If no step passes, the loop ends.
-        """
+        """Set the next weights: the largest step from the best ones that passes its trial."""
         best = self.result.best
         assert best is not None
         for step in (step for step in STEPS if step <= self._longest_step):
@@ -309,6 +286,5 @@ class TuningLoop:
         return pool if own.all() else pool.with_features(own)
 
     def _best_of(self, known: Sequence[Weights], pool: Pool) -> Vector:
-        """Return the weights with the highest score on a pool, the latest on ties."""
         vectors = [weights_vector(weights, pool.labels) for weights in known[::-1]]
         return max(vectors, key=lambda weights: pool.score(self.metric, weights))

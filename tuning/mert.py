@@ -31,10 +31,8 @@ LIMIT = 100.0
 # Scales of the softmax in the expected metric, for alternate rounds: with the first, all hypotheses
 # have an influence; with the second, only the best few.
 SCALES = (1.0, 10.0)
-# The minimum number of starts that a race keeps.
-LEAST_ALIVE = 3
-# Every ANY_SIGNth random start has random signs.
-ANY_SIGN = 4
+LEAST_ALIVE = 3  # the minimum number of starts that a race keeps
+ANY_SIGN = 4  # every ANY_SIGNth random start has random signs
 # How many times starts near the best weights are drawn, and their distance from these weights.
 GENERATIONS = 4
 NEAR = 0.25
@@ -44,10 +42,8 @@ NEAR = 0.25
 IDLE = 10
 MOST_GENERATIONS = 40
 SMALL = 80_000
-# Smaller improvements of the metric are treated as rounding errors.
-_RISE = 1e-9
-# Number of rows to sum at a time, so that the scores stay in the processor's cache.
-_ROWS = 1024
+_RISE = 1e-9  # smaller improvements of the metric are treated as rounding errors
+_ROWS = 1024  # number of rows to sum at a time, so that the scores stay in the processor's cache
 
 
 @dataclass(eq=False)
@@ -61,8 +57,7 @@ class _CoordinateWalk:
     random: np.random.Generator
     searches: int = 0
     rounds: int = 0
-    # Whether a round changed nothing or reached the limit on rounds.
-    done: bool = False
+    done: bool = False  # whether a round changed nothing or reached the limit on rounds
 
 
 def search_mert(problem: Problem) -> Solution:

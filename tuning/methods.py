@@ -21,11 +21,9 @@ from tuning.ngrams import Integers
 from tuning.pool import Mask, Pool, Vector
 from tuning.settings import METHODS, TuneSettings
 
-# Limits for the largest absolute start weight, so that squares of model scores remain finite.
-_SIZES = (1e-60, 1e60)
+_SIZES = (1e-60, 1e60)  # of the largest start weight, so that squares of scores remain finite
 
-# Called with a line about the progress of a search. It may raise StopTuning.
-Report = Callable[[str], None]
+Report = Callable[[str], None]  # called with a line about progress; may raise StopTuning
 
 
 class StopTuning(Exception):  # noqa: N818 nothing is wrong
@@ -38,10 +36,8 @@ class Problem:
 
     pool: Pool
     metric: Metric
-    # (features,): the start weights, not all zero.
-    start: Vector
-    # (features,): whether a weight may change; at least one may.
-    free: Mask
+    start: Vector  # (features,): the start weights, not all zero
+    free: Mask  # (features,): whether a weight may change; at least one may
     settings: TuneSettings
     seed: int
     report: Report
@@ -50,12 +46,9 @@ class Problem:
 class Solution(NamedTuple):
     """The result of a search; it need not be better than the start."""
 
-    # (features,): the weights, at any scale unless some of them are fixed.
-    weights: Vector
-    # The number of steps, such as iterations or epochs.
-    steps: int
-    # Messages for the user.
-    notes: tuple[str, ...] = ()
+    weights: Vector  # (features,): the weights, at any scale unless some of them are fixed
+    steps: int  # the number of steps, such as iterations or epochs
+    notes: tuple[str, ...] = ()  # messages for the user
 
 
 Search = Callable[[Problem], Solution]
@@ -190,19 +183,15 @@ def _scaled(weights: Vector, start: Vector, free: Mask) -> Vector:
 class HeldOut(NamedTuple):
     """The scores of a method in cross-validation, 0 to 1."""
 
-    # The mean, over folds, of the score on the segments used for tuning.
-    tuned_score: float
-    # The score on all segments, each translated with weights that were tuned without it.
-    score: float
+    tuned_score: float  # the mean, over folds, of the score on the segments used for tuning
+    score: float  # on all segments, each translated with weights tuned without it
 
 
 def split_segments(num_segments: int, num_folds: int, *, seed: int) -> tuple[Integers, ...]:
     """Split segments randomly into folds whose sizes differ by at most one."""
     if not 2 <= num_folds <= num_segments:
-        raise PhrasescoreError(
-            f"cross-validation: expected 2 to {num_segments} parts for {num_segments} segments,"
-            f" got {num_folds}"
-        )
+        problem = f"cross-validation: expected 2 to {num_segments} parts for {num_segments}"
+        raise PhrasescoreError(f"{problem} segments, got {num_folds}")
     order = np.random.default_rng(seed).permutation(num_segments)
     return tuple(np.sort(order[fold::num_folds]) for fold in range(num_folds))
 
@@ -218,10 +207,7 @@ def cross_validate(
     seed: int,
     report: Report = lambda _line: None,
 ) -> dict[str, HeldOut]:
-    """Cross-validate methods: for every fold, tune on all other folds and evaluate on the fold.
-
-    :param seed: the seed for drawing the folds and for every tuning run.
-    """
+    """Cross-validate methods: for every fold, tune on all other folds and evaluate on the fold."""
     scores: dict[str, list[float]] = {name: [] for name in methods}
     chosen = {name: np.empty((pool.num_segments, pool.stats.shape[1])) for name in methods}
     for held_out in split_segments(pool.num_segments, num_folds, seed=seed):

@@ -39,8 +39,7 @@ _BETA = 2
 _CHRF_HYPOTHESIS = slice(0, CHARACTER_ORDER)
 _CHRF_REFERENCE = slice(CHARACTER_ORDER, 2 * CHARACTER_ORDER)
 _CHRF_MATCHES = slice(2 * CHARACTER_ORDER, 3 * CHARACTER_ORDER)
-# Number of hypotheses whose n-grams chrF counts at a time, to limit memory.
-_SLICE = 10_000
+_SLICE = 10_000  # number of hypotheses whose n-grams chrF counts at a time, to limit memory
 
 
 class Metric(Protocol):
@@ -74,10 +73,7 @@ class ReferenceMetric(Metric, Protocol):
 
 
 class Interpolated:
-    """A weighted mean of metrics, with their statistics concatenated.
-
-    :param weights: one per metric, above 0; only their ratios matter.
-    """
+    """A weighted mean of metrics, with their statistics concatenated; weights are relative."""
 
     def __init__(self, metrics: Sequence[ReferenceMetric], weights: Sequence[float]) -> None:
         shares = np.array(weights, np.float64)
@@ -149,7 +145,7 @@ class Bleu(CorpusBleu):
         self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int] | Integers
     ) -> Statistics:
         """See `ReferenceMetric.statistics`."""
-        owners, lengths = _check_owners(hypotheses, segments), sentence_lengths(hypotheses)
+        owners, lengths = np.asarray(segments, np.int64), sentence_lengths(hypotheses)
         result = np.empty((len(hypotheses), self.num_stats))
         for order, ngrams in enumerate(self._index.find(hypotheses)):
             size = self._index.sizes[order]
@@ -277,7 +273,7 @@ class Chrf:
         self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int] | Integers
     ) -> Statistics:
         """See `ReferenceMetric.statistics`."""
-        owners = _check_owners(hypotheses, segments)
+        owners = np.asarray(segments, np.int64)
         result = np.empty((len(hypotheses), self.num_stats))
         for begin in range(0, len(hypotheses), _SLICE):
             part = slice(begin, begin + _SLICE)
@@ -336,12 +332,6 @@ def _count_segments(references: Sequence[Sequence[object]]) -> int:
     if len(sizes) != 1:
         raise ValueError(f"expected references of equal length, got {sorted(sizes)} segments")
     return sizes.pop()
-
-
-def _check_owners(hypotheses: Sequence[object], segments: Sequence[int] | Integers) -> Integers:
-    if len(segments) != len(hypotheses):
-        raise ValueError(f"expected {len(hypotheses)} segments, got {len(segments)}")
-    return np.asarray(segments, np.int64)
 
 
 def _clipped_matches(

@@ -22,29 +22,22 @@ from tuning.pool import Pool, Vector
 # references instead (Chiang et al., 2008), which is not available for all metrics. With 10, its
 # step limits are suitable.
 _GAIN = 10.0
-# The fraction of the pseudo-corpus that remains after each segment (kbmira -D).
-_DECAY = 0.999
-# The standard deviation of model scores within segments at the start, in units of gains.
-_SPREAD = 3.0
-# The minimum number of segments to visit, because steps are short and pools may be small.
-_LEAST_VISITS = 2000
-# The maximum number of times that model scores are halved, down to a millionth of their size.
-_MOST_HALVINGS = 20
+_DECAY = 0.999  # the fraction of the pseudo-corpus that remains after each segment (kbmira -D)
+_SPREAD = 3.0  # of model scores within segments at the start, in units of gains
+_LEAST_VISITS = 2000  # the fewest segments to visit: steps are short and pools may be small
+_MOST_HALVINGS = 20  # times that model scores are halved, at most: down to a millionth
 
 
 class _Groups(NamedTuple):
     """Groups of hypotheses in a segment that have equal statistics, and therefore equal gains."""
 
-    # (hypotheses,): the group of each hypothesis within its segment.
-    indices: Integers
+    indices: Integers  # (hypotheses,): the group of each hypothesis within its segment
     # (groups, num_stats): statistics; (segments + 1,): where each segment's groups begin.
     stats: Statistics
     starts: Integers
 
 
 class _Corpus:
-    """The pseudo-corpus: decayed statistics of the hopes so far."""
-
     def __init__(self, pool: Pool, metric: Metric, decay: float = _DECAY) -> None:
         # Start with one segment that has the mean statistics over all hypotheses.
         self._sums, self._size = pool.stats.mean(axis=0), 1.0
@@ -60,8 +53,6 @@ class _Corpus:
 
 
 class _Mira:
-    """Weights that are updated segment by segment."""
-
     def __init__(self, problem: Problem, scale: float) -> None:
         self._problem, self._scale = problem, scale
         self._units, self._groups = problem.pool.deviations(), _group(problem.pool)

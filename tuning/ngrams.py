@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 
-# BLEU's longest n-gram (Papineni et al., 2002).
-MAX_ORDER = 4
+MAX_ORDER = 4  # BLEU's longest n-gram (Papineni et al., 2002)
 
 _UNKNOWN = -1
 
@@ -45,9 +44,7 @@ class NgramIndex:
         self._max_order = max_order
         self._words: dict[str, int] = {}
         words = [
-            self._words.setdefault(word, len(self._words))
-            for sentence in sentences
-            for word in sentence
+            self._words.setdefault(word, len(self._words)) for text in sentences for word in text
         ]
         self.sizes = [len(self._words)]
         # For each order from 2 on, the sorted integers that identify n-grams; the index is the id.

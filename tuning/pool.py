@@ -22,10 +22,8 @@ Mask = NDArray[np.bool_]
 
 drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 
-# The maximum absolute feature value, so that squares of sums remain finite. Moses uses float32.
-_LARGEST = 1e39
-# Values that differ by at most this are treated as equal.
-_SAME = 1e-30
+_LARGEST = 1e39  # the largest absolute feature value, so that squares of sums are finite
+_SAME = 1e-30  # values that differ by at most this are treated as equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,27 +33,16 @@ class Pool:
     labels: tuple[FeatureLabel, ...]
     # (hypotheses, features): natural logarithms or counts, as the decoder wrote them.
     features: Matrix
-    # (hypotheses, num_stats): sufficient statistics for the metric.
-    stats: Statistics
-    # (segments + 1,): the hypotheses of segment s are rows starts[s] to starts[s + 1].
-    starts: Integers
+    stats: Statistics  # (hypotheses, num_stats): sufficient statistics for the metric
+    starts: Integers  # (segments + 1,): segment s has the rows starts[s] to starts[s + 1]
 
     def __post_init__(self) -> None:
-        if self.features.shape != (len(self.stats), len(self.labels)):
-            raise ValueError(f"expected {len(self.labels)} features for each hypothesis")
-        for array, kind in ((self.features, "f8"), (self.stats, "f8"), (self.starts, "i8")):
-            if array.dtype != np.dtype(kind):
-                raise ValueError(f"expected {np.dtype(kind)}, got {array.dtype}")
-        if not len(self.starts) or (self.starts[0], self.starts[-1]) != (0, len(self.stats)):
-            raise ValueError("expected starts from 0 to the number of hypotheses")
         if self.num_segments == 0:
             raise PhrasescoreError("expected at least one segment to tune on, got none")
         empty = np.flatnonzero(np.diff(self.starts) <= 0)
         if len(empty):
-            raise PhrasescoreError(
-                f"segment {empty[0]}: expected at least one hypothesis, got none"
-                f" ({len(empty)} segments have none)"
-            )
+            problem = f"segment {empty[0]}: expected at least one hypothesis,"
+            raise PhrasescoreError(f"{problem} got none ({len(empty)} segments have none)")
         for kind, values in (("feature", self.features), ("statistic", self.stats)):
             highest, lowest = (
                 values.max(initial=0.0),
@@ -259,10 +246,7 @@ def _constant_columns(features: Any, starts: Any) -> Any:
 
 
 def weights_vector(weights: Weights, labels: Sequence[FeatureLabel], where: str = "") -> Vector:
-    """Return the weight for each label, or 0 if a label has no weight.
-
-    :param where: where the weights were read, for messages.
-    """
+    """Return the weight for each label, or 0 if a label has no weight."""
     sizes: dict[str, int] = {}
     for label in labels:
         sizes[label.name] = max(sizes.get(label.name, 0), label.place + 1)

@@ -18,10 +18,8 @@ from tuning.ngrams import Integers
 from tuning.pool import Matrix, Vector
 
 _MAX_ITERATIONS = 200
-# The factor of the penalty for squared weights.
-_PRIOR = 1.0
-# The minimum weight of the combined fixed features, in units of their standard deviation.
-_LEAST_FIXED = 0.1
+_PRIOR = 1.0  # the factor of the penalty for squared weights
+_LEAST_FIXED = 0.1  # of the combined fixed features, in units of their standard deviation
 
 
 def sentence_scores(metric: Metric, stats: Statistics) -> Vector:

@@ -13,8 +13,7 @@ METHODS: dict[str, str] = {
     "pro": "tuning.pro:search_pro",
     "xbleu": "tuning.expected_bleu:search_expected_score",
 }
-# Tuning maximises a weighted mean of metrics.
-MetricName = Literal["bleu", "chrf"]
+MetricName = Literal["bleu", "chrf"]  # tuning maximises a weighted mean of metrics
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 # The reference length for BLEU with several references; if two are equally close, the shorter one.
 ReferenceLength = Literal["closest", "shortest", "average"]
@@ -24,21 +23,16 @@ ReferenceLength = Literal["closest", "shortest", "average"]
 class TuneSettings:
     """The settings for all methods; each comment begins with the methods that use a field."""
 
-    # All methods: features whose weights do not change.
-    fixed: tuple[FeatureLabel, ...] = ()
-    # All methods: number of threads, at least 1; it affects only the speed, not the result.
-    threads: int = 1
-    # mert: number of random starts in addition to the given weights; 0 or more (Moses: mert -n).
-    starts: int = 20
+    fixed: tuple[FeatureLabel, ...] = ()  # all methods: features whose weights do not change
+    threads: int = 1  # all methods: 1 or more; affects only the speed, not the result
+    starts: int = 20  # mert: random starts in addition to the given weights (Moses: mert -n)
     # mert: number of starts near the best weights so far; 0 or more. They are drawn 4 to 40 times:
     # more often for small pools, and until they bring no improvement.
     near_starts: int = 6
-    # mert: number of random directions from the best weights in each of the last rounds; 0 or more.
-    directions: int = 20
+    directions: int = 20  # mert: random directions from the best weights in the last rounds
     # mert: number of intervals on each side for smoothing the metric (Cer et al., 2008); 0 or more.
     neighbours: int = 0
-    # mert: maximum number of rounds for a start, in case it does not converge; at least 1.
-    rounds: int = 100
+    rounds: int = 100  # mert: limit of rounds for a start that does not converge; 1 or more
     # xbleu: the penalty for a squared distance of 1 from the start, in units of the metric (0 to
     # 1). Weights are in units of the features' standard deviations. 0 or more.
     penalty: float = 1e-5

@@ -339,11 +339,7 @@ def _check_supported(ini: MosesIni, lines: dict[str, IniLine]) -> None:
 
 
 def _check_mapping(ini: MosesIni) -> None:
-    """Reject any mapping except a single translation step with the phrase table.
-
-    A step is written "T 0", "0 T 0" or "0 TranslationModel0": the decoding graph, the kind of step,
-    and the number or name of the table (StaticData::LoadDecodeGraphs).
-    """
+    """Reject any mapping except a single translation step, such as "T 0", with the phrase table."""
     lines = [line for line in ini.content_lines() if line.section == "mapping"]
     steps = [" ".join(word.group() for word in line.words) for line in lines]
     if len(lines) > 1:

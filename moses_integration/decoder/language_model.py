@@ -20,15 +20,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from moses_integration.decoder.ngram_table import (
-    KERNEL,
-    MAX_ORDER,
-    NgramTables,
-    extends,
-    first_hash,
-    longer_hash,
-    make_tables,
-)
+from moses_integration.decoder import ngram_table
+from moses_integration.decoder.ngram_table import KERNEL, NgramTables
 from phrasescore.errors import DataError
 from phrasescore.io.hashing import copy_rows, find, hash_word, make_table, number_words
 from phrasescore.io.text import NUMBER, decode, read_blocks, shorten
@@ -39,10 +32,8 @@ DONE, FULL, NO_NUMBER, POSITIVE, UNKNOWN_WORD, FIELDS, NO_CONTEXT, HIGHEST_BACKO
 _UNKNOWN, _BEGIN, _END = "<unk>", "<s>", "</s>"
 _UNKNOWN_ALIAS = "<UNK>"
 
-# The maximum number of n-grams to allocate before reading, because counts may be wrong.
-_MOST_AT_FIRST = 1 << 26
-# log10 probability of <unk> in models that lack it (lm/config.cc, unknown_missing_logprob).
-_MISSING_UNKNOWN = -100.0
+_MOST_AT_FIRST = 1 << 26  # n-grams to allocate before reading: counts may be wrong
+_MISSING_UNKNOWN = -100.0  # of <unk>, if missing (lm/config.cc, unknown_missing_logprob)
 # KenLM reads both numbers with C functions, which skip leading blanks. It ignores text after the
 # count.
 _COUNT = re.compile(rb"ngram \s*\+?([0-9]{1,9})=\s*\+?([0-9]{1,18})(?![0-9]).*")
@@ -63,14 +54,11 @@ _PROBLEMS = {
 class NgramModel(NamedTuple):
     """A backoff language model in memory: the words, and tables with 24 bytes per n-gram."""
 
-    # The vocabulary in order of ids; 0, 1 and 2 are <unk>, <s> and </s>.
-    words: list[str]
+    words: list[str]  # the vocabulary in order of ids; 0, 1 and 2 are <unk>, <s> and </s>
     tables: NgramTables
 
 
 class _Text:
-    """Reads the lines of a file one at a time or in blocks."""
-
     def __init__(self, path: str) -> None:
         self.path = path
         self._blocks = read_blocks(path)
@@ -122,7 +110,7 @@ def read_arpa(path: str) -> NgramModel:
     counts = _read_counts(text)
     text.expect(b"\\1-grams:")
     words, log_probs, backoffs, has_unknown = _read_unigrams(text, counts[0])
-    tables = make_tables(len(counts), len(words), min(sum(counts[1:]), _MOST_AT_FIRST))
+    tables = ngram_table.make_tables(len(counts), len(words), min(sum(counts[1:]), _MOST_AT_FIRST))
     tables.unigram_log_probs[:] = log_probs
     tables.unigram_backoffs[:] = backoffs
     # <unk> may occur in n-grams only if it is listed as a 1-gram.
@@ -154,8 +142,8 @@ def _read_counts(text: _Text) -> list[int]:
         if match is None or int(match[1]) != len(counts) + 1:
             text.fail(f"expected 'ngram {len(counts) + 1}=COUNT', found {shorten(line)}")
         counts.append(int(match[2]))
-    if not 1 <= len(counts) <= MAX_ORDER:
-        text.fail(f"expected counts for 1 to {MAX_ORDER} orders, found {len(counts)}")
+    if not 1 <= len(counts) <= ngram_table.MAX_ORDER:
+        text.fail(f"expected counts for 1 to {ngram_table.MAX_ORDER} orders, found {len(counts)}")
     return counts
 
 
@@ -335,16 +323,16 @@ def _split_line(text: Any, position: int, starts: Any, ends: Any) -> tuple[int, 
 def _remember(tables: Any, words: Any) -> Any:
     """Return an n-gram's backoff (NaN if missing), and mark that a longer n-gram begins with it."""
     if len(words) == 1:
-        if not extends(tables.unigram_backoffs[words[0]]):
+        if not ngram_table.extends(tables.unigram_backoffs[words[0]]):
             tables.unigram_backoffs[words[0]] = 0.0
         return tables.unigram_backoffs[words[0]]
-    key = first_hash(words[-1])
+    key = ngram_table.first_hash(words[-1])
     for position in range(len(words) - 2, -1, -1):
-        key = longer_hash(key, words[position])
+        key = ngram_table.longer_hash(key, words[position])
     slot = find(tables.keys, key)
     if slot < 0:
         return np.float32(np.nan)
-    if not extends(tables.values[slot, 3]):
+    if not ngram_table.extends(tables.values[slot, 3]):
         tables.values[slot, 3] = 0.0
     return tables.values[slot, 3]
 
@@ -357,11 +345,11 @@ def _insert(tables: Any, words: Any, log_prob: float, backoff: float) -> int:
     that is already in the tables is not replaced.
     """
     order, added = len(words), 0
-    key = first_hash(words[order - 1])
+    key = ngram_table.first_hash(words[order - 1])
     suffix_log_prob = tables.unigram_log_probs[words[order - 1]]
     for length in range(2, order + 1):
         first = order - length
-        key = longer_hash(key, words[first])
+        key = ngram_table.longer_hash(key, words[first])
         slot = find(tables.keys, key)
         if slot >= 0:
             suffix_log_prob = tables.values[slot, 2]

@@ -44,8 +44,7 @@ class DecoderCommand:
     """The command line of a decoder, quoted as for a shell."""
 
     command: str  # the command line as the user typed it
-    # Moses' configuration, if known; it determines which weights n-best lists omit.
-    ini: MosesIni | None = None
+    ini: MosesIni | None = None  # Moses' own, if known; determines which weights lists omit
 
     def __post_init__(self) -> None:
         if not self.words():
@@ -134,12 +133,7 @@ def translate_with_moses(
     threads: int = 1,
     limits: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Translate sentences; output files are written atomically, and only on success.
-
-    :param weights: weights that override those in the moses.ini.
-    :param output: file for one line per sentence, without the blank that Moses appends.
-    :param limits: further settings, by the names of the sections in a moses.ini.
-    """
+    """Translate sentences; output files are written atomically, and only on success."""
     command = [binary, "-f", ini.path, "-threads", str(threads)]
     command += [word for name, value in limits.items() for word in (f"-{name}", value)]
     if weights:

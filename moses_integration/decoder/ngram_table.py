@@ -20,8 +20,7 @@ from phrasescore.io.hashing import combine, find, make_table
 from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
 
 MAX_ORDER = 16
-# Ids of <s> and </s>.
-BEGIN, END = 1, 2
+BEGIN, END = 1, 2  # ids of <s> and </s>
 LN_10 = math.log(10)  # Moses: 2.30258509299405f (moses/Util.h, TransformLMScore)
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
@@ -41,8 +40,7 @@ class NgramTables(NamedTuple):
     unigram_log_probs: Any  # float32 (num_words,)
     unigram_backoffs: Any
     keys: Any  # uint64 (slots, 2): a table of the longer n-grams, see `phrasescore.io.hashing`
-    # float32 (slots, 4), in the same memory: column 2 is the log probability, column 3 the backoff.
-    values: Any
+    values: Any  # float32 (slots, 4), the same memory; columns 2 and 3: log probability, backoff
 
 
 def make_tables(order: int, num_words: int, num_ngrams: int) -> NgramTables:

@@ -13,19 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from moses_integration.decoder.configuration import (
-    DISTORTION,
-    LANGUAGE_MODEL,
-    NUM_REORDERING_SCORES,
-    PHRASE_TABLE,
-    PHRASES,
-    REORDERING,
-    STATELESS,
-    UNKNOWN_WORDS,
-    WORDS,
-    DecoderConfiguration,
-    FeatureSlot,
-)
+from moses_integration.decoder import configuration as kinds
+from moses_integration.decoder.configuration import DecoderConfiguration, FeatureSlot
 from moses_integration.decoder.language_model import NgramModel, read_arpa
 from moses_integration.decoder.ngram_table import BEGIN, KERNEL, LN_10, NgramTables, score_next
 from moses_integration.decoder.phrase_tables import PhraseTables
@@ -66,14 +55,14 @@ class OptionTable:
         other_language_weight: float = 0.0,
     ) -> None:
         self.words = list(model.words)
-        slots = [slot for slot in configuration.slots if slot.kind in STATELESS]
+        slots = [slot for slot in configuration.slots if slot.kind in kinds.STATELESS]
         pairs = tables.pairs
         offsets, ids, unique = self._target_ids(pairs.targets)
         log_probs = LN_10 * _estimate(model.tables, offsets, ids)
         lengths = np.diff(offsets)[unique]
         values = _values(slots, tables, lengths)
         score = values @ np.concatenate([slot.weights for slot in slots])
-        estimate = configuration.weights(LANGUAGE_MODEL)[0] * log_probs[unique]
+        estimate = configuration.weights(kinds.LANGUAGE_MODEL)[0] * log_probs[unique]
         other = other_language_weight * log_probs[unique]
         kept, starts = _prune(configuration, pairs.starts, score + estimate + other)
         self._spans = {
@@ -141,8 +130,6 @@ class OptionTable:
         """Return start, end, first row and last row + 1 for each span that has options."""
         spans: list[tuple[int, int, int, int]] = []
         for start in range(len(tokens)):
-            if tokens[start] not in self._spans:
-                raise ValueError(f"the tables were not read for the word {tokens[start]!r}")
             for end in range(start + 1, min(len(tokens), start + self._longest) + 1):
                 rows = self._spans.get(" ".join(tokens[start:end]))
                 if rows is not None:
@@ -168,7 +155,7 @@ class OptionTable:
 
 def read_language_model(configuration: DecoderConfiguration) -> NgramModel:
     """Read the language model that a moses.ini names."""
-    return read_arpa(configuration.slot(LANGUAGE_MODEL).arguments["path"])
+    return read_arpa(configuration.slot(kinds.LANGUAGE_MODEL).arguments["path"])
 
 
 def _values(slots: Sequence[FeatureSlot], tables: PhraseTables, lengths: Any) -> Any:
@@ -176,10 +163,10 @@ def _values(slots: Sequence[FeatureSlot], tables: PhraseTables, lengths: Any) ->
     unknown = np.zeros(len(lengths))
     unknown[tables.pairs.starts[tables.num_known] :] = LOWEST_LOG
     values = {
-        PHRASE_TABLE: tables.pairs.log_probs,
-        WORDS: -lengths[:, None],
-        PHRASES: np.ones((len(lengths), 1)),
-        UNKNOWN_WORDS: unknown[:, None],
+        kinds.PHRASE_TABLE: tables.pairs.log_probs,
+        kinds.WORDS: -lengths[:, None],
+        kinds.PHRASES: np.ones((len(lengths), 1)),
+        kinds.UNKNOWN_WORDS: unknown[:, None],
     }
     return np.hstack([values[slot.kind] for slot in slots])
 
@@ -226,10 +213,7 @@ def _estimate(tables: NgramTables, offsets: Any, ids: Any) -> Any:
 
 @KERNEL
 def _future(length: int, start: Any, end: Any, score: Any) -> Any:
-    """Return the future estimates (TranslationOptionCollection::CalcEstimatedScore).
-
-    The shape is (length, length + 1), as in `SentenceOptions`.
-    """
+    """Return the future estimates, as in `SentenceOptions` (Moses' CalcEstimatedScore)."""
     future = np.full((length, length + 1), -np.inf)
     for option in range(len(start)):
         if score[option] > future[start[option], end[option]]:
@@ -284,9 +268,9 @@ def make_sentence(
     width = int(sizes.max(initial=0)) + 2
     keys = options.start.astype(np.int64) * width + sizes
     spans = np.searchsorted(keys, np.arange(length * width)).astype(np.int32)
-    reordering = configuration.weights(REORDERING, NUM_REORDERING_SCORES)
+    reordering = configuration.weights(kinds.REORDERING, kinds.NUM_REORDERING_SCORES)
     weighted = options.reordering * np.array(reordering)
-    language_weight = configuration.weights(LANGUAGE_MODEL)[0] * LN_10
+    language_weight = configuration.weights(kinds.LANGUAGE_MODEL)[0] * LN_10
     tail, lengths = np.zeros(len(options.target) + 1), np.zeros(count, np.int32)
     bound = np.zeros(count)
     _score_phrases(tables, language_weight, options.offsets, options.target, tail, lengths, bound)
@@ -294,7 +278,7 @@ def make_sentence(
         ngrams=tables,
         length=length,
         distortion_limit=configuration.search.distortion_limit,
-        distortion_weight=configuration.weights(DISTORTION)[0],
+        distortion_weight=configuration.weights(kinds.DISTORTION)[0],
         language_weight=language_weight,
         keep_words=keep_words,
         spans=spans.reshape(length, width),

@@ -1,8 +1,4 @@
-"""Read the lines that given sentences need from the phrase table and the reordering table.
-
-`moses_integration.source_text` selects the lines. They are parsed in Python, with the checks in
-`moses_integration.phrase_table`.
-"""
+"""Read the lines that given sentences need from the phrase table and the reordering table."""
 
 import math
 import re
@@ -12,12 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from moses_integration.alignments import Affiliations, affiliate_phrase, check_links
-from moses_integration.decoder.configuration import (
-    NUM_REORDERING_SCORES,
-    PHRASE_TABLE,
-    REORDERING,
-    DecoderConfiguration,
-)
+from moses_integration.decoder import configuration as kinds
+from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.source_text import lines_of_pairs, lines_of_phrases
 from moses_integration.table_line import FLOAT32_OVERFLOW, LOWEST_LOG
 from phrasescore.errors import DataError
@@ -49,10 +41,7 @@ class PhraseTables(NamedTuple):
 
 
 def read_tables(
-    configuration: DecoderConfiguration,
-    sentences: Iterable[Sequence[str]],
-    *,
-    aligned: bool = False,
+    configuration: DecoderConfiguration, sentences: Iterable[Sequence[str]], aligned: bool = False
 ) -> PhraseTables:
     """Read the lines that the sentences need from the phrase table and the reordering table.
 
@@ -60,7 +49,7 @@ def read_tables(
     ``[drop-unknown]`` (TranslationOptionCollection::ProcessOneUnknownWord).
     """
     sentences = list(sentences)
-    slot, longest = configuration.slot(PHRASE_TABLE), configuration.search.max_phrase_length
+    slot, longest = configuration.slot(kinds.PHRASE_TABLE), configuration.search.max_phrase_length
     path, num_scores = slot.arguments["path"], len(slot.weights)
     pairs = read_phrase_pairs(path, sentences, longest, num_scores, aligned=aligned)
     num_known = len(pairs.sources)
@@ -76,9 +65,11 @@ def read_tables(
     starts = np.append(pairs.starts, pairs.starts[-1] + 1 + np.arange(len(unknown)))
     zeros = np.zeros((len(unknown), num_scores))
     pairs = pairs._replace(starts=starts, log_probs=np.concatenate([pairs.log_probs, zeros]))
-    order = configuration.find(REORDERING)
+    order = configuration.find(kinds.REORDERING)
     if order is None:
-        return PhraseTables(pairs, num_known, np.zeros((len(pairs.targets), NUM_REORDERING_SCORES)))
+        return PhraseTables(
+            pairs, num_known, np.zeros((len(pairs.targets), kinds.NUM_REORDERING_SCORES))
+        )
     rows = np.repeat(np.arange(len(pairs.sources)), np.diff(pairs.starts))
     keys = list(zip((pairs.sources[row] for row in rows), pairs.targets, strict=True))
     default = [math.log(float(score)) for score in order.arguments["default-scores"].split(",")]
@@ -93,18 +84,14 @@ def read_phrase_pairs(
     *,
     aligned: bool = False,
 ) -> PhrasePairs:
-    """Read the pairs whose source phrase occurs in at least one sentence.
-
-    :param aligned: whether to compute the affiliations, for which each pair needs an alignment.
-    """
+    """Read the pairs whose source phrase occurs in at least one sentence."""
     group_of: dict[bytes, int] = {}
     groups: list[int] = []
     targets: list[bytes] = []
     alignments: list[bytes] = []
     scores: list[float] = []
     affiliations: list[Affiliations] = []
-    # Equal affiliations share one object.
-    affiliated: dict[tuple[bytes, int, int], Affiliations] = {}
+    affiliated: dict[tuple[bytes, int, int], Affiliations] = {}  # equal ones are shared
     known: dict[bytes, bytes] = {}
     known_alignments: dict[bytes, bytes] = {}
     for number, line in lines_of_phrases(path, sentences, max_phrase_length):

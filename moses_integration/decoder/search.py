@@ -33,8 +33,7 @@ from moses_integration.decoder.stack_search import (
 )
 from phrasescore.io.hashing import mix
 
-# Moses' limit on the number of paths with n-best-factor 0 (Manager.cpp).
-_MOST_PATHS = 1000
+_MOST_PATHS = 1000  # Moses' limit on the number of paths with n-best-factor 0 (Manager.cpp)
 
 
 class PhraseSegment(NamedTuple):

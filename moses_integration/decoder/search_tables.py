@@ -27,8 +27,7 @@ MONOTONE, SWAP, DISCONTINUOUS = 0, 1, 2
 NUM_ORIENTATIONS = 3
 
 _ONE = np.uint64(1)
-# Arrays whose size does not depend on the number of rows.
-_FIXED = ("count", "limits", "stacks")
+_FIXED = ("count", "limits", "stacks")  # arrays whose size does not depend on the number of rows
 
 
 class Coverages(NamedTuple):
@@ -111,14 +110,7 @@ _Table = TypeVar("_Table", Coverages, States, Memo, HypothesisPool, Arcs, Hypoth
 
 
 def make_tables(length: int, width: int, few: int, many: int, pool: int, arcs: int) -> SearchTables:
-    """Return empty tables for a sentence with ``length`` words.
-
-    All numbers of rows are powers of two.
-
-    :param width: the maximum number of target words in a state.
-    :param few: number of rows for hypotheses and for coverages.
-    :param many: number of rows for states and for the memo.
-    """
+    """Return empty tables for a sentence; all numbers of rows are powers of two."""
     bits = np.zeros((few, max(1, (length + 63) // 64)), np.uint64)
     state_keys = np.full((many, width + 1), EMPTY, np.int32)
     pool_keys, limits = np.empty((pool, 3), np.int32), np.full(2, -np.inf)

@@ -97,11 +97,7 @@ def expand(sentence: Any, tables: Any, limits: Any, blocks: Any, begin: int, scr
 
 @KERNEL
 def _offer(sentence, pool, arcs, limits, score, parent, option, states, coverage, complete):  # type: ignore[no-untyped-def]
-    """Add a hypothesis to the pool if it is good enough, and prune the pool if it is full.
-
-    :param states: the states before and after the option.
-    :return: whether a row was added.
-    """
+    """Add a hypothesis if it is good enough, and prune a full pool; return whether it was added."""
     old_state, new_state = states
     key = np.int64(coverage), np.int64(option), np.int64(old_state)
     if not limits.by_request:
@@ -222,10 +218,7 @@ def prune(pool: Any, arcs: Any, limits: Any) -> None:
 
 @KERNEL
 def recombine(sentence: Any, tables: Any, keep_arcs: bool) -> None:
-    """Recombine hypotheses that were kept separate until other features had scored them.
-
-    There must be a free arc for every row in the pool.
-    """
+    """Recombine hypotheses that had to be scored by other features first; arcs must have room."""
     pool, arcs, coverages = tables.pool, tables.arcs, tables.coverages
     count = pool.count[0]
     moved = np.empty(count, np.int32)

@@ -16,30 +16,15 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from moses_integration.decoder import SearchLimits
+from moses_integration.decoder import search_tables as tables
+from moses_integration.decoder import stack_kernels as kernels
 from moses_integration.decoder.ngram_table import BEGIN
 from moses_integration.decoder.options import Sentence, ranges
-from moses_integration.decoder.search_tables import (
-    BLOCK_COLUMNS,
-    add_row,
-    describe_coverage,
-    grow,
-    list_blocks,
-    make_tables,
-)
-from moses_integration.decoder.stack_kernels import (
-    Limits,
-    expand,
-    expand_cubes,
-    make_cubes,
-    prune,
-    recombine,
-)
 
 DEFAULT_BUFFER_SIZE = 4096
 # Initial numbers of rows, sufficient for a sentence of about ten words.
 _FEW, _MANY = 1 << 10, 1 << 15
-# Number of candidates that other features score, per hypothesis that a stack keeps.
-_CANDIDATES = 10
+_CANDIDATES = 10  # candidates that other features score, per hypothesis that a stack keeps
 
 
 class AlignedWords(NamedTuple):
@@ -77,13 +62,7 @@ class StatefulFeature(Protocol):
         """Set the words by id: <unk>, <s>, </s>, ... This is called whenever words are added."""
 
     def scores(
-        self,
-        histories: Any,
-        phrases: Any,
-        offsets: Any,
-        ends: Any,
-        aligned: AlignedWords | None = None,
-        /,
+        self, histories: Any, phrases: Any, offsets: Any, ends: Any, aligned: AlignedWords | None, /
     ) -> Any:
         """Return log p(phrase | history) for each row: float64 (rows,), natural logarithms.
 
@@ -104,10 +83,7 @@ class RequestBuffer:
         self._size = size
 
     def start(self, rows: Callable[[Any, int], Requests]) -> None:
-        """Begin a sentence, discarding all scores.
-
-        :param rows: function from keys (int64) and a number of preceding words to requests.
-        """
+        """Begin a sentence; ``rows`` turns keys (int64) and a number of words into requests."""
         self._rows = rows
         self._known, self._scores = np.empty(0, np.int64), np.empty(0)  # sorted by key
         self._waiting = np.empty(0, np.int64)
@@ -132,9 +108,6 @@ class RequestBuffer:
             return
         requests = self._rows(waiting, self.feature.context)
         scores = np.asarray(self.feature.scores(*requests), np.float64)
-        if scores.shape != (len(waiting),) or np.isnan(scores).any():
-            problem = f"expected {len(waiting)} numbers, found shape {scores.shape}, or NaN"
-            raise ValueError(f"{self.feature.name}: {problem}")
         self.calls += 1
         self.distinct += len(waiting)
         known = np.concatenate([self._known, waiting])
@@ -188,7 +161,9 @@ class StackSearch:
     ) -> None:
         self._sentence, self._aligned = sentence, aligned
         self._buffers, self._limits = buffers, limits
-        self._last = Limits(limits.stack_size, limits.beam_width, keep_arcs, by_request=False)
+        self._last = kernels.Limits(
+            limits.stack_size, limits.beam_width, keep_arcs, by_request=False
+        )
         self._first = self._last
         if buffers:
             size = _CANDIDATES * limits.stack_size
@@ -197,7 +172,7 @@ class StackSearch:
         self._width = max([order - 1, 1, *(buffer.feature.context for buffer, _ in buffers)])
         pool = 1 << max(2 * self._first.stack_size, 512).bit_length()
         arcs = _MANY if keep_arcs else 1
-        self._tables = make_tables(sentence.length, self._width, _FEW, _MANY, pool, arcs)
+        self._tables = tables.make_tables(sentence.length, self._width, _FEW, _MANY, pool, arcs)
         # For each stack, the target, loss, parent and option of each arc into it.
         self._kept_arcs = [(np.empty(0, np.int32), np.empty(0), *np.empty((2, 0), np.int32))]
         longest = int(np.diff(sentence.offsets).max(initial=0))
@@ -222,32 +197,32 @@ class StackSearch:
                 self._expand(blocks)
             if self._buffers:
                 self._score_requests()
-            prune(self._tables.pool, self._tables.arcs, self._last)
+            kernels.prune(self._tables.pool, self._tables.arcs, self._last)
             self._store(stack)
         return self._lattice()
 
     def _add_empty_hypothesis(self) -> None:
         hypotheses, coverages, states, *_ = self._tables
-        add_row(coverages, coverages.keys[0])
-        describe_coverage(self._sentence, coverages, 0)
+        tables.add_row(coverages, coverages.keys[0])
+        tables.describe_coverage(self._sentence, coverages, 0)
         state = np.full(self._width + 1, -1, np.int32)
         state[-1] = min(1, self._sentence.ngrams.order - 1)
         if state[-1] or self._sentence.keep_words:
             state[0] = BEGIN
-        add_row(states, state)
+        tables.add_row(states, state)
         hypotheses.stacks[1] = 1
         hypotheses.score[0], hypotheses.parent[0], hypotheses.option[0] = 0.0, -1, -1
         hypotheses.coverage[0] = hypotheses.state[0] = 0
 
     def _blocks(self, stack: int) -> Any:
-        blocks = np.empty((0, BLOCK_COLUMNS), np.int32)
-        count = list_blocks(self._sentence, self._tables, stack, blocks, False)
-        blocks = np.empty((count, BLOCK_COLUMNS), np.int32)
+        blocks = np.empty((0, tables.BLOCK_COLUMNS), np.int32)
+        count = tables.list_blocks(self._sentence, self._tables, stack, blocks, False)
+        blocks = np.empty((count, tables.BLOCK_COLUMNS), np.int32)
         # One extra row, because a coverage is written before it is known to be new.
         coverages = self._tables.coverages
-        coverages = grow(coverages, int(coverages.count[0]) + count + 1)
+        coverages = tables.grow(coverages, int(coverages.count[0]) + count + 1)
         self._tables = self._tables._replace(coverages=coverages)
-        list_blocks(self._sentence, self._tables, stack, blocks, True)
+        tables.list_blocks(self._sentence, self._tables, stack, blocks, True)
         # Start with the most promising block, so that bad extensions are rejected immediately.
         promise = self._tables.hypotheses.score[blocks[:, 0]] + self._promise[blocks[:, 4]]
         promise += coverages.future[blocks[:, 6]]
@@ -256,19 +231,23 @@ class StackSearch:
     def _expand(self, blocks: Any) -> None:
         done = 0
         while done < len(blocks):
-            done = expand(self._sentence, self._tables, self._first, blocks, done, self._scratch)
+            done = kernels.expand(
+                self._sentence, self._tables, self._first, blocks, done, self._scratch
+            )
             if done < len(blocks):
                 first, last, _, _, begin, end, _ = blocks[done]
                 self._make_room(int(last - first) * int(end - begin))
 
     def _expand_cubes(self, blocks: Any) -> None:
-        cubes = make_cubes(self._sentence, self._tables, blocks)
+        cubes = kernels.make_cubes(self._sentence, self._tables, blocks)
         pops, diversity = self._limits.pop_limit, self._limits.diversity
         # Each pop pushes at most two neighbours; diversity may require all cells.
         most = len(cubes.seen) if diversity else min(len(cubes.seen), len(blocks) + 2 * pops)
         self._make_room(most)
-        tables, scratch = self._tables, self._scratch
-        expand_cubes(self._sentence, tables, self._first, blocks, cubes, pops, diversity, scratch)
+        scratch = self._scratch
+        kernels.expand_cubes(
+            self._sentence, self._tables, self._first, blocks, cubes, pops, diversity, scratch
+        )
 
     def _make_room(self, extensions: int) -> None:
         names = ["states", "memo"]
@@ -276,13 +255,13 @@ class StackSearch:
         names += ["pool"] if self._first.stack_size == 0 else []
         for name in names:
             table = getattr(self._tables, name)
-            table = grow(table, int(table.count[0]) + extensions)
+            table = tables.grow(table, int(table.count[0]) + extensions)
             self._tables = self._tables._replace(**{name: table})
 
     def _score_requests(self) -> None:
         """Add the scores of other features to the best candidates, then recombine these."""
         hypotheses, coverages, _, _, pool, arcs = self._tables
-        prune(pool, arcs, self._first)
+        kernels.prune(pool, arcs, self._first)
         count, num_arcs = int(pool.count[0]), int(arcs.count[0])
         parents, options = pool.parent[:count], pool.option[:count]
         complete = coverages.first_gap[pool.keys[:count, 0]] == self._sentence.length
@@ -297,8 +276,8 @@ class StackSearch:
         if self._last.keep_arcs:
             # An arc has the same option and state as its target, and therefore the same scores.
             arcs.score[:num_arcs] += added[arcs.target[:num_arcs]]
-            self._tables = self._tables._replace(arcs=grow(arcs, num_arcs + count))
-        recombine(self._sentence, self._tables, self._last.keep_arcs)
+            self._tables = self._tables._replace(arcs=tables.grow(arcs, num_arcs + count))
+        kernels.recombine(self._sentence, self._tables, self._last.keep_arcs)
 
     def _keys(self, states: Any, options: Any, complete: Any) -> Any:
         return 2 * (states.astype(np.int64) * len(self._sentence.score) + options) + complete
@@ -321,7 +300,7 @@ class StackSearch:
         hypotheses, coverages, _, _, pool, arcs = self._tables
         count, begin = int(pool.count[0]), int(hypotheses.stacks[stack])
         end = begin + count
-        hypotheses = grow(hypotheses, end)
+        hypotheses = tables.grow(hypotheses, end)
         self._tables = self._tables._replace(hypotheses=hypotheses)
         hypotheses.stacks[stack + 1] = end
         order = np.lexsort((-pool.score[:count], pool.keys[:count, 0]))
@@ -357,10 +336,7 @@ class StackSearch:
         )
 
     def feature_scores(self, lattice: Lattice, parents: Any, options: Any, last: Any) -> Any:
-        """Return the scores of extensions with other features: float64 (extensions, features).
-
-        :param last: for each extension, whether it completes the translation.
-        """
+        """Return the scores of extensions with other features: float64 (extensions, features)."""
         keys = self._keys(lattice.state[parents], options, last)
         columns = [buffer.scores(keys) for buffer, _ in self._buffers]
         return np.stack(columns, axis=1) if columns else np.empty((len(options), 0))

@@ -27,16 +27,11 @@ import sys
 
 import click
 
+from phrasescore import errors
 from phrasescore.cli import options
 from phrasescore.cli.progress import show_progress
 from phrasescore.devices import memory_problem
-from phrasescore.errors import (
-    ArgumentError,
-    PhrasescoreError,
-    StoppedError,
-    file_problem,
-    show_controls,
-)
+from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.signals import EndedBySignal, ending_on_signals
 from phrasescore.version import __version__
 
@@ -90,8 +85,8 @@ class VerbGroup(click.Group):
             problem = str(error)
             if isinstance(error, ArgumentError):
                 context = click.Context(self._verb(ctx), ctx, ctx.invoked_subcommand)
-                raise click.UsageError(show_controls(problem), context) from error
-            if isinstance(error, StoppedError):
+                raise click.UsageError(errors.show_controls(problem), context) from error
+            if isinstance(error, errors.StoppedError):
                 _say(f"phrasescore: {problem}")
                 ctx.exit(128 + error.signal)
             raise click.ClickException(_one_line(problem)) from error
@@ -107,7 +102,7 @@ class VerbGroup(click.Group):
         except (MemoryError, RuntimeError) as error:
             raise click.ClickException(_problem(error)) from error
         except OSError as error:
-            if (found := file_problem(error)) is None:
+            if (found := errors.file_problem(error)) is None:
                 raise
             _discard_stdout()
             raise click.ClickException(_one_line(found)) from error
@@ -142,7 +137,7 @@ def _problem(error: MemoryError | RuntimeError) -> str:
 
 def _one_line(message: str) -> str:
     # File names may contain line breaks.
-    return show_controls(message.replace("\r", "\\r").replace("\n", "\\n"))
+    return errors.show_controls(message.replace("\r", "\\r").replace("\n", "\\n"))
 
 
 def _discard_stdout() -> None:
@@ -157,8 +152,6 @@ def _discard_stdout() -> None:
 
 
 class _StderrHandler(logging.Handler):
-    """Write ``phrasescore: message`` to the current stderr."""
-
     def emit(self, record: logging.LogRecord) -> None:
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
         with show_progress.without_bars():
@@ -166,7 +159,7 @@ class _StderrHandler(logging.Handler):
 
 
 def _say(line: str) -> None:
-    click.echo(show_controls(line), err=True)
+    click.echo(errors.show_controls(line), err=True)
 
 
 @click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -103,10 +103,7 @@ def take_columns(ctx: click.Context, given: dict[str, Any]) -> list[ColumnSpec]:
 
 
 def take_foreign_columns(ctx: click.Context, given: dict[str, Any]) -> list[ColumnSpec]:
-    """Return the columns as `take_columns` does, for a command that has `foreign_models`.
-
-    :raises click.UsageError: if options for a foreign model are given without a model.
-    """
+    """Return the columns as `take_columns` does, for a command that has `foreign_models`."""
     text = options.take(ForeignText, given)
     columns = take_columns(ctx, given)
     if all(column.kind != "ctranslate2" for column in columns):

@@ -100,9 +100,8 @@ def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
     # Job systems set WORLD_SIZE, too; only torchrun, which also starts our ranks, sets this.
     if processes > 1 and "TORCHELASTIC_RUN_ID" in os.environ:
         if processes != int(size := os.environ["WORLD_SIZE"]):
-            raise ArgumentError(
-                f"torchrun has started {size} processes, so --processes has no effect"
-            )
+            problem = f"torchrun has started {size} processes, so --processes has no effect"
+            raise ArgumentError(problem)
     elif processes > 1:
         from phrasescore.training.ranks import start_ranks
 

@@ -14,8 +14,7 @@ from click.types import StringParamType
 from phrasescore.arguments import ReportFormat
 from phrasescore.settings.declaration import Setting, Settings, settings_of
 
-# The packages whose messages are shown.
-LOGGERS = ("phrasescore", "moses_integration", "tuning")
+LOGGERS = ("phrasescore", "moses_integration", "tuning")  # the packages whose messages are shown
 
 Subject = Literal[
     "Input",
@@ -35,11 +34,9 @@ Subject = Literal[
     "Speed",
     "Messages and help",
 ]
-# In the order of every help text.
-SUBJECTS: tuple[Subject, ...] = get_args(Subject)
+SUBJECTS: tuple[Subject, ...] = get_args(Subject)  # in the order of every help text
 
-# A decorator for a command's function.
-Decorator = Callable[[Any], Any]
+Decorator = Callable[[Any], Any]  # a decorator for a command's function
 
 _Kind = TypeVar("_Kind", bound=Settings)
 _METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", os.PathLike: "FILE"}
@@ -155,8 +152,6 @@ def of(
 ) -> Decorator:
     """Return a decorator that adds an option for each field of a settings class.
 
-    :param only: the fields to add options for; by default all fields.
-    :param without: fields to skip.
     :param changes: arguments for `click.option` that override a field's own, by field name.
     """
     return together(
@@ -169,10 +164,7 @@ def of(
 
 
 def take(kind: type[_Kind], given: dict[str, Any], **fields: Any) -> _Kind:
-    """Remove the parameters that belong to a settings class, and return its instance.
-
-    :param fields: values for fields that are not parameters.
-    """
+    """Remove the parameters that belong to a settings class, and return its instance."""
     names = [setting.name for setting in settings_of(kind) if setting.name in given]
     return kind(**{name: given.pop(name) for name in names}, **fields)
 
@@ -232,10 +224,7 @@ def given_flags(ctx: click.Context) -> dict[str, str]:
 
 
 def refuse_others(ctx: click.Context, allowed: Collection[str], reason: str) -> None:
-    """Reject parameters on the command line that have no effect.
-
-    :param reason: the end of the message, such as "can only be used with --decoder".
-    """
+    """Reject parameters on the command line that have no effect; ``reason`` ends the message."""
     others = [shown for name, shown in given_flags(ctx).items() if name not in allowed]
     if others:
         raise click.UsageError(f"{', '.join(others)} {reason}")

@@ -28,8 +28,7 @@ _BAR = (
 @dataclass
 class _ShownTask:
     start: float
-    # Seconds from the start to the next log line.
-    next_line: float
+    next_line: float  # seconds from the start to the next log line
     bar: "tqdm[Any] | None"
 
 
@@ -114,8 +113,7 @@ def _open_bar(now: Progress, stream: TextIO) -> "tqdm[Any] | None":
     )
 
 
-# The callback that every verb passes to its workflow.
-show_progress = ProgressDisplay()
+show_progress = ProgressDisplay()  # the callback that every verb passes to its workflow
 
 
 def _summary(now: Progress, elapsed: float) -> str:

@@ -17,8 +17,7 @@ from phrasescore.cli.options import LOGGERS
 from phrasescore.cli.progress import show_progress
 from phrasescore.workflows.experiment.calls import Call, Message
 
-# Seconds between progress messages.
-_EVERY = 55.0
+_EVERY = 55.0  # seconds between progress messages
 
 
 class _Sender(logging.Handler):

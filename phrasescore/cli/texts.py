@@ -61,9 +61,7 @@ def evaluate(**given: Any) -> None:
     "the words outside the network's shortlist.",
 )
 @options.file(
-    "--mix-on",
-    "Also report the mixture of both models, with the best weight for this text.",
-    "DEV",
+    "--mix-on", "Also report the mixture of both models, with the best weight for this text.", "DEV"
 )
 @heading("Output")
 @options.flag(

@@ -10,15 +10,8 @@ from phrasescore.cli import columns, options
 from phrasescore.cli.options import Verb, heading, names_of, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.translate import decode
+from phrasescore.settings import tuning
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.tuning import (
-    ListTuning,
-    ListTuningFiles,
-    RoundTuning,
-    RoundTuningFiles,
-    TuningFiles,
-    TuningMethod,
-)
 from phrasescore.workflows.search_settings import SearchSettings
 from tuning.settings import METRICS
 
@@ -49,7 +42,7 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
     "Start weights in the format of Moses' mert (init.opt): numbers in the order of --features.",
 )
 @options.of(
-    TuningMethod,
+    tuning.TuningMethod,
     metrics={
         "multiple": True,
         "callback": options.numbers_by_name(
@@ -58,11 +51,11 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
         "show_default": METRICS[0],
     },
 )
-@options.of(ListTuning, without=names_of(TuningMethod))
-@options.of(RoundTuning, without=names_of(TuningMethod))
-@options.of(TuningFiles)
-@options.of(ListTuningFiles, without=names_of(TuningFiles))
-@options.of(RoundTuningFiles, without=names_of(TuningFiles))
+@options.of(tuning.ListTuning, without=names_of(tuning.TuningMethod))
+@options.of(tuning.RoundTuning, without=names_of(tuning.TuningMethod))
+@options.of(tuning.TuningFiles)
+@options.of(tuning.ListTuningFiles, without=names_of(tuning.TuningFiles))
+@options.of(tuning.RoundTuningFiles, without=names_of(tuning.TuningFiles))
 @options.of(Compute, without=["precision"])
 @options.output
 @heading("Rounds with a decoder")
@@ -134,52 +127,49 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
     elif decoder is None:
         from phrasescore.workflows.tune.lists import tune as tune_lists
 
-        allowed = _OF_LISTS | names_of(ListTuning, ListTuningFiles) | {"device", "threads"}
+        allowed = (
+            _OF_LISTS | names_of(tuning.ListTuning, tuning.ListTuningFiles) | {"device", "threads"}
+        )
         options.refuse_others(ctx, allowed, "can only be used with --decoder")
         tune_lists(
             **{name: given[name] for name in _OF_LISTS},
-            settings=take(ListTuning, given),
-            files=take(ListTuningFiles, given),
+            settings=take(tuning.ListTuning, given),
+            files=take(tuning.ListTuningFiles, given),
             compute=Compute(threads=given["threads"]),
             progress=show_progress,
         )
     else:
         from phrasescore.workflows.tune.loop import tune_with_decoder
 
-        allowed = _OF_ROUNDS | names_of(RoundTuning, RoundTuningFiles, Compute)
+        allowed = _OF_ROUNDS | names_of(tuning.RoundTuning, tuning.RoundTuningFiles, Compute)
         allowed |= {"decoder", "decoder_flags", *(f"rescore_{name}" for name in _COLUMNS)}
         options.refuse_others(ctx, allowed, "cannot be used with --decoder")
         flags = given["decoder_flags"]
         tune_with_decoder(
             _search_settings(flags) if decoder == "embedded" else f"{decoder} {flags}".strip(),
             **{name: given[name] for name in _OF_ROUNDS},
-            settings=take(RoundTuning, given),
+            settings=take(tuning.RoundTuning, given),
             columns=[
                 columns.column_spec(name, value)
                 for name in _COLUMNS
                 for value in given[f"rescore_{name}"]
             ],
-            files=take(RoundTuningFiles, given),
+            files=take(tuning.RoundTuningFiles, given),
             compute=take(Compute, given),
             progress=show_progress,
         )
 
 
 def _only_merges(ctx: click.Context) -> bool:
-    """Return whether the command only writes weights from a file into a moses.ini.
-
-    :raises click.UsageError: if the parameters fit neither this nor exactly one kind of tuning.
-    """
+    """Return whether the command only merges weights into a moses.ini; reject unclear inputs."""
     given = options.given_flags(ctx).keys()
     merged = {"start", "moses_ini", "moses_ini_out"}
     inputs = {"lists", "features", "scores", "references", "decoder"}
     kinds = "give exactly one of NBEST, --features with --scores, or --decoder"
     if merged <= given and not inputs & given:
         if given - {*merged, "seed", "device", "threads"}:
-            raise click.UsageError(
-                f"{kinds}; without them, only --weights, --moses-ini and --moses-ini-out have an "
-                "effect: they write a moses.ini with the weights"
-            )
+            problem = f"{kinds}; without them, only --weights, --moses-ini and --moses-ini-out have"
+            raise click.UsageError(f"{problem} an effect: they write a moses.ini with the weights")
         return True
     if ("lists" in given) + bool({"features", "scores"} & given) + ("decoder" in given) != 1:
         raise click.UsageError(kinds)
@@ -190,10 +180,7 @@ def _only_merges(ctx: click.Context) -> bool:
 
 
 def _search_settings(flags: str) -> SearchSettings:
-    """Parse options of ``decode`` into settings for the embedded search.
-
-    :raises click.UsageError: if an option is unknown to ``decode``, or set by the loop.
-    """
+    """Parse options of ``decode`` into settings for the embedded search."""
     try:
         words = shlex.split(flags)
     except ValueError as error:
@@ -208,7 +195,6 @@ def _search_settings(flags: str) -> SearchSettings:
             is_set = name in context.params.keys() - {"source", "config"}
             is_given = context.get_parameter_source(name) != ParameterSource.DEFAULT
             if is_set and is_given and not hasattr(settings, name):
-                raise click.UsageError(
-                    f"--decoder-flags: the tuning loop sets {param.opts[0]} itself"
-                )
+                problem = f"--decoder-flags: the tuning loop sets {param.opts[0]} itself"
+                raise click.UsageError(problem)
         return settings

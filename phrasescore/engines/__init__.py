@@ -138,11 +138,7 @@ class ThreadPool(WorkerPool[Item, Result]):
 
 
 def open_pool(
-    engine: Compute,
-    work: Work[Item, Result],
-    *,
-    gpu_threads: int = 1,
-    closed: Sequence[int] = (),
+    engine: Compute, work: Work[Item, Result], *, gpu_threads: int = 1, closed: Sequence[int] = ()
 ) -> WorkerPool[Item, Result]:
     """Return the workers for an engine, as a context manager.
 
@@ -168,12 +164,7 @@ def is_local(engine: Compute) -> bool:
 
 
 def local_device(engine: Compute) -> str:
-    """Return the name of the device for an engine's workers, after checking that it exists here.
-
-    Ray's machines may have a GPU that this machine lacks.
-
-    :raises ArgumentError: if the engine cannot use the device, or this machine has no such device.
-    """
+    """Return the device of an engine's workers, after checking that it exists (not for Ray)."""
     return str(choose_device(engine.device)) if is_local(engine) else engine.device
 
 

@@ -25,25 +25,19 @@ from phrasescore.errors import PhrasescoreError, file_problem
 from phrasescore.settings.compute import Compute
 from phrasescore.version import __version__
 
-# Number of items that an actor has at a time: one is being computed, and one waits.
-_ITEMS_PER_ACTOR = 2
+_ITEMS_PER_ACTOR = 2  # one is being computed, and one waits
 # Maximum number of workers that may die while computing the same item, and of workers that are
 # replaced after dying while loading.
 _MAX_DEATHS = 3
-# Seconds to wait for the first worker's process.
-_START_TIMEOUT = 120.0
-# Seconds to wait for the calls of killed actors to end.
-_END_TIMEOUT = 10.0
+_START_TIMEOUT = 120.0  # seconds to wait for the first worker's process
+_END_TIMEOUT = 10.0  # seconds to wait for the calls of killed actors to end
 
-# Ray colours the traceback of a worker.
-_COLOUR = re.compile("\033\\[[0-9;]*m")
+_COLOUR = re.compile("\033\\[[0-9;]*m")  # Ray colours the traceback of a worker
 
 _logger = logging.getLogger(__name__)
 
 
 class _Actor:
-    """A worker; Ray runs it in its own process."""
-
     def begin(self) -> None:
         """Do nothing. A successful call shows that the process runs, before it loads the work."""
 
@@ -85,8 +79,7 @@ def _on_node(problem: str) -> PhrasescoreError:
 class _ActorTask(Generic[Item, Result]):
     item: Item
     future: "Future[Result]" = field(default_factory=Future)
-    # Number of workers that died while computing this item.
-    deaths: int = 0
+    deaths: int = 0  # number of workers that died while computing this item
 
 
 @dataclass(eq=False)
@@ -275,9 +268,7 @@ class ActorPool(WorkerPool[Item, Result]):
         """Send waiting items to the workers with the fewest items."""
         while self._waiting:
             free = [
-                worker
-                for worker in self._all
-                if worker.is_ready and len(worker.tasks) < _ITEMS_PER_ACTOR
+                each for each in self._all if each.is_ready and len(each.tasks) < _ITEMS_PER_ACTOR
             ]
             if not free:
                 return

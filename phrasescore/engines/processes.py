@@ -18,15 +18,11 @@ from phrasescore.engines import Item, Result, Work, WorkerPool
 from phrasescore.errors import PhrasescoreError
 from phrasescore.settings.compute import Compute
 
-# Seconds between two checks that the parent process is alive.
-_PARENT_CHECK_SECONDS = 1.0
-# Maximum number of restarts without a result in between.
-_MAX_DEATHS = 3
+_PARENT_CHECK_SECONDS = 1.0  # seconds between two checks that the parent process is alive
+_MAX_DEATHS = 3  # maximum number of restarts without a result in between
 
 
 class _Submitted(Generic[Item, Result]):
-    """An item, and its future in the current processes."""
-
     def __init__(self, pool: "ProcessPool[Item, Result]", item: Item) -> None:
         self.item = item
         self.future: Future[Result]
@@ -42,8 +38,6 @@ class ProcessPool(WorkerPool[Item, Result]):
 
     They are forked on entering, which must happen before other threads start. If a process dies,
     the unfinished items are computed again.
-
-    :param closed: file descriptors that the processes close, such as a lock's.
     """
 
     def __init__(
@@ -101,10 +95,8 @@ class ProcessPool(WorkerPool[Item, Result]):
     def _restart(self, error: Exception) -> None:
         self._deaths += 1
         if self._deaths > _MAX_DEATHS:
-            raise PhrasescoreError(
-                "worker processes have died repeatedly; was there too little memory? (fewer "
-                "processes need less)"
-            ) from error
+            problem = "worker processes have died repeatedly; was there too little memory? (fewer"
+            raise PhrasescoreError(f"{problem} processes need less)") from error
         self._processes.shutdown()
         self._start()
         for task in self._unfinished:

@@ -19,20 +19,13 @@ from phrasescore.version import __version__
 
 # Ray's own switch: 0 binds all its servers to 127.0.0.1, on every system.
 _NETWORK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-# Seconds to wait for a connection to an address.
-_ANSWER = 15.0
+_ANSWER = 15.0  # seconds to wait for a connection to an address
 # Instructions by which libraries choose their matrix kernels.
 _INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
 
 
 class RayConnection:
-    """A connection to Ray.
-
-    :param engine: settings with the address of a Ray cluster; without one, Ray is started here.
-    :ivar ray: the module ``ray``.
-    :raises PhrasescoreError: if Ray is not installed, is not running at the address, or does not
-        start.
-    """
+    """A connection to a running Ray, or to one started here; ``ray`` is the module."""
 
     def __init__(self, engine: Compute) -> None:
         self.ray = _import_ray(engine.ray_address)
@@ -85,9 +78,8 @@ def _import_ray(address: str | None) -> Any:
     try:
         import ray
     except ImportError as error:
-        raise PhrasescoreError(
-            "the engine ray needs Ray: pip install 'phrasescore[cluster]'"
-        ) from error
+        problem = "the engine ray needs Ray: pip install 'phrasescore[cluster]'"
+        raise PhrasescoreError(problem) from error
     return ray
 
 
@@ -99,9 +91,8 @@ def _check_answer(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=_ANSWER).close()
     except (OSError, ValueError) as error:
-        raise PhrasescoreError(
-            f"--ray-address: expected HOST:PORT of a running Ray, found {address!r}: {error}"
-        ) from error
+        problem = f"--ray-address: expected HOST:PORT of a running Ray, found {address!r}: {error}"
+        raise PhrasescoreError(problem) from error
 
 
 def first_line(error: BaseException) -> str:

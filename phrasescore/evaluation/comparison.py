@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 # Number of trials in the significance test, and its seed.
 TRIALS = 10_000
 SEED = 12345
-# Sentences with more unknown words than this are in one group.
-MOST_UNKNOWN = 10
+MOST_UNKNOWN = 10  # sentences with more unknown words than this are in one group
 
 
 class Group(NamedTuple):
@@ -76,10 +75,8 @@ class SystemScore:
     """The BLEU scores of a system, and the difference from the baseline."""
 
     name: str
-    # The BLEU score of each replica.
-    scores: tuple[float, ...]
-    # Number of words in the first replica's translations, divided by that in the reference.
-    length_ratio: float
+    scores: tuple[float, ...]  # the BLEU score of each replica
+    length_ratio: float  # words of the first replica's translations per word of the reference
     # Mean minus the baseline's mean, and the p-value from approximate randomization.
     difference: float | None = None
     p_value: float | None = None
@@ -210,10 +207,7 @@ class Comparison:
     def build_metric(
         self, name: str, tokenize: Tokenizer = "none", plugin: Plugin | None = None
     ) -> Metric:
-        """Build a metric with the references: bleu, chrf, chrf++, ter, or one from a plug-in.
-
-        :param tokenize: sacrebleu's tokeniser for BLEU; ``none`` if the text is already tokenised.
-        """
+        """Build a metric with the references: bleu, chrf, chrf++, ter, or one from a plug-in."""
         if plugin is not None:
             words = [text.words for text in self.references]
             return _PackageMetric(PluginMetric(plugin, words), len(words))
@@ -242,11 +236,7 @@ class Comparison:
     def by_unknown_words(
         self, shortlists: Mapping[str, Vocabulary], network: str | None = None
     ) -> list[Breakdown]:
-        """Group the sentences by their number of unknown words on each side.
-
-        :param shortlists: a vocabulary per side; sides without a text are ignored.
-        :param network: the name of the network with these shortlists, for the titles.
-        """
+        """Group the sentences by the words on each side that a network's shortlist lacks."""
         breakdowns = []
         for side, vocabulary in shortlists.items():
             if side in self.sides:
@@ -276,12 +266,9 @@ class Score(NamedTuple):
 
     # The name in sacrebleu (BLEU, chrF2, chrF2++, TER), or the name of a plug-in's metric.
     metric: str
-    # 0 to 100; a lower TER is better.
-    score: float
-    # All settings that the score depends on.
-    signature: str
-    # The line that sacrebleu prints, with the signature.
-    line: str
+    score: float  # 0 to 100; a lower TER is better
+    signature: str  # all settings that the score depends on
+    line: str  # the line that sacrebleu prints, with the signature
 
     @classmethod
     def of(cls, metric: Metric, hypotheses: Sequence[str]) -> Self:
@@ -325,31 +312,21 @@ class _PackageMetric(Metric):
         return SacrebleuScore(self._metric.name, 100 * float(value))
 
     # Abstract in the base class, which calls them only from `_extract_corpus_statistics`.
-    def _preprocess_segment(self, sent: str) -> str:
-        raise NotImplementedError
-
-    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[Any]:
-        raise NotImplementedError
+    _preprocess_segment: Any = None
+    _extract_reference_info: Any = None
+    _compute_segment_statistics: Any = None
 
 
 def _read_translations(path: str) -> Sentences:
     text = read_sentences(path)
     if text.texts[0].count(" ||| ") >= 3:
-        raise DataError(
-            path, 1, "expected one translation per line, found an n-best list: pass it with --nbest"
-        )
+        problem = "expected one translation per line, found an n-best list: pass it with --nbest"
+        raise DataError(path, 1, problem)
     return text
 
 
 def group_by_length(side: str, lengths: Sequence[int], width: int) -> Breakdown:
-    """Group sentences by their number of words on a side: 0, 1 to ``width``, and so on.
-
-    Cho et al. (2014b), figure 4, and Bahdanau et al. (2014), figure 2, smooth over a window of 10
-    lengths instead.
-    """
+    """Group sentences by their number of words on a side: 0, 1 to ``width``, and so on."""
     members: dict[int, list[int]] = {}
     for index, length in enumerate(lengths):
         members.setdefault(-(-length // width) * width, []).append(index)
@@ -362,10 +339,7 @@ def group_by_length(side: str, lengths: Sequence[int], width: int) -> Breakdown:
 
 
 def group_by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
-    """Group sentences by their number of unknown words on a side: exactly n, and at most n.
-
-    Cho et al. (2014) show the second breakdown, in which each group includes all previous groups.
-    """
+    """Group sentences by their unknown words on a side: exactly n, and (Cho et al.) at most n."""
     exactly, at_most = [], []
     for number in range(min(max(counts), MOST_UNKNOWN) + 1):
         members = [index for index, count in enumerate(counts) if count == number]

@@ -15,8 +15,7 @@ Values = NDArray[np.float64]
 
 _logger = logging.getLogger(__name__)
 
-# Names of phrasescore's own metrics, for `tune` and `evaluate`.
-OURS: tuple[str, ...] = get_args(MetricName)
+OURS: tuple[str, ...] = get_args(MetricName)  # phrasescore's, for `tune` and `evaluate`
 # How far scores may be outside 0 to 1, because the numerical gradient of xbleu uses statistics that
 # no corpus can have.
 _TOLERANCE = 0.01
@@ -66,9 +65,8 @@ class CheckedMetric:
     ) -> Values:
         values: Values = self._call(name, lambda: np.asarray(method(*arguments), np.float64))
         if values.shape != shape:
-            raise PluginError(
-                self._title, f"{name}: expected an array of the shape {shape}, got {values.shape}"
-            )
+            problem = f"{name}: expected an array of the shape {shape}, got {values.shape}"
+            raise PluginError(self._title, problem)
         wrong = values[~np.isfinite(values)]
         if wrong.size:
             raise PluginError(self._title, f"{name}: expected finite numbers, got {wrong[0]:g}")
@@ -90,10 +88,7 @@ class PluginMetric(CheckedMetric):
 
 
 def find_metric(name: str) -> Plugin | None:
-    """Return the plug-in that provides a metric, or None if the metric is built in or unknown.
-
-    A plug-in cannot replace a built-in metric; if it has the same name, a warning is logged.
-    """
+    """Return the plug-in that provides a metric, or None if the metric is built in or unknown."""
     if name not in OURS:
         return find_plugin("metric", name, OURS)
     for plugin in find_plugins("metric", OURS):

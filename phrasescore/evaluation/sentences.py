@@ -14,10 +14,8 @@ class Sentences(NamedTuple):
     """The lines of a file; a line may be empty."""
 
     path: str
-    # Without trailing blanks, as sacrebleu reads them.
-    texts: list[str]
-    # The words of each line, split at blanks (U+0020).
-    words: list[tuple[str, ...]]
+    texts: list[str]  # without trailing blanks, as sacrebleu reads them
+    words: list[tuple[str, ...]]  # the words of each line, split at blanks (U+0020)
 
     @property
     def num_words(self) -> int:

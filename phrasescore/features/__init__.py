@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-# Number of pairs in a block, which one thread scores as a whole.
-BLOCK_SIZE = {"cpu": 16384, "cuda": 65536}
+BLOCK_SIZE = {"cpu": 16384, "cuda": 65536}  # pairs that one thread scores as a whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +57,7 @@ class BlockScores(NamedTuple):
 
 
 class Feature(ABC):
-    """Computes the values for every pair in a block, one per column.
-
-    A value depends only on its pair. Several threads may score blocks at the same time.
-    """
+    """Computes the values for every pair in a block; several threads may score at the same time."""
 
     # For each column, everything that its values depend on besides the pairs: equal fingerprints
     # mean equal values.
@@ -167,8 +163,7 @@ FILE_NAMES = {
     "reverse_lexicon": "ReverseLexicon",
 }
 ENSEMBLE_NAME = "Ensemble"
-# The suffix for a score that is divided by length.
-NORMALIZED = "Norm"
+NORMALIZED = "Norm"  # the suffix for a score that is divided by length
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +171,9 @@ class ColumnSpec:
     """A column of a phrase table or n-best list, from a network, a feature or a file."""
 
     kind: ColumnKind
-    # A model's folder, a feature's name, or a file.
-    value: str
-    # The 1-based number of the model whose shortlist a feature uses.
-    model: int | None = None
-    # For scores from a file with one number per line: their name in n-best lists.
-    name: str | None = None
+    value: str  # a model's folder, a feature's name, or a file
+    model: int | None = None  # the 1-based number of the model whose shortlist a feature uses
+    name: str | None = None  # for scores from a file: their name in n-best lists
     # How Moses' words are converted to pieces for a CTranslate2 model; None for the default.
     foreign: ForeignText | None = None
 
@@ -224,9 +216,8 @@ def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
         if column.model is not None and column.value not in OF_SHORTLISTS:
             raise ArgumentError(f"feature {column.value} does not depend on a model: remove '@'")
         if column.value in OF_SHORTLISTS and not models:
-            raise ArgumentError(
-                f"feature {column.value} requires at least one model, whose shortlist it uses"
-            )
+            problem = f"feature {column.value} requires at least one model, whose shortlist it uses"
+            raise ArgumentError(problem)
         if column.model is not None and column.model > models:
             problem = f"there are {models} models" if models > 1 else "there is one model"
             raise ArgumentError(f"feature {column.value}@{column.model}: {problem}")

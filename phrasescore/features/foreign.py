@@ -42,9 +42,6 @@ class ForeignScore(Feature):
     :class:`phrasescore.foreign.PieceText` splits words into pieces. A piece that the model does
     not know is scored as its ``<unk>``. :class:`phrasescore.foreign.model.ForeignNetwork`
     documents what a value depends on.
-
-    :param threads: number of threads that score blocks at the same time.
-    :raises ModelError: if the folder is not a valid model.
     """
 
     highest = (0.0,)

@@ -14,12 +14,9 @@ from phrasescore.features import BlockScores, Feature
 from phrasescore.io.journal import new_digest
 from phrasescore.records import PhraseBlock, PhrasePair, Tally
 
-# The smallest probability of a predicted word: the last digit in Moses' lexical translation tables.
-FLOOR = 1e-7
-# Maximum number of (word, word) probabilities that are in memory at the same time.
-BLOCK_ENTRIES = 1 << 18
-# The source of target words that translate no source word.
-_NULL = "NULL"
+FLOOR = 1e-7  # the smallest probability of a word: the last digit in Moses' lexical tables
+BLOCK_ENTRIES = 1 << 18  # (word, word) probabilities in memory at the same time
+_NULL = "NULL"  # the source of target words that translate no source word
 
 _Ids = NDArray[np.int64]
 _Floats = NDArray[np.float64]
@@ -28,8 +25,7 @@ _Floats = NDArray[np.float64]
 class Lexicon(NamedTuple):
     """p(predicted word | given word) for the word pairs of a table, 16 bytes each."""
 
-    # The ids of the words of both sides, from 1; 0 stands for unknown words.
-    ids: dict[str, int]
+    ids: dict[str, int]  # the ids of the words of both sides, from 1; 0 stands for unknown words
     # The sorted keys, predicted * (len(ids) + 1) + given, and their probabilities. The last key
     # is a sentinel, larger than all others, with the probability 0.
     keys: _Ids
@@ -77,8 +73,6 @@ class Lexicon(NamedTuple):
 
 
 class _LexiconSide:
-    """The words of one side of a lexicon."""
-
     def __init__(self, ids: dict[str, int], known: _Ids) -> None:
         self._ids = ids
         self._is_known = np.zeros(len(ids) + 1, np.bool_)

@@ -29,17 +29,10 @@ from phrasescore.language_models.word_scorer import (
 )
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import PhraseBlock, Tally
+from phrasescore.scoring import tree_scorer
 from phrasescore.scoring.prefix_tree import HypothesisTexts, PrefixTree
 from phrasescore.scoring.products import Products
-from phrasescore.scoring.tree_scorer import (
-    PieceTree,
-    TreeLogProbs,
-    TreeScorer,
-    count_words_with,
-    join_pieces,
-    log_mean_exp,
-    split_words,
-)
+from phrasescore.scoring.tree_scorer import PieceTree, TreeLogProbs, TreeScorer
 from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
@@ -49,18 +42,15 @@ Floats = NDArray[np.float64]
 class SentenceWork(Tally):
     """Counts from scoring n-best lists."""
 
-    # Number of distinct hypotheses that were scored.
-    scored: int = 0
-    # Number of decoder steps, one for each distinct prefix.
-    steps: int = 0
+    scored: int = 0  # number of distinct hypotheses that were scored
+    steps: int = 0  # number of decoder steps, one for each distinct prefix
     # Number of words, summed over all models, in the sentences that were read and in the distinct
     # prefixes of the predicted sentences; and how many of them are outside the shortlists.
     read: int = 0
     predicted: int = 0
     unknown_read: int = 0
     unknown_words: int = 0
-    # Number of hypotheses found in the cache; None without a cache.
-    cached: int | None = None
+    cached: int | None = None  # number of hypotheses found in the cache; None without a cache
 
     def with_cached(self, hypotheses: int) -> "SentenceWork":
         """Return the counts with additional hypotheses that were found in the cache."""
@@ -106,15 +96,11 @@ class SentenceScore(Feature):
         cslm: CslmOptions = USUAL,
     ) -> None:
         if ensemble and len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
-            raise ModelError(
-                "models in an ensemble must have the same direction; some were trained with "
-                "--reverse"
-            )
+            problem = "models in an ensemble must have the same direction;"
+            raise ModelError(f"{problem} some were trained with --reverse")
         if ensemble and words and len({each.right_to_left for each in checkpoints}) > 1:
-            raise ModelError(
-                "an ensemble has no log-probabilities of single words if some of its models "
-                "predict from right to left"
-            )
+            problem = "an ensemble has no log-probabilities of single words if some of its models"
+            raise ModelError(f"{problem} predict from right to left")
         if ensemble and any(checkpoint.config.network.is_aligned for checkpoint in checkpoints):
             raise ModelError("a joint model reads alignments, and cannot be in an ensemble")
         self._checkpoints, self._device = checkpoints, device
@@ -204,8 +190,8 @@ class NetworkScores:
         plan, sources = texts.plan(
             reverse=self._checkpoint.reverse, right_to_left=self.right_to_left
         )
-        read = split_words(self._checkpoint.source_vocabulary, texts.words)
-        predicted = split_words(self._checkpoint.target_vocabulary, texts.words)
+        read = tree_scorer.split_words(self._checkpoint.source_vocabulary, texts.words)
+        predicted = tree_scorer.split_words(self._checkpoint.target_vocabulary, texts.words)
         pieces = predicted.reversed() if self.right_to_left else predicted
         log_probs, steps = _score_pieces(
             plan, pieces, lambda tree: self._scorer.score(sources.expand(read), tree).values
@@ -213,7 +199,7 @@ class NetworkScores:
         return log_probs, SentenceWork(
             steps=steps,
             read=len(sources.values),
-            unknown_read=count_words_with(Vocabulary.UNKNOWN, read, [sources.values]),
+            unknown_read=tree_scorer.count_words_with(Vocabulary.UNKNOWN, read, [sources.values]),
             unknown_words=_count_unknown(predicted, plan),
         )
 
@@ -233,11 +219,13 @@ class CslmScores:
         split = vocabulary.split(texts.words)
         # The distinct pieces and their numbers, which only this call uses.
         numbers = {piece: place for place, piece in enumerate(dict.fromkeys(chain(*split)))}
-        pieces = join_pieces([numbers[piece] for of_word in split for piece in of_word], split)
+        pieces = tree_scorer.join_pieces(
+            [numbers[piece] for of_word in split for piece in of_word], split
+        )
         log_probs, steps = _score_pieces(
             plan, pieces, lambda tree: score_tree(self._scorer, tree, list(numbers)).values
         )
-        unknown = _count_unknown(split_words(vocabulary, texts.words), plan)
+        unknown = _count_unknown(tree_scorer.split_words(vocabulary, texts.words), plan)
         return log_probs, SentenceWork(steps=steps, unknown_words=unknown)
 
 
@@ -285,7 +273,7 @@ def _mean(
     probabilities of whole hypotheses can be compared.
     """
     alike = [each for each, order in zip(scores, orders, strict=True) if order == right_to_left]
-    mean = log_mean_exp([log_probs.values for log_probs in alike])
+    mean = tree_scorer.log_mean_exp([log_probs.values for log_probs in alike])
     return len(alike) / len(scores), TreeLogProbs(alike[0].tree, mean)
 
 
@@ -327,4 +315,4 @@ def _score_pieces(
 
 def _count_unknown(pieces: RaggedArray, plan: PrefixTree) -> int:
     words = (level.words for level in plan.levels)
-    return count_words_with(Vocabulary.UNKNOWN, pieces, words)
+    return tree_scorer.count_words_with(Vocabulary.UNKNOWN, pieces, words)

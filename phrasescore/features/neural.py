@@ -29,10 +29,8 @@ from phrasescore.vocabulary import Vocabulary
 drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 _KERNEL = kept_njit()
 
-# See `phrasescore.io.hashing.number_words`.
-Table = NDArray[np.uint64]
-# A word that is in no table.
-_FREE = -1
+Table = NDArray[np.uint64]  # see `phrasescore.io.hashing.number_words`
+_FREE = -1  # a word that is in no table
 _SPACE = 32
 
 # Number of pairs in a piece of a block, and of rows in its matrix products.
@@ -53,10 +51,8 @@ class NeuralScore(Feature):
     ) -> None:
         kind = checkpoint.config.network
         if not kind.scores_phrases:
-            raise ModelError(
-                f"a model of the kind {kind.name} does not score phrase pairs; use it with rescore "
-                "for n-best lists"
-            )
+            problem = f"a model of the kind {kind.name} does not score phrase pairs;"
+            raise ModelError(f"{problem} use it with rescore for n-best lists")
         self._device = device
         self._checkpoint, self.fingerprints = checkpoint, (checkpoint.fingerprint,)
         self._precision = Precision(precision, device)
@@ -114,7 +110,6 @@ class NeuralScore(Feature):
 def _find(
     table: Table, text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64], unknown: int
 ) -> RaggedArray:
-    """Return the numbers of the words in each phrase."""
     data = np.frombuffer(text, np.uint8)
     begins, ends = np.ascontiguousarray(begins), np.ascontiguousarray(ends)
     return RaggedArray.from_lengths(*_number(data, begins, ends, table, unknown))

@@ -99,18 +99,16 @@ def checked_values(feature: Any, pairs: Iterable[PhrasePair], title: str) -> Ite
         except (Exception, SystemExit) as error:
             if error in raised:
                 raise
-            raise PluginError(
-                title, f"value {number + 1:,}: it raised {shown_error(error)}"
-            ) from error
+            problem = f"value {number + 1:,}: it raised {shown_error(error)}"
+            raise PluginError(title, problem) from error
         number += 1
         if not waiting:
             raise PluginError(title, f"expected {number - 1:,} values, one per pair, got more")
         pair = waiting.popleft()
         if not isinstance(value, float) or not math.isfinite(value):
             shown = shorten(f"{' '.join(pair.source)} ||| {' '.join(pair.target)}")
-            raise PluginError(
-                title, f"expected a finite float, got {_shown(value)} for the pair {shown}"
-            )
+            problem = f"expected a finite float, got {_shown(value)} for the pair {shown}"
+            raise PluginError(title, problem)
         yield float(value)
     if waiting or next(islice(source, 1), None) is not None:
         raise PluginError(title, f"expected one value per pair, got only {number:,} in all")

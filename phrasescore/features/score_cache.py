@@ -28,8 +28,7 @@ from phrasescore.version import __version__
 
 DEFAULT_LIMIT = 10_000_000  # entries, of about 65 bytes on disk each
 
-# Entries of one SQL statement: older SQLites take 999 parameters, and an entry is two.
-_BULK = 400
+_BULK = 400  # entries of one SQL statement: older SQLites take 999 parameters, and an entry is two
 _VALUE = struct.Struct("<d")
 _ENTRY = np.dtype([("key", f"V{DIGEST_SIZE}"), ("value", "<f8")])
 # The only tables of a file: its format, and the scores in a table as sqlitedict creates it. Keys
@@ -84,8 +83,6 @@ class ScoreCache:
     """
 
     def __init__(self, path: str, *, limit: int = DEFAULT_LIMIT, timeout: float = 60.0) -> None:
-        if limit < 1:
-            raise ValueError(f"limit must be at least 1, got {limit}")
         self._path, self._limit = path, limit
         for name in (path, f"{path}-journal"):  # SQLite opens both, and waits forever for a pipe
             if os.path.exists(name) and not os.path.isdir(name):
@@ -123,7 +120,6 @@ class ScoreCache:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Close the file after all stored values are written."""
         with self._errors():
             self._store.close()
 
@@ -172,6 +168,5 @@ class ScoreCache:
         try:
             yield
         except (sqlite3.Error, RuntimeError) as error:
-            raise PhrasescoreError(
-                f"{self._path}: cannot use this score cache: {error}; name a new file"
-            ) from error
+            problem = f"{self._path}: cannot use this score cache: {error}; name a new file"
+            raise PhrasescoreError(problem) from error

@@ -25,8 +25,7 @@ from phrasescore.scoring.tree_scorer import join_pieces
 
 Scorer = TypeVar("Scorer", bound=ContextScorer)
 
-# The number of <s> in a search's word list. A history has BOUNDARY in the places before <s>.
-START = 1
+START = 1  # the number of <s> in a search's words; BOUNDARY stands in the places before <s>
 
 
 class Aligned(Protocol):
@@ -68,10 +67,7 @@ class SearchNetwork(ABC, Generic[Scorer]):
         return self._scorer.contexts_scored
 
     def begin(self, words: Sequence[str]) -> None:
-        """Set the word list of the search, which extends the list from the previous call.
-
-        :param words: ``<unk>``, ``<s>`` and ``</s>``, followed by all other words.
-        """
+        """Set the search's words, ``<unk>``, ``<s>`` and ``</s>`` first; the list may only grow."""
         if self._pieces is not None:
             words = self._take_pieces(words, self._pieces)
         known = self._numbering.ids[:-1]
@@ -127,7 +123,6 @@ class SearchNetwork(ABC, Generic[Scorer]):
     def _in_pieces(
         self, histories: NDArray[np.int32], phrases: NDArray[np.int32], offsets: NDArray[np.int64]
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-        """Replace words by their pieces."""
         last = np.empty_like(histories)
         _last_pieces(histories, self._split.starts, self._split.values, last)
         words = phrases[offsets[0] : offsets[-1]].astype(np.int64)
@@ -158,10 +153,7 @@ class SearchCslm(SearchNetwork[WordScorer]):
 
 
 class SearchJoint(SearchNetwork[JointScorer]):
-    """A joint model for partial translations.
-
-    :param options: whether to omit log Z; a joint model has no backoff.
-    """
+    """A joint model for partial translations; it has no backoff."""
 
     def __init__(
         self,
@@ -181,8 +173,7 @@ class SearchJoint(SearchNetwork[JointScorer]):
         assert aligned is not None
         if aligned.source is not self._source:
             self._source, self._windows = aligned.source, self._scorer.windows([aligned.source])
-        # </s> is affiliated with the end of the sentence.
-        places = np.full(len(words), len(aligned.source))
+        places = np.full(len(words), len(aligned.source))  # </s> has the sentence's end
         places[words != BOUNDARY] = aligned.affiliations
         ids = self._numbering.ids
         contexts = np.concatenate([self._windows[places], ids[contexts]], axis=1)

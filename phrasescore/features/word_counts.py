@@ -41,13 +41,9 @@ _KINDS = {
 
 
 class _Count(Feature):
-    """Counts words in each pair; a count is 0 or more.
+    """Counts words in each pair; a table holds e to the count, whose logarithm Moses uses."""
 
-    A phrase table holds e to the count: Moses then has the count itself as the feature's value.
-    """
-
-    # What is counted, for the summary.
-    counted: ClassVar[str]
+    counted: ClassVar[str]  # what is counted, for the summary
 
     def score(self, block: PhraseBlock) -> BlockScores:
         counts = np.array([self._count(pair) for pair in block.pairs()], np.float64)
@@ -83,11 +79,7 @@ class RatioTally(Tally):
 
 
 class LengthRatio(Feature):
-    """log((target words + 1) / (source words + 1)), a natural logarithm, 0 for equal lengths.
-
-    The end symbols count, so that an empty side has a ratio. Unlike a number of words, a ratio
-    means the same in a short sentence and in a long one.
-    """
+    """log((target words + 1) / (source words + 1)), a natural logarithm, 0 for equal lengths."""
 
     def score(self, block: PhraseBlock) -> BlockScores:
         """Return the log ratio for each pair."""
@@ -108,8 +100,7 @@ class UnknownWords(_Count):
     """
 
     counted = "unknown target words"
-    # The index of the side in a pair.
-    _side: ClassVar[int] = 1
+    _side: ClassVar[int] = 1  # the index of the side in a pair
 
     def __init__(self, vocabularies: Sequence[Vocabulary]) -> None:
         self._vocabularies = vocabularies

@@ -13,10 +13,9 @@ from typing import Any
 
 from phrasescore.errors import DataError, ModelError
 from phrasescore.io.plain_file import read_plain
-from phrasescore.settings.declaration import Settings, option
+from phrasescore.settings.declaration import Settings, option, optional, switch
 
-# Size limit for a sentencepiece model: the largest known one, with 256,000 pieces, has 5 MB.
-_MAX_SPM = 1 << 28
+_MAX_SPM = 1 << 28  # size limit of a sentencepiece model; the largest known one has 5 MB
 # These separate words in a line of text. U+00A0 and other Unicode spaces do not.
 _BLANKS = re.compile("[ \t\n\r]+")
 
@@ -28,14 +27,12 @@ class ForeignText(Settings, heading="CTranslate2"):
     If there are no sentencepiece models, here or in the model's folder, the words are the tokens.
     """
 
-    source_spm: str | None = option(
-        None,
+    source_spm: str | None = optional(
         "The sentencepiece model for the source.",
         metavar="FILE",
         shown="source.spm or sentencepiece.bpe.model in the folder",
     )
-    target_spm: str | None = option(
-        None,
+    target_spm: str | None = optional(
         "The sentencepiece model for the target.",
         metavar="FILE",
         shown="target.spm or sentencepiece.bpe.model in the folder",
@@ -49,8 +46,7 @@ class ForeignText(Settings, heading="CTranslate2"):
     source_prefix: str = option(
         "", "Tokens to add before the source, such as eng_Latn for NLLB.", metavar="TOKENS"
     )
-    source_suffix: str | None = option(
-        None,
+    source_suffix: str | None = optional(
         "Tokens to add after the source.",
         metavar="TOKENS",
         shown="</s> where the model needs one and does not add it",
@@ -58,11 +54,9 @@ class ForeignText(Settings, heading="CTranslate2"):
     target_prefix: str = option(
         "", "Unscored tokens to add before the target, such as fra_Latn for NLLB.", metavar="TOKENS"
     )
-    moses_tokens: bool = option(
-        False, "The model was trained on Moses' tokens, with their escapes."
-    )
-    detruecase: bool = option(
-        False, "Moses' words are truecased; those that begin a sentence get a capital."
+    moses_tokens: bool = switch("The model was trained on Moses' tokens, with their escapes.")
+    detruecase: bool = switch(
+        "Moses' words are truecased; those that begin a sentence get a capital."
     )
 
 
@@ -150,9 +144,8 @@ def _load_spm(path: str) -> tuple[Any, str]:
     try:
         import sentencepiece
     except ImportError:
-        raise ModelError(
-            f"{path}: needs sentencepiece: pip install 'phrasescore[ctranslate2]'"
-        ) from None
+        problem = f"{path}: needs sentencepiece: pip install 'phrasescore[ctranslate2]'"
+        raise ModelError(problem) from None
     try:
         data = read_plain(path, _MAX_SPM)
     except OSError as error:

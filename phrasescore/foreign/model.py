@@ -23,8 +23,7 @@ from phrasescore.records import PhrasePair
 
 # Maximum size of a batch, in probabilities (one per known piece and position): 128 MiB per thread.
 MAX_BATCH = 1 << 25
-# A translation has at most twice the source's pieces plus this many.
-_MORE_PIECES = 10
+_MORE_PIECES = 10  # a translation has at most twice the source's pieces plus this many
 
 _Key = TypeVar("_Key")
 Pieces = tuple[str, ...]
@@ -160,8 +159,6 @@ class ForeignNetwork:
     does not change it. All pairs in a batch have the same numbers of pieces, so nothing is padded.
     A batch has at least two pairs, because a single row is multiplied differently. CTranslate2 does
     not promise that products have the same bits for any number of rows: on one AMD they differ.
-
-    :param threads: number of callers that may compute at the same time.
     """
 
     def __init__(self, model: ForeignModel, device: str = "cpu", threads: int = 1) -> None:
@@ -281,8 +278,7 @@ class ForeignFolder:
     text: ForeignText
     device: str = "cpu"
     threads: int = 1  # number of callers in the worker's process
-    # Expected if the folder may be on another machine.
-    fingerprint: str | None = None
+    fingerprint: str | None = None  # expected if the folder may be on another machine
     truecase_model: str | None = None
 
     def in_folder(self) -> "ForeignFolder":

@@ -39,22 +39,17 @@ class BeamSettings:
 
     width: int = 10  # number of hypotheses kept per source
     num_best: int = 1  # number of complete targets per source; at most the width
-    # Whether complete targets are sorted by log p / (words + 1) instead of log p.
-    normalize: bool = False
+    normalize: bool = False  # sort complete targets by log p / (words + 1), not by log p
     unknown: bool = True  # whether a target may contain <unk>
-    # Maximum number of words; None for twice the number of source words plus 10.
-    max_length: int | None = None
-    # Whether <unk> is replaced by the source word that the network attends to most.
-    copy_unknown: bool = False
+    max_length: int | None = None  # in words; None for twice the source's length plus 10
+    copy_unknown: bool = False  # replace <unk> by the source word that is attended to most
 
     def __post_init__(self) -> None:
         if self.width < 1:
             raise PhrasescoreError(f"the beam: expected a width of at least 1, got {self.width}")
         if not 1 <= self.num_best <= self.width:
-            raise PhrasescoreError(
-                f"expected a beam at least as wide as the {self.num_best} targets per source, got "
-                f"{self.width}"
-            )
+            problem = f"expected a beam at least as wide as the {self.num_best} targets per source,"
+            raise PhrasescoreError(f"{problem} got {self.width}")
         if self.max_length is not None and self.max_length < 0:
             raise PhrasescoreError(f"expected a maximum length of 0 or more, got {self.max_length}")
 
@@ -78,12 +73,7 @@ def best_targets(
     settings: BeamSettings,
     engine: Compute,
 ) -> Iterator[list[Generated]]:
-    """Yield the best targets for each source, in order; see `beam_search`.
-
-    An empty source has a single empty target with the score 0.
-
-    :param generator: the generator that workers use, or its loader, which the engine ``ray`` needs.
-    """
+    """Yield the best targets for each source, in order; an empty source has one, with score 0."""
     return beam_work(generator, settings).targets(map(to_words, sources), engine)
 
 
@@ -148,13 +138,10 @@ class _Complete(NamedTuple):
 class _BeamLevel(NamedTuple):
     parents: Ids
     words: Ids
-    # Index of each word's aligned source word; empty if no words are copied.
-    attended: Ids
+    attended: Ids  # index of each word's aligned source word; empty if no words are copied
 
 
 class _SentenceBeam:
-    """The beams for a batch of sources."""
-
     def __init__(
         self, generator: Generator, sources: Sequence[Source], settings: BeamSettings
     ) -> None:
@@ -235,7 +222,6 @@ class _SentenceBeam:
                 self._to_beat[root] = scores[self._settings.num_best - 1]
 
     def _open(self, candidates: Candidates) -> Candidates:
-        """Return the extensions that remain in the beams, sorted by node."""
         # A target's log-probability never increases.
         bounds = candidates.log_probs
         if self._settings.normalize:
@@ -249,10 +235,7 @@ class _SentenceBeam:
     def _without_too_long(
         self, candidates: Candidates, log_probs: Floats, depth: int
     ) -> Candidates:
-        """Drop the extensions that are too long.
-
-        If a source has no complete target, its best hypothesis of the maximum length becomes one.
-        """
+        """Drop extensions that are too long; the best may complete a source that has no target."""
         too_long = self._limits[candidates.roots] <= depth
         for root in np.unique(candidates.roots[too_long]).tolist():
             if not self._complete[root]:

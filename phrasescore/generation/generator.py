@@ -35,24 +35,20 @@ _logger = logging.getLogger(__name__)
 
 Source = tuple[str, ...]
 
-# Number of batches in a window, whose sources are sorted by length before they are batched.
-WINDOW_BATCHES = 4
+WINDOW_BATCHES = 4  # batches in a window, whose sources are sorted by length before batching
 
-# The number of the first source of a window, and its sources.
-SourceWindow = tuple[int, list[Source]]
+SourceWindow = tuple[int, list[Source]]  # the number of the first source, and the sources
 
 
 class Generated(NamedTuple):
     """A target that networks generated."""
 
-    # An unknown word is ``<unk>``, unless it was replaced by a word of the source.
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # an unknown word is ``<unk>``, unless replaced by a source word
     # Natural logarithm, summed over the words and the end symbol, if any; not divided by length.
     log_prob: float
     finished: bool = True  # whether the end symbol came within the maximum length
     unknown_words: int = 0  # number of predicted ``<unk>``
-    # Number of predicted pieces of words; None if each word is one piece.
-    num_pieces: int | None = None
+    num_pieces: int | None = None  # of the predicted words; None if each word is one piece
 
     @property
     def length(self) -> int:
@@ -91,10 +87,8 @@ class Generator:
         self._vocabulary = vocabularies[0]
         if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
             if any(vocabulary.is_subwords for vocabulary in vocabularies):
-                raise ModelError(
-                    "an ensemble that generates subwords needs models with the same subwords; "
-                    "rescore accepts any models"
-                )
+                problem = "an ensemble that generates subwords needs models with the same subwords;"
+                raise ModelError(f"{problem} rescore accepts any models")
             for network in self._networks:
                 network.set_columns(self.words)
         # Compile the kernels now, before several threads do so at once.
@@ -134,19 +128,15 @@ def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
     for checkpoint in checkpoints:
         if checkpoint.config.network.decoder is None:
             kinds = ", ".join(kind_names(is_feed_forward=False))
-            raise ModelError(
-                f"a model of the kind {checkpoint.config.kind} reads no source, so it cannot "
-                f"generate a target: expected one of the kinds {kinds}"
-            )
+            problem = f"a model of the kind {checkpoint.config.kind} reads no source, so it cannot"
+            raise ModelError(f"{problem} generate a target: expected one of the kinds {kinds}")
     if len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
         raise ModelError(
             "models in an ensemble must have the same direction; some were trained with --reverse"
         )
     if len({checkpoint.right_to_left for checkpoint in checkpoints}) > 1:
-        raise ModelError(
-            "an ensemble that generates word by word needs models with the same order; some were "
-            "trained with --right-to-left; rescore accepts both"
-        )
+        problem = "an ensemble that generates word by word needs models with the same order;"
+        raise ModelError(f"{problem} some were trained with --right-to-left; rescore accepts both")
 
 
 class _Network:
@@ -171,14 +161,12 @@ class _Network:
         self.columns = np.array(ids, np.int64)
 
     def read(self, sources: Sequence[Source]) -> RaggedArray:
-        """Return the ids that the network reads for the sources."""
         words = list(chain.from_iterable(sources))
         lengths = np.fromiter(map(len, sources), np.int64, len(sources))
         running = RaggedArray.from_lengths(np.arange(len(words)), lengths)
         return running.expand(split_words(self._source_vocabulary, words))
 
     def start(self, sources: Sequence[Source]) -> tuple[Any, Tensor]:
-        """Return the state of the sources' empty targets, and the softmax's inputs."""
         encoded = self.decoder.encode(self.read(sources))
         numbers = on_device(np.arange(len(sources)), self.products.device)
         return self.decoder.start(encoded, numbers)
@@ -188,10 +176,7 @@ class _Network:
 
 
 class SearchWalk:
-    """The prefixes in a level, initially the empty targets, and their states in each network.
-
-    At each level, :meth:`log_distributions` must be exhausted before :meth:`log_probs` is called.
-    """
+    """The prefixes in a level; exhaust :meth:`log_distributions` before :meth:`log_probs`."""
 
     def __init__(
         self, generator: Generator, networks: Sequence[_Network], sources: Sequence[Source]

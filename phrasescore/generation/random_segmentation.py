@@ -16,8 +16,7 @@ from scipy.special import logsumexp
 
 Floats = NDArray[np.float64]
 
-# Bounds of a and b, which extreme moments (all sentences whole) would make infinite.
-_BOUND = 1000.0
+_BOUND = 1000.0  # of a and b, which extreme moments (whole sentences) would make infinite
 
 
 class RandomCuts:

@@ -27,8 +27,7 @@ from phrasescore.records import to_words
 from phrasescore.settings.compute import Compute
 from phrasescore.vocabulary import Vocabulary
 
-# Maximum number of samples drawn together.
-BATCH_SAMPLES = {"cpu": 2048, "cuda": 65536}
+BATCH_SAMPLES = {"cpu": 2048, "cuda": 65536}  # maximum number of samples drawn together
 
 
 @dataclass(frozen=True)
@@ -39,15 +38,13 @@ class SampleSettings:
     # A word is drawn in proportion to p^(1 / temperature); lower values favour the best word.
     temperature: float = 1.0
     seed: int = 1  # from 0 to 2^64 - 1
-    # Maximum number of words; None for twice the source's number of words plus 10.
-    max_length: int | None = None
+    max_length: int | None = None  # in words; None for twice the source's length plus 10
     unknown: bool = True  # whether ``<unk>`` may be drawn
 
     def __post_init__(self) -> None:
         if not 0 < self.temperature < np.inf:
-            raise PhrasescoreError(
-                f"temperature: expected a number above 0, got {self.temperature}"
-            )
+            problem = f"temperature: expected a number above 0, got {self.temperature}"
+            raise PhrasescoreError(problem)
         if not 0 <= self.seed < 2**64:
             raise PhrasescoreError(f"seed: expected a number from 0 to 2^64 - 1, got {self.seed}")
 
@@ -58,12 +55,7 @@ def samples(
     settings: SampleSettings,
     engine: Compute,
 ) -> Iterator[list[Generated]]:
-    """Yield random targets for each source, in order; see `sample_targets`.
-
-    An empty source has no target.
-
-    :param generator: the generator that workers use, or its loader, which the engine ``ray`` needs.
-    """
+    """Yield random targets for each source, in order; an empty source has none."""
     find = partial(_draw_window, settings)
     work = TargetWork(generator, find, _batch_size(generator, settings))
     return work.targets(map(to_words, sources), engine)

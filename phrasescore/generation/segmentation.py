@@ -43,16 +43,12 @@ Cut = Callable[[int, int], list[int]]
 class Confidence(NamedTuple):
     """A definition of confidence: a sum of log-probabilities, and its divisor."""
 
-    # Whether the reverse model's log-probability is added to the forward model's.
-    both: bool
+    both: bool  # whether the reverse model's log-probability is added to the forward model's
     # A function of the span's number of words. If it is 0, the confidence is minus infinity.
     divisor: Callable[[int], float]
 
     def value(self, total: float, num_words: int) -> float:
-        """Return the confidence in the translation of a span.
-
-        :param total: log p(translation | span), plus log q(span | translation) if ``both``.
-        """
+        """Return the confidence in a span's translation, given the sum of its log-probabilities."""
         divisor = self.divisor(num_words)
         return total / divisor if divisor else -math.inf
 
@@ -255,7 +251,6 @@ class Segmenter:
             del self._kept[span]
 
     def _translated(self, block: "list[_Planned]") -> dict[Words, _Translated]:
-        """Return the best translation of every span in a block."""
         wanted = {planned.words[start:end] for planned in block for start, end in planned.spans}
         self.work.wanted += sum(len(planned.spans) for planned in block)
         # Reinsert the spans that are used again at the end, where they are kept longest.
@@ -349,10 +344,7 @@ def format_segments(number: int, sentence: SegmentedSentence) -> bytes:
 
 
 def read_sizes(path: str, *, min_length: int, max_segment: int) -> Iterator[list[int]]:
-    """Yield the segment sizes of each sentence that has at least ``min_length`` words.
-
-    :raises DataError: if a line is malformed, a segment is too long, or there is no such sentence.
-    """
+    """Yield the segment sizes of each sentence that has at least ``min_length`` words."""
     is_empty = True
     for number, raw in enumerate(read_lines(path), start=1):
         sizes = _sizes(path, number, decode(path, number, raw))
@@ -372,9 +364,8 @@ def _sizes(path: str, number: int, text: str) -> list[int]:
     try:
         line = msgspec.json.decode(text, type=_SegmentLine)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise DataError(
-            path, number, f"expected a line that --segments wrote, found {shorten(text)}"
-        ) from error
+        problem = f"expected a line that --segments wrote, found {shorten(text)}"
+        raise DataError(path, number, problem) from error
     bounds = [(segment.start, segment.end) for segment in line.segments]
     expected_start = 0
     for start, end in bounds:

@@ -101,8 +101,5 @@ def draw_words(log_probs: Tensor, temperature: float, starts: Ids, numbers: Floa
 
 
 def length_limits(lengths: Ids, max_length: int | None) -> Ids:
-    """Return the maximum number of words in each source's targets, without ``</s>``.
-
-    By default it is twice the number of source words plus 10.
-    """
+    """Return the maximum length of each source's targets, by default 2 * its words + 10."""
     return np.full_like(lengths, max_length) if max_length is not None else 2 * lengths + 10

@@ -9,8 +9,7 @@ from typing import BinaryIO, Literal, NamedTuple, Protocol
 from xopen import xopen
 from zlib_ng import zlib_ng
 
-# Files are as small as those from Moses' scripts (zlib, level 6), in less than half the time.
-_GZIP_LEVEL = 5
+_GZIP_LEVEL = 5  # files as small as those of Moses' scripts (zlib, level 6), in half the time
 _PIECE = 1 << 16  # bytes per read
 
 
@@ -38,15 +37,11 @@ class Compression(NamedTuple):
     """A compressed format. Concatenated files in the same format count as one file."""
 
     name: str
-    # The ending of file names; also xopen's name for the format.
-    ending: Literal["gz", "bz2", "xz"]
-    # The first bytes of a file.
-    start: re.Pattern[bytes]
-    # The version and level, which determine the bytes of a compressed file.
-    version: str
+    ending: Literal["gz", "bz2", "xz"]  # the ending of file names; also xopen's name for the format
+    start: re.Pattern[bytes]  # the first bytes of a file
+    version: str  # the version and level, which determine the bytes of a compressed file
     new_compressor: Callable[[], Compressor]
-    # Opens a stream of compressed data for reading.
-    decompress: Callable[[BinaryIO], ByteSource]
+    decompress: Callable[[BinaryIO], ByteSource]  # opens a stream of compressed data for reading
 
 
 class _Decompressor:
@@ -92,19 +87,12 @@ COMPRESSIONS = (
         lambda stream: xopen(stream, "rb", format="gz", threads=0),
     ),
     Compression(
-        "bzip2",
-        "bz2",
-        re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"),
-        "level 9",
+        *("bzip2", "bz2", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), "level 9"),
         bz2.BZ2Compressor,
         lambda stream: _Decompressor(stream, bz2.BZ2Decompressor),
     ),
     Compression(
-        "xz",
-        "xz",
-        re.compile(rb"\xfd7zXZ\0"),
-        "level 6",
-        lzma.LZMACompressor,
+        *("xz", "xz", re.compile(rb"\xfd7zXZ\0"), "level 6", lzma.LZMACompressor),
         lambda stream: _Decompressor(stream, lzma.LZMADecompressor),
     ),
 )

@@ -12,10 +12,8 @@ from phrasescore.errors import DataError, shown_path
 from phrasescore.io.text import MARKUP, decode, read_lines, split_words
 from phrasescore.records import PhrasePair
 
-# Models add these to each sentence.
-_MARKS = ("<s>", "</s>")
-# Separates the fields of Moses' files; in text, Moses writes "&#124;" for each of its characters.
-FIELD_SEPARATOR = "|||"
+_MARKS = ("<s>", "</s>")  # models add these to each sentence
+FIELD_SEPARATOR = "|||"  # in text, Moses writes "&#124;" for each of its characters
 
 
 class TextLine(NamedTuple):
@@ -29,8 +27,6 @@ def read_monolingual_text(path: str, *, refuse_marks: bool = False) -> Iterator[
     """Yield each sentence of a text lazily, in order.
 
     An empty line is a sentence without words, as in KenLM. A file without words is an error.
-
-    :param refuse_marks: whether to reject ``<s>`` and ``</s>``, as in text for language models.
     """
     has_words = False
     for number, raw in enumerate(read_lines(path), start=1):
@@ -84,20 +80,13 @@ def sentence_words(path: str, number: int, line: bytes) -> tuple[str, ...]:
     words = split_words(text)
     # In a later line it may be a word; tables and lists have it from the first line on.
     if number == 1 and FIELD_SEPARATOR in words:
-        raise DataError(
-            path,
-            number,
-            f"expected a sentence, found {FIELD_SEPARATOR!r} among its words: is it a phrase "
-            "table, or an n-best list?",
-        )
+        problem = f"expected a sentence, found {FIELD_SEPARATOR!r} among its words:"
+        raise DataError(path, number, f"{problem} is it a phrase table, or an n-best list?")
     return words
 
 
 def check_no_marks(path: str, number: int, raw: bytes, words: tuple[str, ...]) -> None:
-    """Reject a sentence with the words ``<s>`` or ``</s>``, which would be unknown words.
-
-    KenLM's lmplz rejects them, too; IRSTLM needs them.
-    """
+    """Reject a sentence with the words ``<s>`` or ``</s>``, as KenLM's lmplz does."""
     if b"s>" not in raw:
         return
     for mark in _MARKS:

@@ -10,8 +10,7 @@ from pathlib import Path
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.output import writing
 
-# Name of the lock file in a work folder.
-LOCK = "lock"
+LOCK = "lock"  # name of the lock file in a work folder
 # Suffixes for a folder that is not complete yet, and for the older folder until it is removed.
 # Folders with such names remain after a killed run, and are removed silently.
 NEW, OLD = ".phrasescore-new", ".phrasescore-old"

@@ -56,10 +56,7 @@ def write_journal(path: str | os.PathLike[str], journal: msgspec.Struct) -> None
 def read_journal(
     path: str | os.PathLike[str], kind: type[_Journal], start_over: str = ""
 ) -> _Journal | None:
-    """Return the journal in a file, or None if the file does not exist.
-
-    :raises DataError: if the file is not a journal of this type and format.
-    """
+    """Return the journal in a file, or None if the file does not exist; reject other formats."""
     path = os.fspath(path)
     try:
         values = msgspec.json.decode(read_plain(path, MAX_JSON), type=dict[str, Any])
@@ -73,19 +70,14 @@ def read_journal(
         raise DataError(path, None, f"cannot open: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         cure = f"; {start_over}" if start_over else ""
-        raise DataError(
-            path, None, f"expected the state of a run of this version: {error}{cure}"
-        ) from error
+        problem = f"expected the state of a run of this version: {error}{cure}"
+        raise DataError(path, None, problem) from error
 
 
 def check_settings(
     old: Mapping[str, Any], new: Mapping[str, Any], where: str, start_over: str
 ) -> None:
-    """Check that a resumed run has the same settings and inputs as when it was started.
-
-    :param where: the folder or file of the run, for the message.
-    :raises PhrasescoreError: if a setting differs; the alphabetically first one is named.
-    """
+    """Check that a resumed run has the same settings and inputs as when it was started."""
     for key in sorted({*old, *new}):
         if old.get(key) != new.get(key):
             raise PhrasescoreError(

@@ -13,10 +13,7 @@ import numba
 
 
 def kept_njit(*, fastmath: bool | set[str] = False) -> Callable[[Callable[..., Any]], Any]:
-    """Return numba's decorator for loops that release the GIL and are cached on disk.
-
-    :raises RuntimeError: on decorating, if there is no folder for the cache.
-    """
+    """Return numba's decorator for loops that release the GIL and are cached on disk."""
     decorate: Callable[[Callable[..., Any]], Any] = numba.njit(
         nogil=True, cache=True, error_model="numpy", fastmath=fastmath
     )
@@ -28,8 +25,6 @@ def drop_stale_kernels(folder: Path, *others: Path) -> None:
 
     numba checks the file of a function, but not the files of inlined functions: after a ``git
     pull`` a program would mix old and new code. A read-only cache is left unchanged.
-
-    :param others: source files elsewhere whose functions are inlined.
     """
     sources = [*folder.glob("*.py"), *others]
     newest = max((source.stat().st_mtime_ns for source in sources), default=0)

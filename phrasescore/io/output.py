@@ -25,11 +25,9 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
-# Suffix of a part file's name, after the target's name and a random number.
-_PART = ".phrasescore-part"
+_PART = ".phrasescore-part"  # a part file's suffix, after the target's name and a random number
 
-# As in phrasescore.models.checkpoint, whose import takes seconds.
-_WEIGHTS = "model.safetensors"
+_WEIGHTS = "model.safetensors"  # as in phrasescore.models.checkpoint, whose import takes seconds
 _FILES_OF_A_MODEL = {_WEIGHTS, "config.toml", "source.vocab", "target.vocab", "training.json"}
 
 
@@ -82,9 +80,8 @@ def open_output(path: str) -> Iterator[BinaryIO]:
     """
     if path == "-":
         if sys.stdout is None:  # as after ">&-" in a shell
-            raise PhrasescoreError(
-                "<stdout>: cannot write: this process was started without a stdout"
-            )
+            problem = "<stdout>: cannot write: this process was started without a stdout"
+            raise PhrasescoreError(problem)
         stdout = io.BufferedWriter(_CheckedWriter("<stdout>", sys.stdout.buffer), BLOCK_SIZE)
         with _closing_quietly_on_error(stdout):
             yield stdout
@@ -203,10 +200,7 @@ def _open_raw(path: str, opened: str, flags: int) -> io.FileIO:
 
 
 def _open_part(path: str, target: str) -> tuple[str, io.FileIO]:
-    """Create a part file, locked until it is closed or this process ends.
-
-    Part files of the same target that no process has locked are removed.
-    """
+    """Create a locked part file, and remove the target's part files that no process has locked."""
     folder, name = os.path.split(target)
     is_left = re.compile(rf"{re.escape(name)}\.[0-9a-f]{{8}}{re.escape(_PART)}")
     with contextlib.suppress(OSError):  # a folder may be writable and not readable

@@ -1,7 +1,4 @@
-"""Read files from folders that others may have filled: only regular files of limited size.
-
-Reading a pipe may wait forever, and a device may have no end. A link counts as its target.
-"""
+"""Read files from folders that others may have filled: only regular files of limited size."""
 
 import contextlib
 import os
@@ -12,8 +9,7 @@ from phrasescore.errors import DataError
 
 # Maximum sizes, in bytes, of files with settings, results and states, vocabularies, and arrays.
 MAX_TOML, MAX_JSON, MAX_WORDS, MAX_ARRAYS = 1 << 20, 1 << 28, 1 << 30, 1 << 36
-# Maximum size of a sentencepiece model, which takes some twenty bytes per subword.
-MAX_SUBWORDS = 1 << 28
+MAX_SUBWORDS = 1 << 28  # of a sentencepiece model: some twenty bytes per subword
 
 
 def open_plain(path: str | os.PathLike[str], max_size: int | None = None) -> BufferedReader:

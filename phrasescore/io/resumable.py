@@ -30,11 +30,9 @@ from phrasescore.io.text import InputLines
 
 _logger = logging.getLogger(__name__)
 
-# Maximum number of pieces that wait for the thread that compresses and writes them.
-WAITING = 4
+WAITING = 4  # maximum number of pieces that wait for the thread that compresses and writes them
 
-# Files that this process has locked.
-_locked: "WeakSet[FileIO]" = WeakSet()
+_locked: "WeakSet[FileIO]" = WeakSet()  # files that this process has locked
 
 
 def _close_locked() -> None:
@@ -79,8 +77,7 @@ def check_resume(path: str, resume: bool) -> None:
 class OutputJournal(msgspec.Struct, frozen=True):
     """The progress of an output."""
 
-    # Everything on which the bytes depend, except the input.
-    settings: dict[str, str]
+    settings: dict[str, str]  # everything on which the bytes depend, except the input
     lines: Number = 0
     num_bytes: Number = msgspec.field(default=0, name="bytes")
     # Digests of the finished input lines, and of the part file.
@@ -97,18 +94,12 @@ class ResumableOutput:
 
     :ivar last_skipped: the last line that `remaining` skipped, or None.
 
-    :param path: the final file; it is compressed according to its name.
     :param settings: everything on which the bytes depend, except the input and the compression.
     :param chunk_lines: lines per chunk; None if the caller of `write` decides where chunks end.
     """
 
     def __init__(
-        self,
-        path: str,
-        settings: Mapping[str, str],
-        *,
-        resume: bool,
-        chunk_lines: int | None = None,
+        self, path: str, settings: Mapping[str, str], resume: bool, chunk_lines: int | None = None
     ) -> None:
         self.path = path
         self.part, self.journal, _ = work_files(path)
@@ -167,20 +158,16 @@ class ResumableOutput:
         size = os.fstat(self._file.fileno()).st_size
         journal = read_journal(self.journal, OutputJournal, f"delete it and {self.part}")
         if journal is None and size:
-            raise PhrasescoreError(
-                f"{self.part}: expected the file of an unfinished run, found another file; rename "
-                "it, since the output needs this name"
-            )
+            problem = f"{self.part}: expected the file of an unfinished run, found another file;"
+            raise PhrasescoreError(f"{problem} rename it, since the output needs this name")
         # Without a part file no work is lost: a run that is killed at its end has renamed it.
         if journal is None or journal.lines == 0 or size == 0:
             return None
         if not self._is_good(journal):
             raise PhrasescoreError(f"{self.part} is damaged; {self._start_over}")
         if not self._resume:
-            raise PhrasescoreError(
-                f"{self.part} holds {journal.lines:,} lines of an unfinished run: continue it with "
-                f"--resume, or {self._start_over}"
-            )
+            problem = f"{self.part} holds {journal.lines:,} lines of an unfinished run:"
+            raise PhrasescoreError(f"{problem} continue it with --resume, or {self._start_over}")
         check_settings(journal.settings, self._begun.settings, self.part, self._start_over)
         return journal
 
@@ -194,18 +181,14 @@ class ResumableOutput:
         return not left and journal.output == self._output.hexdigest()
 
     def remaining(self, blocks: Iterable[_Lines], path: str) -> Iterator[_Lines]:
-        """Return the lines that no earlier run has finished. Call it once, after entering.
-
-        :param blocks: all lines of the input; with ``chunk_lines``, they are split at chunk ends.
-        """
+        """Return the lines that no earlier run has finished. Call it once, after entering."""
         blocks = self._skip(self._cut(blocks), path)
         done = self._begun.lines
         at_end = bool(self._chunk_lines and done % self._chunk_lines)
         # New lines after the end of the earlier run would not start a new chunk.
         if at_end and next(blocks, None) is not None:
-            raise DataError(
-                path, None, f"has more lines than the {done:,} from which {self.part} was written"
-            )
+            problem = f"has more lines than the {done:,} from which {self.part} was written"
+            raise DataError(path, None, problem)
         if done:
             _logger.info("continuing after line %s", f"{done:,}")
         elif self._resume:
@@ -234,12 +217,8 @@ class ResumableOutput:
                     blocks = chain([block.lines(done.num_lines, block.num_lines)], blocks)
                 break
         if self._begun.lines and self._input.hexdigest() != self._begun.input:
-            raise DataError(
-                path,
-                None,
-                f"its first {self._begun.lines:,} lines differ from the lines that {self.part} was "
-                "made from",
-            )
+            problem = f"its first {self._begun.lines:,} lines differ from the lines that"
+            raise DataError(path, None, f"{problem} {self.part} was made from")
         return blocks
 
     def write(

@@ -75,8 +75,7 @@ def shorten(text: str | bytes) -> str:
     return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."
 
 
-# Compressed bytes per read, so that the file position tells how far the text is read.
-_PACKED_BLOCK = 1 << 16
+_PACKED_BLOCK = 1 << 16  # compressed bytes per read: the position tells how far the text is read
 
 
 class _PackedBytes(io.RawIOBase):
@@ -95,10 +94,7 @@ class _PackedBytes(io.RawIOBase):
 
 
 class _CheckedReader(io.RawIOBase):
-    """A byte source, such as a decompressor, whose failures are DataErrors that name the file.
-
-    :param opened: the underlying file, which is closed at the end; None for stdin.
-    """
+    """A byte source, such as a decompressor, whose failures are DataErrors that name the file."""
 
     def __init__(
         self, path: str, source: ByteSource, opened: BinaryIO | None, form: str = "plain"
@@ -299,12 +295,8 @@ class Markup:
         if tag is None and _TRANSLATION in text:  # a tag in other brackets (-xml-brackets)
             tag = text[text.rfind(" ", 0, text.index(_TRANSLATION)) + 1 :]
         if tag is not None:
-            raise DataError(
-                path,
-                line_number,
-                f"expected words, found markup: {shorten(tag)}; remove it, or escape it as &lt; "
-                "and &gt; if these are words",
-            )
+            problem = f"expected words, found markup: {shorten(tag)}; remove it, or escape it as"
+            raise DataError(path, line_number, f"{problem} &lt; and &gt; if these are words")
 
     def _find(self, text: str) -> str | None:
         """Return the first tag that has an attribute, is empty like ``<wall/>``, or is closed."""
@@ -320,8 +312,7 @@ class Markup:
         return None
 
 
-# Markup in Moses' default brackets.
-MARKUP = Markup()
+MARKUP = Markup()  # markup in Moses' default brackets
 
 
 def is_stream(path: str) -> bool:

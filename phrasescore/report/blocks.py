@@ -11,13 +11,10 @@ text from None.
 """
 
 import json
-import math
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from phrasescore.errors import PhrasescoreError
 from phrasescore.io.output import open_output
 
 Cell = str | int | float | None
@@ -25,8 +22,7 @@ Cell = str | int | float | None
 # How to write bytes in file names that are not UTF-8. In Python they are U+DC80 to U+DCFF; here
 # they are escaped as \udc80 to \udcff.
 ENCODE_ERRORS = "backslashreplace"
-# The folder of the TSV files.
-DATA = "data"
+DATA = "data"  # the folder of the TSV files
 _TSV_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 # The escapes of Moses' tokeniser (scripts/tokenizer/escape-special-chars.perl). The ampersand comes
@@ -58,11 +54,7 @@ def shown(words: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with rows that can be sorted and searched; numbers are right-aligned.
-
-    :ivar name: the data file's name without its suffix, consisting of ``[a-z0-9-]``; all blocks
-        have a name.
-    """
+    """A table whose rows can be sorted and searched; ``name`` (``[a-z0-9-]``) names its file."""
 
     name: str
     title: str
@@ -178,32 +170,8 @@ class Report:
     sections: tuple[Section, ...]
 
 
-def check_report(report: Report) -> None:
-    """Check that names are unique, and that JSON can represent all numbers."""
-    blocks = [block for section in report.sections for block in section.blocks]
-    # report.json also takes a name.
-    names = Counter(["report", *(block.name for block in blocks)])
-    for block in blocks:
-        if names[block.name] > 1:
-            raise PhrasescoreError(f"report: two blocks are named {block.name!r}")
-        number = _find_infinite(astuple(block))
-        if number is not None:
-            raise PhrasescoreError(
-                f"report: block {block.name!r}: expected finite numbers, found {number}"
-            )
-
-
-def _find_infinite(value: object) -> float | None:
-    """Return the first infinite number or NaN in a value, which may be nested, or None."""
-    if isinstance(value, tuple | list):
-        numbers = map(_find_infinite, value)
-        return next((number for number in numbers if number is not None), None)
-    return value if isinstance(value, float) and not math.isfinite(value) else None
-
-
 def write_data(report: Report, folder: Path) -> None:
-    """Check a report, and write ``report.json`` and ``data/NAME.tsv`` for each block."""
-    check_report(report)
+    """Write ``report.json``, and ``data/NAME.tsv`` for each block."""
     (folder / DATA).mkdir()
     for section in report.sections:
         for block in section.blocks:
@@ -235,8 +203,7 @@ def to_tsv(block: Block) -> str:
     pyramid has one row per unit, from the lowest level up, with the words that it covers.
     """
     columns, rows = _as_rows(block)
-    lines = ["\t".join(map(_cell_text, cells)) for cells in (columns, *rows)]
-    return "\n".join(lines) + "\n"
+    return "".join("\t".join(map(_cell_text, cells)) + "\n" for cells in (columns, *rows))
 
 
 def _cell_text(cell: Cell) -> str:
@@ -251,10 +218,9 @@ def _as_rows(block: Block) -> tuple[tuple[str, ...], Iterable[tuple[Cell, ...]]]
         case Table():
             return block.columns, block.rows
         case Points():
-            columns = (block.x, block.y, block.labels)
-            if block.groups:
-                return ("x", "y", "label", "group"), zip(*columns, block.groups, strict=True)
-            return ("x", "y", "label"), zip(*columns, strict=True)
+            groups = [block.groups] if block.groups else []
+            rows = zip(block.x, block.y, block.labels, *groups, strict=True)
+            return ("x", "y", "label", "group")[: 3 + len(groups)], rows
         case Matrix():
             labelled = zip(block.row_labels, block.values, strict=True)
             return ("", *block.column_labels), ((label, *values) for label, values in labelled)

@@ -19,16 +19,11 @@ from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
 
-# Number of sources per forward pass of an encoder.
-_BATCH_SIZE = 256
-# The usual perplexity of t-SNE: the effective number of neighbours of a point.
-PERPLEXITY = 30.0
-# The minimum number of points in a map, at which a third of the other points is 1, the perplexity.
-FEWEST = 4
-# Number of principal components used as input for t-SNE.
-_DIMENSIONS = 50
-# Standard deviation of the first component at the start of t-SNE, as in scikit-learn.
-_START_DEVIATION = 1e-4
+_BATCH_SIZE = 256  # number of sources per forward pass of an encoder
+PERPLEXITY = 30.0  # the usual perplexity of t-SNE: the effective number of neighbours of a point
+FEWEST = 4  # of a map; with 4 points, t-SNE's perplexity, a third of the others, is 1
+_DIMENSIONS = 50  # number of principal components used as input for t-SNE
+_START_DEVIATION = 1e-4  # of the first component at the start of t-SNE, as in scikit-learn
 
 _COMPONENTS = """\
 The second kind of map shows the two directions in which the vectors differ most (principal \
@@ -48,15 +43,12 @@ _LEADS = {
 class Vectors(NamedTuple):
     """The vectors for a map, ``(points, size)``, with a label and a group for each point."""
 
-    # The title, such as "m30k: words that it reads".
-    title: str
-    # The prefix of block names, such as "words-1".
-    name: str
+    title: str  # the title, such as "m30k: words that it reads"
+    name: str  # the prefix of block names, such as "words-1"
     vectors: Floats
     labels: tuple[str, ...]
     groups: tuple[str, ...]
-    # How the points were chosen.
-    caption: str
+    caption: str  # how the points were chosen
 
 
 def map_section(key: str, sets: Sequence[Vectors], seed: int) -> tuple[Section, list[str]]:
@@ -102,35 +94,26 @@ def _points(
     )
 
 
-def word_vectors(name: str, number: int, checkpoint: Checkpoint, count: int) -> list[Vectors]:
-    """Return the embeddings of the most frequent words that a network reads or predicts.
-
-    :param name: the model's name in the report.
-    :param number: the model's number, used in block names.
-    :param count: maximum number of words per side.
-    """
+def word_vectors(number: int, name: str, checkpoint: Checkpoint, count: int) -> Iterator[Vectors]:
+    """Yield the embeddings of the most frequent words that a network reads or predicts."""
     sides = [
-        ("predicts", "target", "target_embedding", checkpoint.target_vocabulary),
         ("reads", "source", "source_embedding", checkpoint.source_vocabulary),
+        ("predicts", "target", "target_embedding", checkpoint.target_vocabulary),
     ]
     if not checkpoint.config.network.reads_source:
         sides = [("knows", "target", "embedding", checkpoint.target_vocabulary)]
-    sets = []
-    for verb, side, attribute, vocabulary in reversed(sides):
+    for verb, side, attribute, vocabulary in sides:
         size = min(count, len(vocabulary) - len(Vocabulary.SYMBOLS))
         ids = range(len(Vocabulary.SYMBOLS), len(Vocabulary.SYMBOLS) + size)
         weights: Tensor = getattr(checkpoint.model, attribute)
-        sets.append(
-            Vectors(
-                title=f"{name}: words that it {verb}",
-                name=f"words-{number}-{side}",
-                vectors=weights.detach()[ids.start : ids.stop].cpu().double().numpy(),
-                labels=tuple(shown([vocabulary.word(word)]) for word in ids),
-                groups=tuple(_band(rank, size) for rank in range(1, size + 1)),
-                caption=f"The {size:,} most frequent words of the shortlist, coloured by rank.",
-            )
+        yield Vectors(
+            title=f"{name}: words that it {verb}",
+            name=f"words-{number}-{side}",
+            vectors=weights.detach()[ids.start : ids.stop].cpu().double().numpy(),
+            labels=tuple(shown([vocabulary.word(word)]) for word in ids),
+            groups=tuple(_band(rank, size) for rank in range(1, size + 1)),
+            caption=f"The {size:,} most frequent words of the shortlist, coloured by rank.",
         )
-    return sets
 
 
 def _band(rank: int, size: int) -> str:
@@ -166,14 +149,11 @@ def _length_group(length: int, longest: int) -> str:
 
 def _encode(checkpoint: Checkpoint, sources: list[list[int]]) -> np.ndarray:
     network: Any = checkpoint.model
-    rows = []
+    starts = range(0, len(sources), _BATCH_SIZE)
     with torch.inference_mode():
-        for start in range(0, len(sources), _BATCH_SIZE):
-            side = batch_sequences(sources[start : start + _BATCH_SIZE])
-            rows.append(network.source_vectors(side))
-    if not rows:
-        return np.zeros((0, 1))
-    return np.asarray(torch.cat(rows).double().numpy())
+        parts = (batch_sequences(sources[start : start + _BATCH_SIZE]) for start in starts)
+        rows = [network.source_vectors(part).double().numpy() for part in parts]
+    return np.concatenate(rows) if rows else np.zeros((0, 1))
 
 
 def principal_components(vectors: Floats, count: int = 2) -> tuple[Floats, Floats]:
@@ -206,8 +186,6 @@ def neighbour_map(vectors: Floats, seed: int) -> Floats:
 
     The map is initialised with the first two principal components and computed in one thread, so
     that equal vectors give equal maps.
-
-    :param vectors: at least `FEWEST` vectors that are not all equal.
     """
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits

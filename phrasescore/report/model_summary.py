@@ -11,8 +11,7 @@ from phrasescore.io.text_table import text_table
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint
 from phrasescore.vocabulary import Vocabulary
 
-# Maximum number of evenly spaced curve points in the text.
-_MAX_POINTS = 20
+_MAX_POINTS = 20  # maximum number of evenly spaced curve points in the text
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -60,7 +59,6 @@ class ModelReport:
 
 
 def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
-    """Return the rows about the network's two sides and its training data."""
     record, kind = model.record, model.config.kind
     left_out = f"{record.duplicates:,} duplicates, {record.too_long:,} too long"
     predicted = (model.target_vocabulary, record.target_coverage, record.target_shortlist_from)
@@ -102,10 +100,7 @@ def model_report(path: str | os.PathLike[str]) -> ModelReport:
 
 
 def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
-    """Return lines with a sparkline of the training curve and a table of its points.
-
-    For a long curve, the table has about 20 evenly spaced points, the best point and the last one.
-    """
+    """Return a sparkline of the training curve and a table of about 20 of its points."""
     if not curve:
         return []
     step = -(-len(curve) // _MAX_POINTS)

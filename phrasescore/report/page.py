@@ -28,32 +28,16 @@ from plotly.offline import get_plotlyjs
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.folders import writing_folder
-from phrasescore.report.blocks import (
-    DATA,
-    ENCODE_ERRORS,
-    Block,
-    Cell,
-    Lines,
-    Matrix,
-    Points,
-    Pyramid,
-    Report,
-    Table,
-    block_fields,
-    check_report,
-    write_data,
-)
+from phrasescore.report import blocks
 
 PAGE = "index.html"
-# The names in the folder of a report; the data folder holds only .tsv files.
-_NAMES = {PAGE, "report.json", DATA}
+_NAMES = {PAGE, "report.json", blocks.DATA}  # in the folder; blocks.DATA holds only .tsv files
 
 _PARTS = resources.files("phrasescore.report") / "page_parts"
 # The parts of the page's script, in order.
 _SCRIPTS = ("tables.js", "drawing.js", "figures.js", "map_labels.js", "pyramid.js", "page.js")
 NOTHING = "–"
-# Significant digits for the largest number in a column, which determine the column's decimals.
-_DIGITS = 4
+_DIGITS = 4  # significant digits of a column's largest number, which set its decimals
 _MOST_DECIMALS = 6
 
 
@@ -70,35 +54,31 @@ def check_folder(folder: str, inputs: Sequence[str]) -> None:
     if not os.path.lexists(target):
         return
     if target.is_symlink() or not target.is_dir():
-        raise PhrasescoreError(
-            f"{folder}: expected a folder for the report, found a file or a link"
-        )
-    names, data = set(os.listdir(target)), target / DATA
+        problem = f"{folder}: expected a folder for the report, found a file or a link"
+        raise PhrasescoreError(problem)
+    names, data = set(os.listdir(target)), target / blocks.DATA
     is_report = (
         names == _NAMES and data.is_dir() and all(path.suffix == ".tsv" for path in data.iterdir())
     )
     if names and not is_report:
-        raise PhrasescoreError(
-            f"{folder}: expected an older report or an empty folder, found a folder with other "
-            "files; use a new folder"
-        )
+        problem = f"{folder}: expected an older report or an empty folder,"
+        raise PhrasescoreError(f"{problem} found a folder with other files; use a new folder")
     for path in inputs:
         if target in Path(os.path.abspath(path)).parents:
             raise PhrasescoreError(f"{folder}: would replace {path}, which is an input")
 
 
-def write_report(report: Report, folder: Path) -> Path:
+def write_report(report: blocks.Report, folder: Path) -> Path:
     """Write a report's page and data files; return the path of the page."""
-    page = render_page(report).encode(errors=ENCODE_ERRORS)
+    page = render_page(report).encode(errors=blocks.ENCODE_ERRORS)
     with writing_folder(os.path.abspath(folder)) as new:
-        write_data(report, new)
+        blocks.write_data(report, new)
         (new / PAGE).write_bytes(page)
     return folder / PAGE
 
 
-def render_page(report: Report) -> str:
-    """Check a report and render it as HTML; equal reports give identical pages."""
-    check_report(report)
+def render_page(report: blocks.Report) -> str:
+    """Render a report as HTML; equal reports give identical pages."""
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -107,7 +87,7 @@ def render_page(report: Report) -> str:
         keep_trailing_newline=True,
     )
     has_figures = any(
-        not isinstance(block, Table) for section in report.sections for block in section.blocks
+        not isinstance(block, blocks.Table) for part in report.sections for block in part.blocks
     )
     plotly_hash, plotly = _pack_plotly() if has_figures else (_hash(""), "")
     parts = "\n".join(map(_part, _SCRIPTS))
@@ -147,11 +127,10 @@ def _pack_plotly() -> tuple[str, str]:
 
 class _ShownCell(NamedTuple):
     text: str
-    # The sort key: a number with full precision; None for a text.
-    value: str | None
+    value: str | None  # the sort key: a number with full precision; None for a text
 
 
-def _number_columns(table: Table) -> list[bool]:
+def _number_columns(table: blocks.Table) -> list[bool]:
     """Return for each column whether it has numbers but no texts."""
     columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
     return [
@@ -160,20 +139,19 @@ def _number_columns(table: Table) -> list[bool]:
     ]
 
 
-def _rows(table: Table) -> list[tuple[_ShownCell, ...]]:
+def _rows(table: blocks.Table) -> list[tuple[_ShownCell, ...]]:
     columns = map(_column_cells, zip(*table.rows, strict=True))
     return list(zip(*columns, strict=True))
 
 
-def _column_cells(cells: Sequence[Cell]) -> list[_ShownCell]:
-    """Format the cells of a column, using the same number of decimals for all numbers."""
+def _column_cells(cells: Sequence[blocks.Cell]) -> list[_ShownCell]:
     largest = max((abs(cell) for cell in cells if isinstance(cell, float)), default=0.0)
     digits_before = math.floor(math.log10(largest)) + 1 if largest else 1
     decimals = min(max(_DIGITS - digits_before, 0), _MOST_DECIMALS)
     return [_cell(cell, decimals) for cell in cells]
 
 
-def _cell(cell: Cell, decimals: int) -> _ShownCell:
+def _cell(cell: blocks.Cell, decimals: int) -> _ShownCell:
     match cell:
         case None:
             return _ShownCell(NOTHING, None)
@@ -187,10 +165,10 @@ def _cell(cell: Cell, decimals: int) -> _ShownCell:
             return _ShownCell(text, repr(float(cell)))
 
 
-def _json(block: Block) -> Markup:
+def _json(block: blocks.Block) -> Markup:
     """Convert the values of a figure to JSON that is safe inside a script element."""
     text = json.dumps(
-        block_fields(block), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+        blocks.block_fields(block), ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
     # In JSON these characters occur only in strings, where they can be escaped. Without them, no
     # string can end the script element or begin a comment or another element.
@@ -199,20 +177,20 @@ def _json(block: Block) -> Markup:
     return Markup(text)
 
 
-def _summary(block: Points | Matrix | Lines | Pyramid) -> str:
+def _summary(block: blocks.Points | blocks.Matrix | blocks.Lines | blocks.Pyramid) -> str:
     """Describe a figure for readers who cannot see it."""
     match block:
-        case Points():
+        case blocks.Points():
             kind = "Map" if block.is_map else "Scatter plot"
             axes = f", {block.x_label} against {block.y_label}" if not block.is_map else ""
             count = f"{len(block.x):,} point{'' if len(block.x) == 1 else 's'}"
             return f"{kind}: {block.title}. {count}{axes}."
-        case Matrix():
+        case blocks.Matrix():
             size = f"{len(block.row_labels)} rows, {len(block.column_labels)} columns"
             return f"Heat map: {block.title}. {size}."
-        case Lines():
+        case blocks.Lines():
             kind = "Bars" if block.bars else "Lines"
             names = ", ".join(series.name for series in block.series)
             return f"{kind}: {block.title}. {block.y_label} by {block.x_label}: {names}."
-        case Pyramid():
+        case blocks.Pyramid():
             return f"Soft parse: {block.title}. {len(block.words)} words: {' '.join(block.words)}."

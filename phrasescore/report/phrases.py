@@ -17,19 +17,16 @@ from scipy.stats import rankdata
 from phrasescore.generation.sampling import CountedSample
 from phrasescore.records import PhrasePair
 from phrasescore.report.blocks import Cell, Points, Section, Table, shown
+from phrasescore.settings.evaluation import Reporting
 
-# Source phrases with fewer targets are not compared.
-MIN_TARGETS = 3
-# Number of frequent source phrases to choose from; phrases that contain one another count once.
-_CANDIDATES = 200
-# Number of pairs to list with the largest differences, positive and negative.
-TOP_PAIRS = 25
+MIN_TARGETS = 3  # source phrases with fewer targets are not compared
+SOURCES = 10  # frequent and rare source phrases whose targets are listed, as in Cho et al. (2014)
+_CANDIDATES = 200  # frequent source phrases to choose from; overlapping ones count once
+TOP_PAIRS = 25  # number of pairs to list with the largest differences, positive and negative
 # Number of targets to list per source phrase: preferred targets, and samples.
 TOP_TARGETS, TOP_SAMPLES = 3, 5
-# Number of targets to draw from a network per source phrase.
-SAMPLES = 50
-# The value at which Moses floors logarithms (LOWEST_SCORE in moses/TypeDef.h).
-_LOWEST = -100.0
+SAMPLES = 50  # number of targets to draw from a network per source phrase
+_LOWEST = -100.0  # the value at which Moses floors logarithms (LOWEST_SCORE in moses/TypeDef.h)
 
 _Item = TypeVar("_Item")
 
@@ -63,10 +60,8 @@ class TablePair(NamedTuple):
     """A phrase pair in a table, with its scores and count."""
 
     pair: PhrasePair
-    # Probabilities, in the order of the table.
-    scores: tuple[float, ...]
-    # How often the pair was extracted; some tables have fractional counts.
-    times: float
+    scores: tuple[float, ...]  # probabilities, in the order of the table
+    times: float  # how often the pair was extracted; some tables have fractional counts
 
 
 class SourcePhrase(NamedTuple):
@@ -124,25 +119,12 @@ class Reservoir(Generic[_Item]):
 
 
 def choose_from_table(
-    table: Iterable[TablePair],
-    *,
-    num_pairs: int,
-    num_phrases: int,
-    num_sources: int,
-    long: int,
-    seed: int,
+    table: Iterable[TablePair], settings: Reporting, num_sources: int = SOURCES
 ) -> TableChoice:
-    """Choose pairs and source phrases from a table, in one pass over its lines.
-
-    Lines with the same source phrase should be adjacent, as in tables from Moses.
-
-    :param num_pairs: number of pairs for the scatter plot.
-    :param num_phrases: number of source phrases for the map.
-    :param num_sources: number of frequent source phrases, and also of rare ones.
-    :param long: minimum number of words in a long source phrase.
-    """
-    pairs: Reservoir[TablePair] = Reservoir(num_pairs, f"{seed} pairs")
-    phrases: Reservoir[tuple[str, ...]] = Reservoir(num_phrases, f"{seed} phrases")
+    """Choose pairs and source phrases from a table, in one pass over its lines."""
+    seed = settings.seed
+    pairs: Reservoir[TablePair] = Reservoir(settings.points, f"{seed} pairs")
+    phrases: Reservoir[tuple[str, ...]] = Reservoir(settings.map_points, f"{seed} phrases")
     rare: Reservoir[SourcePhrase] = Reservoir(num_sources, f"{seed} rare")
 
     def candidates() -> Iterator[SourcePhrase]:
@@ -150,7 +132,7 @@ def choose_from_table(
             targets = list(lines)
             for line in targets:
                 pairs.add(line)
-            if len(source) < long:
+            if len(source) < settings.long:
                 continue
             phrases.add(source)
             if len(targets) >= MIN_TARGETS:
@@ -163,14 +145,9 @@ def choose_from_table(
     frequent = heapq.nlargest(
         _CANDIDATES, candidates(), key=lambda phrase: (phrase.times, -len(phrase.source))
     )
-    return TableChoice(
-        pairs.items(),
-        list(dict.fromkeys(phrases.items())),
-        _distinct(frequent)[:num_sources],
-        rare.items(),
-        pairs.seen,
-        phrases.seen,
-    )
+    chosen = list(dict.fromkeys(phrases.items()))
+    best = _distinct(frequent)[:num_sources]
+    return TableChoice(pairs.items(), chosen, best, rare.items(), pairs.seen, phrases.seen)
 
 
 def _distinct(phrases: list[SourcePhrase]) -> list[SourcePhrase]:
@@ -184,15 +161,12 @@ def _distinct(phrases: list[SourcePhrase]) -> list[SourcePhrase]:
 
 
 def score_section(
-    pairs: Sequence[TablePair],
-    models: Sequence[tuple[str, Sequence[float], int]],
-    num_pairs: int,
+    pairs: Sequence[TablePair], models: Sequence[tuple[str, Sequence[float], int]], num_pairs: int
 ) -> Section:
     """Return a plot per model, and tables of the pairs with the largest differences.
 
     :param models: for each model, its name, its log-probabilities for the pairs, and the 0-based
         index of the table score for the same probability.
-    :param num_pairs: number of pairs in the whole table.
     """
     labels = tuple(f"{shown(pair.source)} → {shown(pair.target)}" for pair, _, _ in pairs)
     groups = tuple(_group(pair.times) for pair in pairs)
@@ -276,7 +250,6 @@ def preference_section(
 
     :param models: each model's log p(target | source), including ``</s>``, for all their targets.
     :param column: 0-based index of p(target | source) among the table's scores.
-    :param long: minimum number of words in a source phrase.
     """
     kind = f"with {long} words or more and {MIN_TARGETS} targets or more"
     captions = {
@@ -307,11 +280,7 @@ def preference_section(
 def sample_section(
     choice: TableChoice, models: Mapping[str, Sequence[Sequence[CountedSample]]]
 ) -> Section:
-    """Return tables with samples for frequent and for rare source phrases.
-
-    :param models: for each model name, the distinct targets drawn for each frequent and then each
-        rare source phrase, sorted by descending log-probability.
-    """
+    """Return tables with each model's samples for frequent and for rare source phrases."""
     drawn = [iter(samples) for samples in models.values()]
     columns = ("source phrase", *(f"{name} draws" for name in models))
     blocks = []

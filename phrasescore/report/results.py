@@ -12,10 +12,8 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report.blocks import Cell, Lines, Points, Section, Series, Table, shown
 from phrasescore.report.tuning import TuneReport
 
-# Number of sentences to list with the largest gains, and with the largest losses.
-TOP = 25
-# Higher perplexities, from runs that diverged or have just begun, are not drawn.
-_HIGHEST = 1_000_000
+TOP = 25  # number of sentences to list with the largest gains, and with the largest losses
+_HIGHEST = 1_000_000  # higher perplexities, from diverged or new runs, are not drawn
 
 _TRANSLATIONS_LEAD = """\
 BLEU is computed as in multi-bleu.perl, from 0 to 100: on the words in the files, without \
@@ -140,7 +138,6 @@ def _scatter(
 def _most_different(
     comparison: Comparison, index: int, first: Sequence[float], other: Sequence[float]
 ) -> list[Table]:
-    """Return tables of a system's largest gains and largest losses."""
     baseline, system = comparison.systems[0], comparison.systems[index]
     gains = [after - before for before, after in zip(first, other, strict=True)]
     sides = [*comparison.sides.items(), (baseline.name, baseline.text), (system.name, system.text)]

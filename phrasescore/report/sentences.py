@@ -17,8 +17,7 @@ from phrasescore.report.blocks import Matrix, Pyramid, Section, shown
 
 Words = tuple[str, ...]
 
-# Sentence lengths, in words, with legible figures; other lengths are used if there are too few.
-_LEGIBLE = range(5, 26)
+_LEGIBLE = range(5, 26)  # lengths with legible figures; others are used if too few
 
 _END = "</s>"
 
@@ -92,10 +91,7 @@ def note_unknown_words(name: str, checkpoint: Checkpoint, texts: Sequence[Words]
 def alignment_section(
     models: Sequence[tuple[str, Checkpoint]], sentences: Sequence[SentencePair], origin: str
 ) -> Section:
-    """Return one attention matrix per sentence and model.
-
-    :param origin: where the translations were taken from, for the text of the section.
-    """
+    """Return one attention matrix per sentence and model; ``origin`` names the target's text."""
     blocks = tuple(
         Matrix(
             name=f"alignment-{number}-{sentence.number}",
@@ -118,11 +114,7 @@ def alignment_section(
 def attention_weights(
     checkpoint: Checkpoint, read: Sequence[str], predicted: Sequence[str]
 ) -> tuple[tuple[float, ...], ...]:
-    """Return the attention weights alpha.
-
-    There is a row for each predicted word and ``</s>``, with a value for each read word and
-    ``</s>``.
-    """
+    """Return the attention weights, a row for each predicted word and ``</s>``."""
     network: Any = checkpoint.model
     step = -1 if checkpoint.right_to_left else 1
     ids = checkpoint.target_vocabulary.ids(predicted)[::step]
@@ -164,11 +156,7 @@ def soft_parse_section(
 def soft_parse(
     checkpoint: Checkpoint, words: Sequence[str]
 ) -> tuple[tuple[tuple[float, float, float], ...], ...]:
-    """Return each unit's shares of a new activation, of the left child and of the right child.
-
-    Levels are ordered from the lowest, whose units join words or subwords. Units are ordered from
-    left to right.
-    """
+    """Return each unit's shares of a new activation and of its children, from the lowest level."""
     network: Any = checkpoint.model
     levels = []
     for level in network.soft_parse(checkpoint.source_vocabulary.ids(words)):

@@ -16,8 +16,7 @@ from phrasescore.io.text_table import text_table
 class FeatureRow:
     """A feature value with its weight and its effect."""
 
-    # The name in Moses' files, such as LM0_0.
-    name: str
+    name: str  # the name in Moses' files, such as LM0_0
     start: float
     weight: float
     # The weight for decoding, if `weight` is only for reranking; None if both are the same.
@@ -45,14 +44,10 @@ class RoundRow:
     """A round of tuning with a decoder, numbered from 1."""
 
     round: int
-    # The score of the translations, or of the reranked lists if features were added.
-    score: float
-    # Number of hypotheses in the lists of all rounds so far.
-    hypotheses: int
-    # The score of the decoder's output.
-    decoded: float
-    # Number of hypotheses that are new in this round.
-    new: int
+    score: float  # the score of the translations, or of the reranked lists if features were added
+    hypotheses: int  # number of hypotheses in the lists of all rounds so far
+    decoded: float  # the score of the decoder's output
+    new: int  # number of hypotheses that are new in this round
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ArgumentError
-from phrasescore.settings.declaration import Settings, option, settings_of
+from phrasescore.settings.declaration import Settings, option, optional, settings_of, switch
 
 EngineName = Literal["here", "processes", "ray"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
@@ -31,42 +31,33 @@ class Compute(Settings, heading="Speed"):
         metavar="auto|cpu|cuda[:N]",
     )
     # Only for the engine ``here``, where it is another name for ``workers``.
-    threads: int | None = option(
-        None, "Number of CPU threads for the networks.", ge=1, shown="all cores"
+    threads: int | None = optional(
+        "Number of CPU threads for the networks.", ge=1, shown="all cores"
     )
     engine: EngineName = option(
         "here", "Run the work in threads (here), in processes, or on Ray. The result is the same."
     )
-    workers: int | None = option(
-        None,
-        "Number of workers for the engine; each runs one thread.",
-        ge=1,
-        shown="one per core or GPU",
+    workers: int | None = optional(
+        "Number of workers for the engine; each runs one thread.", ge=1, shown="one per core or GPU"
     )
-    ray_address: str | None = option(
-        None,
+    ray_address: str | None = optional(
         "Use the running Ray at this address; by default, the run starts Ray on this machine.",
         metavar="HOST:PORT|auto",
     )
-    allow_unlike: bool = option(
-        False,
-        "Allow Ray workers whose processor or torch differs; the last bits of scores may differ.",
+    allow_unlike: bool = switch(
+        "Allow Ray workers whose processor or torch differs; the last bits of scores may differ."
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if _DEVICE.fullmatch(self.device) is None:
-            raise ArgumentError(
-                f"--device: expected auto, cpu, cuda or cuda:N, got {self.device!r}"
-            )
+            problem = f"--device: expected auto, cpu, cuda or cuda:N, got {self.device!r}"
+            raise ArgumentError(problem)
         if self.engine != "ray" and (self.ray_address is not None or self.allow_unlike):
             raise ArgumentError("--ray-address and --allow-unlike require --engine ray")
 
     def check_only(self, *names: str) -> None:
-        """Reject settings that a function does not use.
-
-        :param names: the names of the settings that the function uses.
-        """
+        """Reject settings other than ``names``, which are those that a function uses."""
         for setting in settings_of(type(self)):
             if setting.name not in names and getattr(self, setting.name) != setting.default:
                 raise ArgumentError(f"{setting.flag}: has no effect here")
@@ -79,9 +70,8 @@ class Compute(Settings, heading="Speed"):
         if self.threads is None:
             return replace(self, device=self._device_on_workers())
         if self.engine != "here":
-            raise ArgumentError(
-                f"--threads requires --engine here; use --workers with {self.engine}"
-            )
+            problem = f"--threads requires --engine here; use --workers with {self.engine}"
+            raise ArgumentError(problem)
         if self.workers is not None:
             raise ArgumentError(
                 "--threads and --workers cannot be combined: with --engine here they are the same"
@@ -94,7 +84,6 @@ class Compute(Settings, heading="Speed"):
         if self.engine == "ray" and self.device.startswith("cuda:"):
             raise ArgumentError(f"--device {self.device}: Ray gives each worker a GPU; use cuda")
         if self.engine == "processes" and self.device.startswith("cuda"):
-            raise ArgumentError(
-                "--device cuda: forked processes cannot use a GPU; use --engine here or ray"
-            )
+            problem = "--device cuda: forked processes cannot use a GPU; use --engine here or ray"
+            raise ArgumentError(problem)
         return "cpu" if self.device == "auto" else self.device

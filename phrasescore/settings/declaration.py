@@ -16,6 +16,7 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from types import NoneType
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
@@ -49,6 +50,11 @@ def option(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+# Declare settings whose default is None, or False.
+optional = partial(option, None)
+switch = partial(option, False)
+
+
 class Settings:
     """The base class for settings.
 
@@ -73,10 +79,8 @@ class Setting:
     """The declaration of one setting: its type, range, default and description."""
 
     name: str
-    # bool, int, float or str; os.PathLike for the name of a file.
-    kind: Any
-    # Allowed values; empty if any value is allowed.
-    choices: tuple[Any, ...]
+    kind: Any  # bool, int, float or str; os.PathLike for the name of a file
+    choices: tuple[Any, ...]  # allowed values; empty if any value is allowed
     is_sequence: bool
     is_optional: bool
     ge: float | None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from phrasescore.arguments import PairedTestName, SideName, StrPath, Tokenizer
-from phrasescore.settings.declaration import SEED, Settings, option
+from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
 
 SectionName = Literal[
     "translations",
@@ -42,27 +42,23 @@ class Evaluating(Settings, heading="Method"):
         "none", "Tokenisation for the metric bleu: none for tokenised text, 13a for plain text."
     )
     # Paired bootstrap (Koehn, 2004), or approximate randomization (Riezler and Maxwell, 2005).
-    paired: PairedTestName | None = option(
-        None, "Test each system against the first one by bootstrap or approximate randomization."
+    paired: PairedTestName | None = optional(
+        "Test each system against the first one by bootstrap or approximate randomization."
     )
-    trials: int | None = option(
-        None,
-        "Number of samples for --paired.",
-        ge=1,
-        shown="1000 for bootstrap, 10000 for approximate",
+    trials: int | None = optional(
+        "Number of samples for --paired.", ge=1, shown="1000 for bootstrap, 10000 for approximate"
     )
     seed: int = option(
         12345, "Seed for --paired; the same seed gives the same p-values as sacrebleu.", ge=1
     )
-    allow_missing: bool = option(
-        False, "Use an empty translation for sentences without an n-best list.", heading="Input"
+    allow_missing: bool = switch(
+        "Use an empty translation for sentences without an n-best list.", heading="Input"
     )
     by_length: Sequence[SideName] = option(
         (), "Report BLEU by the number of words in the source, or in the first reference."
     )
     width: int = option(10, "For --by-length: number of lengths per group.", ge=1)
-    by_unknown: StrPath | None = option(
-        None,
+    by_unknown: StrPath | None = optional(
         "Report BLEU by the number of source words that are unknown to a model, or missing from a "
         "word list.",
         metavar="MODEL|VOCAB",
@@ -76,11 +72,11 @@ class Reporting(Settings, heading="Output"):
     only: Sequence[SectionName] = option(
         (), "Include only this section of the report. May be repeated."
     )
-    sentences: int | None = option(
-        None, "Number of random sentences for attention and soft parses.", ge=1, shown="5"
+    sentences: int | None = optional(
+        "Number of random sentences for attention and soft parses.", ge=1, shown="5"
     )
-    lines: Sequence[int] | None = option(
-        None, "Show these lines of the source, from 1, instead of random lines.", ge=1
+    lines: Sequence[int] | None = optional(
+        "Show these lines of the source, from 1, instead of random lines.", ge=1
     )
     points: int = option(5000, "Number of random phrase pairs in the score plot.", ge=1)
     map_points: int = option(2000, "Maximum number of words, phrases or sentences in a map.", ge=1)
@@ -88,8 +84,7 @@ class Reporting(Settings, heading="Output"):
         4, "Minimum number of words in source phrases shown in lists and maps.", ge=1
     )
     # p(target | source), or for reverse models p(source | target).
-    table_score: int | None = option(
-        None,
+    table_score: int | None = optional(
         "The number, from 1, of the score in TABLE that estimates the models' probability.",
         ge=1,
         shown="3; 1 for a reverse model",
@@ -101,21 +96,19 @@ class Reporting(Settings, heading="Output"):
 class Selecting(Settings, heading="Method"):
     """Settings of `select`, which requires one of ``share``, ``lines`` and ``threshold``."""
 
-    share: float | None = option(
-        None, "Keep this share of the lines, best first; 0.5 keeps half of them.", gt=0, le=1
+    share: float | None = optional(
+        "Keep this share of the lines, best first; 0.5 keeps half of them.", gt=0, le=1
     )
-    lines: int | None = option(None, "Keep this many lines, best first.", ge=1)
-    threshold: float | None = option(
-        None,
+    lines: int | None = optional("Keep this many lines, best first.", ge=1)
+    threshold: float | None = optional(
         "Keep lines with a cross-entropy difference below this, in nats per token; it is 0 where "
-        "both models agree.",
+        "both models agree."
     )
-    at_random: bool = option(
-        False,
+    at_random: bool = switch(
         "Keep the same number of random lines, as a baseline; no models are needed.",
         flags="--random",
     )
     seed: int = option(1, SEED, ge=0)
-    processes: int | None = option(
-        None, "Number of processes that score lines.", ge=1, heading="Speed", shown="all cores"
+    processes: int | None = optional(
+        "Number of processes that score lines.", ge=1, heading="Speed", shown="all cores"
     )

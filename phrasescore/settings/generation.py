@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from phrasescore.arguments import ConfidenceName, SegmentationName, StrPath
-from phrasescore.settings.declaration import SEED, Settings, option
+from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
 
 _SAMPLES = "Samples"
 
@@ -20,8 +20,7 @@ class BeamSearch(Settings, heading="Search"):
         metavar="MODEL",
         heading="Networks and features",
     )
-    beam: int | None = option(
-        None,
+    beam: int | None = optional(
         "Number of hypotheses in the beam, which shrinks with each hypothesis that ends.",
         ge=1,
         shown="10, or more if --nbest or --targets need more",
@@ -32,33 +31,28 @@ class BeamSearch(Settings, heading="Search"):
 class Generating(BeamSearch):
     """Settings of `generate`, which finds the best translation or draws random samples."""
 
-    normalize: bool = option(
-        False,
+    normalize: bool = switch(
         "Sort complete translations by log p / (words + 1), which does not favour short "
-        "translations.",
+        "translations."
     )
     unknown: bool = option(True, "Never predict <unk>.", flags="--no-unknown")
-    copy_unknown: bool = option(
-        False,
+    copy_unknown: bool = switch(
         "Replace each <unk> with the source word that it attends to most; requires a model of the "
-        "kind attention.",
+        "kind attention."
     )
     # For a model of subwords, the number of pieces.
-    max_length: int | None = option(
-        None,
+    max_length: int | None = optional(
         "Maximum number of words. Longer translations are truncated and counted.",
         ge=1,
         shown="twice the number of source words, plus 10",
     )
-    name: str | None = option(
-        None,
+    name: str | None = optional(
         "Name of the feature for log p in the lists of --nbest.",
         metavar="NAME",
         heading="Output",
         shown="LSTM0, Attention0, RNN0, GrConv0 or Ensemble0",
     )
-    sample: int | None = option(
-        None,
+    sample: int | None = optional(
         "Draw N random translations of each line, and write the distinct ones, best first, as "
         "'source ||| target ||| log p ||| times'.",
         ge=1,
@@ -67,8 +61,8 @@ class Generating(BeamSearch):
     temperature: float = option(
         1.0, "Draw words in proportion to p^(1/T).", gt=0, metavar="T", heading=_SAMPLES
     )
-    top: int | None = option(
-        None, "Write only the K best samples of each line.", ge=1, metavar="K", heading=_SAMPLES
+    top: int | None = optional(
+        "Write only the K best samples of each line.", ge=1, metavar="K", heading=_SAMPLES
     )
     seed: int = option(1, SEED, ge=0, heading=_SAMPLES)
 
@@ -86,24 +80,22 @@ class Augmenting(BeamSearch, heading="New phrase pairs"):
     min_probability: float = option(
         0.0, "Minimum p(target | source) of a new pair.", ge=0, le=1, metavar="P"
     )
-    min_count: float | None = option(
-        None, "Use only sources that were extracted at least C times.", ge=0, metavar="C"
+    min_count: float | None = optional(
+        "Use only sources that were extracted at least C times.", ge=0, metavar="C"
     )
-    only_sources: StrPath | None = option(
-        None,
+    only_sources: StrPath | None = optional(
         "Use only the source phrases in this file, one per line; the table may lack them.",
         flags="--sources",
     )
     max_phrase_length: int = option(7, "Maximum number of words in a new target.", ge=1)
-    reverse_model: StrPath | None = option(
-        None, "A model trained with --reverse, for p(source | target).", metavar="MODEL"
+    reverse_model: StrPath | None = optional(
+        "A model trained with --reverse, for p(source | target).", metavar="MODEL"
     )
-    lexicon: StrPath | None = option(None, "Moses' lex.f2e, the lexicon for lex(target | source).")
-    reverse_lexicon: StrPath | None = option(
-        None, "Moses' lex.e2f, the lexicon for lex(source | target)."
+    lexicon: StrPath | None = optional("Moses' lex.f2e, the lexicon for lex(target | source).")
+    reverse_lexicon: StrPath | None = optional(
+        "Moses' lex.e2f, the lexicon for lex(source | target)."
     )
-    score_columns: str | None = option(
-        None,
+    score_columns: str | None = optional(
         "The content of each column of a new pair: forward, reverse, lexicon, reverse-lexicon, "
         "or a probability, separated by commas. Required if the table lacks Moses' four "
         "columns.",
@@ -119,8 +111,7 @@ class Augmenting(BeamSearch, heading="New phrase pairs"):
 class Segmenting(Settings, heading="Method"):
     """Settings of `segment`, which splits sentences and translates the segments."""
 
-    swapped: bool = option(
-        False,
+    swapped: bool = switch(
         "REVERSE was trained without --reverse, on the two texts in the opposite order.",
         heading="Networks and features",
     )
@@ -137,15 +128,14 @@ class Segmenting(Settings, heading="Method"):
         "whose lengths have the mean and variance of the segments in --like. "
         "random-confidence: the best segments under random confidences.",
     )
-    like: StrPath | None = option(
-        None, "For --segmentation random: the file that another run wrote with --segments."
+    like: StrPath | None = optional(
+        "For --segmentation random: the file that another run wrote with --segments."
     )
     max_segment: int = option(20, "Maximum number of words in a segment.", ge=1)
     min_length: int = option(1, "Do not split sentences with fewer words.", ge=1)
     seed: int = option(1, SEED, ge=0)
     beam: int = option(10, "Number of hypotheses in the beam.", ge=1, heading="Search")
-    candidates: int | None = option(
-        None,
+    candidates: int | None = optional(
         "Number of translations per segment among which the most confident one is chosen.",
         ge=1,
         heading="Search",

@@ -32,18 +32,14 @@ Dropout = Annotated[float, Meta(ge=0.0, le=0.9)]
 class EncoderDecoderConfig:
     """Sizes of the RNN Encoder-Decoder, by default as in Cho et al. (2014), 4.1.1."""
 
-    # Units in the gated layers of both encoder and decoder.
-    hidden_size: Size = 1000
+    hidden_size: Size = 1000  # units in the gated layers of both encoder and decoder
     # Rank of the matrices between words and layers, which is the size of a word's embedding.
     embedding_size: Size = 100
-    # Number of maxout units, each the maximum of two.
-    maxout_size: Size = 500
-    # Rank of the output matrix G = G_l G_r.
-    output_rank: Size = 100
+    maxout_size: Size = 500  # number of maxout units, each the maximum of two
+    output_rank: Size = 100  # rank of the output matrix G = G_l G_r
     # Standard deviation of the Gaussian initialization of the weights except recurrent ones.
     init_std: Positive = 0.01
-    # Not in the paper: share of embeddings and maxout units that dropout zeroes.
-    dropout: Dropout = 0.0
+    dropout: Dropout = 0.0  # not in the paper: share of embeddings and maxout units that are zeroed
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +48,10 @@ class LstmConfig:
 
     # Number of layers in the encoder, and in the decoder.
     layers: Annotated[int, Meta(ge=1, le=64)] = 4
-    # Number of cells in each layer.
-    hidden_size: Size = 1000
+    hidden_size: Size = 1000  # number of cells in each layer
     embedding_size: Size = 1000
-    # Whether the encoder reads the source backwards (section 3.3).
-    reverse_source: bool = True
-    # Weights are initialized uniformly between minus and plus this.
-    init_range: Positive = 0.08
+    reverse_source: bool = True  # whether the encoder reads the source backwards (section 3.3)
+    init_range: Positive = 0.08  # weights are initialized uniformly between minus and plus this
     # Not in the paper: share of the non-recurrent connections between layers that dropout zeroes
     # (Zaremba et al., 2014).
     dropout: Dropout = 0.0
@@ -68,13 +61,10 @@ class LstmConfig:
 class AttentionConfig:
     """Sizes of RNNsearch, by default as in Bahdanau et al. (2014), A.3."""
 
-    # Units of the decoder, and of each direction of the encoder.
-    hidden_size: Size = 1000
+    hidden_size: Size = 1000  # units of the decoder, and of each direction of the encoder
     embedding_size: Size = 620
-    # Number of maxout units, each the maximum of two.
-    maxout_size: Size = 500
-    # Units of the alignment model.
-    alignment_size: Size = 1000
+    maxout_size: Size = 500  # number of maxout units, each the maximum of two
+    alignment_size: Size = 1000  # units of the alignment model
     # Standard deviations of the Gaussian initializations of W_a and U_a, and of the other weights.
     # Recurrent matrices start orthogonal, v_a and biases at 0.
     alignment_init_std: Positive = 0.001
@@ -87,20 +77,15 @@ class AttentionConfig:
 class GrconvConfig:
     """Sizes of the gated recursive convolution, by default as in Cho et al. (2014b), 3."""
 
-    # Units of the encoder.
-    encoder_size: Size = 2000
-    # Units of the decoder.
-    hidden_size: Size = 1000
+    encoder_size: Size = 2000  # units of the encoder
+    hidden_size: Size = 1000  # units of the decoder
     embedding_size: Size = 620
-    # Number of maxout units, each the maximum of two.
-    maxout_size: Size = 500
-    # Rank of the output matrix G = G_l G_r; at maxout_size it is no restriction.
-    output_rank: Size = 500
+    maxout_size: Size = 500  # number of maxout units, each the maximum of two
+    output_rank: Size = 500  # of the output matrix G = G_l G_r; maxout_size: no restriction
     # Largest initial singular value of the encoder's square matrices.
     spectral_radius: Positive = 0.4
     init_std: Positive = 0.01
-    # Not in the paper: share of embeddings and maxout units that dropout zeroes.
-    dropout: Dropout = 0.0
+    dropout: Dropout = 0.0  # not in the paper: share of embeddings and maxout units that are zeroed
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,45 +96,34 @@ class TransformerConfig:
     layers: Annotated[int, Meta(ge=1, le=64)] = 6
     # Units of a layer, which is also the size of a word's embedding.
     hidden_size: Annotated[int, Meta(ge=2, le=1 << 16)] = 512
-    # Heads of an attention; each has hidden_size / heads units.
-    heads: Size = 8
+    heads: Size = 8  # heads of an attention; each has hidden_size / heads units
     feed_forward_size: Size = 2048
     # Whether a layer normalises its result, as in the paper, or what it reads, which learns more
     # steadily (Xiong et al., 2020).
     norm: Literal["post", "pre"] = "post"
-    # Whether the softmax has the weights of the target embeddings.
-    tied_embeddings: bool = True
-    # Share of the embeddings and of each layer's results that dropout zeroes (section 5.4).
-    dropout: Dropout = 0.1
+    tied_embeddings: bool = True  # whether the softmax has the weights of the target embeddings
+    dropout: Dropout = 0.1  # share of embeddings and layers' results to zero (section 5.4)
 
     def __post_init__(self) -> None:
         if self.hidden_size % 2:
             raise ValueError(f"hidden_size must be even, got {self.hidden_size}")
         if self.hidden_size % self.heads:
-            raise ValueError(
-                f"hidden_size must be a multiple of heads, got {self.hidden_size} units and "
-                f"{self.heads} heads"
-            )
+            problem = "hidden_size must be a multiple of heads,"
+            raise ValueError(f"{problem} got {self.hidden_size} units and {self.heads} heads")
 
 
 @dataclass(frozen=True, slots=True)
 class CslmConfig:
-    """Sizes of the feed-forward language model, by default as in Cho et al. (2014), 4.1.2.
-
-    It is trained on one text, in the language of the predicted side.
-    """
+    """Sizes of the feed-forward language model, by default as in Cho et al. (2014), 4.1.2."""
 
     # Words in an n-gram: the last one is predicted from the others.
     order: Annotated[int, Meta(ge=2, le=32)] = 7
-    # Size of the embedding of each context word.
-    embedding_size: Size = 512
+    embedding_size: Size = 512  # size of the embedding of each context word
     # Rectified units of the first layer, which reads all embeddings, and of the second layer.
     hidden_size: Size = 1536
     upper_size: Size = 1024
-    # Weights are initialized uniformly between minus and plus this.
-    init_range: Positive = 0.01
-    # Not in the paper: share of embeddings and units that dropout zeroes.
-    dropout: Dropout = 0.0
+    init_range: Positive = 0.01  # weights are initialized uniformly between minus and plus this
+    dropout: Dropout = 0.0  # not in the paper: share of embeddings and units that dropout zeroes
     # Not in the paper: the factor alpha of a penalty that keeps log Z near 0, so that scoring may
     # omit it (Devlin et al., 2014, who use 0.1); 0: no penalty.
     self_normalization: Annotated[float, Meta(ge=0.0, le=1e6)] = 0.0
@@ -163,15 +137,12 @@ class JointConfig:
     order: Annotated[int, Meta(ge=2, le=32)] = 4
     # Source words on each side of the affiliated one; 5 is the paper's m = 11.
     source_window: Annotated[int, Meta(ge=0, le=32)] = 5
-    # Size of the embedding of each context word, source or target.
-    embedding_size: Size = 192
+    embedding_size: Size = 192  # size of the embedding of each context word, source or target
     # tanh units of the first layer, which reads all embeddings, and of the second; 0: no second.
     hidden_size: Size = 512
     upper_size: Annotated[int, Meta(ge=0, le=1 << 16)] = 512
-    # Weights are initialized uniformly between minus and plus this.
-    init_range: Positive = 0.05
-    # Not in the paper: share of embeddings and units that dropout zeroes.
-    dropout: Dropout = 0.0
+    init_range: Positive = 0.05  # weights are initialized uniformly between minus and plus this
+    dropout: Dropout = 0.0  # not in the paper: share of embeddings and units that dropout zeroes
     # The factor alpha of a penalty that keeps log Z near 0; 0: no penalty.
     self_normalization: Annotated[float, Meta(ge=0.0, le=1e6)] = 0.1
 
@@ -180,8 +151,7 @@ class JointConfig:
 class NetworkKind:
     """A kind of network. Classes are named as ``module:class`` and imported when they are used."""
 
-    # The name in ``train`` and ``config.toml``.
-    name: str
+    name: str  # the name in ``train`` and ``config.toml``
     # The frozen dataclass for its sizes, the table [model] in a file. It has a field ``dropout``.
     config: type[Any]
     # A `phrasescore.models.layers.PairNetwork`; its arguments are ``config`` and the sizes of the
@@ -190,24 +160,17 @@ class NetworkKind:
     # A `phrasescore.scoring.tree_scorer.TreeDecoder`; its arguments are the network and products.
     # Feed-forward kinds have none.
     decoder: str | None = None
-    # Prefix of the feature's name in n-best lists; a number from 0 follows, as in Moses.
-    feature: str
-    # The default preset, if it is not NAME-small.
-    preset: str = ""
-    # The folder with its presets; each is a file NAME.toml.
-    presets: Path = PRESETS
-    # Other names of this kind in papers, in lower case.
-    other_names: tuple[str, ...] = ()
-    # Whether it reads a source. A language model is trained on one text.
-    reads_source: bool = True
-    # Whether it reads the source through a word alignment.
-    is_aligned: bool = False
+    feature: str  # in n-best lists, a number from 0 follows it, as in Moses
+    preset: str = ""  # the default preset, if it is not NAME-small
+    presets: Path = PRESETS  # the folder with its presets; each is a file NAME.toml
+    other_names: tuple[str, ...] = ()  # other names of this kind in papers, in lower case
+    reads_source: bool = True  # whether it reads a source. A language model is trained on one text.
+    is_aligned: bool = False  # whether it reads the source through a word alignment
     # Whether it predicts a word from a fixed number of other words. These kinds learn from a
     # repeated sentence as often as it occurs, predict from left to right, can be trained to need no
     # log Z, and can be used in the search.
     is_feed_forward: bool = False
-    # Whether it scores single phrase pairs and may be trained on a phrase table.
-    scores_phrases: bool = False
+    scores_phrases: bool = False  # single phrase pairs; may be trained on a table
     # Whether its network has these methods for reports: ``source_vectors``, which returns a vector
     # per source; ``alignments`` of words; ``soft_parse`` of a source.
     has_source_vectors: bool = False
@@ -288,15 +251,11 @@ KINDS = {
     )
 }
 
-# Kinds from other packages, once loaded.
-_loaded: dict[str, NetworkKind] = {}
+_loaded: dict[str, NetworkKind] = {}  # kinds from other packages, once loaded
 
 
 def find_kind(name: str) -> NetworkKind | None:
-    """Return the kind of network with this name, or None.
-
-    :raises PluginError: if another package provides the kind, but it cannot be used.
-    """
+    """Return the kind of network with this name, or None; an unusable plug-in is an error."""
     kind = KINDS.get(name) or _loaded.get(name)
     if kind is None and (plugin := find_plugin("network", name, KINDS)) is not None:
         kind = plugin.load()

@@ -4,22 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from phrasescore.arguments import StrPath
-from phrasescore.settings.declaration import Settings, option
+from phrasescore.settings.declaration import Settings, option, optional, switch
 
 
 @dataclass(frozen=True, kw_only=True)
 class FeedForwardScoring(Settings, heading="Networks and features"):
     """Settings for scoring with models of the kinds cslm and joint."""
 
-    backoff_lm: StrPath | None = option(
-        None,
+    backoff_lm: StrPath | None = optional(
         "An n-gram model, an ARPA file or a KenLM binary, for the words outside a cslm's "
-        "shortlist, which are otherwise <unk>.",
+        "shortlist, which are otherwise <unk>."
     )
-    unnormalized: bool = option(
-        False,
+    unnormalized: bool = switch(
         "Omit log Z from the scores of cslm and joint models, which must have been trained with "
-        "self_normalization.",
+        "self_normalization."
     )
 
 
@@ -29,15 +27,14 @@ class TextScoring(FeedForwardScoring):
 
     # Right-to-left models are averaged among themselves; the column is then the mean of both
     # scores, weighted by the numbers of models.
-    ensemble: bool = option(
-        False,
+    ensemble: bool = switch(
         "Add a column in which the models' probabilities are averaged at each word. If some models "
         "were trained with --right-to-left, it has the mean of the scores for both orders. The "
         "models should have the same shortlist: with a smaller shortlist, <unk> gets more "
-        "probability than a rare word gets with a larger one.",
+        "probability than a rare word gets with a larger one."
     )
-    cache: StrPath | None = option(
-        None, "Cache scores in this file, and reuse them in later runs.", heading="Speed"
+    cache: StrPath | None = optional(
+        "Cache scores in this file, and reuse them in later runs.", heading="Speed"
     )
     cache_size: int = option(
         10_000_000,
@@ -60,14 +57,11 @@ class Rescoring(TextScoring):
         metavar="NAME",
         shown="LSTM0, Attention0, RNN0, CSLM0, CT20, KenLM0, UnknownWords0 and so on",
     )
-    normalize: bool = option(
-        False,
+    normalize: bool = switch(
         "For each network, add a column NAMENorm: the score divided by the number of predicted "
-        "words, including the end symbol.",
+        "words, including the end symbol."
     )
-    replace: bool = option(
-        False, "Replace existing features that have the same name as a new one.", heading="Output"
+    replace: bool = switch(
+        "Replace existing features that have the same name as a new one.", heading="Output"
     )
-    allow_missing: bool = option(
-        False, "Allow source sentences that have no hypotheses.", heading="Input"
-    )
+    allow_missing: bool = switch("Allow source sentences that have no hypotheses.", heading="Input")

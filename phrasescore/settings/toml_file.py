@@ -27,11 +27,7 @@ _BITS, _MAX_DEPTH = 64, 32
 
 
 def read_toml(path: str) -> dict[str, Any]:
-    """Return the tables in a TOML file.
-
-    :raises ConfigError: if it cannot be read, is larger than 1 MiB, or is not TOML with 64-bit
-        whole numbers.
-    """
+    """Return the tables in a TOML file of at most 1 MiB, with 64-bit whole numbers."""
     try:
         text = read_plain(path, MAX_TOML).decode()
         if text.startswith("\ufeff"):
@@ -45,13 +41,11 @@ def read_toml(path: str) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(path, None, f"expected TOML: {error}") from error
     except RecursionError as error:
-        raise ConfigError(
-            path, None, "expected TOML, found tables or lists that are nested too deeply"
-        ) from error
+        problem = "expected TOML, found tables or lists that are nested too deeply"
+        raise ConfigError(path, None, problem) from error
     except ValueError as error:  # also from int(), which rejects more than 4,300 digits
-        raise ConfigError(
-            path, None, f"expected TOML, found a whole number of more than {_BITS} bits"
-        ) from error
+        problem = f"expected TOML, found a whole number of more than {_BITS} bits"
+        raise ConfigError(path, None, problem) from error
     return values
 
 
@@ -79,11 +73,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 
 class TomlTable:
-    """A table in a TOML file, which can be read as a dataclass.
-
-    :param name: full name of the table; "" for the whole file.
-    :param folder: the base folder for relative paths in the file.
-    """
+    """A table in a TOML file, which can be read as a dataclass; the whole file is named ""."""
 
     def __init__(self, path: str, name: str, values: Any, *, folder: Path = Path()) -> None:
         if not isinstance(values, Mapping):

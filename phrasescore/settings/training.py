@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phrasescore.arguments import StrPath
-from phrasescore.settings.declaration import SEED, Settings, option
+from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,12 +18,12 @@ class TrainingChanges(Settings, heading="Training"):
         flags="--set",
         metavar="TABLE.KEY=VALUE",
     )
-    updates: int | None = option(None, "Stop after this many batches.", ge=1)
-    epochs: float | None = option(None, "Stop after this many passes over the pairs.")
-    minutes: float | None = option(
-        None, "Stop after this many minutes, including earlier parts of the run."
+    updates: int | None = optional("Stop after this many batches.", ge=1)
+    epochs: float | None = optional("Stop after this many passes over the pairs.")
+    minutes: float | None = optional(
+        "Stop after this many minutes, including earlier parts of the run."
     )
-    seed: int | None = option(None, SEED, ge=0, shown="1")
+    seed: int | None = optional(SEED, ge=0, shown="1")
 
     def limits(self) -> dict[str, Any]:
         """Return the training settings that have their own options, by name."""
@@ -34,18 +34,16 @@ class TrainingChanges(Settings, heading="Training"):
 class NewNetwork(TrainingChanges):
     """Settings of `train`, which trains a new network."""
 
-    preset: str | None = option(None, "The preset to start from.", shown="small or KIND-small")
-    config: StrPath | None = option(
-        None, "A TOML file with the settings to start from, instead of a preset."
+    preset: str | None = optional("The preset to start from.", shown="small or KIND-small")
+    config: StrPath | None = optional(
+        "A TOML file with the settings to start from, instead of a preset."
     )
-    subwords: int | None = option(
-        None,
-        "Use at most this many subwords on each side, instead of shortlists of words.",
-        ge=1,
+    subwords: int | None = optional(
+        "Use at most this many subwords on each side, instead of shortlists of words.", ge=1
     )
-    reverse: bool = option(False, "Learn p(source | target).")
-    right_to_left: bool = option(
-        False, "Predict the last word first; the order of the other side does not change."
+    reverse: bool = switch("Learn p(source | target).")
+    right_to_left: bool = switch(
+        "Predict the last word first; the order of the other side does not change."
     )
 
 
@@ -53,17 +51,17 @@ class NewNetwork(TrainingChanges):
 class Shortlists(Settings, heading="Input"):
     """Where the shortlists are read from; by default, words are counted in the input."""
 
-    source_corpus: StrPath | None = option(
-        None, "Use the most frequent words in this text as the source shortlist."
+    source_corpus: StrPath | None = optional(
+        "Use the most frequent words in this text as the source shortlist."
     )
-    target_corpus: StrPath | None = option(
-        None, "Use the most frequent words in this text as the target shortlist."
+    target_corpus: StrPath | None = optional(
+        "Use the most frequent words in this text as the target shortlist."
     )
-    source_vocabulary: StrPath | None = option(
-        None, "Use the source.vocab of another model as the source shortlist."
+    source_vocabulary: StrPath | None = optional(
+        "Use the source.vocab of another model as the source shortlist."
     )
-    target_vocabulary: StrPath | None = option(
-        None, "Use the target.vocab of another model as the target shortlist."
+    target_vocabulary: StrPath | None = optional(
+        "Use the target.vocab of another model as the target shortlist."
     )
 
 
@@ -71,8 +69,7 @@ class Shortlists(Settings, heading="Input"):
 class ListTraining(TrainingChanges):
     """Settings of `fine_tune`, which trains a network on n-best lists."""
 
-    feature: str | None = option(
-        None,
+    feature: str | None = optional(
         "The network's feature in --weights, whose values in the lists are ignored; "
         "TranslationModel0_4 is the fifth score of a table.",
         metavar="NAME",
@@ -91,8 +88,8 @@ class ListTraining(TrainingChanges):
 class UnfinishedRun(Settings, heading="Long runs"):
     """The folder for a run's state, and whether to continue that run."""
 
-    resume: bool = option(False, "Continue a run that was stopped or killed, if there is one.")
-    work_dir: StrPath | None = option(
-        None, "The folder for the state of the run.", metavar="DIR", shown="MODEL.work"
+    resume: bool = switch("Continue a run that was stopped or killed, if there is one.")
+    work_dir: StrPath | None = optional(
+        "The folder for the state of the run.", metavar="DIR", shown="MODEL.work"
     )
-    keep_work: bool = option(False, "Keep the folder --work-dir, to train further with --resume.")
+    keep_work: bool = switch("Keep the folder --work-dir, to train further with --resume.")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from phrasescore.arguments import ReportFormat, StrPath
-from phrasescore.settings.declaration import SEED, Settings, option
+from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
 from phrasescore.settings.scoring import FeedForwardScoring
 from tuning.settings import METRICS, MethodName, MetricName, ReferenceLength
 
@@ -18,8 +18,7 @@ class TuningMethod(Settings, heading="Method"):
         "The tuning method: mert for up to about twenty features; pro, mira or xbleu for more.",
     )
     # The weight of each metric; None for BLEU only.
-    metrics: Mapping[str, float] | None = option(
-        None,
+    metrics: Mapping[str, float] | None = optional(
         f"The metric to maximise: {', '.join(METRICS)}, or a metric of another package, which "
         "'phrasescore features' lists. Several metrics are combined as a weighted mean.",
         flags="--metric",
@@ -62,14 +61,13 @@ class ListTuning(TuningMethod):
     replicas: int = option(
         1, "Tune with N seeds, report the spread, and average the weights.", ge=1
     )
-    cross_validate: int | None = option(
-        None,
+    cross_validate: int | None = optional(
         "Compare all methods by cross-validation: tune on K-1 parts, and measure on the rest.",
         ge=2,
         metavar="K",
     )
-    allow_missing: bool = option(
-        False, "Use an empty translation for sentences without an n-best list.", heading="Input"
+    allow_missing: bool = switch(
+        "Use an empty translation for sentences without an n-best list.", heading="Input"
     )
 
 
@@ -91,18 +89,16 @@ class TuningFiles(Settings, heading="Output"):
     """Optional input and output files for tuning; all output is written at the end."""
 
     # Features without a start weight start at the weight in this file.
-    moses_ini: StrPath | None = option(
-        None,
+    moses_ini: StrPath | None = optional(
         "The moses.ini to change. Without --weights, its weights are the start weights.",
         flags="--moses-ini --config",
         heading="Input",
     )
-    moses_ini_out: StrPath | None = option(
-        None,
-        "Write a moses.ini with the new weights; features that are in no list keep their weights.",
+    moses_ini_out: StrPath | None = optional(
+        "Write a moses.ini with the new weights; features that are in no list keep their weights."
     )
-    report: StrPath | None = option(
-        None, "Write each feature's weight and contribution, and the metric without the feature."
+    report: StrPath | None = optional(
+        "Write each feature's weight and contribution, and the metric without the feature."
     )
     report_format: ReportFormat = option("text", "The format of the report.", flags="--format")
 
@@ -111,20 +107,18 @@ class TuningFiles(Settings, heading="Output"):
 class ListTuningFiles(TuningFiles):
     """Input and output files of `tune`."""
 
-    features_out: StrPath | None = option(
-        None, "Write the features of the pooled lists for Moses' mert and kbmira (--ffile)."
+    features_out: StrPath | None = optional(
+        "Write the features of the pooled lists for Moses' mert and kbmira (--ffile)."
     )
-    scores_out: StrPath | None = option(
-        None, "Write the BLEU statistics of --features-out (--scfile)."
-    )
-    ifile_out: StrPath | None = option(None, "Write the new weights for Moses' mert (--ifile).")
+    scores_out: StrPath | None = optional("Write the BLEU statistics of --features-out (--scfile).")
+    ifile_out: StrPath | None = optional("Write the new weights for Moses' mert (--ifile).")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoundTuningFiles(TuningFiles):
     """Input and output files of `tune_with_decoder`."""
 
-    translations: StrPath | None = option(None, "Write the best round's translations of --source.")
+    translations: StrPath | None = optional("Write the best round's translations of --source.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,34 +132,29 @@ class Reranking(Settings, heading="Method"):
         "the mean includes all these features.",
         metavar="NAME",
     )
-    mbr: bool = option(
-        False, "Choose the hypothesis with the highest expected BLEU or chrF (minimum Bayes risk)."
+    mbr: bool = switch(
+        "Choose the hypothesis with the highest expected BLEU or chrF (minimum Bayes risk)."
     )
-    mbr_scale: float | None = option(
-        None,
+    mbr_scale: float | None = optional(
         "For --mbr: multiply model scores by this factor before normalising them to probabilities.",
         gt=0,
         shown="1",
     )
-    mbr_metric: MetricName | None = option(None, "The metric for --mbr.", shown="bleu")
-    as_lists: bool = option(
-        False,
+    mbr_metric: MetricName | None = optional("The metric for --mbr.", shown="bleu")
+    as_lists: bool = switch(
         "Write complete n-best lists in the new order, with the new score as total.",
         flags="--nbest",
         heading="Output",
     )
-    ignore_missing: bool = option(
-        False, "Use value 0 for weighted features that are missing from a list.", heading="Input"
+    ignore_missing: bool = switch(
+        "Use value 0 for weighted features that are missing from a list.", heading="Input"
     )
-    ignore_unweighted: bool = option(
-        False, "Use weight 0 for features that have no weight.", heading="Input"
+    ignore_unweighted: bool = switch(
+        "Use weight 0 for features that have no weight.", heading="Input"
     )
-    num_sentences: int | None = option(
-        None,
-        "Number of sentences, to detect lists that are missing at the end.",
-        ge=1,
-        heading="Input",
+    num_sentences: int | None = optional(
+        "Number of sentences, to detect lists that are missing at the end.", ge=1, heading="Input"
     )
-    allow_missing: bool = option(
-        False, "Write an empty line for sentences without an n-best list.", heading="Input"
+    allow_missing: bool = switch(
+        "Write an empty line for sentences without an n-best list.", heading="Input"
     )

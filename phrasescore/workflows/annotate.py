@@ -43,8 +43,7 @@ class AnnotateSummary:
     lines: int
     # Number of lines that were scored; with texts, only lines whose source occurs in them.
     scored: int
-    # A one-line summary of each column's values.
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # a one-line summary of each column's values
 
 
 def annotate(
@@ -83,10 +82,8 @@ def annotate(
     wanted = column_specs(columns)
     check_columns(wanted, of_phrases=True)
     if any(column.kind == "lm" for column in wanted):
-        raise ArgumentError(
-            "a language model can only be used with rescore: Moses scores with it during the "
-            "search if moses.ini has a line 'KENLM ...'"
-        )
+        problem = "a language model can only be used with rescore: Moses scores with it during the"
+        raise ArgumentError(f"{problem} search if moses.ini has a line 'KENLM ...'")
     check_resume(output, resume)
     check_moses_ini(ini_path, new_ini_path)
     check_sequences(texts=texts)
@@ -187,14 +184,7 @@ def check_keep_others(keep_others: float | None, texts: Sequence[object]) -> Non
 
 
 class TextFilter:
-    """Marks the table lines whose source occurs in the given texts.
-
-    :ivar kept: number of marked lines so far.
-
-    :param texts: tokenised texts, one sentence per line.
-    :param keep_others: the probability that all other lines get; None to omit these lines.
-    :raises DataError: if a text cannot be read, or has no words.
-    """
+    """Marks, and counts as ``kept``, the table lines whose source occurs in the given texts."""
 
     def __init__(self, texts: Sequence[str], keep_others: float | None) -> None:
         self._phrases = TextPhrases.read(texts)
@@ -222,32 +212,22 @@ def check_moses_ini(moses_ini: str | None, moses_ini_out: str | None) -> None:
 
 
 def declare_scores(
-    moses_ini: str | None,
-    moses_ini_out: str | None,
-    table: str,
-    output: str,
-    added: int,
-    num_scores: int,
+    moses_ini: str | None, new_ini: str | None, table: str, output: str, added: int, num_scores: int
 ) -> MosesIni | None:
-    """Return a moses.ini that uses the new table, or None without a moses.ini.
-
-    :param moses_ini_out: the path that the caller will write it to.
-    :param added: the number of scores added to the old table; their weights are 0.
-    :param num_scores: the number of scores in the old table.
-    """
+    """Return a moses.ini that uses the new table, or None without a moses.ini."""
     if moses_ini is None:
         return None
     ini = MosesIni.read(moses_ini)
     path = _path_in_ini(ini, table, output)
     ini.add_scores(added, path, old_table_path=table, num_scores=num_scores)
-    paths = (ini.path, moses_ini_out or ini.path)
+    paths = (ini.path, new_ini or ini.path)
     relative = [str(file) for file in named_files(ini) if not file.is_absolute()]
     in_one_folder = len({os.path.dirname(os.path.abspath(each)) for each in paths}) == 1
     if relative and not in_one_folder and "-" not in paths:
         _logger.warning(
             "%s is in another folder than %s and has relative paths, which Moses resolves from its "
             "working folder; make them absolute: %s",
-            *(moses_ini_out, ini.path, ", ".join(relative)),
+            *(new_ini, ini.path, ", ".join(relative)),
         )
     return ini
 

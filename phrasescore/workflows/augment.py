@@ -10,17 +10,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from moses_integration.phrase_table import (
-    NewPair,
-    SourceBlock,
-    TableBlock,
-    end_lines,
-    is_writable,
-    read_sources,
-    read_table_blocks,
-    with_missing,
-    write_block,
-)
+from moses_integration import phrase_table
+from moses_integration.phrase_table import NewPair, SourceBlock, TableBlock
 from phrasescore.arguments import StrPath
 from phrasescore.devices import torch_threads
 from phrasescore.engines import Pending, open_pool, read_ahead
@@ -52,11 +43,9 @@ GROUP_LINES = 4096
 class AugmentSummary:
     """Counts from one run of `augment`; after resuming, they exclude earlier runs."""
 
-    # Number of sources that were read, and of sources for which targets were generated.
-    sources: int
-    asked: int
-    # Number of sources skipped because a network does not know one of their words.
-    unknown: int
+    sources: int  # read
+    asked: int  # sources for which targets were generated
+    unknown: int  # number of sources skipped because a network does not know one of their words
     # Number of pairs added, and of generated pairs that the table already contains.
     new: int
     known: int
@@ -116,30 +105,21 @@ def augment(
     read = (table, only_path, ini_path, given["lexicon"], given["reverse-lexicon"])
     check_files(read, (output, *work_files(output), new_ini_path))
     only = None if only_path is None else _read_sources(only_path)
-    blocks = read_table_blocks(table)
+    blocks = phrase_table.read_table_blocks(table)
     first = next(blocks)
     columns = plan_columns(settings.score_columns, given, first.num_scores)
     ini = declare_scores(ini_path, new_ini_path, table, output, 1, first.num_scores)
     generator, checkpoints = load_generator(models, compute)
     if checkpoints[0].reverse:
-        raise ModelError(
-            f"{models[0]}: expected a model that predicts the target, found one trained with "
-            "--reverse; it may be the --reverse-model"
-        )
+        problem = f"{models[0]}: expected a model that predicts the target, found one trained with"
+        raise ModelError(f"{problem} --reverse; it may be the --reverse-model")
     scores = PairScores(columns, given, compute)
     search = BeamSettings(width, num_targets, unknown=False, max_length=settings.max_phrase_length)
-    augmenter = Augmenter(
-        beam_work(generator, search),
-        [checkpoint.source_vocabulary for checkpoint in checkpoints],
-        unknown_words_of(
-            f"{shown_path(table)} (source side)",
-            f"{shown_path(table)} (target side)",
-            list(map(known_words, models, checkpoints)),
-        ),
-        scores,
-        only,
-        settings,
-    )
+    vocabularies = [checkpoint.source_vocabulary for checkpoint in checkpoints]
+    one, other = (f"{shown_path(table)} ({side} side)" for side in ("source", "target"))
+    unknown_words = unknown_words_of(one, other, map(known_words, models, checkpoints))
+    work = beam_work(generator, search)
+    augmenter = Augmenter(work, vocabularies, unknown_words, scores, only, settings)
     # Everything that the new lines depend on, except the table.
     depends_on = {
         "version": f"phrasescore {__version__}, torch {torch.__version__}",
@@ -171,17 +151,17 @@ def augment(
         if following is not None:
             skipped = following.before
             lines = (line for block in chain([following], blocks) for line in block.table_lines())
-            sources = read_sources(table, lines, after=after)
-            groups = group_sources(with_missing(sources, only or (), after=after))
+            sources = phrase_table.read_sources(table, lines, after=after)
+            groups = group_sources(phrase_table.with_missing(sources, only or (), after=after))
             with Meter("generate", "lines", progress, lines_of=table) as meter:
                 for group, pending in augmenter.submit(groups, pool):
-                    data = b"".join(end_lines(augmenter.lines(group, pending)))
+                    data = b"".join(phrase_table.end_lines(augmenter.lines(group, pending)))
                     old = [line.raw + line.end for block in group.blocks for line in block.lines]
                     target.write(data, b"".join(old), len(old))
                     meter.skipped = skipped
                     meter.update(len(old))
-            for unknown_words in augmenter.unknown_words:
-                unknown_words.warn()
+            for side in unknown_words:
+                side.warn()
         # Write moses.ini before the table appears: if that fails, the run can be resumed.
         target.flush()
         if ini is not None and new_ini_path is not None:
@@ -192,10 +172,9 @@ def augment(
 
 
 def _read_sources(path: str) -> frozenset[Source]:
-    """Return the source phrases in a file, and check that Moses can read them."""
     sources = set()
     for number, line in enumerate(read_monolingual_text(path), start=1):
-        if line.words and not is_writable(line.words):
+        if line.words and not phrase_table.is_writable(line.words):
             problem = "expected a source phrase, words without '|' and tabs"
             raise DataError(path, number, f"{problem}, found {shorten(' '.join(line.words))}")
         sources.add(line.words)
@@ -221,8 +200,7 @@ class Augmenter:
     # One check per side, for lines whose sources may get new targets.
     unknown_words: tuple[UnknownWordCheck, UnknownWordCheck]
     scores: PairScores
-    # The sources for which targets are generated; None for all.
-    only: frozenset[Source] | None
+    only: frozenset[Source] | None  # the sources for which targets are generated; None for all
     settings: Augmenting
     # The fields of AugmentSummary.
     counts: dict[str, Any] = field(
@@ -259,7 +237,7 @@ class Augmenter:
         }
         self.counts["new"] += sum(map(len, new.values()))
         for block in group.blocks:
-            yield from write_block(
+            yield from phrase_table.write_block(
                 block, new.get(block.source, ()), indicator=self.settings.indicator
             )
 
@@ -281,10 +259,12 @@ class Augmenter:
     def _new_targets(
         self, block: SourceBlock, targets: Iterable[tuple[Source, float]]
     ) -> NewTargets:
-        """Return the targets that the table lacks and that are probable enough."""
         new = NewTargets(block.source, [], [])
         for words, log_prob in targets:
-            if not is_writable(words) or math.exp(log_prob) < self.settings.min_probability:
+            if (
+                not phrase_table.is_writable(words)
+                or math.exp(log_prob) < self.settings.min_probability
+            ):
                 continue
             if block.lacks(words):
                 new.targets.append(words)

@@ -18,10 +18,8 @@ class CombineSummary:
     """Counts and features of the merged n-best lists."""
 
     sentences: int
-    # Number of lines from each file.
-    hypotheses: tuple[int, ...]
-    # For each file, the name of the feature that marks its hypotheses.
-    features: tuple[str, ...]
+    hypotheses: tuple[int, ...]  # number of lines from each file
+    features: tuple[str, ...]  # for each file, the name of the feature that marks its hypotheses
     # Names, in alphabetical order, of features that some hypotheses lacked and received, and of
     # features that only other files than the first have.
     filled: tuple[str, ...]

@@ -30,8 +30,7 @@ class DecodeSummary:
     """Counts from translating a text."""
 
     sentences: int
-    # Number of sentences without any translation within the limits; always 0 with Moses.
-    untranslated: int
+    untranslated: int  # sentences without any translation within the limits; 0 with Moses
     # Number of requests from the embedded search to networks, and of distinct requests.
     requests: int
     distinct_requests: int
@@ -118,10 +117,7 @@ def decode(
 
 
 def _known(weights: Weights, names: Collection[str], path: str) -> Weights:
-    """Return the weights for the model's features, and warn about all others.
-
-    A weights file may also have weights for features that `rescore` adds to n-best lists.
-    """
+    """Return the weights for the model's features; warn of others, such as `rescore`'s."""
     unknown = [name for name in weights if name.partition("_")[0] not in names]
     if unknown:
         _logger.warning("%s has no features for these weights: %s", path, ", ".join(unknown[:10]))

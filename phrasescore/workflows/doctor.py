@@ -35,10 +35,8 @@ class Finding:
 
     name: str
     is_there: bool
-    # A description, or why it is missing.
-    found: str
-    # How to use it, or how to install it.
-    advice: str
+    found: str  # a description, or why it is missing
+    advice: str  # how to use it, or how to install it
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +169,10 @@ class ListedName:
 
     kind: PluginKind
     name: str
-    # Its package, with the version.
-    package: str
-    # For a feature: lists, tables or both; for a metric: its verbs.
-    used_for: tuple[str, ...] = ()
-    # The first line of the docstring of its class.
-    about: str = ""
-    # Why it cannot be used; None if it can.
-    problem: str | None = None
+    package: str  # its package, with the version
+    used_for: tuple[str, ...] = ()  # for a feature: lists, tables or both; for a metric: its verbs
+    about: str = ""  # the first line of the docstring of its class
+    problem: str | None = None  # why it cannot be used; None if it can
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,7 @@ _logger = logging.getLogger(__name__)
 
 Sentence = tuple[str, ...]
 
-# Sentences queued per worker, so that all stay busy during a slow sentence.
-_AHEAD = 8
+_AHEAD = 8  # sentences queued per worker, so that all stay busy during a slow sentence
 
 
 class EmbeddedSearch:
@@ -46,9 +45,6 @@ class EmbeddedSearch:
 
     Until it is closed, it can translate any number of times, with any weights. Each worker keeps
     its tables, language model and networks.
-
-    :param ini_path: the moses.ini; its paths are relative to the working folder.
-    :param engine: the engine to use; None for ``processes``.
     """
 
     def __init__(
@@ -82,9 +78,7 @@ class EmbeddedSearch:
         It must be called before this process starts threads.
 
         :param sentences: all sentences to be translated; the tables are read for them.
-        :param weights: the weights of the first translation.
         :param closed: file descriptors that forked processes close, such as a lock's.
-        :param weights_path: the origin of the weights, for messages.
         """
         known = {slot.name for slot in self._configuration.slots}
         own = {name: weights[name] for name in weights if name in known}
@@ -130,8 +124,7 @@ class EmbeddedSearch:
         weights: Weights,
         size: int,
         nbest: str,
-        *,
-        progress: ProgressCallback | None = None,
+        progress: ProgressCallback | None,
     ) -> None:
         """Translate a file into n-best lists, as a decoder for the tuning loop.
 
@@ -209,8 +202,7 @@ class OutputLines(NamedTuple):
 
     output: bytes
     nbest: bytes
-    # The counts that `EmbeddedSearch.translate` returns.
-    counts: Counter[str]
+    counts: Counter[str]  # the counts that `EmbeddedSearch.translate` returns
 
 
 class SentenceTask(NamedTuple):
@@ -228,12 +220,9 @@ class SearchWork:
 
     ini_path: str
     settings: SearchSettings
-    # All sentences, for which the tables are read.
-    sentences: Sequence[Sentence]
-    # The weights of the first translation.
-    weights: Weights
-    # Number of the networks' CPU threads in each worker.
-    threads: int
+    sentences: Sequence[Sentence]  # all sentences, for which the tables are read
+    weights: Weights  # the weights of the first translation
+    threads: int  # number of the networks' CPU threads in each worker
     # The folder where the relative paths in moses.ini start, for a worker on another machine.
     folder: str | None = None
 

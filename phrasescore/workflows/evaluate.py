@@ -12,12 +12,7 @@ import numpy as np
 from moses_integration.nbest import read_nbest
 from phrasescore.arguments import ReportFormat, StrPath, check_choice, check_sequences
 from phrasescore.errors import ArgumentError, DataError, show_controls
-from phrasescore.evaluation.comparison import (
-    BreakdownScores,
-    Comparison,
-    Score,
-    shortlists_by_side,
-)
+from phrasescore.evaluation.comparison import BreakdownScores, Comparison, Score, shortlists_by_side
 from phrasescore.evaluation.plugin_metric import OURS, find_metric, known_metrics
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.evaluation.significance import PairedComparison, PairedTest
@@ -30,8 +25,7 @@ from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts
 from tuning.choices import oracle_rows
 from tuning.metrics import BleuScore, Statistics
 
-# sacrebleu's default number of samples.
-TRIALS = {"bootstrap": 1000, "approximate": 10000}
+TRIALS = {"bootstrap": 1000, "approximate": 10000}  # sacrebleu's default number of samples
 # File formats for plots, with metadata that omits the time, so that equal plots give equal bytes.
 PLOT_FORMATS: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None},
@@ -56,8 +50,7 @@ class NbestFigures:
     """BLEU for the first hypotheses in n-best lists, and for the oracle, the best selection."""
 
     path: str
-    # Number of distinct hypotheses.
-    hypotheses: int
+    hypotheses: int  # number of distinct hypotheses
     first: BleuScore
     oracle: BleuScore
 
@@ -272,7 +265,6 @@ def evaluate(
 def _score_nbest(
     path: str, comparison: Comparison, progress: ProgressCallback | None, *, allow_missing: bool
 ) -> NbestFigures:
-    """Return BLEU for the first hypotheses and for the oracle selection in n-best lists."""
     metric = comparison.metric
     parts: list[Statistics] = []
     segments: list[int] = []

@@ -9,17 +9,8 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from torch import Tensor, nn
 
+from moses_integration import nplm
 from moses_integration.ini_text import IniText, named_files
-from moses_integration.nplm import (
-    FORMAT,
-    MOSES_BLANKS,
-    Floats,
-    NplmLayer,
-    NplmNetwork,
-    check_words,
-    write_nplm,
-    write_words,
-)
 from phrasescore.arguments import ModelFormat, StrPath, check_choice
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.io.compression import compression_by_name
@@ -29,8 +20,7 @@ from phrasescore.models.feed_forward import BOUNDARY, CslmNetwork, FeedForwardNe
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.annotate import check_moses_ini
 
-# The score of words that occur in no text, Moses' lowest (moses/TypeDef.h).
-_NEVER = -100.0
+_NEVER = -100.0  # the score of words that occur in no text, Moses' lowest (moses/TypeDef.h)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +30,16 @@ class ExportSummary:
     # Moses' class for the feature, and its name in moses.ini; None without a moses.ini.
     kind: str
     name: str | None
-    # NPLM's order: the number of words that the network reads, plus 1.
-    order: int
-    # Number of words in the shortlists, plus NPLM's symbols such as <unk>.
-    input_words: int
-    # Memory that Moses needs for the network.
-    num_bytes_in_moses: int
+    order: int  # NPLM's order: the number of words that the network reads, plus 1
+    input_words: int  # number of words in the shortlists, plus NPLM's symbols such as <unk>
+    num_bytes_in_moses: int  # memory that Moses needs for the network
 
 
 class _MosesFeature(NamedTuple):
-    network: NplmNetwork
+    network: nplm.NplmNetwork
     kind: str
-    # Without name=, path= and the vocabularies.
-    arguments: Mapping[str, str]
-    # By the argument that names the vocabulary's file.
-    vocabularies: Mapping[str, Sequence[str]] = {}
+    arguments: Mapping[str, str]  # without name=, path= and the vocabularies
+    vocabularies: Mapping[str, Sequence[str]] = {}  # by the argument that names the file
 
 
 def export(
@@ -82,10 +67,8 @@ def export(
     check_choice(get_args(ModelFormat), format=model_format)
     check_moses_ini(ini_path, new_ini_path)
     if (form := compression_by_name(path)) is not None:
-        raise ArgumentError(
-            f"--output: NPLM cannot read {form.name}: expected a name without .{form.ending}, got "
-            f"{path!r}"
-        )
+        problem = f"--output: NPLM cannot read {form.name}:"
+        raise ArgumentError(f"{problem} expected a name without .{form.ending}, got {path!r}")
     if path == "-" and ini_path is not None:
         raise ArgumentError("--moses-ini requires an --output that Moses can read, not stdout")
     ini = None if ini_path is None else IniText.read(ini_path)
@@ -93,20 +76,18 @@ def export(
     kind = checkpoint.config.kind
     if kind not in _FEATURES:
         known = " or ".join(_FEATURES)
-        raise ModelError(f"{model}: {FORMAT} supports networks of the kind {known}, not {kind}")
+        problem = f"{model}: {nplm.FORMAT} supports networks of the kind {known}, not {kind}"
+        raise ModelError(problem)
     if checkpoint.target_vocabulary.is_subwords:
-        raise ModelError(
-            f"{model}: {FORMAT} supports networks that predict words, but this one predicts "
-            "subwords; use it with rescore or decode"
-        )
+        problem = f"{model}: {nplm.FORMAT} supports networks that predict words,"
+        raise ModelError(f"{problem} but this one predicts subwords; use it with rescore or decode")
     try:
         feature = _FEATURES[kind](checkpoint)
     except ModelError as error:
         raise ModelError(f"{model}: {error}") from error
     if path == "-" and feature.vocabularies:
-        raise ArgumentError(
-            f"--output: expected a file, not stdout: a {kind} also writes vocabulary files"
-        )
+        problem = f"--output: expected a file, not stdout: a {kind} also writes vocabulary files"
+        raise ArgumentError(problem)
     vocabularies = {key: f"{path}.{key}" for key in feature.vocabularies}
     named = () if ini is None else map(str, named_files(ini))
     check_files([ini_path, *named], [path, *vocabularies.values(), new_ini_path])
@@ -116,9 +97,9 @@ def export(
         arguments = {**feature.arguments, **{key: os.path.abspath(files[key]) for key in files}}
         name = ini.add_feature(feature.kind, checkpoint.config.network.feature, arguments)
     with ExitStack() as stack:
-        write_nplm(feature.network, stack.enter_context(open_output(path)))
+        nplm.write_nplm(feature.network, stack.enter_context(open_output(path)))
         for key, words in feature.vocabularies.items():
-            write_words(words, stack.enter_context(open_output(vocabularies[key])))
+            nplm.write_words(words, stack.enter_context(open_output(vocabularies[key])))
         if ini is not None and new_ini_path is not None:
             ini.write(new_ini_path)
     network = feature.network
@@ -132,9 +113,9 @@ def _cslm(checkpoint: Checkpoint) -> _MosesFeature:
     network = checkpoint.model
     assert isinstance(network, CslmNetwork)
     words = _target_words(checkpoint)
-    check_words(words)
-    nplm = _nplm(network, words, network.embedding, "rectifier")
-    return _MosesFeature(nplm, "NeuralLM", {"factor": "0", "order": str(nplm.order)})
+    nplm.check_words(words)
+    exported = _convert(network, words, network.embedding, "rectifier")
+    return _MosesFeature(exported, "NeuralLM", {"factor": "0", "order": str(exported.order)})
 
 
 def _joint(checkpoint: Checkpoint) -> _MosesFeature:
@@ -144,19 +125,19 @@ def _joint(checkpoint: Checkpoint) -> _MosesFeature:
     words = _target_words(checkpoint)
     sources = _own_words(checkpoint.source_vocabulary, "<unk>", "<s>", "</s>")
     for vocabulary in (words, sources):
-        check_words(vocabulary, MOSES_BLANKS)
-    nplm = _nplm(network, words, network.target_embedding, "tanh")
+        nplm.check_words(vocabulary, nplm.MOSES_BLANKS)
+    exported = _convert(network, words, network.target_embedding, "tanh")
     # <s> is the last of the network's source words.
     rows = _floats(network.embedding[len(network.target_embedding) :])
     order = [Vocabulary.UNKNOWN, -1, Vocabulary.END, *range(len(Vocabulary.SYMBOLS), len(rows) - 1)]
-    nplm = nplm._replace(
+    exported = exported._replace(
         input_words=[*words, *sources],
-        input_embeddings=np.concatenate([nplm.input_embeddings, rows[order]]),
+        input_embeddings=np.concatenate([exported.input_embeddings, rows[order]]),
     )
     config = network.config
     arguments = {"order": str(config.order), "source_window": str(config.source_window)}
     vocabularies = {"source_vocab": sources, "target_vocab": words}
-    return _MosesFeature(nplm, "BilingualNPLM", arguments, vocabularies)
+    return _MosesFeature(exported, "BilingualNPLM", arguments, vocabularies)
 
 
 def _own_words(vocabulary: Vocabulary, *own: str) -> list[str]:
@@ -168,12 +149,12 @@ def _target_words(checkpoint: Checkpoint) -> list[str]:
     return _own_words(checkpoint.target_vocabulary, "<unk>", "<s>", "</s>", "<null>")
 
 
-def _nplm(
+def _convert(
     network: FeedForwardNetwork,
     words: Sequence[str],
     embedding: Tensor,
     activation: Literal["rectifier", "tanh"],
-) -> NplmNetwork:
+) -> nplm.NplmNetwork:
     """Convert a network to NPLM's format, with the target words as its input words.
 
     ``<s>`` and ``</s>``, which are one word in the network's contexts, are two words in NPLM.
@@ -191,27 +172,27 @@ def _nplm(
     shortlist = range(len(Vocabulary.SYMBOLS), extra)
     inputs = [Vocabulary.UNKNOWN, BOUNDARY, Vocabulary.END, extra, *shortlist]
     outputs = [Vocabulary.UNKNOWN, extra, Vocabulary.END, extra, *shortlist]
-    return NplmNetwork(
+    return nplm.NplmNetwork(
         words,
         words,
         activation,
         np.concatenate([embeddings, mean])[inputs],
         _layer(network.lower),
         None if network.upper is None else _layer(network.upper),
-        NplmLayer(
+        nplm.NplmLayer(
             np.concatenate([output.weights, np.zeros_like(output.weights[:1])])[outputs],
             np.append(output.biases, np.float32(_NEVER))[outputs],
         ),
     )
 
 
-def _floats(weights: Tensor) -> Floats:
-    values: Floats = weights.detach().numpy()
+def _floats(weights: Tensor) -> nplm.Floats:
+    values: nplm.Floats = weights.detach().numpy()
     return values
 
 
-def _layer(layer: nn.Linear) -> NplmLayer:
-    return NplmLayer(_floats(layer.weight), _floats(layer.bias))
+def _layer(layer: nn.Linear) -> nplm.NplmLayer:
+    return nplm.NplmLayer(_floats(layer.weight), _floats(layer.bias))
 
 
 # The kinds of networks that the format supports.

@@ -28,10 +28,8 @@ from phrasescore.workflows.text_checks import UnknownWordCheck, warn_of_shortlis
 
 _logger = logging.getLogger(__name__)
 
-# Hypotheses in the beam, as in Cho et al. (2014b).
-USUAL_WIDTH = 10
-# Maximum number of lines that a message names.
-_SHOWN_LINES = 5
+USUAL_WIDTH = 10  # hypotheses in the beam, as in Cho et al. (2014b)
+_SHOWN_LINES = 5  # maximum number of lines that a message names
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +38,10 @@ class GenerateSummary:
 
     lines: int
     words: int
-    # Number of words of the text that are unknown to at least one network.
-    unknown_words: int
+    unknown_words: int  # number of words of the text that are unknown to at least one network
     # Number of ``<unk>`` in the translations, including those replaced by source words.
     predicted_unknown_words: int
-    # Number of translations truncated, or samples omitted, because they did not end.
-    unfinished: int
+    unfinished: int  # translations truncated, or samples omitted, because they did not end
 
 
 @torch_threads(1)  # batches have their own threads
@@ -161,10 +157,7 @@ def load_generator(
 
 
 class _CountedText:
-    """Reads the lines of a text, and counts the words read and written.
-
-    :param checkpoints: the models that translate it, by path.
-    """
+    """Reads the lines of a text, and counts the words read and written by the models."""
 
     def __init__(
         self, path: str, lines: Iterable[TextLine], checkpoints: Mapping[str, Checkpoint]
@@ -181,7 +174,6 @@ class _CountedText:
         self._lines_unfinished: list[int] = []
 
     def sources(self) -> Iterator[Source]:
-        """Yield the sentences, and count their words."""
         check = UnknownWordCheck(self.path, self._vocabularies)
         vocabularies = self._vocabularies.values()
         for line in self._sentences:
@@ -213,11 +205,7 @@ class _CountedText:
             self._lines_unfinished.append(self._counts["lines"])
 
     def finish(self, *, unfinished: str, copied: bool = False) -> GenerateSummary:
-        """Return and log the counts; warn about long sentences and unfinished translations.
-
-        :param unfinished: the message about targets that did not end.
-        :param copied: whether each ``<unk>`` is replaced by a source word.
-        """
+        """Return and log the counts; warn about long sentences and unfinished translations."""
         done = GenerateSummary(**self._counts)
         if self._too_long:
             has_pieces = any(each.is_subwords for each in self._vocabularies.values())
@@ -254,11 +242,7 @@ def write_translations(
     names: Sequence[str],
     progress: ProgressCallback | None,
 ) -> tuple[int, int]:
-    """Write the best translation of each line, and the n-best lists if requested.
-
-    :param names: the feature names for log p and, optionally, for the normalised log p.
-    :return: the numbers of lines and of translations.
-    """
+    """Write the best translations, and n-best lists; return the numbers of lines and targets."""
     translations = 0
     with ExitStack() as stack:
         best = stack.enter_context(open_output(output))

@@ -23,8 +23,7 @@ from phrasescore.workflows.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)
 
-# Number of sentences sent to a worker at a time; equally long ones are translated together.
-_GROUP_SIZE = 128
+_GROUP_SIZE = 128  # sentences sent to a worker at a time; equally long ones form batches
 
 Words = tuple[str, ...]
 
@@ -34,8 +33,7 @@ class ForeignGenerateSummary:
     """Counts from one run of `generate_foreign`."""
 
     lines: int
-    # Number of lines in the n-best lists, or in the output if there are no lists.
-    translations: int
+    translations: int  # number of lines in the n-best lists, or in the output if there are no lists
 
 
 def generate_foreign(

@@ -30,12 +30,7 @@ def load_model(path: StrPath, *, compute: Compute = Compute()) -> "ScoringModel"
 
 
 class NetworkScorer:
-    """Scores with one network, in threads of this process; several iterators may be active.
-
-    A score is a natural logarithm, as in `ScoringModel`.
-
-    :param of_phrases: whether pairs are phrase pairs, which only some networks can score.
-    """
+    """Scores with one network, in threads of this process; several iterators may be active."""
 
     def __init__(
         self, checkpoint: Checkpoint, compute: Compute, *, of_phrases: bool = False

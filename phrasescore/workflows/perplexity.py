@@ -12,16 +12,8 @@ from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.text_table import text_table
 from phrasescore.kernels.precision import Precision
+from phrasescore.language_models import perplexity as measures
 from phrasescore.language_models.kenlm_model import load_kenlm
-from phrasescore.language_models.perplexity import (
-    Perplexity,
-    TextScores,
-    measure,
-    mixture,
-    mixture_weight,
-    score_with_kenlm,
-    score_with_network,
-)
 from phrasescore.language_models.word_scorer import WordScorer
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
@@ -39,7 +31,7 @@ class ModelPerplexity:
     """The perplexities of a text under a model; ``weight`` is the network's weight in a mixture."""
 
     model: str
-    found: Perplexity
+    found: measures.Perplexity
     weight: float | None = None
 
 
@@ -154,10 +146,7 @@ def _read(path: str) -> _Sentences:
 
 
 class _Models:
-    """The models to measure with; the models in a mixture predict the same words.
-
-    :param meter: its count is increased by one per sentence and model.
-    """
+    """The models to measure with; the models in a mixture predict the same words."""
 
     def __init__(self, model: str | None, lm: str | None, compute: Compute, meter: Meter) -> None:
         self._lm, self._meter = lm, meter
@@ -176,10 +165,8 @@ class _Models:
         if checkpoint.config.network.reads_source:
             kind = checkpoint.config.kind
             verb = "rescore" if checkpoint.config.network.is_aligned else "score"
-            raise ModelError(
-                f"{model}: expected a model of the kind cslm, found one of the kind {kind}; use "
-                f"`{verb}` for networks that read a source"
-            )
+            problem = f"{model}: expected a model of the kind cslm, found one of the kind {kind};"
+            raise ModelError(f"{problem} use `{verb}` for networks that read a source")
         precision = Precision(compute.precision, device)
         self.known_words[model] = checkpoint.target_vocabulary
         self._network = WordScorer(checkpoint, device, precision)
@@ -189,33 +176,37 @@ class _Models:
         if lm is not None and not has_subwords:
             self._combined = WordScorer(checkpoint, device, precision, backoff=lm)
 
-    def _score(self, model: "WordScorer | kenlm.Model | None", sentences: _Sentences) -> TextScores:
+    def _score(
+        self, model: "WordScorer | kenlm.Model | None", sentences: _Sentences
+    ) -> measures.TextScores:
         assert model is not None
         counted = self._meter.track(sentences)
         if isinstance(model, WordScorer):
-            return score_with_network(model, counted)
-        return score_with_kenlm(model, counted)
+            return measures.score_with_network(model, counted)
+        return measures.score_with_kenlm(model, counted)
 
     def measure(self, sentences: _Sentences, weight: float | None) -> Iterable[ModelPerplexity]:
         """Yield the perplexities under each model, and under the mixture with this weight."""
         if self._lm is not None:
             of_ngrams = self._score(self._ngrams, sentences)
-            yield ModelPerplexity(os.path.basename(self._lm), measure(of_ngrams))
+            yield ModelPerplexity(os.path.basename(self._lm), measures.measure(of_ngrams))
         if self._network is not None:
             scores = self._score(self._network, sentences)
-            yield ModelPerplexity(self._name, measure(scores))
+            yield ModelPerplexity(self._name, measures.measure(scores))
         if self._combined is not None:
             scores = self._score(self._combined, sentences)
-            yield ModelPerplexity("network, backed off", measure(scores))
+            yield ModelPerplexity("network, backed off", measures.measure(scores))
         if weight is not None:
-            mixed = mixture(scores.log_probs, of_ngrams.log_probs, weight)
-            found = measure(TextScores(mixed, scores.unknown))
+            mixed = measures.mixture(scores.log_probs, of_ngrams.log_probs, weight)
+            found = measures.measure(measures.TextScores(mixed, scores.unknown))
             yield ModelPerplexity(f"mixture, {weight:.4f} of the network", found, weight)
 
     def mixture_weight(self, sentences: _Sentences) -> float:
         """Return the network's weight that maximises the probability of a text."""
         models = (self._combined or self._network, self._ngrams)
-        return mixture_weight(*(self._score(model, sentences).log_probs for model in models))
+        return measures.mixture_weight(
+            *(self._score(model, sentences).log_probs for model in models)
+        )
 
     def log_z(self, sentences: _Sentences) -> LogZ:
         models = (self._raw, self._network)

@@ -22,21 +22,17 @@ from tuning.settings import MetricName
 
 _logger = logging.getLogger(__name__)
 
-# A score dominates an average if its deviation is more than this many times the other score's.
-_DOMINATES = 10
+_DOMINATES = 10  # a score dominates if its deviation is more than this many times the other's
 
 
 @dataclass(frozen=True, slots=True)
 class RerankSummary:
     """How a new score changed the n-best lists."""
 
-    # Number of sentences, including those without a list.
-    sentences: int
+    sentences: int  # number of sentences, including those without a list
     hypotheses: int
-    # Number of sentences whose best hypothesis differs from the decoder's.
-    moved: int
-    # Features without a weight, in alphabetical order.
-    unweighted: tuple[str, ...]
+    moved: int  # number of sentences whose best hypothesis differs from the decoder's
+    unweighted: tuple[str, ...]  # features without a weight, in alphabetical order
 
 
 def rerank(

@@ -31,22 +31,18 @@ from phrasescore.workflows.text_checks import warn_of_alignments
 if TYPE_CHECKING:
     from phrasescore.features.networks import SentenceWork
 
-# Number of lists in a chunk: the most that a killed run loses, and one member of a .gz file.
-CHUNK_LISTS = 64
+CHUNK_LISTS = 64  # the most lists that a killed run loses, and one member of a .gz file
 
 
 @dataclass(frozen=True, slots=True)
 class RescoreSummary:
     """Counts from one run of `rescore`; after resuming, they exclude earlier runs."""
 
-    # Names of the new features, in the order of the columns.
-    features: tuple[str, ...]
+    features: tuple[str, ...]  # names of the new features, in the order of the columns
     hypotheses: int
     lists: int
-    # Number of distinct hypotheses in the lists.
-    distinct: int
-    # The networks' counts; None without networks.
-    networks: "SentenceWork | None"
+    distinct: int  # number of distinct hypotheses in the lists
+    networks: "SentenceWork | None"  # the networks' counts; None without networks
     # For each feature that is not a network's: its name, and a summary of its values.
     notes: tuple[tuple[str, str], ...]
 
@@ -100,14 +96,9 @@ def rescore(
         (output, *work_files(output), words, cache),
     )
     with ListScorer(specs, settings, compute, words=words is not None) as scorer:
+        kept = None if words is not None else resume
         return rescore_file(
-            scorer,
-            nbest,
-            source,
-            output,
-            word_scores=words,
-            resume=None if words is not None else resume,
-            progress=progress,
+            scorer, nbest, source, output, word_scores=words, resume=kept, progress=progress
         )
 
 
@@ -170,10 +161,7 @@ def rescore_file(
 def _feature_texts(
     columns: Sequence[AddedColumn], found: "SourcedList", values: Floats
 ) -> tuple[list[bytes], Ids]:
-    """Return the texts to append to the lines of a list, and the index of each line's text.
-
-    :param values: ``(columns, pairs)``, without given scores.
-    """
+    """Return the texts to append to the lines of a list, and the index of each line's text."""
     pairs = found.numbering[1]
     rows = list(values)
     if any(column.given is not None for column in columns):  # they may differ from line to line
@@ -189,17 +177,12 @@ def _feature_texts(
 
 @dataclass
 class SourcedList:
-    """An n-best list with the words of its source sentence.
+    """An n-best list with its source sentence, which forms a pair with each distinct hypothesis."""
 
-    Each distinct hypothesis, or aligned hypothesis, forms a pair with the source sentence.
-    """
-
-    # The number of lists before it.
-    place: int
+    place: int  # the number of lists before it
     nbest: NbestList
     source: tuple[str, ...]
-    # Whether the lines' word alignments matter.
-    aligned: bool = False
+    aligned: bool = False  # whether the lines' word alignments matter
 
     @property
     def before(self) -> int:
@@ -243,11 +226,8 @@ class SourcedList:
         if self.aligned:
             affiliations = [
                 affiliate_hypothesis(
-                    nbest.raws[index],
-                    len(self.source),
-                    len(nbest.words(index)),
-                    nbest.path,
-                    nbest.first_line + index,
+                    *(nbest.raws[index], len(self.source), len(nbest.words(index))),
+                    *(nbest.path, nbest.first_line + index),
                 )
                 for index in firsts.tolist()
             ]
@@ -259,7 +239,6 @@ def with_sources(
 ) -> Iterator[tuple[NbestList, tuple[str, ...]]]:
     """Yield each list with the words of its source sentence.
 
-    :param path: the source, one tokenised sentence per line; id 0 is the first line.
     :param allow_missing: whether a sentence may have no list. Moses writes an empty hypothesis for
         an empty line; it writes nothing only if it finds no translation.
     """
@@ -284,25 +263,14 @@ def with_sources(
             raise DataError(found.path, found.first_line, problem)
     missing = next(sources, None)
     if missing is not None and not allow_missing:
-        problem = (
-            f"the n-best list ends before this sentence, with id {read - 1} "
-            "(--allow-missing skips it)"
-        )
-        raise DataError(path, read + 1, problem)
+        problem = "the n-best list ends before this sentence,"
+        raise DataError(path, read + 1, f"{problem} with id {read - 1} (--allow-missing skips it)")
 
 
 def read_sourced_lists(
-    nbest: str,
-    source: str,
-    new_names: Collection[str],
-    *,
-    allow_missing: bool,
-    aligned: bool = False,
+    nbest: str, source: str, new_names: Collection[str], allow_missing: bool, aligned: bool = False
 ) -> Iterator[SourcedList]:
-    """Lazily yield each n-best list in a file with its source sentence.
-
-    :param new_names: names of new features, which no line may have.
-    """
+    """Lazily yield each n-best list in a file with its source sentence."""
     lists = with_sources(read_nbest(nbest, new_names), source, allow_missing=allow_missing)
     is_unaligned = aligned
     for place, (found, words) in enumerate(lists):

@@ -27,12 +27,9 @@ if TYPE_CHECKING:
 class ScoreSummary:
     """Counts from one run of `score`."""
 
-    # The columns' names in n-best lists, the ensemble's last.
-    features: tuple[str, ...]
-    # Number of sentence pairs.
-    pairs: int
-    # The networks' counts; None without networks.
-    networks: "SentenceWork | None"
+    features: tuple[str, ...]  # the columns' names in n-best lists, the ensemble's last
+    pairs: int  # number of sentence pairs
+    networks: "SentenceWork | None"  # the networks' counts; None without networks
     # For each feature that is not a network's: its name, and a summary of its values.
     notes: tuple[tuple[str, str], ...]
 

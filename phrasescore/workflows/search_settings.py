@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Literal
 
 from moses_integration.decoder import ALGORITHMS
@@ -12,15 +13,15 @@ from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.features import check_feed_forward
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
-from phrasescore.settings.declaration import option
+from phrasescore.settings.declaration import option, optional
 from phrasescore.settings.kinds import KINDS, kind_names
 from phrasescore.settings.scoring import FeedForwardScoring
 
 # Features that a search may add to the features of moses.ini, and their names in n-best lists.
 SEARCH_FEATURES = {name: KINDS[name].feature for name in kind_names(is_feed_forward=True)}
 
-_FROM_INI = "as in moses.ini"
 _NETWORKS = "Networks and features"
+_limit = partial(optional, shown="as in moses.ini")
 
 
 @dataclass(frozen=True)
@@ -45,71 +46,52 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
         "Ignore a feature in moses.ini that the embedded search does not support.",
         metavar="NAME",
     )
-    stack_size: int | None = option(
-        None,
+    stack_size: int | None = _limit(
         "Maximum number of hypotheses per stack; 0 for no limit.",
         ge=0,
         flags="--stack --stack-size",
-        shown=_FROM_INI,
     )
-    beam_threshold: float | None = option(
-        None,
+    beam_threshold: float | None = _limit(
         "Minimum probability relative to the best hypothesis in a stack; 0 for no limit.",
         ge=0,
         le=1,
-        shown=_FROM_INI,
     )
-    distortion_limit: int | None = option(
-        None,
-        "Distortion limit in words; 0 for monotone search, -1 for no limit.",
-        ge=-1,
-        shown=_FROM_INI,
+    distortion_limit: int | None = _limit(
+        "Distortion limit in words; 0 for monotone search, -1 for no limit.", ge=-1
     )
-    max_phrase_length: int | None = option(
-        None, "Maximum number of source words in a phrase.", ge=1, shown=_FROM_INI
-    )
-    algorithm: Literal["normal", "cube"] | None = option(
-        None,
+    max_phrase_length: int | None = _limit("Maximum number of source words in a phrase.", ge=1)
+    algorithm: Literal["normal", "cube"] | None = _limit(
         "The search algorithm: stack decoding (normal) or cube pruning (cube).",
         flags="--search-algorithm",
-        shown=_FROM_INI,
     )
-    pop_limit: int | None = option(
-        None,
+    pop_limit: int | None = _limit(
         "Number of hypotheses that cube pruning pops per stack.",
         ge=1,
         flags="--cube-pruning-pop-limit",
         heading="Cube pruning",
-        shown=_FROM_INI,
     )
-    diversity: int | None = option(
-        None,
+    diversity: int | None = _limit(
         "Minimum number of hypotheses that cube pruning creates per coverage.",
         ge=0,
         flags="--cube-pruning-diversity",
         heading="Cube pruning",
-        shown=_FROM_INI,
     )
-    nbest_factor: int | None = option(
-        None,
+    nbest_factor: int | None = _limit(
         "Number of paths examined per hypothesis with --distinct; 0 for 1000 in total.",
         ge=0,
         flags="--n-best-factor",
-        shown=_FROM_INI,
     )
     # Only Moses has this limit.
-    stack_diversity: int | None = option(
-        None, "Number of hypotheses that Moses keeps per coverage.", ge=0, shown=_FROM_INI
+    stack_diversity: int | None = _limit(
+        "Number of hypotheses that Moses keeps per coverage.", ge=0
     )
-    processes: int | None = option(
-        None,
+    processes: int | None = optional(
         "Number of processes that translate, or of Moses' threads.",
         ge=1,
         heading="Speed",
         shown="all cores",
     )
-    threads: int | None = option(
-        None,
+    threads: int | None = optional(
         "Number of CPU threads for the networks in each process.",
         ge=1,
         heading="Speed",
@@ -190,11 +172,9 @@ def choose_engine(engine: Compute | None, settings: SearchSettings) -> Compute:
     if settings.processes is None:
         return engine
     if engine.engine != "processes":
-        raise ArgumentError(
-            f"--processes requires --engine processes; {engine.engine} uses --workers"
-        )
+        problem = f"--processes requires --engine processes; {engine.engine} uses --workers"
+        raise ArgumentError(problem)
     if engine.workers is not None:
-        raise ArgumentError(
-            "--processes and --workers cannot be combined: they set the same number"
-        )
+        problem = "--processes and --workers cannot be combined: they set the same number"
+        raise ArgumentError(problem)
     return replace(engine, workers=settings.processes)

@@ -10,19 +10,10 @@ from dataclasses import dataclass
 from phrasescore.arguments import StrPath
 from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError
+from phrasescore.generation import segmentation
 from phrasescore.generation.beam_search import BeamSettings, best_targets
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.generation.random_segmentation import fit_random_cuts
-from phrasescore.generation.segmentation import (
-    CONFIDENCES,
-    Cut,
-    SegmentationWork,
-    Segmenter,
-    cut_by_random_confidence,
-    cut_nothing,
-    format_segments,
-    read_sizes,
-)
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.models.checkpoint import Checkpoint, direction_of, load_checkpoint
@@ -41,9 +32,8 @@ _logger = logging.getLogger(__name__)
 class SegmentSummary:
     """Counts from one run of `segment`."""
 
-    work: SegmentationWork
-    # Number of segments that are longer than the forward model's training sentences.
-    too_long: int
+    work: segmentation.SegmentationWork
+    too_long: int  # number of segments that are longer than the forward model's training sentences
 
 
 @torch_threads(1)  # search and scoring have their own threads
@@ -79,22 +69,24 @@ def segment(
         raise ArgumentError(f"--confidence {confidence} {problem} --reverse-model")
     if settings.swapped and reverse_path is None:
         raise ArgumentError("--swapped requires a --reverse-model")
-    segmentation, max_segment = settings.segmentation, settings.max_segment
-    if segmentation == "random" and like_path is None:
+    max_segment = settings.max_segment
+    if settings.segmentation == "random" and like_path is None:
         raise ArgumentError("--segmentation random requires --like: the segments from another run")
-    if segmentation != "random" and like_path is not None:
+    if settings.segmentation != "random" and like_path is not None:
         raise ArgumentError("--like requires --segmentation random")
     beam, candidates = settings.beam, settings.candidates or settings.beam
     if candidates > beam:
         raise ArgumentError(f"--beam: expected at least {candidates}, for --candidates, got {beam}")
     check_files((source, like_path), (output, details))
-    cut: Cut | None = None
-    if segmentation == "none":
-        cut = cut_nothing
-    elif segmentation == "random-confidence":
-        cut = cut_by_random_confidence(settings.seed, max_segment)
+    cut: segmentation.Cut | None = None
+    if settings.segmentation == "none":
+        cut = segmentation.cut_nothing
+    elif settings.segmentation == "random-confidence":
+        cut = segmentation.cut_by_random_confidence(settings.seed, max_segment)
     elif like_path is not None:
-        sizes = read_sizes(like_path, min_length=settings.min_length, max_segment=max_segment)
+        sizes = segmentation.read_sizes(
+            like_path, min_length=settings.min_length, max_segment=max_segment
+        )
         cut = fit_random_cuts(sizes, max_segment=max_segment, seed=settings.seed)
     place, num_threads = choose_device(compute.device), usable_threads(compute.threads)
     forward = _load_forward(os.fspath(model))
@@ -112,10 +104,10 @@ def segment(
         assert scores is not None
         return list(scores.score_lists(lists))
 
-    segmenter = Segmenter(
+    segmenter = segmentation.Segmenter(
         translate,
         None if scores is None else score_back,
-        CONFIDENCES[confidence],
+        segmentation.CONFIDENCES[confidence],
         max_segment=max_segment,
         cut=cut,
         min_length=settings.min_length,
@@ -131,7 +123,7 @@ def segment(
         for number, sentence in enumerate(segmenter.segment(sentences)):
             translations.write((" ".join(sentence.translation) + "\n").encode())
             if lines is not None:
-                lines.write(format_segments(number, sentence))
+                lines.write(segmentation.format_segments(number, sentence))
             spans = (sentence.words[each.start : each.end] for each in sentence.segments)
             too_long += sum(len(vocabulary.ids(words)) > longest for words in spans)
             meter.update()
@@ -158,18 +150,14 @@ def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoin
     if swapped and checkpoint.reverse:
         raise ModelError(f"{name}: was trained with --reverse, and cannot be used with --swapped")
     if not swapped and not checkpoint.reverse:
-        raise ModelError(
-            f"{name}: expected a model trained with --reverse, found one that predicts its second "
-            "text; if that text was the source, add --swapped"
-        )
+        problem = f"{name}: expected a model trained with --reverse, found one that predicts its"
+        raise ModelError(f"{problem} second text; if that text was the source, add --swapped")
     reads = _words(checkpoint.source_vocabulary)
     of_source = len(reads & _words(forward.source_vocabulary))
     of_target = len(reads & _words(forward.target_vocabulary))
     if of_source > of_target:
-        raise ModelError(
-            f"{name}: expected a model that reads the language that --model writes; --model reads "
-            f"{of_source:,} of its words and writes {of_target:,}"
-        )
+        problem = f"{name}: expected a model that reads the language that --model writes; --model"
+        raise ModelError(f"{problem} reads {of_source:,} of its words and writes {of_target:,}")
     direction = direction_of(reverse=True, right_to_left=checkpoint.right_to_left)
     record = dataclasses.replace(checkpoint.record, direction=direction)
     return dataclasses.replace(checkpoint, record=record)
@@ -178,10 +166,8 @@ def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoin
 def _load_translator(name: str, path: str) -> Checkpoint:
     checkpoint = load_checkpoint(path)
     if not checkpoint.config.network.reads_source:
-        raise ModelError(
-            f"{name}: expected a translation model, found a language model "
-            f"({checkpoint.config.kind})"
-        )
+        problem = f"{name}: expected a translation model,"
+        raise ModelError(f"{problem} found a language model ({checkpoint.config.kind})")
     return checkpoint
 
 

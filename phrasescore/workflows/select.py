@@ -28,13 +28,10 @@ _logger = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-# Number of lines that a process scores together.
-_LINES = 5_000
-# Warn if a larger share of the tokens is known to only one model.
-_MANY_DIFFER = 0.01
+_LINES = 5_000  # number of lines that a process scores together
+_MANY_DIFFER = 0.01  # warn if a larger share of the tokens is known to only one model
 
-# The words of a line, on one side or both sides.
-_Sides = tuple[tuple[str, ...], ...]
+_Sides = tuple[tuple[str, ...], ...]  # the words of a line, on one side or both sides
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +133,6 @@ def select(
 
 
 def _num_kept(total: int, settings: Selecting) -> int:
-    """Return the number of lines to keep, from one to all."""
     if settings.share is not None:
         return max(1, round(settings.share * total))
     assert settings.lines is not None
@@ -215,7 +211,6 @@ def _blocks(
 def _write(
     stack: ExitStack, texts: Sequence[str], outputs: Sequence[str | None], chosen: Flags
 ) -> None:
-    """Write the chosen lines, and check that the texts have not changed since scoring."""
     streams = [stack.enter_context(open_output(name)) for name in outputs if name is not None]
     number = 0
     for number, (raws, _) in enumerate(_read(texts), start=1):

@@ -17,8 +17,7 @@ from phrasescore.progress import Meter, ProgressCallback
 if TYPE_CHECKING:
     from phrasescore.report.model_summary import ModelReport
 
-# Phrases with more words share one row of the text output.
-_LONGEST = 10
+_LONGEST = 10  # phrases with more words share one row of the text output
 # A folder with one of these files is a model, although it may be damaged.
 _MODEL_FILES = {"config.toml", "model.safetensors", "training.json"}
 
@@ -47,12 +46,7 @@ class TableFigures:
 def show(
     path: StrPath, *, model: StrPath | None = None, progress: ProgressCallback | None = None
 ) -> "ModelReport | TableFigures":
-    """Return statistics about a model folder or a phrase table; ``to_text()`` formats them.
-
-    A table may be a stream.
-
-    :param model: also report how much of the table this model's shortlists cover.
-    """
+    """Return statistics about a model folder or a phrase table; ``to_text()`` formats them."""
     path = os.fspath(path)
     if not os.path.isdir(path):
         return _count_table(path, optional_path(model), progress)
@@ -72,10 +66,8 @@ def _count_table(path: str, model: str | None, progress: ProgressCallback | None
 
         checkpoint = load_checkpoint(model)
         if not checkpoint.config.network.reads_source:
-            raise PhrasescoreError(
-                f"{model}: expected a translation model, found a language model "
-                f"({checkpoint.config.kind})"
-            )
+            problem = f"{model}: expected a translation model,"
+            raise PhrasescoreError(f"{problem} found a language model ({checkpoint.config.kind})")
         shortlists = (checkpoint.table_source_vocabulary, checkpoint.table_target_vocabulary)
     can_read_again = os.path.isfile(path)  # and not a pipe
     with Meter("show", "lines", progress, lines_of=path) as meter:

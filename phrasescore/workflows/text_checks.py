@@ -21,8 +21,7 @@ _logger = logging.getLogger(__name__)
 # Models are checked when this many words have been counted, early in a long run; and again after
 # the maximum number of words, or at the end.
 _EARLY_WORDS, _MOST_WORDS = 10_000, 1_000_000
-# Approximate maximum number of pairs per block whose words are counted.
-_MOST_PAIRS = 256
+_MOST_PAIRS = 256  # approximate maximum number of pairs per block whose words are counted
 # Forms of words that do not occur in Moses' text, and the messages about them.
 _FORMS = {
     re.compile(pattern): f"these are {cause}"
@@ -33,8 +32,7 @@ _FORMS = {
         (r"▁.*", "pieces of words (sentencepiece): join them"),
     )
 }
-# Warn if a larger share of the words is unknown and has such a form.
-_MANY_OF_FORM = 0.1
+_MANY_OF_FORM = 0.1  # warn if a larger share of the words is unknown and has such a form
 
 
 class KnownWords(NamedTuple):
@@ -57,9 +55,6 @@ class UnknownWordCheck:
 
     It warns if a model knows fewer than half of the words, or if more than a tenth of the words
     are unknown to it and have a form that does not occur in Moses' text, such as ``word|POS``.
-
-    :param text: the name of the text, for the message.
-    :param models: the words that each model knows, by the model's name.
     """
 
     def __init__(self, text: str, models: Mapping[str, Container[str]]) -> None:
@@ -82,10 +77,7 @@ class UnknownWordCheck:
             self._limit = _MOST_WORDS
 
     def count_side(self, block: PhraseBlock, side: int) -> None:
-        """Count the words on one side (0 or 1) of pairs that are spread over a block.
-
-        The first pairs are not typical: a sorted table begins with numbers and punctuation.
-        """
+        """Count words of pairs spread over a block: a table's first pairs are not typical."""
         if self._models:
             step = max(1, len(block.places) // _MOST_PAIRS)
             places = block.places[::step]
@@ -119,12 +111,8 @@ class UnknownWordCheck:
             del self._models[model]
             _logger.warning(
                 "%s: %s of %s counted words are unknown to %s, such as %s: %s",
-                self._text,
-                f"{unknown.total():,}",
-                f"{self._words:,}",
-                model,
-                ", ".join(shorten(word) for word, _ in shown.most_common(3)),
-                cause,
+                *(self._text, f"{unknown.total():,}", f"{self._words:,}", model),
+                *(", ".join(shorten(word) for word, _ in shown.most_common(3)), cause),
             )
 
     def _of_form(self, unknown: Counter[str]) -> tuple[Counter[str], str] | None:

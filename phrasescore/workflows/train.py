@@ -99,14 +99,11 @@ def train(
     config = optional_path(settings.config)
     layered = layer_settings(network, settings.preset, config, changes, settings.limits(), stored)
     if layered.vocabulary.subwords and network.is_aligned:
-        raise ArgumentError(
-            f"--subwords: {kind} predicts aligned words, but subwords have no alignment"
-        )
+        problem = f"--subwords: {kind} predicts aligned words, but subwords have no alignment"
+        raise ArgumentError(problem)
     if layered.training.subword_dropout > 0 and not _has_subwords(network, layered, shortlists):
-        raise ArgumentError(
-            "--subwords is missing: training.subword_dropout splits words into other pieces, but "
-            "this network has whole words"
-        )
+        problem = "--subwords is missing: training.subword_dropout splits words into other pieces,"
+        raise ArgumentError(f"{problem} but this network has whole words")
     if state.resume and stored is None and not model.exists():
         # A run that ended while it was reading its input has left no settings.
         _logger.info("%s: no unfinished run found; starting a new one", work)
@@ -249,7 +246,6 @@ def _has_subwords(kind: NetworkKind, config: Config, shortlists: Shortlists) -> 
 
 
 def _check_alignments(kind: NetworkKind, alignments: str | None) -> None:
-    """Reject alignments for a network that ignores them, and a joint model without them."""
     if kind.is_aligned and alignments is None:
         problem = "--alignments is missing: the word alignment of source and target"
         raise ArgumentError(f"{kind.name} is trained on aligned text: {problem}")
@@ -271,21 +267,17 @@ def _check_arguments(
         if len(inputs) != 1:
             raise ArgumentError(f"{kind.name} is trained on one text, got {len(inputs)} files")
         if settings.reverse or shortlists.source_corpus or shortlists.source_vocabulary:
-            raise ArgumentError(
-                f"{kind.name} reads no source: it cannot have --reverse or a source shortlist"
-            )
+            problem = f"{kind.name} reads no source: it cannot have --reverse or a source shortlist"
+            raise ArgumentError(problem)
     elif len(inputs) not in (1, 2):
-        raise ArgumentError(
-            f"expected a phrase table or two files of parallel text, got {len(inputs)} files"
-        )
+        problem = f"expected a phrase table or two files of parallel text, got {len(inputs)} files"
+        raise ArgumentError(problem)
     elif len(inputs) == 1 and not kind.scores_phrases:
-        raise ArgumentError(
-            f"{kind.name} is trained on parallel text: name two files, SOURCE and TARGET"
-        )
+        problem = f"{kind.name} is trained on parallel text: name two files, SOURCE and TARGET"
+        raise ArgumentError(problem)
     elif len(inputs) == 2 and same_file(*inputs):
-        raise ArgumentError(
-            "SOURCE and TARGET are the same file: expected a text and a translation"
-        )
+        problem = "SOURCE and TARGET are the same file: expected a text and a translation"
+        raise ArgumentError(problem)
     if kind.is_feed_forward and settings.right_to_left:
         raise ArgumentError(f"--right-to-left: {kind.name} predicts from left to right only")
     _check_alignments(kind, alignments)
@@ -300,10 +292,7 @@ def _check_arguments(
 def _read(
     kind: NetworkKind, inputs: tuple[str, ...], progress: ProgressCallback | None
 ) -> Iterator[CountedPair]:
-    """Yield pairs and their counts from a table, or from text with a count of 1 per line.
-
-    Sentences of a single text are pairs without a source.
-    """
+    """Yield pairs and counts from a table or from text; a single text has no sources."""
     with Meter("read", "lines", progress, lines_of=inputs[0]) as meter:
         if not kind.reads_source:
             for text in meter.track(read_monolingual_text(inputs[0], refuse_marks=True)):
@@ -324,9 +313,8 @@ def _run_folders(output: StrPath, work_dir: StrPath | None) -> tuple[Path, Path]
     """Return the model folder to write, and the folder for its unfinished run."""
     model = Path(os.path.normpath(output))
     if not model.name or os.fspath(output) == "-":
-        raise PhrasescoreError(
-            f"{os.fspath(output) or repr('')}: expected the name of a folder for the model"
-        )
+        problem = f"{os.fspath(output) or repr('')}: expected the name of a folder for the model"
+        raise PhrasescoreError(problem)
     return model, Path(work_dir) if work_dir else model.with_name(f"{model.name}.work")
 
 
@@ -351,10 +339,7 @@ def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) 
 
 
 def _read_aligned_text(source: str, target: str, alignments: str) -> Iterator[CountedPair]:
-    """Yield each sentence with its translation and its affiliations.
-
-    A line of the alignment may be empty: all words are then affiliated with the source's end.
-    """
+    """Yield each sentence with its translation and its affiliations."""
     text = read_parallel_text(source, target)
     for number, (sentence, line) in enumerate(zip_longest(text, read_lines(alignments)), start=1):
         if sentence is None or line is None:

@@ -8,14 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moses_integration.alignments import (
-    Affiliations,
-    affiliate_hypothesis,
-    affiliate_sentence,
-    has_links,
-    parse_links,
-    parse_segmentation,
-)
+from moses_integration import alignments as word_alignments
 from moses_integration.list_features import FeatureColumns, Values, feature_matrix
 from moses_integration.nbest import NbestList, read_nbest
 from moses_integration.weight_lines import is_sparse
@@ -27,12 +20,7 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import FeatureLabel, Weights
 from phrasescore.training.stores import ListStore, ListStoreBuilder
-from phrasescore.workflows.text_checks import (
-    known_words,
-    unknown_words_of,
-    warn_of_alignments,
-    warn_of_lengths,
-)
+from phrasescore.workflows import text_checks
 from tuning.metrics import Bleu, sentence_bleu
 from tuning.pool import weights_vector
 
@@ -42,24 +30,18 @@ _logger = logging.getLogger(__name__)
 # Maximum number of distinct hypotheses that are used per list, those with the highest scores. Gao
 # et al. (2014) and Auli and Gao (2014) use 100-best lists.
 _LARGEST_LIST = 100
-# Number of hypotheses whose BLEU is computed together.
-_BATCH = 20_000
 
 
 class NetworkFeature(NamedTuple):
     """A network's feature in the log-linear model."""
 
     label: FeatureLabel
-    # As in the user's command: LSTM0, or TranslationModel0_4.
-    name: str
+    name: str  # as in the user's command: LSTM0, or TranslationModel0_4
     weight: float
 
 
 def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
-    """Return a network's feature, which must have a weight; ``NAME_INDEX`` selects one value.
-
-    :param where: the origin of the weights, for messages.
-    """
+    """Return a network's feature, which must have a weight; ``NAME_INDEX`` selects one value."""
     label = FeatureLabel(name, 0)
     base, _, number = name.rpartition("_")
     if name not in weights and re.fullmatch("[0-9]{1,6}", number):
@@ -72,10 +54,8 @@ def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
             "this feature"
         )
     if not found[label.place]:
-        raise PhrasescoreError(
-            f"{where}: the weight of {name} is 0, so the network would not change the ranking: "
-            "tune weights on lists with this feature"
-        )
+        problem = f"{where}: the weight of {name} is 0, so the network would not change the"
+        raise PhrasescoreError(f"{problem} ranking: tune weights on lists with this feature")
     return NetworkFeature(label, name, found[label.place])
 
 
@@ -91,7 +71,10 @@ class _PairCollector:
         self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
 
     def add(
-        self, source: tuple[str, ...], target: tuple[str, ...], affiliations: Affiliations = ()
+        self,
+        source: tuple[str, ...],
+        target: tuple[str, ...],
+        affiliations: word_alignments.Affiliations = (),
     ) -> int:
         """Add a pair unless it is known, and return its index."""
         if (source, target) in self._known:
@@ -137,22 +120,23 @@ def read_training_lists(
     builder = ListStoreBuilder()
     pairs = _PairCollector(checkpoint, builder)
     reader = _Reader(pairs, weights, feature, where)
-    bleu = _Gains(Bleu([text.words for text in texts[1:]]))
+    bleu, gains = Bleu([text.words for text in texts[1:]]), list[float]()
     digest = new_digest()
-    known = known_words(checkpoint.folder, checkpoint)
-    of_source, of_lists = unknown_words_of(source, f"{paths[0]} (hypotheses)", [known])
-    _, of_references = unknown_words_of(source, references[0], [known])
+    known = text_checks.known_words(checkpoint.folder, checkpoint)
+    of_source, of_lists = text_checks.unknown_words_of(source, f"{paths[0]} (hypotheses)", [known])
+    _, of_references = text_checks.unknown_words_of(source, references[0], [known])
     num_words, is_unaligned = 0, checkpoint.config.network.is_aligned
     with Meter("read", "lists", progress) as meter:
         for index, nbest in enumerate(_numbered(paths, len(sources), source)):
             digest.update(b"\n".join(nbest.raws) + b"\n")
             meter.update()
-            is_unaligned = is_unaligned and not any(map(has_links, nbest.raws))
+            is_unaligned = is_unaligned and not any(map(word_alignments.has_links, nbest.raws))
             if not sources[index]:
                 continue
             num_words += len(next(iter(nbest.distinct().values())))
             scores, words, found = reader.read(nbest, sources[index])
-            bleu.add(index, words)
+            statistics = bleu.statistics(words, [index] * len(words))
+            gains += sentence_bleu(statistics, rewards_length=True).tolist()
             of_source.count(sources[index])
             for hypothesis in words:
                 of_lists.count(hypothesis)
@@ -166,10 +150,10 @@ def read_training_lists(
     if not len(builder):
         raise DataError(source, None, "expected sentences with words, found none")
     if is_unaligned:
-        warn_of_alignments(paths[0])
+        text_checks.warn_of_alignments(paths[0])
     for unknown_words in (of_source, of_lists, of_references):
         unknown_words.warn()
-    warn_of_lengths(paths[0], num_words, sum(map(len, first)))
+    text_checks.warn_of_lengths(paths[0], num_words, sum(map(len, first)))
     for text in texts:
         digest.update(repr(text.words).encode())
     digest.update(repr(linked).encode())
@@ -183,20 +167,23 @@ def read_training_lists(
         "feature": feature.name,
         "model": checkpoint.fingerprint,
     }
-    return builder.build(bleu.all(), inputs)
+    return builder.build(gains, inputs)
 
 
 def _read_affiliations(
     path: str, sources: Sequence[tuple[str, ...]], targets: Sequence[tuple[str, ...]]
-) -> list[Affiliations]:
-    """Return the affiliations of the words in each target."""
+) -> list[word_alignments.Affiliations]:
     lines = list(read_lines(path))
     if len(lines) != len(sources):
         raise DataError(path, None, f"expected {len(sources):,} lines, found {len(lines):,}")
     found = []
     for number, (line, *pair) in enumerate(zip(lines, sources, targets, strict=True), start=1):
         source, target = map(len, pair)
-        found.append(affiliate_sentence(parse_links(line, source, target, path, number), source))
+        found.append(
+            word_alignments.affiliate_sentence(
+                word_alignments.parse_links(line, source, target, path, number), source
+            )
+        )
     return found
 
 
@@ -249,7 +236,6 @@ class _Reader:
         return [scores[best[each]] for each in kept], kept, found
 
     def _make_vector(self, nbest: NbestList) -> Values:
-        """Return the weights of the columns, with 0 for the network's feature."""
         sizes = self.columns.sizes
         own = self.feature.label
         for name, size in sizes.items():
@@ -276,10 +262,10 @@ class _Reader:
         """Return the indices of a hypothesis' pairs: its phrases, or the whole sentence."""
         found = nbest.raws[index], len(source), len(words), nbest.path, nbest.first_line + index
         if self.pairs.kind.is_aligned:
-            return [self.pairs.add(source, words, affiliate_hypothesis(*found))]
+            return [self.pairs.add(source, words, word_alignments.affiliate_hypothesis(*found))]
         if not self.pairs.kind.scores_phrases:
             return [self.pairs.add(source, words)]
-        spans = parse_segmentation(*found)
+        spans = word_alignments.parse_segmentation(*found)
         return [
             self.pairs.add(
                 source[span.source_start : span.source_end],
@@ -287,31 +273,3 @@ class _Reader:
             )
             for span in spans
         ]
-
-
-class _Gains:
-    """Computes the smoothed sentence BLEU of hypotheses, with a reward for length."""
-
-    def __init__(self, metric: Bleu) -> None:
-        self._metric = metric
-        self._done: list[float] = []
-        self._words: list[tuple[str, ...]] = []
-        self._segments: list[int] = []
-
-    def add(self, segment: int, hypotheses: Sequence[tuple[str, ...]]) -> None:
-        """Add hypotheses for a sentence."""
-        self._words += hypotheses
-        self._segments += [segment] * len(hypotheses)
-        if len(self._words) >= _BATCH:
-            self._compute()
-
-    def all(self) -> list[float]:
-        """Return the BLEU of all added hypotheses, in order; the reference has 1."""
-        self._compute()
-        return self._done
-
-    def _compute(self) -> None:
-        if self._words:
-            statistics = self._metric.statistics(self._words, self._segments)
-            self._done += sentence_bleu(statistics, rewards_length=True).tolist()
-            self._words, self._segments = [], []

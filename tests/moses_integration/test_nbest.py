@@ -266,7 +266,7 @@ def test_only_lines_unlike_the_first_are_looked_at_twice(
         looked_at.append(number)
         return parse_features(raw, path, number)
 
-    monkeypatch.setattr("moses_integration.nbest.parse_features", parse)
+    monkeypatch.setattr("moses_integration.nbest_lines.parse_features", parse)
     good = line(0, fields=b"x ||| LM0= -1.25e-05 B_c.d= 2 ||| -1 ||| 0-0")
     other = good.replace(b"LM0", b"LM7")
     assert list(read_nbest(write(tmp_path, good, good, other, good)))

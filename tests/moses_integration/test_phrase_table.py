@@ -137,7 +137,7 @@ def test_plain_lines_and_others_are_read_alike(
         odd.append(np.count_nonzero(ends < 0))
         ends[:] = -1
 
-    monkeypatch.setattr(phrase_table, "scan_lines", find_nothing)
+    monkeypatch.setattr(table_line, "scan_lines", find_nothing)
     assert list(read_phrase_table(path)) == quick
     assert 0 < sum(odd) < len(quick)
 
@@ -205,7 +205,7 @@ def test_plain_lines_need_no_parser(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         parsed.append(number)
         return parse_line(path, number, raw, num_scores)
 
-    monkeypatch.setattr(phrase_table, "parse_line", parse)
+    monkeypatch.setattr(table_line, "parse_line", parse)
     assert [line.number for line in read_phrase_table(path)] == [1, 2, 3]
     assert parsed == [1, 2]  # the first for its number of scores; the second ends with bars
 

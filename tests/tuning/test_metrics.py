@@ -175,8 +175,6 @@ def test_length_may_have_a_reward() -> None:
 def test_references_of_different_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match=r"got \[1, 2\]"):
         Bleu([[["a"]], [["a"], ["b"]]])
-    with pytest.raises(ValueError, match="expected 1 segments, got 2"):
-        Bleu([[["a"]]]).statistics([["a"]], [0, 0])
 
 
 def test_references_without_any_word_match_nothing() -> None:
@@ -247,8 +245,6 @@ def test_no_hypothesis_has_no_statistics() -> None:
 def test_wrong_numbers_of_segments_are_refused() -> None:
     with pytest.raises(ValueError, match=r"references of equal length, got \[1, 2\]"):
         Chrf([[["a"]], [["a"], ["b"]]])
-    with pytest.raises(ValueError, match="expected 1 segments, got 2"):
-        Chrf([[["a"]]]).statistics([["a"]], [0, 0])
 
 
 REFERENCES = [[["the", "cat", "is", "here", "now"], ["a", "dog", "was", "there", "too"]]]

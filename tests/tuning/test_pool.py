@@ -127,13 +127,3 @@ def test_what_cannot_be_tuned_on_is_refused(
 ) -> None:
     with pytest.raises(PhrasescoreError, match=f"^{re.escape(problem)}"):
         make_pool(lists)
-
-
-def test_arrays_that_do_not_fit_are_refused() -> None:
-    pool = make_pool([[(1, 2, 3)], [(1, 2, 3)]])
-    with pytest.raises(ValueError, match="expected 1 features for each hypothesis"):
-        replace(pool, labels=LABELS[:1])
-    with pytest.raises(ValueError, match="expected float64, got float32"):
-        replace(pool, features=pool.features.astype(np.float32))
-    with pytest.raises(ValueError, match="expected starts from 0"):
-        replace(pool, starts=np.array([0, 1]))

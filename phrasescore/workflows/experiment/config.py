@@ -20,26 +20,15 @@ from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import read_record
 from phrasescore.settings.config import Config
 from phrasescore.settings.toml_file import TomlTable, read_table, unknown
-from phrasescore.workflows.experiment.systems import (
-    FILE_FEATURES,
-    PAPER,
-    Count,
-    ModelPlan,
-    Rounds,
-    System,
-    check_model,
-    is_self_normalized,
-    read_systems,
-    reference_files,
-)
+from phrasescore.workflows.experiment import systems
+from phrasescore.workflows.experiment.systems import PAPER, Count, ModelPlan, Rounds, System
 from phrasescore.workflows.search_settings import LIMITS, SearchSettings
 from tuning.settings import METHODS
 
 _logger = logging.getLogger(__name__)
 
 PREVIOUS = "previous"
-# Methods that find the same weights with every seed.
-NOT_RANDOM = ("xbleu",)
+NOT_RANDOM = ("xbleu",)  # methods that find the same weights with every seed
 # The search's limits: their names in the file, and the fields of `SearchSettings`.
 _LIMITS = {**LIMITS, "stack-size": "stack_size", "buffer-size": "buffer_size"}
 
@@ -62,12 +51,9 @@ class Data:
     test: dict[str, TextSet]
     # Source and target side of the text that networks learn from.
     train: tuple[Path, ...] | None = None
-    # The word alignment of that text.
-    alignments: Path | None = None
-    # The phrase table to use if moses.ini has several.
-    table: Path | None = None
-    # Base folder for paths in moses.ini; None for the folder of moses.ini.
-    paths_from: Path | None = None
+    alignments: Path | None = None  # the word alignment of that text
+    table: Path | None = None  # the phrase table to use if moses.ini has several
+    paths_from: Path | None = None  # base folder for paths in moses.ini; None for its folder
     lm: Path | None = None
     lexicon: Path | None = None
     reverse_lexicon: Path | None = None
@@ -82,7 +68,7 @@ class Data:
     @property
     def feature_files(self) -> dict[str, Path]:
         """The files for `FILE_FEATURES` and for `scores`, by feature name."""
-        given = {str(name): path for name in FILE_FEATURES if (path := getattr(self, name))}
+        given = {str(name): path for name in systems.FILE_FEATURES if (path := getattr(self, name))}
         return self.scores | given
 
 
@@ -92,20 +78,15 @@ class Engine:
 
     decoder: Literal["embedded", "moses"] = "embedded"
     moses_bin: Path | None = None
-    # Whether Moses was built with NPLM, so that its search can use neural models.
-    nplm: bool = False
-    # Number of steps that run at the same time.
-    jobs: Count = 1
-    # Number of decoding processes; None for the command's default.
-    processes: Count | None = None
-    # Number of threads for the networks.
-    threads: Count | None = None
+    nplm: bool = False  # whether Moses has NPLM, so that its search can use neural models
+    jobs: Count = 1  # number of steps that run at the same time
+    processes: Count | None = None  # number of decoding processes; None for the command's default
+    threads: Count | None = None  # number of threads for the networks
     nbest_size: Count = 100
     # Maximum number of tuning rounds, and of consecutive rounds without an improvement.
     iterations: Rounds = 15
     patience: Count = 5
-    # The search's limits, with the names in `_LIMITS`.
-    search: dict[str, Any] = field(default_factory=dict)
+    search: dict[str, Any] = field(default_factory=dict)  # limits, by the names in `_LIMITS`
 
     @property
     def searches_with_networks(self) -> bool:
@@ -123,8 +104,7 @@ class Tuning:
     """The tuning method, and its number of replicas."""
 
     method: str = "mert"
-    # None for 3 with a random method, and 1 otherwise.
-    replicas: Count | None = None
+    replicas: Count | None = None  # None for 3 with a random method, and 1 otherwise
     seed: Annotated[int, msgspec.Meta(ge=0)] = 1
     start: Literal["previous", "moses.ini"] = "previous"
 
@@ -148,15 +128,12 @@ class _File:
 class Experiment:
     """The settings in an experiment's file."""
 
-    # The name of the file.
-    path: str
+    path: str  # the name of the file
     data: Data
     engine: Engine
-    # Includes the models that only rows name.
-    models: dict[str, ModelPlan]
+    models: dict[str, ModelPlan]  # includes the models that only rows name
     tuning: Tuning
-    # The first system is the baseline.
-    systems: tuple[System, ...]
+    systems: tuple[System, ...]  # the first system is the baseline
 
 
 def read_experiment(path: str) -> Experiment:
@@ -181,29 +158,28 @@ def read_experiment(path: str) -> Experiment:
         problem = f"nothing is random in {tuning.method}: all would be the same; expected 1"
         raise whole.table("tuning").error("replicas", f"{problem}, found {tuning.replicas}")
     models = {
-        name: check_model(whole.table("models"), model, file.models, data.scores)
+        name: systems.check_model(whole.table("models"), model, file.models, data.scores)
         for name, model in file.models.items()
     }
-    systems = read_systems(whole, file.systems, models, data.feature_files)
-    _check_search_networks(whole, engine, systems, models)
+    rows = systems.read_systems(whole, file.systems, models, data.feature_files)
+    _check_search_networks(whole, engine, rows, models)
     dev, *tests = (
-        replace(text, references=reference_files(text.references))
+        replace(text, references=systems.reference_files(text.references))
         for text in (data.dev, *data.tests)
     )
     data = replace(data, dev=dev, test=dict(zip(data.test, tests, strict=True)))
-    return Experiment(path, data, engine, models, tuning, systems)
+    return Experiment(path, data, engine, models, tuning, rows)
 
 
 def _check_search_networks(
-    whole: TomlTable, engine: Engine, systems: tuple[System, ...], models: dict[str, ModelPlan]
+    whole: TomlTable, engine: Engine, rows: tuple[System, ...], models: dict[str, ModelPlan]
 ) -> None:
-    for model in (models[name] for system in systems for name in system.search):
+    for model in (models[name] for system in rows for name in system.search):
         if model.network.is_aligned and not engine.searches_with_networks:
-            raise whole.table("engine").error(
-                "nplm", f"expected true: {model.name} is a {model.kind}, for which Moses needs NPLM"
-            )
+            problem = f"expected true: {model.name} is a {model.kind}, for which Moses needs NPLM"
+            raise whole.table("engine").error("nplm", problem)
         is_new = model.path is None and model.xbleu is None
-        if engine.nplm and is_new and not is_self_normalized(model):
+        if engine.nplm and is_new and not systems.is_self_normalized(model):
             problem = f"Moses omits log Z from {model.name}'s scores: expected 0.1"
             table = whole.table("models").table(model.name)
             raise table.error("set.model.self_normalization", problem)
@@ -224,11 +200,7 @@ def _limit(key: str) -> str:
 
 
 def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool) -> None:
-    """Reject missing or mismatched files before any step runs.
-
-    :param only_shown: whether no step will run; a model still in training then only gives a
-        warning.
-    """
+    """Reject missing or mismatched files; if steps are only shown, models may be in training."""
     texts = [wanted.data.dev, *wanted.data.tests]
     models = wanted.models.values()
     paths = [path for text in texts for path in (text.source, *text.references)]
@@ -238,8 +210,7 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     paths += [model.backoff_lm for model in models if model.backoff_lm]
     trained_on = [model.xbleu for model in models if model.xbleu]
     for xbleu in trained_on:
-        paths += [*xbleu.lists, xbleu.source, *xbleu.references]
-        paths += [] if xbleu.alignments is None else [xbleu.alignments]
+        paths += [*xbleu.lists, xbleu.source, *xbleu.parallel]
     for path in paths:
         if not path.exists():
             raise DataError(str(path), None, "cannot open: No such file or directory")
@@ -259,16 +230,12 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
         _check_length(text.source, text.references)
         read_source(str(text.source), markup=markup)  # rejects lines that no decoder accepts
     if wanted.engine.decoder == "moses" and not wanted.data.dev.source.read_bytes().endswith(b"\n"):
-        raise DataError(
-            str(wanted.data.dev.source),
-            None,
-            "expected a newline after the last line: Moses omits the line without it",
-        )
+        problem = "expected a newline after the last line: Moses omits the line without it"
+        raise DataError(str(wanted.data.dev.source), None, problem)
     if wanted.data.train is not None:
         _check_length(wanted.data.train[0], (*wanted.data.train[1:], *aligned))
     for xbleu in trained_on:
-        aligned = () if xbleu.alignments is None else (xbleu.alignments,)
-        _check_length(xbleu.source, (*xbleu.references, *aligned))
+        _check_length(xbleu.source, xbleu.parallel)
     for model in models:
         if model.path is not None and model.path.exists():
             _check_model(wanted.path, model, model.path)
@@ -286,30 +253,18 @@ def _check_length(source: Path, others: Iterable[Path]) -> None:
     expected, *counts = (sum(1 for _ in read_lines(str(path))) for path in (source, *others))
     for path, count in zip(others, counts, strict=True):
         if count != expected:
-            raise DataError(
-                str(path), None, f"expected {expected:,} lines, as {source} has, found {count:,}"
-            )
+            problem = f"expected {expected:,} lines, as {source} has, found {count:,}"
+            raise DataError(str(path), None, problem)
 
 
 def _check_model(config: str, model: ModelPlan, path: Path) -> None:
-    """Check that a trained network has the kind and direction stated in the file."""
     record, _ = read_record(path)
-    kind = Config.from_toml(path / "config.toml").kind
+    kind, where = Config.from_toml(path / "config.toml").kind, f"[models.{model.name}] path"
     if kind != model.kind:
-        raise ConfigError(
-            config,
-            f"[models.{model.name}] path",
-            f"{path} is of the kind {kind}, expected {model.kind}",
-        )
-    for key, is_so, wanted in (
-        ("reverse", record.reverse, model.reverse),
-        ("right_to_left", record.right_to_left, model.right_to_left),
-    ):
-        if is_so != wanted:
+        raise ConfigError(config, where, f"{path} is of the kind {kind}, expected {model.kind}")
+    for key in ("reverse", "right_to_left"):
+        if getattr(record, key) != getattr(model, key):
             trained = f"a model that was trained with --{key.replace('_', '-')}"
-            expected = f"{key} = true" if is_so else trained
-            raise ConfigError(
-                config,
-                f"[models.{model.name}] path",
-                f"{path} has the direction {record.direction}: expected {expected}",
-            )
+            expected = f"{key} = true" if getattr(record, key) else trained
+            problem = f"{path} has the direction {record.direction}: expected {expected}"
+            raise ConfigError(config, where, problem)

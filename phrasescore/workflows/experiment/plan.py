@@ -28,18 +28,13 @@ class Plan:
     """All steps of an experiment, in order."""
 
     steps: tuple[Step, ...]
-    # Files that the experiment writes itself, before any step.
-    written: dict[Path, bytes]
-    # Ordered by replica, then by row.
-    runs: tuple[Run, ...]
+    written: dict[Path, bytes]  # files that the experiment writes itself, before any step
+    runs: tuple[Run, ...]  # ordered by replica, then by row
     notes: tuple[str, ...] = ()
 
 
 def build_plan(wanted: Experiment, folder: Path, *, only_shown: bool = False) -> Plan:
-    """Return all steps, including finished ones, after checking the inputs.
-
-    :param only_shown: whether no step will run; models may then still be in training.
-    """
+    """Return all steps, including finished ones; if ``only_shown``, models may be in training."""
     preparation = Preparation(wanted, folder)
     check_inputs(wanted, preparation.model_files, only_shown=only_shown)
     return _Planner(wanted, folder, preparation).plan()
@@ -84,15 +79,10 @@ class _Planner:
             earlier: list[Run] = []
             for system, name in zip(systems, names, strict=True):
                 ini, *files = self._shared.files_of(system)
-                run = Run(
-                    system,
-                    seed,
-                    self._folder / "systems" / name / f"seed{seed}",
-                    ini,
-                    tuple(files),
-                    tuple(each for each in earlier if each.system.features() <= system.features()),
-                    self._added(system),
-                )
+                folder = self._folder / "systems" / name / f"seed{seed}"
+                parts = (each for each in earlier if each.system.features() <= system.features())
+                added = self._added(system)
+                run = Run(system, seed, folder, ini, tuple(files), tuple(parts), added)
                 earlier.append(run)
                 runs.append(run)
         return runs
@@ -230,7 +220,6 @@ class _Planner:
         yield Step(_step_name("rerank", text.name, run), call, inputs, (output,), cores=1)
 
     def _write_start(self, run: Run, path: Path) -> None:
-        """Write the start weights for tuning."""
         before = None
         if starts := self._starts(run):
             # On ties, prefer the row with the most features, then the latest one.

@@ -19,8 +19,7 @@ from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.experiment.systems import FILE_FEATURES, ModelPlan, System, XbleuPlan
 
 MOSES_INI = "moses.ini"
-# A feature with a smaller share, from 0 to 1, hardly changes any model score.
-_NOTHING = 1e-3
+_NOTHING = 1e-3  # a feature with a smaller share, from 0 to 1, hardly changes any model score
 
 
 @dataclass(frozen=True)
@@ -31,10 +30,8 @@ class Run:
     seed: int
     folder: Path
     ini: Path
-    # The files that the search reads, except moses.ini and the models.
-    model_files: tuple[Path, ...]
-    # Runs of earlier rows with the same seed, whose features this row includes.
-    parts: tuple["Run", ...] = ()
+    model_files: tuple[Path, ...]  # what the search reads, except moses.ini and models
+    parts: tuple["Run", ...] = ()  # earlier rows' runs with the same seed and a subset of features
     # The names of the added features, by their labels in the tuning report.
     added: dict[str, str] = field(default_factory=dict)
 
@@ -70,12 +67,9 @@ class Layout(NamedTuple):
     # The phrase table that is annotated, and its original number of scores.
     table: str
     num_scores: int
-    # The added scores, in order.
-    columns: tuple[str, ...]
-    # Features that moses.ini lacks: their names in n-best lists, by model.
-    extra: dict[str, str]
-    # The names in ``extra`` that only n-best lists have.
-    of_lists: frozenset[str] = frozenset()
+    columns: tuple[str, ...]  # the added scores, in order
+    extra: dict[str, str]  # features that moses.ini lacks: their names in n-best lists, by model
+    of_lists: frozenset[str] = frozenset()  # the names in ``extra`` that only n-best lists have
 
 
 def network_names(models: Mapping[str, ModelPlan]) -> dict[str, str]:
@@ -200,12 +194,10 @@ class Preparation:
                 feature=self._feature_of(xbleu, run.system),
                 **self._limits(model),
             )
-            aligned = () if xbleu.alignments is None else (xbleu.alignments,)
-            files = (*xbleu.lists, xbleu.source, *xbleu.references, *aligned)
+            files = (*xbleu.lists, xbleu.source, *xbleu.parallel)
             yield self._training(model, call, (start, *files, run.weights))
 
     def _feature_of(self, xbleu: XbleuPlan, system: System) -> str:
-        """Return the name that a network's feature has in a row's weights."""
         layout = self.layout(system)
         if xbleu.model in layout.columns:
             return f"{layout.table}_{layout.num_scores + layout.columns.index(xbleu.model)}"
@@ -308,11 +300,7 @@ class Preparation:
 
 
 def start_weights(ini: MosesIni, new: Layout, before: tuple[Path, Layout] | None) -> WeightPair:
-    """Return a row's start weights for the features in its search and in its lists.
-
-    :param before: the weights and features of an earlier row, all of whose features this row has;
-        None to start from moses.ini.
-    """
+    """Return a row's start weights for its search and its lists, from moses.ini or earlier ones."""
     if before is None:
         search = lists = _start_weights(ini, new, {}, None)
     else:

@@ -36,16 +36,12 @@ from phrasescore.workflows.experiment.table import ExperimentTable, measure, wri
 
 _logger = logging.getLogger(__name__)
 
-# The folder for the steps' logs.
-LOGS = "logs"
+LOGS = "logs"  # the folder for the steps' logs
 # The program that runs a step: its argument is a call as JSON.
 PROGRAM = (sys.executable, "-m", "phrasescore.cli.step")
-# The exit code of a process stopped by Ctrl-C.
-_INTERRUPTED = 130
-# Seconds to wait for one step before the next step is polled.
-_LOOK_EVERY = 0.1
-# Seconds that an interrupted step may take to save its work.
-_PATIENCE = 60.0
+_INTERRUPTED = 130  # the exit code of a process stopped by Ctrl-C
+_LOOK_EVERY = 0.1  # seconds to wait for one step before the next step is polled
+_PATIENCE = 60.0  # seconds that an interrupted step may take to save its work
 # Number of log lines in a message, and of bytes read from the end of the log.
 _TAIL_LINES = 8
 _TAIL_BYTES = 8192
@@ -56,8 +52,7 @@ class PlannedStep:
     """A step of an experiment, as shown by a dry run."""
 
     name: str
-    # The equivalent command, as a user could type it.
-    command: str
+    command: str  # the equivalent command, as a user could type it
     is_done: bool
 
 
@@ -134,10 +129,7 @@ def run_experiment(
 def collect_table(
     wanted: Experiment, plan: Plan, existing: Collection[Path], states: Callable[[Step], StepStates]
 ) -> ExperimentTable:
-    """Return the table with the results so far, and the steps' warnings and times.
-
-    :param states: returns the `StepStates` that contain a given step.
-    """
+    """Return the table with the results so far; ``states`` returns the states of a given step."""
     warnings = [
         f"{step.name}: {line}"
         for step in plan.steps
@@ -164,11 +156,7 @@ def _prepare(
 
 
 class RunningStep:
-    """A step running in its own process, which the constructor starts.
-
-    :param state: the step's state, to which warnings and the time are added.
-    :param log: the file to which the command and the process's stderr are appended.
-    """
+    """A step running in its own process, which the constructor starts and ``log`` records."""
 
     def __init__(
         self, step: Step, call: Call, state: StepState, log: Path, kept_open: Sequence[int] = ()

@@ -23,8 +23,7 @@ from phrasescore.workflows.experiment.steps import Step, StepStates, check_exper
 from phrasescore.workflows.experiment.table import TABLE_FILES, ExperimentTable, write_table
 
 STEPS = "steps"
-# The rule that writes the table; no step has this name, as steps have a verb and a name.
-TABLE = "table"
+TABLE = "table"  # the rule of the table; steps' names have a verb and a name
 # Memory per job in MB, by verb, and additional MB per MB of inputs that a search loads.
 _MEMORY = {
     "train": (4000, 0),
@@ -115,10 +114,8 @@ def _table(wanted: Experiment, plan: Plan, folder: Path) -> ExperimentTable:
     }
     for step in plan.steps:
         if not states[step].is_done(step):
-            raise PhrasescoreError(
-                f"{step.name}: its outputs are not from these settings and inputs: export the "
-                "experiment again, and let Snakemake run it"
-            )
+            problem = f"{step.name}: its outputs are not from these settings and inputs: export the"
+            raise PhrasescoreError(f"{problem} experiment again, and let Snakemake run it")
     results = {path for step in plan.steps for path in step.outputs}
     return collect_table(wanted, plan, results, states.__getitem__)
 

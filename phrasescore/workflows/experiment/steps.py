@@ -20,15 +20,8 @@ from types import MappingProxyType
 import msgspec
 
 from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.io import journal
 from phrasescore.io.folders import LOCK, OLD, remove_folder
-from phrasescore.io.journal import (
-    FileDigests,
-    digest_file,
-    digest_text,
-    new_digest,
-    read_journal,
-    write_journal,
-)
 from phrasescore.io.output import open_output
 from phrasescore.workflows.experiment.calls import Call
 
@@ -39,19 +32,15 @@ STATE = "steps.json"
 class Step:
     """A call, with the files and folders that it reads and writes."""
 
-    # A unique name, which also names the log.
-    name: str
+    name: str  # a unique name, which also names the log
     call: Call
-    # Everything that the outputs depend on.
-    inputs: tuple[Path, ...]
-    # The files and folders that exist when the step is done.
-    outputs: tuple[Path, ...]
+    inputs: tuple[Path, ...]  # everything that the outputs depend on
+    outputs: tuple[Path, ...]  # the files and folders that exist when the step is done
     # Files of a killed run, from which the call can resume; removed before a fresh start.
     partial: tuple[Path, ...] = ()
     # Writes a generated input before the process starts.
     prepare: Callable[[], None] = field(default=lambda: None)
-    # Number of processor cores that the step uses; None for all cores.
-    cores: int | None = None
+    cores: int | None = None  # number of processor cores that the step uses; None for all cores
 
     def reads(self, paths: Collection[Path]) -> bool:
         """Return whether the step reads any of the paths, or a file inside one of them."""
@@ -70,10 +59,8 @@ class StepState(msgspec.Struct, omit_defaults=True):
     spent: float = 0.0
     seconds: float | None = None
     warnings: list[str] = []
-    # Digests of the outputs by path.
-    outputs: dict[str, str] = {}
-    # The state of the outputs that were moved aside.
-    older: "StepState | None" = None
+    outputs: dict[str, str] = {}  # digests of the outputs by path
+    older: "StepState | None" = None  # the state of the outputs that were moved aside
 
 
 class StepJournal(msgspec.Struct):
@@ -84,30 +71,30 @@ class StepJournal(msgspec.Struct):
 
 
 class StepStates:
-    """Keeps the states of a folder's steps, and restores or removes their outputs.
-
-    :param written: the content of files that no step writes, by path.
-    """
+    """Keeps the states of a folder's steps; ``written`` has the files that no step writes."""
 
     def __init__(self, folder: Path, written: Mapping[Path, bytes] = MappingProxyType({})) -> None:
         self._path = folder / STATE
-        journal = read_journal(self._path, StepJournal, "name another folder")
-        self._journal = journal or StepJournal({}, {})
+        kept = journal.read_journal(self._path, StepJournal, "name another folder")
+        self._journal = kept or StepJournal({}, {})
         self._written = written
-        self._files = FileDigests(self._journal.files, written)
+        self._files = journal.FileDigests(self._journal.files, written)
 
     def write_files(self) -> None:
         """Write the files that no step writes, unless they exist."""
         self.write()  # the journal marks the folder as an experiment's
         for path, content in self._written.items():
-            if not path.exists() or digest_file(path) != new_digest(content).hexdigest():
+            if (
+                not path.exists()
+                or journal.digest_file(path) != journal.new_digest(content).hexdigest()
+            ):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with open_output(str(path)) as stream:
                     stream.write(content)
 
     def write(self) -> None:
         """Write the journal, ``steps.json``."""
-        write_journal(self._path, StepJournal(self._journal.steps, self._files.known))
+        journal.write_journal(self._path, StepJournal(self._journal.steps, self._files.known))
 
     def state(self, step: Step) -> StepState:
         """Return the recorded state of a step."""
@@ -119,7 +106,7 @@ class StepStates:
 
     def _key(self, step: Step) -> str:
         inputs = [[str(path), self._files.digest(path)] for path in step.inputs]
-        return digest_text(json.dumps([step.call.to_json(), inputs]))
+        return journal.digest_text(json.dumps([step.call.to_json(), inputs]))
 
     def is_done(self, step: Step) -> bool:
         """Return whether a step is done and need not run."""
@@ -202,19 +189,14 @@ class StepStates:
 
 
 def check_experiment_folder(folder: Path, state: str = STATE) -> None:
-    """Reject a folder with other files, which could be overwritten or removed.
-
-    :param state: the file or folder that marks an experiment's folder.
-    """
+    """Reject a folder that has other files and lacks ``state``, the mark of an experiment."""
     if not folder.is_dir() or (folder / state).exists():
         return
     others = sorted({path.name for path in folder.iterdir()} - {LOCK})
     kind = "experiment" if state == STATE else "exported experiment"
     if others:
-        raise PhrasescoreError(
-            f"{folder}: expected a new folder, or the folder of an {kind}, found other files in "
-            f"it, such as {others[0]}"
-        )
+        problem = f"{folder}: expected a new folder, or the folder of an {kind},"
+        raise PhrasescoreError(f"{problem} found other files in it, such as {others[0]}")
 
 
 def _aside(path: Path) -> Path:

@@ -40,12 +40,16 @@ class XbleuPlan:
     # The network to start from, and the row that provides the weights for the lists.
     model: str
     row: str
-    # n-best lists for the sentences in ``source``, with the row's features.
-    lists: tuple[Path, ...]
+    lists: tuple[Path, ...]  # n-best lists for the sentences in ``source``, with the row's features
     source: Path
     references: tuple[Path, ...]
     # Word alignments between the source and its first reference, for a joint model.
     alignments: Path | None = None
+
+    @property
+    def parallel(self) -> tuple[Path, ...]:
+        """The files with a line per sentence in ``source``: references and alignments."""
+        return (*self.references, *filter(None, (self.alignments,)))
 
 
 @dataclass(frozen=True)
@@ -53,10 +57,8 @@ class ModelPlan:
     """A network: how it is trained, or the folder that it is loaded from."""
 
     name: str
-    # The file may omit a kind that the name determines.
-    kind: str = ""
-    # The folder of an existing model, which is not trained.
-    path: Path | None = None
+    kind: str = ""  # the file may omit a kind that the name determines
+    path: Path | None = None  # the folder of an existing model, which is not trained
     xbleu: XbleuPlan | None = None
     preset: str | None = None
     reverse: bool = False
@@ -71,8 +73,7 @@ class ModelPlan:
     threads: Count | None = None
     # An n-gram model for the words outside a cslm network's shortlist.
     backoff_lm: Path | None = None
-    # Whether a cslm network or a joint model omits log Z.
-    unnormalized: bool = False
+    unnormalized: bool = False  # whether a cslm network or a joint model omits log Z
 
     @property
     def network(self) -> NetworkKind:
@@ -104,12 +105,9 @@ class System:
     """A row of the table: the names of the models and features that it adds to the baseline."""
 
     name: str
-    # Models and other features that score the phrase table, in order.
-    columns: tuple[str, ...] = ()
-    # Language models and joint models in the search.
-    search: tuple[str, ...] = ()
-    # Models and other features that rescore the n-best lists.
-    rescore: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # models and other features that score the phrase table, in order
+    search: tuple[str, ...] = ()  # language models and joint models in the search
+    rescore: tuple[str, ...] = ()  # models and other features that rescore the n-best lists
     # The row's own tuning settings; None for the experiment's.
     iterations: Rounds | None = None
     patience: Count | None = None
@@ -145,10 +143,7 @@ PAPER = ("Baseline", "+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
 def check_model(
     table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan], files: Collection[str]
 ) -> ModelPlan:
-    """Return a network with its kind set, after checking all its settings.
-
-    :param files: names of the features that are read from files.
-    """
+    """Return a network with its kind set, after checking it; ``files`` are features with files."""
     name = model.name
     if name in (*_FEATURES, *files):
         raise table.error(name, "is the name of a feature: choose another name")
@@ -169,21 +164,17 @@ def check_model(
     for setting in model.settings:
         config.override([setting], path=f"{table.path}: [models.{name}.set]")
     if model.right_to_left and kind.is_feed_forward:
-        raise own.error(
-            "right_to_left", f"cannot be used with a {named}, which predicts from left to right"
-        )
+        problem = f"cannot be used with a {named}, which predicts from left to right"
+        raise own.error("right_to_left", problem)
     if model.backoff_lm and kind.reads_source:
-        raise own.error(
-            "backoff_lm", f"can only be used with a {_LANGUAGE_MODEL}, and this is a {named}"
-        )
+        problem = f"can only be used with a {_LANGUAGE_MODEL}, and this is a {named}"
+        raise own.error("backoff_lm", problem)
     if model.unnormalized and not kind.is_feed_forward:
-        raise own.error(
-            "unnormalized", f"can only be used with a {_SEARCHING}, and this is a {named}"
-        )
+        problem = f"can only be used with a {_SEARCHING}, and this is a {named}"
+        raise own.error("unnormalized", problem)
     if model.backoff_lm and model.unnormalized:
-        raise own.error(
-            "backoff_lm", "needs normalised probabilities: it cannot be combined with unnormalized"
-        )
+        problem = "needs normalised probabilities: it cannot be combined with unnormalized"
+        raise own.error("backoff_lm", problem)
     return replace(model, kind=named, reverse=model.reverse or name == "reverse")
 
 
@@ -197,9 +188,8 @@ def _like_its_start(
     start = models.get(xbleu.model) or ModelPlan(xbleu.model)
     kind = start.kind or _kind(start.name)
     if kind is None or start.xbleu:
-        raise own.table("xbleu").error(
-            "model", f"expected a network that is trained on a table or text, got {xbleu.model!r}"
-        )
+        problem = f"expected a network that is trained on a table or text, got {xbleu.model!r}"
+        raise own.table("xbleu").error("model", problem)
     start = replace(start, kind=kind)
     if start.network.is_aligned != (xbleu.alignments is not None):
         problem = f"are for a {_ALIGNED}, which needs them; {xbleu.model} is a {kind}"

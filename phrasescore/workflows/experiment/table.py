@@ -32,8 +32,7 @@ class SystemRow:
     """A table row: the scores of one system."""
 
     name: str
-    # Scores by text; texts that no replica has translated yet are missing.
-    cells: Mapping[str, SystemScore]
+    cells: Mapping[str, SystemScore]  # by text; lacks texts that no replica has translated yet
     # Tuning rounds per replica, such as "4, 6+"; + means that the limit ended tuning.
     rounds: str = ""
     remarks: tuple[str, ...] = ()
@@ -48,14 +47,11 @@ class SystemRow:
 class ExperimentTable:
     """The table of results, with its notes."""
 
-    # Names of the columns.
-    texts: tuple[str, ...]
+    texts: tuple[str, ...]  # names of the columns
     rows: tuple[SystemRow, ...]
     notes: tuple[str, ...]
-    # The commands with their times in seconds, for the HTML file.
-    steps: tuple[str, ...]
-    # Warnings from the steps, with the steps' names; the notes include them.
-    warnings: tuple[str, ...] = ()
+    steps: tuple[str, ...]  # the commands with their times in seconds, for the HTML file
+    warnings: tuple[str, ...] = ()  # from the steps, with their names; the notes include them
 
 
 def measure(
@@ -91,7 +87,6 @@ def measure(
 def _compare(
     text: TextSet, runs_by_name: Mapping[str, Sequence[Run]], existing: Collection[Path]
 ) -> list[SystemScore]:
-    """Return the scores on a text for the systems that have translated it."""
     outputs = {
         name: [str(path) for run in runs if (path := run.output(text)) in existing]
         for name, runs in runs_by_name.items()

@@ -31,12 +31,9 @@ class ReportSummary:
     # Path of the page, index.html, and its size in bytes.
     page: str
     size: int
-    # Keys of the sections, in page order.
-    sections: tuple[str, ...]
-    # Number of tables and figures.
-    num_blocks: int
-    # Keys of missing or incomplete sections, with the reasons.
-    left_out: tuple[tuple[str, str], ...]
+    sections: tuple[str, ...]  # keys of the sections, in page order
+    num_blocks: int  # number of tables and figures
+    left_out: tuple[tuple[str, str], ...]  # keys of missing or incomplete sections, with reasons
 
     def summary(self) -> str:
         """Return one line for the log."""
@@ -94,13 +91,9 @@ def make_report(
     check_folder(os.fspath(folder), files.paths())
     report, left_out = _make_sections(read_inputs(files, settings, compute, progress))
     page = write_report(report, Path(folder))
-    return ReportSummary(
-        str(page),
-        page.stat().st_size,
-        tuple(section.key for section in report.sections),
-        sum(len(section.blocks) for section in report.sections),
-        tuple(left_out),
-    )
+    names = tuple(section.key for section in report.sections)
+    num_blocks = sum(len(section.blocks) for section in report.sections)
+    return ReportSummary(str(page), page.stat().st_size, names, num_blocks, tuple(left_out))
 
 
 def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]:
@@ -172,7 +165,6 @@ def _join(names: Sequence[str]) -> str:
 
 
 def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
-    """Yield names and values that describe the inputs, for the top of the page."""
     if inputs.table is not None:
         choice = inputs.table_choice
         long = f"{choice.num_long:,} source phrases of {inputs.settings.long} words or more"

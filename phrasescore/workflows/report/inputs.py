@@ -13,7 +13,7 @@ from moses_integration.table_line import joint_count
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.evaluation.comparison import ComparedSystem, Comparison
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
-from phrasescore.io.text import decode, is_stream, read_lines, split_words
+from phrasescore.io.text import is_stream, read_lines
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.report.phrases import TableChoice, TablePair, choose_from_table
@@ -26,8 +26,6 @@ from phrasescore.workflows.text_checks import warn_of_lengths
 # 1-based numbers of the table's scores p(target | source) and p(source | target). Moses' order is
 # p(f|e) lex(f|e) p(e|f) lex(e|f), where f is the source.
 _DIRECT, _INVERSE = 3, 1
-# Number of frequent and of rare source phrases whose targets are listed, as in Cho et al. (2014).
-_SOURCES = 10
 
 
 class NamedModel(NamedTuple):
@@ -49,8 +47,7 @@ class ReportFiles:
     # The name of each system, and the file with its translations.
     translations: Sequence[tuple[str, str]]
     tuning_report: str | None
-    # The file table.toml of an experiment.
-    experiment: str | None
+    experiment: str | None  # the file table.toml of an experiment
 
     def texts(self) -> list[str]:
         """Return the paths of all tables, lists and texts."""
@@ -67,15 +64,13 @@ class ReportFiles:
 class ReportInputs:
     """All inputs for a report; the phrase table is read lazily."""
 
-    # Path of the phrase table.
-    table: str | None
+    table: str | None  # path of the phrase table
     systems: list[ComparedSystem]
     source: Sentences | None
     references: list[Sentences]
     models: list[NamedModel]
     tuning: TuneReport | None
-    # The content of table.toml.
-    experiment: dict[str, Any] | None
+    experiment: dict[str, Any] | None  # the content of table.toml
     files: ReportFiles
     settings: Reporting
     compute: Compute
@@ -103,18 +98,10 @@ class ReportInputs:
         """The lines selected from the table, which is read once."""
         assert self.table is not None
         columns = [self.table_column(model) for model in self.of_kind("scores_phrases")]
-        settings = self.settings
         with Meter("report: phrase table", "lines", self.progress, lines_of=self.table) as meter:
             lines = meter.track(read_phrase_table(self.table))
             pairs = _table_pairs(self.table, lines, max(columns, default=0) + 1)
-            return choose_from_table(
-                pairs,
-                num_pairs=settings.points,
-                num_phrases=settings.map_points,
-                num_sources=_SOURCES,
-                long=settings.long,
-                seed=settings.seed,
-            )
+            return choose_from_table(pairs, self.settings)
 
     @cached_property
     def comparison(self) -> Comparison:
@@ -148,18 +135,11 @@ def read_inputs(
         check_aligned(texts)
     for text in translations if references else ():
         warn_of_lengths(text.path, text.num_words, references[0].num_words)
+    table = tables[0] if tables else None
+    systems = [ComparedSystem(name, [text]) for name, text in zip(names, translations, strict=True)]
     return ReportInputs(
-        tables[0] if tables else None,
-        [ComparedSystem(name, [text]) for name, text in zip(names, translations, strict=True)],
-        source,
-        references,
-        models,
-        tuning,
-        experiment,
-        files,
-        settings,
-        compute,
-        progress,
+        *(table, systems, source, references, models, tuning, experiment),
+        *(files, settings, compute, progress),
     )
 
 
@@ -171,58 +151,43 @@ def _load_models(paths: Sequence[str]) -> list[NamedModel]:
     for name in names:
         if names.count(name) > 1:
             raise ArgumentError(f"--model: expected different models, got {name} twice")
-    return [
-        NamedModel(name, load_checkpoint(path)) for name, path in zip(names, paths, strict=True)
-    ]
+    return list(map(NamedModel, names, map(load_checkpoint, paths)))
 
 
 def _is_nbest(path: str) -> bool:
-    """Return whether a file has an n-best list, not a phrase table, judging by its first line.
-
-    A source phrase may be a number, but only n-best lists have scores with names.
-    """
+    """Return whether a file has an n-best list, with names of scores, and not a phrase table."""
     first = next(read_lines(path), None)
     if first is None:
         raise DataError(path, None, "expected a phrase table or an n-best list, found no lines")
     fields = first.split(b"|||")
     if len(fields) < 3:
-        expected = (
-            "expected a phrase table or an n-best list, with '|||' at least twice in each line"
-        )
-        raise DataError(path, 1, f"{expected}, found {first.count(b'|||')}")
+        expected = "a phrase table or an n-best list, with '|||' at least twice in each line"
+        raise DataError(path, 1, f"expected {expected}, found {len(fields) - 1}")
     is_number = fields[0].strip().isdigit()
     return is_number and any(split_feature(token)[1] for token in fields[2].split())
 
 
 def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:
     """Return the first hypothesis in each list; every sentence must have a list."""
-    sentences = Sentences(path, [], [])
+    words = []
     with Meter("n-best lists", "hypotheses", progress, lines_of=path) as meter:
         for expected, nbest in enumerate(read_nbest(path)):
             if nbest.id != expected:
                 problem = f"expected id {expected}, found {nbest.id}: a sentence has no hypotheses"
                 raise DataError(path, nbest.first_line, problem)
-            words = split_words(decode(path, nbest.first_line, nbest.hypotheses[0]))
-            sentences.texts.append(" ".join(words))
-            sentences.words.append(words)
+            words.append(nbest.words(0))
             meter.update(nbest.num_lines)
-    return sentences
+    return Sentences(path, list(map(" ".join, words)), words)
 
 
 def _table_pairs(
     path: str, lines: Iterator[PhraseTableLine], num_scores: int
 ) -> Iterator[TablePair]:
-    """Yield the pairs in a table with their counts and scores.
-
-    A table with fewer than ``num_scores`` scores is an error.
-    """
+    """Yield the pairs in a table with their counts and scores, at least ``num_scores``."""
     for line in lines:
         if line.num_scores < num_scores:
-            raise DataError(
-                path,
-                line.number,
-                f"expected p(target | source) or its reverse as score {num_scores} of a line, "
-                f"found {line.num_scores} scores (--table-score N says which one it is)",
-            )
+            expected = f"expected p(target | source) or its reverse as score {num_scores} of a line"
+            found = f"found {line.num_scores} scores (--table-score N says which one it is)"
+            raise DataError(path, line.number, f"{expected}, {found}")
         scores = line.raw.split(b"|||", 3)[2].split()
         yield TablePair(line.pair, tuple(map(float, scores)), joint_count(line.raw))

@@ -9,66 +9,39 @@ import torch
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.errors import DataError
 from phrasescore.evaluation.comparison import shortlists_by_side
+from phrasescore.generation import sampling
 from phrasescore.generation.generator import Generator
-from phrasescore.generation.sampling import (
-    CountedSample,
-    SampleSettings,
-    count_samples,
-    sample_targets,
-)
 from phrasescore.progress import Meter
 from phrasescore.records import PhrasePair
+from phrasescore.report import results, sentences
 from phrasescore.report.blocks import Section
-from phrasescore.report.maps import Vectors, map_section, text_vectors, word_vectors
+from phrasescore.report.maps import map_section, text_vectors, word_vectors
 from phrasescore.report.phrases import SAMPLES, preference_section, sample_section, score_section
-from phrasescore.report.results import (
-    difference_section,
-    experiment_section,
-    training_section,
-    translation_section,
-    tuning_section,
-)
-from phrasescore.report.sentences import (
-    SentencePair,
-    Words,
-    alignment_section,
-    draw_sentences,
-    draw_texts,
-    note_long_pairs,
-    note_long_texts,
-    note_unknown_words,
-    soft_parse_section,
-)
+from phrasescore.report.sentences import SentencePair, Words
 from phrasescore.settings.kinds import kind_names
 from phrasescore.workflows.load_model import NetworkScorer
 from phrasescore.workflows.report.inputs import NamedModel, ReportInputs
 
 # Properties of network kinds that can show single sentences.
 SHOWS_SENTENCES = ("aligns_words", "parses_source")
-# Default number of sentences to show.
-_SENTENCES = 5
-# Number of sentence lengths per group, for BLEU by length.
-_GROUP_WIDTH = 10
+_SENTENCES = 5  # default number of sentences to show
+_GROUP_WIDTH = 10  # number of sentence lengths per group, for BLEU by length
 
 
 class MadeSection(NamedTuple):
     """A section, or None if it was left out, with reasons and notes."""
 
     section: Section | None
-    # Why the section, or a part of it, was left out.
-    reasons: Sequence[str] = ()
-    # Notes for readers of the section.
-    notes: Sequence[str] = ()
+    reasons: Sequence[str] = ()  # why the section, or a part of it, was left out
+    notes: Sequence[str] = ()  # notes for readers of the section
 
 
 class SectionPlan(NamedTuple):
     """The function that makes a section, and the inputs that it requires."""
 
     make: Callable[[ReportInputs], MadeSection]
-    # Names of required inputs; see `missing_inputs`.
-    needs: tuple[str, ...] = ()
-    # The required property of a model's kind; empty if no such model is required.
-    kind: str = ""
+    needs: tuple[str, ...] = ()  # names of required inputs; see `missing_inputs`
+    kind: str = ""  # the required property of a model's kind; empty if no such model is required
 
 
 _ANY_TARGET = "translations (--references, --translation or NBEST)"
@@ -100,12 +73,12 @@ def _make_translations(inputs: ReportInputs) -> MadeSection:
     breakdowns = [comparison.by_length(side, _GROUP_WIDTH) for side in comparison.sides]
     for name, checkpoint in inputs.models[:1]:
         breakdowns += comparison.by_unknown_words(shortlists_by_side(checkpoint), name)
-    return MadeSection(translation_section(comparison, breakdowns, inputs.settings.seed))
+    return MadeSection(results.translation_section(comparison, breakdowns, inputs.settings.seed))
 
 
 def _make_tuning(inputs: ReportInputs) -> MadeSection:
     assert inputs.tuning is not None
-    return MadeSection(tuning_section(inputs.tuning))
+    return MadeSection(results.tuning_section(inputs.tuning))
 
 
 def _make_experiment(inputs: ReportInputs) -> MadeSection:
@@ -113,7 +86,7 @@ def _make_experiment(inputs: ReportInputs) -> MadeSection:
     assert path is not None
     assert table is not None
     try:
-        return MadeSection(experiment_section(table))
+        return MadeSection(results.experiment_section(table))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DataError(path, None, f"expected the table of an experiment: {error!r}") from error
 
@@ -162,19 +135,23 @@ def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair])
 
 def _draw(
     inputs: ReportInputs, model: NamedModel, sources: Sequence[Words]
-) -> list[list[CountedSample]]:
-    """Return the distinct finished samples for each source, most probable first."""
+) -> list[list[sampling.CountedSample]]:
     torch.set_num_threads(usable_threads(inputs.compute.threads))
     generator = Generator([model.checkpoint], choose_device(inputs.compute.device))
-    drawing = SampleSettings(SAMPLES, seed=inputs.settings.seed)
-    drawn = sample_targets(generator, sources, drawing)
-    return [count_samples([sample for sample in samples if sample.finished]) for samples in drawn]
+    drawing = sampling.SampleSettings(SAMPLES, seed=inputs.settings.seed)
+    drawn = sampling.sample_targets(generator, sources, drawing)
+    return [
+        sampling.count_samples([sample for sample in samples if sample.finished])
+        for samples in drawn
+    ]
 
 
 def _make_words(inputs: ReportInputs) -> MadeSection:
-    sets: list[Vectors] = []
-    for number, (name, checkpoint) in enumerate(inputs.models, start=1):
-        sets += word_vectors(name, number, checkpoint, inputs.settings.map_points)
+    sets = [
+        vectors
+        for number, model in enumerate(inputs.models, start=1)
+        for vectors in word_vectors(number, *model, inputs.settings.map_points)
+    ]
     return MadeSection(*map_section("words", sets, inputs.settings.seed))
 
 
@@ -214,12 +191,12 @@ def _make_sentences(inputs: ReportInputs) -> MadeSection:
                 reasons.append(f"{name} reads the target side: needs --references")
                 continue
             side = inputs.references[0]
-        texts = draw_texts(side.words, settings.map_points, settings.seed)
+        texts = sentences.draw_texts(side.words, settings.map_points, settings.seed)
         if not texts:
             reasons.append(f"{side.path}: all sentences are empty")
             continue
-        notes += note_unknown_words(name, checkpoint, texts)
-        notes += note_long_texts(name, checkpoint, texts)
+        notes += sentences.note_unknown_words(name, checkpoint, texts)
+        notes += sentences.note_long_texts(name, checkpoint, texts)
         sets.append(text_vectors("sentences", name, number, checkpoint, texts))
     section, problems = map_section("sentences", sets, settings.seed)
     return MadeSection(section, reasons + problems, notes)
@@ -229,7 +206,7 @@ def _make_alignments(inputs: ReportInputs) -> MadeSection:
     models = inputs.of_kind("aligns_words")
     pairs, reasons = _choose_sentences(inputs)
     origin = "the references" if inputs.references else f"by {inputs.systems[0].name}"
-    section = alignment_section(models, pairs, origin)
+    section = sentences.alignment_section(models, pairs, origin)
     return MadeSection(section, reasons, _notes(models, pairs))
 
 
@@ -241,7 +218,7 @@ def _make_parses(inputs: ReportInputs) -> MadeSection:
         else:
             models.append(model)
     pairs, problems = _choose_sentences(inputs)
-    section = soft_parse_section(models, pairs)
+    section = sentences.soft_parse_section(models, pairs)
     return MadeSection(section, reasons + problems, _notes(models, pairs))
 
 
@@ -256,7 +233,7 @@ def _choose_sentences(inputs: ReportInputs) -> tuple[list[SentencePair], list[st
     sides: list[Sequence[Words]] = [source, *(text.words for text in targets[:1])]
     reasons = []
     if settings.lines is None:
-        numbers = draw_sentences(sides, settings.sentences or _SENTENCES, settings.seed)
+        numbers = sentences.draw_sentences(sides, settings.sentences or _SENTENCES, settings.seed)
         if not numbers:
             reasons = ["all sentences or their translations are empty"]
     else:
@@ -275,8 +252,8 @@ def _notes(models: Sequence[NamedModel], pairs: Sequence[SentencePair]) -> list[
     notes = []
     for name, checkpoint in models:
         read = [pair.target if checkpoint.reverse else pair.source for pair in pairs]
-        notes += note_unknown_words(name, checkpoint, read)
-        notes += note_long_pairs(name, checkpoint, pairs)
+        notes += sentences.note_unknown_words(name, checkpoint, read)
+        notes += sentences.note_long_pairs(name, checkpoint, pairs)
     return notes
 
 
@@ -284,7 +261,7 @@ def _notes(models: Sequence[NamedModel], pairs: Sequence[SentencePair]) -> list[
 SECTION_PLANS = {
     "translations": SectionPlan(_make_translations, (_SYSTEM, "--references")),
     "differences": SectionPlan(
-        lambda inputs: MadeSection(difference_section(inputs.comparison)),
+        lambda inputs: MadeSection(results.difference_section(inputs.comparison)),
         (_TWO_SYSTEMS, "--references"),
     ),
     "experiment": SectionPlan(_make_experiment, ("--experiment",)),
@@ -298,6 +275,6 @@ SECTION_PLANS = {
     "alignments": SectionPlan(_make_alignments, ("--source", _ANY_TARGET), "aligns_words"),
     "parses": SectionPlan(_make_parses, ("--source",), "parses_source"),
     "training": SectionPlan(
-        lambda inputs: MadeSection(training_section(inputs.models)), ("a --model",)
+        lambda inputs: MadeSection(results.training_section(inputs.models)), ("a --model",)
     ),
 }

@@ -11,19 +11,11 @@ from numpy.typing import NDArray
 
 from moses_integration.nbest_lines import LARGEST_VALUE, parse_number
 from moses_integration.phrase_table import read_lexicon
+from phrasescore import features
 from phrasescore.arguments import PrecisionName
 from phrasescore.engines import callers, local_device
 from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
-from phrasescore.features import (
-    ENSEMBLE_NAME,
-    NORMALIZED,
-    OF_SHORTLISTS,
-    ColumnSpec,
-    Feature,
-    column_name,
-    load_feature,
-    network_name,
-)
+from phrasescore.features import ColumnSpec, Feature
 from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.io.journal import new_digest
 from phrasescore.io.text import InputLines, count_lines, is_stream, read_blocks, read_lines, shorten
@@ -37,16 +29,7 @@ _Lines = TypeVar("_Lines", bound=InputLines)
 
 
 class GivenScores:
-    """Scores that another program computed for the lines of an input; 8 bytes of memory each.
-
-    ``str()`` returns a summary for the end of a run.
-
-    :ivar fingerprint: a digest of the scores.
-
-    :param path: a file with one number per line; ``-`` is stdin.
-    :param highest: the largest valid number.
-    :raises DataError: if the file cannot be read, or a line is not a valid number.
-    """
+    """Scores that another program computed, one per line of a file or stdin."""
 
     def __init__(self, path: str, highest: float = LARGEST_VALUE) -> None:
         self._path = path
@@ -61,10 +44,7 @@ class GivenScores:
         return self._values[lines.before : lines.before + lines.num_lines]
 
     def check_count(self, num_lines: int, path: str) -> None:
-        """Check that there is one score for each line of ``path``.
-
-        :raises DataError: for the first line without a score, or the first score without a line.
-        """
+        """Check that there is one score for each line of ``path``."""
         given = len(self._values)
         if given < num_lines:
             where = shown_path(self._path)
@@ -87,11 +67,7 @@ class GivenScores:
 def check_counts(
     lines: Iterator[_Lines], path: str, scores: Sequence[GivenScores]
 ) -> Iterator[_Lines]:
-    """Return the lines of ``path``, after checking that each has its scores.
-
-    :raises DataError: as `GivenScores.check_count` does; at the call for a file, and at the end of
-        the lines for a stream.
-    """
+    """Return the lines of ``path``, after checking (a stream: at its end) that each has a score."""
     if scores and is_stream(path):
         return _counted(lines, path, scores)
     if scores:
@@ -115,29 +91,21 @@ def _counted(lines: Iterator[_Lines], path: str, scores: Sequence[GivenScores]) 
 class FeatureLoader:
     """Loads the features for columns, here or on another machine; networks come first."""
 
-    # All columns except given scores.
-    columns: tuple[ColumnSpec, ...]
+    columns: tuple[ColumnSpec, ...]  # all columns except given scores
     # The models for the columns, in this process or in folders.
     models: "tuple[Checkpoint | ModelFolder, ...]" = ()
     device: str = "cpu"
     precision: PrecisionName = "float32"
-    # Number of threads per process that score at the same time.
-    callers: int = 1
-    # Whether the blocks are from a phrase table.
-    of_phrases: bool = False
-    # See `phrasescore.features.networks.SentenceScore`.
-    ensemble: bool = False
+    callers: int = 1  # number of threads per process that score at the same time
+    of_phrases: bool = False  # whether the blocks are from a phrase table
+    ensemble: bool = False  # see `phrasescore.features.networks.SentenceScore`
     words: bool = False
     unnormalized: bool = False
     backoff_lm: str | None = None
 
     @classmethod
     def of(cls, specs: Sequence[ColumnSpec], compute: Compute, **options: Any) -> "FeatureLoader":
-        """Load the models for the given columns, and return a loader for all features.
-
-        :param compute: settings for the engine's workers.
-        :param options: values for other fields.
-        """
+        """Load the models for the given columns, and return a loader for all features."""
         columns = tuple(column for column in specs if column.kind != "scores")
         kinds = {column.kind for column in columns}
         device = local_device(compute) if kinds & {"model", "ctranslate2"} else "cpu"
@@ -176,11 +144,7 @@ class FeatureLoader:
         return replace(self, columns=tuple(columns), models=models, backoff_lm=backoff)
 
     def load(self) -> list[Feature]:
-        """Load models and files; torch is imported only if there is a network.
-
-        :raises DataError: if a file is malformed.
-        :raises ModelError: if a model cannot be loaded, or does not score phrase pairs.
-        """
+        """Load models and files; torch is imported only if there is a network."""
         features: list[Feature] = []
         checkpoints = self.checkpoints
         if checkpoints:
@@ -215,20 +179,20 @@ class FeatureLoader:
         """Return the feature for a column that is not a network's."""
         path = column.value
         if column.kind == "lm":
-            feature: Feature = load_feature("language_model")(path)
+            feature: Feature = features.load_feature("language_model")(path)
         elif column.kind == "ctranslate2":
-            feature = load_feature("ctranslate2")(
+            feature = features.load_feature("ctranslate2")(
                 path, column.foreign, device=self.device, threads=self.callers
             )
         elif column.kind in ("lexicon", "reverse_lexicon"):
             lexicon = Lexicon.from_entries(path, read_lexicon(path))
             feature = LexicalScore(lexicon, reverse=column.kind == "reverse_lexicon")
-        elif column.value in OF_SHORTLISTS:
+        elif column.value in features.OF_SHORTLISTS:
             chosen = checkpoints if column.model is None else [checkpoints[column.model - 1]]
-            feature = load_feature(column.value).from_checkpoints(chosen)
+            feature = features.load_feature(column.value).from_checkpoints(chosen)
             feature.fingerprints = (" ".join(each.fingerprint for each in chosen),)
         else:
-            feature = load_feature(column.value)()
+            feature = features.load_feature(column.value)()
         name = column.value if column.kind == "feature" else column.kind
         if feature.highest is None:  # a cached feature's fingerprint is part of the cache's keys
             feature.fingerprints = (f"{name} {feature.fingerprints[0]}".strip(),)
@@ -260,16 +224,13 @@ def added_columns(
 ) -> list[AddedColumn]:
     """Return the columns to add to hypotheses, as specified, and the ensemble last.
 
-    :param loader: the loader for the same columns.
     :param names: one name per column and for the ensemble; empty for the default names. Columns
         of given scores have their own names.
-    :param normalize: whether each network's column is followed by one divided by length.
     """
     expected = sum(spec.kind != "scores" for spec in specs) + loader.ensemble
     if names and len(names) != expected:
-        raise ArgumentError(
-            f"--name: expected one for each of {expected} columns, got {len(names)}"
-        )
+        problem = f"--name: expected one for each of {expected} columns, got {len(names)}"
+        raise ArgumentError(problem)
     usual: Counter[str] = Counter()
     given, rows = iter(names), iter(loader.rows())
     checkpoints = loader.checkpoints
@@ -285,19 +246,19 @@ def added_columns(
         column = AddedColumn(name(prefix), row, is_network=True, reverse=reverse)
         added.append(column)
         if normalize:
-            added.append(column._replace(name=column.name + NORMALIZED, normalized=True))
+            added.append(column._replace(name=column.name + features.NORMALIZED, normalized=True))
 
     for spec in specs:
         if spec.kind == "model":
             model = next(models)
-            prefix = network_name(
+            prefix = features.network_name(
                 model.config.kind, reverse=model.reverse, right_to_left=model.right_to_left
             )
             add_network(prefix, next(rows), reverse=model.reverse)
         elif spec.name is not None:
             added.append(AddedColumn(spec.name, given=GivenScores(spec.value)))
         else:
-            added.append(AddedColumn(name(column_name(spec.kind, spec.value)), next(rows)))
+            added.append(AddedColumn(name(features.column_name(spec.kind, spec.value)), next(rows)))
     if loader.ensemble:
-        add_network(ENSEMBLE_NAME, len(checkpoints), reverse=checkpoints[0].reverse)
+        add_network(features.ENSEMBLE_NAME, len(checkpoints), reverse=checkpoints[0].reverse)
     return added

@@ -68,9 +68,8 @@ class ListScorer:
         check_feed_forward(configs, backoff, unnormalized=self.settings.unnormalized)
         self.aligned = any(config.network.is_aligned for config in configs)
         if self.aligned and self.settings.ensemble:
-            raise ArgumentError(
-                "--ensemble cannot be used with a joint model, which reads alignments"
-            )
+            problem = "--ensemble cannot be used with a joint model, which reads alignments"
+            raise ArgumentError(problem)
         self.added = added_columns(
             specs, self._loader, self.settings.names, normalize=self.settings.normalize
         )
@@ -172,12 +171,7 @@ class ListScorer:
     def word_lines(
         self, block: PhraseBlock, scores: LineScores, numbers: Iterable[int]
     ) -> list[bytes]:
-        """Return a line for each pair: its sentence number, and one field per network.
-
-        A network's field lists ``word=log p`` for each predicted word.
-
-        :param numbers: the sentence number of each pair.
-        """
+        """Return a line per pair: its sentence's number, and ``word=log p ...`` per network."""
         assert scores.words is not None
         networks = [added for added in self.added if added.is_network and not added.normalized]
         lines = []

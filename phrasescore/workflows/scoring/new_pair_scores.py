@@ -24,8 +24,7 @@ from phrasescore.workflows.load_model import NetworkScorer
 
 _logger = logging.getLogger(__name__)
 
-# The lowest probability in Moses' lexical translation tables, which have 7 decimals.
-FLOOR = 1e-7
+FLOOR = 1e-7  # the lowest probability in Moses' lexical translation tables, which have 7 decimals
 MOSES_COLUMNS = 4
 
 FORWARD, REVERSE = "forward", "reverse"
@@ -47,19 +46,12 @@ class NewTargets(NamedTuple):
 def plan_columns(
     scores: str | None, given: Mapping[str, str | None], num_scores: int
 ) -> list[ColumnContent]:
-    """Return the content of each column for new pairs.
-
-    :param scores: the contents, separated by commas; None for Moses' four scores.
-    :param given: the file for each score, by the score's name.
-    :param num_scores: number of columns in the table.
-    """
+    """Return the content of each column for new pairs, by default Moses' four scores."""
     if scores is not None:
         columns = [_parse(text.strip(), given) for text in scores.split(",")]
     elif num_scores != MOSES_COLUMNS:
-        raise ArgumentError(
-            f"the table has {num_scores} scores, not Moses' {MOSES_COLUMNS}: --scores must name "
-            "the content of each column"
-        )
+        problem = f"the table has {num_scores} scores, not Moses' {MOSES_COLUMNS}:"
+        raise ArgumentError(f"{problem} --scores must name the content of each column")
     else:
         floor = math.log(FLOOR)
         reverse: ColumnContent = floor if given[REVERSE] is None else REVERSE
@@ -74,9 +66,8 @@ def plan_columns(
                 "no --reverse-model: new pairs have %g in the columns of p(source | target)", FLOOR
             )
     if len(columns) != num_scores:
-        raise ArgumentError(
-            f"--scores: expected {num_scores} columns, as in the table, got {len(columns)}"
-        )
+        problem = f"--scores: expected {num_scores} columns, as in the table, got {len(columns)}"
+        raise ArgumentError(problem)
     return columns
 
 
@@ -97,10 +88,7 @@ def _parse(text: str, given: Mapping[str, str | None]) -> ColumnContent:
 
 
 class PairScores:
-    """Computes the scores in the columns of new pairs; see `plan_columns`.
-
-    :ivar fingerprints: everything that the scores depend on, by name.
-    """
+    """Computes the scores of new pairs; ``fingerprints`` has all that they depend on."""
 
     def __init__(
         self, columns: Sequence[ColumnContent], given: Mapping[str, str | None], compute: Compute
@@ -113,10 +101,8 @@ class PairScores:
             checkpoint = load_checkpoint(path)
             check_kinds([checkpoint])
             if not checkpoint.reverse:
-                raise ModelError(
-                    f"--reverse-model {path}: expected a model trained with --reverse, found one "
-                    "that predicts the target"
-                )
+                problem = f"--reverse-model {path}: expected a model trained with --reverse,"
+                raise ModelError(f"{problem} found one that predicts the target")
             self.fingerprints[REVERSE] = checkpoint.fingerprint
             self._reverse = NetworkScorer(checkpoint, compute)
         self._lexical = {}

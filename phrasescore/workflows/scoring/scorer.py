@@ -32,8 +32,7 @@ Words = list[list[Floats]]
 # Maximum number of lines in a group, per pair that it should have: few lines of a table may have
 # pairs, and a list has several lines for each distinct hypothesis.
 _TABLE_LINES_PER_PAIR, _LIST_LINES_PER_PAIR = 4, 16
-# Number of pairs of parallel text that are read at once.
-_PAIRS_OF_TEXT = 256
+_PAIRS_OF_TEXT = 256  # number of pairs of parallel text that are read at once
 
 
 class InputPairs(Protocol):
@@ -78,8 +77,7 @@ def group_pairs(pairs: Iterable[PhrasePair]) -> Iterator[PairLines]:
 class LineScores(NamedTuple):
     """The values of the pairs in a block of lines."""
 
-    # (columns, pairs), the columns of all features one after another.
-    values: Floats
+    values: Floats  # (columns, pairs), the columns of all features one after another
     # For each column, the log-probabilities of words; see `phrasescore.features.BlockScores`.
     words: Words | None
 
@@ -88,8 +86,7 @@ class Item(NamedTuple):
     """A block to score, as sent to a worker."""
 
     block: PhraseBlock
-    # The indices of the pairs to score, per feature; None for all pairs.
-    missing: tuple[Indices | None, ...]
+    missing: tuple[Indices | None, ...]  # the pairs to score, per feature; None for all pairs
 
 
 @dataclass(frozen=True)
@@ -100,8 +97,7 @@ class Scoring:
     fingerprints: tuple[tuple[str, ...], ...]
     # The loaded features; None on another machine, where they are loaded from the same files.
     features: Sequence[Feature] | None
-    # Indices of the features that are needed from the beginning.
-    needed: tuple[int, ...] = ()
+    needed: tuple[int, ...] = ()  # indices of the features that are needed from the beginning
 
     @property
     def device(self) -> str:
@@ -121,10 +117,8 @@ class Scoring:
         features = self.loader.load() if self.features is None else self.features
         for feature, expected in zip(features, self.fingerprints, strict=True):
             if feature.fingerprints != expected:
-                raise PhrasescoreError(
-                    f"a worker has loaded a different feature: expected {expected}, found "
-                    f"{feature.fingerprints}"
-                )
+                problem = f"a worker has loaded a different feature: expected {expected},"
+                raise PhrasescoreError(f"{problem} found {feature.fingerprints}")
         for index in self.needed:
             features[index].prepare()
         return partial(_score_item, features)
@@ -138,8 +132,6 @@ def _score_item(features: Sequence[Feature], item: Item) -> list[BlockScores]:
 
 
 class _LineGroup(NamedTuple, Generic[AnyLines]):
-    """A group of lines that are scored together."""
-
     lines: list[AnyLines]
     missing: tuple[Indices | None, ...]
     # For each feature: its values, (columns, pairs), NaN where the cache has none; and the cache's
@@ -202,10 +194,7 @@ class Scorer:
         self._stack.close()
 
     def score(self, lines: Iterable[AnyLines]) -> Iterator[tuple[AnyLines, LineScores]]:
-        """Yield lines with their pairs' values, in order; some groups are read ahead.
-
-        :raises ModelError: on reaching lines with a value that is not a finite log-probability.
-        """
+        """Yield lines with their pairs' values, in order; some groups are read ahead."""
         if not self.features:
             yield from ((each, LineScores(np.empty((0, 0)), None)) for each in lines)
             return

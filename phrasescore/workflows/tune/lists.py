@@ -7,14 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from moses_integration import tuning_files
 from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights, weights_path
-from moses_integration.tuning_files import (
-    read_start_weights,
-    write_features,
-    write_scores,
-    write_start_weights,
-)
 from moses_integration.weight_lines import check_weights, is_sparse
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, some_names
@@ -26,14 +21,8 @@ from phrasescore.report.tuning import MethodRow, ReplicaRow, TuneReport
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.tuning import ListTuning, ListTuningFiles
 from phrasescore.signals import EndedBySignal
+from phrasescore.workflows.tune import outcome
 from phrasescore.workflows.tune.optimiser import ListReader, Optimiser, read_extracted, read_metric
-from phrasescore.workflows.tune.outcome import (
-    check_outputs,
-    feature_rows,
-    with_contributions,
-    write_ini,
-    write_outputs,
-)
 from tuning.methods import Tuned, load_method
 from tuning.methods import cross_validate as validate
 from tuning.metrics import CorpusBleu, Metric
@@ -103,10 +92,8 @@ def tune(
     if not features and not references:
         raise ArgumentError("--references is required")
     if start is None and ifile is None and files.moses_ini is None:
-        raise ArgumentError(
-            "give the weights with which the lists were made, to start from: --weights or "
-            "--moses-ini"
-        )
+        problem = "give the weights with which the lists were made, to start from:"
+        raise ArgumentError(f"{problem} --weights or --moses-ini")
     if ifile is not None and (start is not None or not features):
         raise ArgumentError("--ifile requires --features, and replaces --weights")
     if files.moses_ini_out is not None and files.moses_ini is None:
@@ -120,11 +107,13 @@ def tune(
     outputs = [output, files.moses_ini_out, files.report]
     outputs += [files.features_out, files.scores_out, files.ifile_out]
     inputs = (*lists, *references, *features, *scores, ifile, files.moses_ini, weights_path(start))
-    check_outputs(_paths(*inputs), *outputs)
+    outcome.check_outputs(_paths(*inputs), *outputs)
     optimiser = Optimiser(settings, compute.threads)
     ini = None if files.moses_ini is None else MosesIni.read(os.fspath(files.moses_ini))
     if ini is not None:
-        check_outputs([*map(str, named_files(ini))], output, files.moses_ini_out, files.report)
+        outcome.check_outputs(
+            [*map(str, named_files(ini))], output, files.moses_ini_out, files.report
+        )
     metric: Metric
     if features:
         metric, pool = CorpusBleu(), read_extracted(_paths(*features), _paths(*scores))
@@ -137,7 +126,7 @@ def tune(
         ini.check_writable(os.fspath(files.moses_ini_out), [label.name for label in pool.labels])
     if ifile is not None:
         where = os.fspath(ifile)
-        first = read_start_weights(where, pool.num_features)
+        first = tuning_files.read_start_weights(where, pool.num_features)
     else:
         first, where = _start_vector(start, ini, pool)
     check_weights(named_weights(first, pool.labels), where)
@@ -156,19 +145,21 @@ def tune(
                 settings.cross_validate, optimiser, pool, metric, first, seed
             )
         found, notes, rows = _replicate(settings.replicas, optimiser, pool, metric, first, seed)
-    features_found = feature_rows(pool, first, found)
+    features_found = outcome.feature_rows(pool, first, found)
     cut_short: BaseException | None = None
     try:
         if files.report is not None:
-            features_found = with_contributions(features_found, pool, metric, found)
+            features_found = outcome.with_contributions(features_found, pool, metric, found)
     except (KeyboardInterrupt, EndedBySignal) as error:
         cut_short = error  # only the report's details about each feature are missing
     if files.features_out is not None and files.scores_out is not None:
-        write_features(os.fspath(files.features_out), pool.labels, pool.features, pool.starts)
-        write_scores(os.fspath(files.scores_out), pool.stats, pool.starts)
+        tuning_files.write_features(
+            os.fspath(files.features_out), pool.labels, pool.features, pool.starts
+        )
+        tuning_files.write_scores(os.fspath(files.scores_out), pool.stats, pool.starts)
     if files.ifile_out is not None:
         dense = [not is_sparse(label.name) for label in pool.labels]
-        write_start_weights(os.fspath(files.ifile_out), found[dense])
+        tuning_files.write_start_weights(os.fspath(files.ifile_out), found[dense])
     weights = named_weights(found, pool.labels)
     report = TuneReport(
         *(settings.method, metric.name, seed, pool.num_segments, len(pool.stats)),
@@ -178,7 +169,7 @@ def tune(
         replicas=rows,
         cross_validation=methods,
     )
-    write_outputs(output, files, WeightPair(weights, weights), report, ini)
+    outcome.write_outputs(output, files, WeightPair(weights, weights), report, ini)
     if cut_short is not None:
         raise cut_short
     if optimiser.stopped:
@@ -194,7 +185,7 @@ def merge_weights(weights: StrPath, moses_ini: StrPath, moses_ini_out: StrPath) 
     ini = MosesIni.read(os.fspath(moses_ini))
     merged = load_weights(weights).search
     check_weights({**ini.tuneable_weights(), **merged}, os.fspath(weights))
-    write_ini(ini, merged, output)
+    outcome.write_ini(ini, merged, output)
 
 
 def _paths(*paths: StrPath | None) -> list[str]:
@@ -262,13 +253,9 @@ def _replicate(
 def _compare_methods(
     parts: int, optimiser: Optimiser, pool: Pool, metric: Metric, start: Vector, seed: int
 ) -> tuple[MethodRow, ...]:
-    """Return each method's scores on held-out sentences."""
+    methods = {name: load_method(name) for name in sorted(METHODS)}
     found = validate(
-        {name: load_method(name) for name in sorted(METHODS)},
-        pool,
-        metric,
-        start,
-        optimiser.settings(pool.labels),
+        *(methods, pool, metric, start, optimiser.settings(pool.labels)),
         num_folds=parts,
         seed=seed,
         report=optimiser.report,

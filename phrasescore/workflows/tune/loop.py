@@ -13,17 +13,11 @@ from moses_integration.list_features import WeightedSum
 from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights, weights_path
 from moses_integration.nbest import read_nbest
 from moses_integration.weight_lines import check_weights, is_sparse
+from phrasescore import features
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, DataError, some_names
 from phrasescore.evaluation.plugin_metric import metric_packages
 from phrasescore.evaluation.sentences import find_references
-from phrasescore.features import (
-    ColumnSpec,
-    check_columns,
-    column_specs,
-    feature_packages,
-    rescore_options,
-)
 from phrasescore.io.compression import compression_of
 from phrasescore.io.folders import locked
 from phrasescore.io.journal import FileDigests, digest_content
@@ -38,26 +32,10 @@ from phrasescore.settings.tuning import RoundTuning, RoundTuningFiles
 from phrasescore.signals import EndedBySignal
 from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.search_settings import SearchSettings
+from phrasescore.workflows.tune import outcome
+from phrasescore.workflows.tune import rounds as round_files
 from phrasescore.workflows.tune.optimiser import ListReader, Optimiser, read_metric
-from phrasescore.workflows.tune.outcome import (
-    check_outputs,
-    describe_round,
-    explain_two_sets,
-    feature_rows,
-    find_problems,
-    with_contributions,
-    write_outputs,
-)
-from phrasescore.workflows.tune.rounds import (
-    CACHE,
-    INI,
-    Decoder,
-    Rounds,
-    about_decoder,
-    check_folder,
-    read_decisions,
-    write_rounds,
-)
+from phrasescore.workflows.tune.rounds import Decoder, Rounds
 from tuning.loop import LoopResult, TuningLoop
 from tuning.pool import weights_vector
 
@@ -84,7 +62,7 @@ def tune_with_decoder(
     *,
     output: StrPath | None = None,
     settings: RoundTuning = RoundTuning(),
-    columns: Sequence[ColumnSpec | StrPath] = (),
+    columns: Sequence[features.ColumnSpec | StrPath] = (),
     files: RoundTuningFiles = RoundTuningFiles(),
     resume: bool = False,
     compute: Compute = Compute(),
@@ -113,21 +91,17 @@ def tune_with_decoder(
     check_sequences(references=references)
     inputs = [source, files.moses_ini, *references]
     if any(is_stream(os.fspath(name)) for name in inputs if name is not None):
-        raise ArgumentError(
-            "--source, --references and --moses-ini cannot be streams with --decoder, because they "
-            "are read more than once"
-        )
-    specs = column_specs(columns)
+        problem = "--source, --references and --moses-ini cannot be streams with --decoder,"
+        raise ArgumentError(f"{problem} because they are read more than once")
+    specs = features.column_specs(columns)
     if specs:
-        check_columns(specs, of_phrases=False)
+        features.check_columns(specs, of_phrases=False)
     if any(column.kind == "scores" for column in specs):
-        raise ArgumentError(
-            "a file of scores belongs to existing lists: it cannot be used with --decoder"
-        )
+        problem = "a file of scores belongs to existing lists: it cannot be used with --decoder"
+        raise ArgumentError(problem)
     if any(column.kind == "ctranslate2" for column in specs):
-        raise ArgumentError(
-            "CTranslate2 models score existing lists: they cannot be used with --decoder"
-        )
+        problem = "CTranslate2 models score existing lists: they cannot be used with --decoder"
+        raise ArgumentError(problem)
     models = [column.value for column in specs if column.kind == "model"]
     if (settings.backoff_lm is not None or settings.unnormalized) and not models:
         raise ArgumentError("--backoff-lm and --unnormalized require models that rescore lists")
@@ -144,23 +118,29 @@ def tune_with_decoder(
     read = [source, *paths, *contents]
     read += [] if ini is None else [ini.path, *map(str, files_of(ini.path))]
     read += [name for name in (weights_path(start),) if name is not None]
-    written = check_outputs(read, output, files.moses_ini_out, files.report, files.translations)
+    written = outcome.check_outputs(
+        read, output, files.moses_ini_out, files.report, files.translations
+    )
     _check_source(source, opened, len(words[0]), is_rescored=bool(specs))
-    check_folder(work, [*read, *written])
-    options = rescore_options(specs, backoff, unnormalized=settings.unnormalized)
+    round_files.check_folder(work, [*read, *written])
+    options = features.rescore_options(specs, backoff, unnormalized=settings.unnormalized)
 
     def open_rescorer() -> "ListScorer":
         from phrasescore.workflows.scoring.list_scorer import ListScorer  # imports torch
 
         return ListScorer(
             specs,
-            Rescoring(cache=work / CACHE, backoff_lm=backoff, unnormalized=settings.unnormalized),
+            Rescoring(
+                cache=work / round_files.CACHE,
+                backoff_lm=backoff,
+                unnormalized=settings.unnormalized,
+            ),
             compute if compute.engine == "here" else replace(compute, threads=None),
         )
 
     digests = FileDigests({}, {})
     about = {
-        **about_decoder(decoder),
+        **round_files.about_decoder(decoder),
         "source": digest_content(source),
         "references": [digest_content(path) for path in paths],
         "moses.ini": None if ini is None else digest_content(ini.path),
@@ -178,7 +158,7 @@ def tune_with_decoder(
         "seed": settings.seed,
     }
     names = [column.value for column in specs if column.kind == "feature"]
-    if packages := [*feature_packages(names), *metric_packages(metrics)]:
+    if packages := [*features.feature_packages(names), *metric_packages(metrics)]:
         about["packages"] = packages
     reader, rescorer = ListReader(metric, words), open_rescorer if specs else None
     rounds = Rounds(opened, ini, source, work, settings.nbest_size, reader, rescorer, progress)
@@ -188,7 +168,7 @@ def tune_with_decoder(
         weights, report = run.finish(output, options, details=files.report is not None)
         if files.translations is not None:
             run.write_translations(os.fspath(files.translations), weights.lists)
-        write_outputs(output, files, weights, report, ini)
+        outcome.write_outputs(output, files, weights, report, ini)
         return LoopOutcome(weights, report)
 
     try:
@@ -203,10 +183,7 @@ def tune_with_decoder(
 def _open_decoder(
     decoder: Decoder | SearchSettings | str, path: str | None
 ) -> tuple[MosesIni | None, Decoder | EmbeddedSearch]:
-    """Return the moses.ini to tune (None if unknown), and the decoder.
-
-    :param path: the path of the moses.ini; None for the one in Moses' command.
-    """
+    """Return the moses.ini to tune (by default the one in Moses' command), and the decoder."""
     command = DecoderCommand(decoder) if isinstance(decoder, str) else None
     if path is None and command is not None and command.is_moses:
         path = command.ini_path()
@@ -223,10 +200,8 @@ def _open_decoder(
 
 def _start_weights(start: WeightsSource | None, ini: MosesIni | None) -> WeightPair:
     if ini is None and start is None:
-        raise ArgumentError(
-            "the start weights are missing: give --weights FILE, or a moses.ini with weights: "
-            "--moses-ini INI, or -f INI in the decoder's command"
-        )
+        problem = "the start weights are missing: give --weights FILE, or a moses.ini with weights:"
+        raise ArgumentError(f"{problem} --moses-ini INI, or -f INI in the decoder's command")
     # For weights missing from the file, Moses uses its moses.ini.
     usual = {} if ini is None else ini.tuneable_weights()
     given = load_weights({} if start is None else start)
@@ -240,23 +215,18 @@ def _start_weights(start: WeightsSource | None, ini: MosesIni | None) -> WeightP
 def _check_source(
     path: str, decoder: Decoder | EmbeddedSearch, num_references: int, *, is_rescored: bool
 ) -> None:
-    """Check, before the first round, that the source has a line for each reference.
-
-    :param is_rescored: whether networks read the source, which then must not have markup.
-    """
+    """Check, before the first round, that the source has a line for each reference."""
     if isinstance(decoder, DecoderCommand):
         with open(path, "rb") as stream:
             if compression_of(stream.read(16)) is not None:
-                raise DataError(
-                    path, None, "the decoder cannot read compressed text: decompress it"
-                )
+                problem = "the decoder cannot read compressed text: decompress it"
+                raise DataError(path, None, problem)
             # Moses does not translate a last line without a newline.
             if decoder.is_moses and stream.seek(0, os.SEEK_END):
                 stream.seek(-1, os.SEEK_END)
                 if stream.read() != b"\n":
-                    raise DataError(
-                        path, None, "expected a newline after the last line: Moses would omit it"
-                    )
+                    problem = "expected a newline after the last line: Moses would omit it"
+                    raise DataError(path, None, problem)
     num_lines = 0
     for num_lines, raw in enumerate(read_lines(path), start=1):
         if is_rescored:
@@ -286,24 +256,19 @@ class _LoopRun:
         """Decode and optimise until a limit is reached or translations stop improving."""
         rounds, optimiser, settings = self.rounds, self.optimiser, self.settings
         with locked(rounds.work) as lock:
-            decided = read_decisions(rounds.work, self.about, resume=resume)
+            decided = round_files.read_decisions(rounds.work, self.about, resume=resume)
             if decided is None:
                 # Written before the first round, so that its lists are not lost either.
                 first = LoopResult(next_weights=self.start.search)
-                write_rounds(rounds.work, self.about, first)
+                round_files.write_rounds(rounds.work, self.about, first)
             with rounds.opened(self.start.search, lock):
                 added = optimiser.others = rounds.added
                 search = {
                     name: values for name, values in self.start.search.items() if name not in added
                 }
                 self._loop = TuningLoop(
-                    rounds,
-                    rounds.reader.metric,
-                    self.start._replace(search=search),
-                    optimiser,
-                    settings.seed,
-                    settings.iterations,
-                    settings.patience,
+                    *(rounds, rounds.reader.metric, self.start._replace(search=search), optimiser),
+                    *(settings.seed, settings.iterations, settings.patience),
                     list_features=frozenset(added),
                     report=_logger.info,
                     is_stopped=lambda: optimiser.stopped,
@@ -322,21 +287,18 @@ class _LoopRun:
         if self.optimiser.stopped:
             # A resumed run reads this round again, and optimises to the end.
             *earlier, last = result.rounds
-            write_rounds(work, self.about, LoopResult(tuple(earlier), last.weights.search))
+            round_files.write_rounds(
+                work, self.about, LoopResult(tuple(earlier), last.weights.search)
+            )
             self.optimiser.raise_stop()
-        write_rounds(work, self.about, result)
-        text = describe_round(result, self.rounds.reader.metric.name, self.rounds.added)
+        round_files.write_rounds(work, self.about, result)
+        text = outcome.describe_round(result, self.rounds.reader.metric.name, self.rounds.added)
         _logger.info("%s", text, extra={"news": True})  # for an experiment's console
 
     def finish(
         self, output: StrPath | None, options: Sequence[str], *, details: bool
     ) -> tuple[WeightPair, TuneReport]:
-        """Write the best moses.ini into the folder; return the weights and the report.
-
-        :param output: the file that the weights will be written to, named in a message.
-        :param options: ``phrasescore rescore`` options that add the features, for that message.
-        :param details: whether to evaluate each feature for the report, which is slow.
-        """
+        """Write the best moses.ini into the folder; return the weights and the report."""
         result, added, metric = self.result, self.rounds.added, self.rounds.reader.metric
         best, pool, ini = result.best, result.pool, self.rounds.ini
         assert best is not None
@@ -344,7 +306,7 @@ class _LoopRun:
         sizes = {label.name: label.place + 1 for label in pool.labels if label.name not in added}
         unnamed = {name: (0.0,) * size for name, size in sizes.items() if not is_sparse(name)}
         both = WeightPair(*({**unnamed, **weights} for weights in best.weights))
-        written = None if ini is None else self.rounds.work / INI
+        written = None if ini is None else self.rounds.work / round_files.INI
         if ini is not None and written is not None:
             unknown = ini.set_weights(both.search)
             if written.is_symlink() or not written.is_file():
@@ -353,8 +315,8 @@ class _LoopRun:
             lacks = f", except the weights of {some_names(unknown)}" if unknown else ""
             _logger.info("%s has the search weights of round %d%s", written, best.number, lacks)
         if added:
-            _logger.info("%s", explain_two_sets(added, options, output, written))
-        problems = find_problems(result, metric.name, added)
+            _logger.info("%s", outcome.explain_two_sets(added, options, output, written))
+        problems = outcome.find_problems(result, metric.name, added)
         for problem in problems:
             _logger.warning("%s", problem)
         first = result.rounds[0]
@@ -364,12 +326,12 @@ class _LoopRun:
             known[label.name][label.place] if label.name in known else None for label in pool.labels
         ]
         start = weights_vector(first.weights.search, pool.labels)
-        rows = feature_rows(pool, start, found, search if added else None)
+        rows = outcome.feature_rows(pool, start, found, search if added else None)
         report = TuneReport(
             *(self.settings.method, metric.name, self.settings.seed),
             *(pool.num_segments, len(pool.stats)),
             *(100 * first.decoded_score, 100 * best.score),
-            features=with_contributions(rows, pool, metric, found) if details else rows,
+            features=outcome.with_contributions(rows, pool, metric, found) if details else rows,
             rounds=tuple(
                 RoundRow(
                     *(done.number, 100 * done.score, done.hypotheses),
@@ -384,11 +346,7 @@ class _LoopRun:
         return both, report
 
     def write_translations(self, path: str, lists: Weights) -> None:
-        """Write the best hypothesis in each list from the best round, in order.
-
-        :param lists: the weights that rerank lists with added features; in other lists, the first
-            hypothesis is the best.
-        """
+        """Write the best hypothesis in each list of the best round, reranked with ``lists``."""
         assert self.result.best is not None
         score = WeightedSum(lists, ignore_missing=True, ignore_unweighted=True)
         nbest = self.rounds.lists(self.result.best.number)

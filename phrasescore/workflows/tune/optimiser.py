@@ -24,8 +24,7 @@ from tuning.settings import METRICS, ReferenceLength, TuneSettings
 
 _logger = logging.getLogger(__name__)
 
-# Number of distinct hypotheses whose statistics are computed at once; limits memory.
-_BATCH = 20_000
+_BATCH = 20_000  # distinct hypotheses whose statistics are computed at once; limits memory
 
 
 @dataclass
@@ -36,14 +35,10 @@ class Optimiser:
     """
 
     tuning: TuningMethod
-    # Number of threads; None for all cores.
-    threads: int | None = None
-    # Receives a line for each step.
-    report: Report = _logger.debug
-    # Features that may be fixed although a pool may lack them.
-    others: Collection[str] = ()
-    # The signal with which the user stopped it.
-    stopped_by: int | None = None
+    threads: int | None = None  # number of threads; None for all cores
+    report: Report = _logger.debug  # receives a line for each step
+    others: Collection[str] = ()  # features that may be fixed although a pool may lack them
+    stopped_by: int | None = None  # the signal with which the user stopped it
     _optimise: Optimise = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,10 +55,7 @@ class Optimiser:
         raise_signal(self.stopped_by)
 
     def settings(self, labels: Sequence[FeatureLabel]) -> TuneSettings:
-        """Return the settings for a pool with the given features.
-
-        :raises PhrasescoreError: if a fixed feature is not among the features.
-        """
+        """Return the settings for a pool with these features, which include the fixed ones."""
         fixed: list[FeatureLabel] = []
         for name in self.tuning.fixed:
             chosen = [label for label in labels if name in (label.name, str(label))]
@@ -98,10 +90,7 @@ class Optimiser:
 def read_metric(
     paths: Sequence[str], metrics: Mapping[str, float], reference_length: ReferenceLength
 ) -> tuple[ReferenceMetric, list[list[tuple[str, ...]]]]:
-    """Return the metric, and the reference words, indexed by file and sentence.
-
-    :param metrics: the weight of each metric: ``bleu``, ``chrf`` or a metric from a package.
-    """
+    """Return the metric, and the reference words, indexed by file and sentence."""
     plugins = {name: find_metric(name) for name in metrics}
     for name, weight in metrics.items():
         if (name not in METRICS and plugins[name] is None) or not 0 < weight < float("inf"):
@@ -126,7 +115,6 @@ def read_metric(
 class ListReader:
     """Reads n-best lists into pools; the statistics of each hypothesis are computed only once.
 
-    :param references: the reference words, indexed by file and segment.
     :ivar metric: the metric against the references of all segments.
     """
 
@@ -143,10 +131,7 @@ class ListReader:
         self._waiting: list[tuple[int, tuple[str, ...]]] = []
 
     def read_all(self, paths: Sequence[str], *, allow_missing: bool = False) -> Pool:
-        """Return the union of the lists in all files.
-
-        :param allow_missing: use an empty hypothesis for a sentence without a list in any file.
-        """
+        """Return the union of the lists in all files; a missing list may be left empty."""
         # Sentences without a list in any one file, and in all files.
         some: set[int] = set()
         none = set(range(self._num_segments))
@@ -182,7 +167,6 @@ class ListReader:
     ) -> Pool:
         """Return the hypotheses in a file, in order, one row per line.
 
-        :param check: whether to warn if the first hypotheses and the references differ in length.
         :param segments: the segments that the lists are for; None for all segments.
         :param missing: receives the segments without a list, which get an empty hypothesis;
             None if every segment must have a list.
@@ -238,10 +222,7 @@ class ListReader:
 
 
 def read_extracted(features: Sequence[str], scores: Sequence[str]) -> Pool:
-    """Return the union of the pools in files from Moses' extractor.
-
-    :param scores: for each feature file, the file with the statistics of the same hypotheses.
-    """
+    """Return the union of the pools in files from Moses' extractor."""
     pools = []
     for features_path, scores_path in zip(features, scores, strict=True):
         values = read_features(features_path)

@@ -23,8 +23,7 @@ from tuning.pool import Pool, Vector
 
 _logger = logging.getLogger(__name__)
 
-# Warn if decoding does not confirm a gain on the lists of at least this much, from 0 to 1.
-_NOTABLE_GAIN = 0.005
+_NOTABLE_GAIN = 0.005  # warn if decoding does not confirm a gain of this on the lists (0 to 1)
 
 
 def check_outputs(read: Sequence[str | None], *written: StrPath | None) -> list[str]:
@@ -115,17 +114,9 @@ def find_problems(result: LoopResult, metric: str, added: Sequence[str]) -> list
 
 
 def explain_two_sets(
-    added: Sequence[str],
-    options: Sequence[str],
-    output: str | os.PathLike[str] | None,
-    ini: Path | None,
+    added: Sequence[str], options: Sequence[str], output: StrPath | None, ini: Path | None
 ) -> str:
-    """Return the commands that translate with separate weights for the search and the lists.
-
-    :param options: options for ``phrasescore rescore`` that add the features ``added``.
-    :param output: the file with the weights.
-    :param ini: the moses.ini with the weights for the search.
-    """
+    """Return the commands that translate with separate weights for search and lists."""
     output = optional_path(output)
     kept, file = ("stdout", "WEIGHTS") if output in ("-", None) else (output, output)
     moses = "" if ini is None else f", or Moses with {ini}"
@@ -141,10 +132,7 @@ def explain_two_sets(
 def feature_rows(
     pool: Pool, start: Vector, found: Vector, search: Sequence[float | None] | None = None
 ) -> tuple[FeatureRow, ...]:
-    """Return one report row per feature value in the pool.
-
-    :param search: the search's weight for each feature value, if there are two sets of weights.
-    """
+    """Return one report row per feature value; ``search`` has weights if there are two sets."""
     names = [str(label) for label in pool.labels]
     rows = zip(names, start.tolist(), found.tolist(), search or [None] * len(names), strict=True)
     return tuple(FeatureRow(*row) for row in rows)

@@ -64,33 +64,27 @@ class TuneJournal(msgspec.Struct):
 
     settings: dict[str, Any]
     rounds: list[RoundRecord]
-    # The weights for the next decoding; None if the loop has ended.
-    next: Weights | None
+    next: Weights | None  # the weights for the next decoding; None if the loop has ended
     reason: str = ""
 
 
 def check_folder(work: Path, named: Iterable[str]) -> None:
     """Check that a run overwrites and removes only files from earlier runs in its folder.
 
-    :param named: other files that the run reads or writes.
     :raises PhrasescoreError: if one of them, or an unknown file, has a name that the run will use.
     """
     folder = os.path.realpath(work)
     for name in named:
         above, base = os.path.split(os.path.realpath(name))
         if above == folder and _is_of_a_run(base):
-            raise PhrasescoreError(
-                f"{name}: the run needs this name in {work}; name another file, or another working "
-                "folder"
-            )
+            problem = f"{name}: the run needs this name in {work};"
+            raise PhrasescoreError(f"{problem} name another file, or another working folder")
     if (work / JOURNAL).exists() or not work.is_dir():
         return
     theirs = sorted(filter(_is_of_a_run, os.listdir(work)))
     if theirs:
-        raise PhrasescoreError(
-            f"{work / theirs[0]}: the run needs this name, and the file is not an earlier run's "
-            f"(there is no {JOURNAL}); {_OTHER_FOLDER}"
-        )
+        problem = f"{work / theirs[0]}: the run needs this name, and the file is not an earlier"
+        raise PhrasescoreError(f"{problem} run's (there is no {JOURNAL}); {_OTHER_FOLDER}")
 
 
 def _is_of_a_run(name: str) -> bool:
@@ -190,12 +184,10 @@ class Rounds:
     """Decodes in a working folder; a round whose lists exist is not decoded again."""
 
     decoder: Decoder | EmbeddedSearch
-    # The moses.ini to tune; None if unknown.
-    ini: MosesIni | None
+    ini: MosesIni | None  # the moses.ini to tune; None if unknown
     source: str
     work: Path
-    # Number of hypotheses per list.
-    size: int
+    size: int  # number of hypotheses per list
     reader: ListReader
     # Opens the rescorer for the lists; None if they are not rescored.
     open_rescorer: "Callable[[], ListScorer] | None"
@@ -210,7 +202,6 @@ class Rounds:
     def opened(self, weights: Weights, lock: int) -> Iterator[None]:
         """Load the embedded search and the rescorer, and close them at the end.
 
-        :param weights: the weights of the first round.
         :param lock: a file descriptor that the search's processes close, so that the lock is free
             at once after kill -9.
         """
@@ -271,7 +262,6 @@ class Rounds:
         return pool
 
     def _decode(self, source: str, weights: Weights, nbest: str) -> None:
-        """Decode with the weights for the decoder's own features only."""
         own = {
             name: values
             for name, values in weights.items()

@@ -33,7 +33,7 @@ def score_derivation(
         context = buffer.feature.context
         padded = np.concatenate([np.full(context, -1), [1], words])
         histories = np.array([padded[place + 1 : place + 1 + context] for place in offsets[:-1]])
-        scores = buffer.feature.scores(histories.astype(np.int32), words, offsets, ends)
+        scores = buffer.feature.scores(histories.astype(np.int32), words, offsets, ends, None)
         added.append(scores.sum())
     places = np.array([0, len(chosen)], np.int64)
     return decoder._translations(options, places, chosen, np.array([added]))[0]

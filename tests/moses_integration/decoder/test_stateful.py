@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pytest
 
 from moses_integration.decoder.stack_search import RequestBuffer, Requests
 
@@ -77,12 +76,3 @@ def test_a_new_sentence_forgets_scores_and_goes_on_counting() -> None:
         buffer.flush()
     assert feature.batches == [[2], [2]]
     assert buffer.calls == 2
-
-
-@pytest.mark.parametrize("wrong", [np.zeros(3), np.array([np.nan])])
-def test_scores_that_are_none_are_refused(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    feature, buffer = make(10)
-    monkeypatch.setattr(feature, "scores", lambda *_: wrong)
-    buffer.request(np.array([2]))
-    with pytest.raises(ValueError, match="Squares0: expected 1 numbers"):
-        buffer.flush()

@@ -202,12 +202,6 @@ def test_a_difference_that_no_draw_has_is_not_called_impossible() -> None:
         assert randomization_p_value(metric, *pair, trials=199, seed=1) == 1 / 200
 
 
-def test_systems_of_other_sentences_are_refused() -> None:
-    stats = np.ones((1, 5, 9))
-    with pytest.raises(ValueError, match="expected statistics of the same sentences"):
-        randomization_p_value(CorpusBleu(), stats, stats[:, :4], trials=10, seed=1)
-
-
 def test_a_spread_is_that_of_bleu_over_samples_drawn_one_by_one() -> None:
     metric = Bleu([texts(1, 0)])
     sample = statistics(metric, [texts(2, 0.3)])[:, :5]

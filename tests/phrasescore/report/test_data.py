@@ -1,7 +1,6 @@
 """The blocks of a report and the files that hold their values."""
 
 import json
-import math
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasescore.errors import PhrasescoreError
 from phrasescore.report.blocks import (
     Block,
     Lines,
@@ -22,7 +20,6 @@ from phrasescore.report.blocks import (
     Section,
     Series,
     Table,
-    check_report,
     to_tsv,
     write_data,
 )
@@ -117,41 +114,6 @@ def test_numbers_of_numpy_are_written_as_numbers() -> None:
     assert cells_of(to_tsv(block))[1] == ["0.5", "-1.0", "a"]
 
 
-def test_nothing_is_written_of_a_report_with_a_bad_block(tmp_path: Path) -> None:
-    bad = Report("", (), (Section("a", "", "", (BLOCKS[0], BLOCKS[0])),))
-    with pytest.raises(PhrasescoreError, match="two blocks are named 'table'"):
-        write_data(bad, tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         write_data(REPORT, tmp_path / "missing")
-
-
-def table(name: str = "t", cell: float | None = 1.0) -> Table:
-    return Table(name, "Table", ("a",), ((cell,),))
-
-
-def test_names_are_unique_also_across_sections_and_beside_the_file_of_everything() -> None:
-    sections = tuple(Section(key, "", "", (table(),)) for key in ("a", "b"))
-    with pytest.raises(PhrasescoreError, match="two blocks are named 't'"):
-        check_report(Report("", (), sections))
-    with pytest.raises(PhrasescoreError, match="two blocks are named 'report'"):
-        check_report(Report("", (), (Section("a", "", "", (table("report"),)),)))
-
-
-@pytest.mark.parametrize(
-    ("block", "number"),
-    [
-        (table(cell=math.nan), "nan"),
-        (Points("t", "", "", "", (1.0,), (math.inf,), ("a",)), "inf"),
-        (Lines("t", "", "", "", (Series("s", (1, 2), (None, -math.inf)),)), "-inf"),
-    ],
-)
-def test_a_number_that_is_not_finite_is_refused_with_its_block(block: Block, number: str) -> None:
-    check_report(Report("", (), (Section("a", "", "", (table("other", None),)),)))
-    with pytest.raises(
-        PhrasescoreError, match=f"block 't': expected finite numbers, found {number}"
-    ):
-        check_report(Report("", (), (Section("a", "", "", (block,)),)))

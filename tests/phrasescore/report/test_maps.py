@@ -180,7 +180,7 @@ def test_the_vector_of_an_lstm_is_the_last_state_of_its_upper_layer() -> None:
 
 def test_words_have_their_embeddings_the_most_frequent_first() -> None:
     network = RandomNetwork("lstm", SOURCE_WORDS, TARGET_WORDS)
-    read, predicted = word_vectors("l", 4, network.checkpoint, 3)
+    read, predicted = word_vectors(4, "l", network.checkpoint, 3)
     assert (read.labels, predicted.labels) == (("la", "maison", "bleue"), ("the", "house", "is"))
     expected = network.parameters["source_embedding"][2:5].astype(np.float32)
     assert (read.vectors == expected).all()
@@ -189,7 +189,7 @@ def test_words_have_their_embeddings_the_most_frequent_first() -> None:
 
 def test_a_language_model_has_words_of_one_side() -> None:
     model = RandomCslm(["the", "house", "is"])
-    (found,) = word_vectors("c", 1, model.checkpoint, 10)
+    (found,) = word_vectors(1, "c", model.checkpoint, 10)
     assert found.labels == ("the", "house", "is")
     weights = model.checkpoint.model.embedding
     assert isinstance(weights, torch.Tensor)
@@ -207,6 +207,6 @@ def test_a_language_model_has_words_of_one_side() -> None:
 def test_the_legend_counts_the_words_that_are_there(size: int, labels: list[str]) -> None:
     model = RandomCslm([f"w{number}" for number in range(size)])
     groups = {
-        group for each in word_vectors("l", 1, model.checkpoint, size) for group in each.groups
+        group for each in word_vectors(1, "l", model.checkpoint, size) for group in each.groups
     }
     assert sorted(groups) == sorted(labels)

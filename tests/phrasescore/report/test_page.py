@@ -10,7 +10,6 @@ from html.parser import HTMLParser
 import pytest
 from plotly.offline import get_plotlyjs
 
-from phrasescore.errors import PhrasescoreError
 from phrasescore.report.blocks import Block, Cell, Points, Report, Section, Table
 from phrasescore.report.page import render_page
 from tests.phrasescore.report.odd_report import ODD, odd_report
@@ -228,9 +227,3 @@ def test_a_page_without_figures_is_small() -> None:
 
 def test_the_same_report_gives_the_same_page(odd_page: str) -> None:
     assert render_page(odd_report()) == odd_page
-
-
-def test_a_report_that_cannot_be_told_apart_is_refused() -> None:
-    block = Table("t", "", ("a",), ())
-    with pytest.raises(PhrasescoreError, match="two blocks are named 't'"):
-        render_page(report_of(block, block))

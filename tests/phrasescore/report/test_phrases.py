@@ -2,7 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from phrasescore.report.phrases import (
     sample_section,
     score_section,
 )
+from phrasescore.settings.evaluation import Reporting
 from tests.phrasescore.report.report_blocks import blocks_of, pair, table_of
 
 PAIRS = [
@@ -139,7 +141,13 @@ def test_samples_of_rare_phrases_come_after_those_of_frequent_ones() -> None:
     assert sample_section(chosen([], []), {}).blocks == ()
 
 
-EVERYTHING = {"num_pairs": 100, "num_phrases": 100, "num_sources": 100, "long": 4}
+EVERYTHING = {"points": 100, "map_points": 100, "num_sources": 100}
+
+
+def choose(
+    table: Iterable[TablePair], seed: int = 1, *, num_sources: int, **sizes: Any
+) -> TableChoice:
+    return choose_from_table(table, Reporting(seed=seed, **sizes), num_sources)
 
 
 def line(source: str, target: str, times: float = 1.0) -> TablePair:
@@ -162,7 +170,7 @@ def test_frequent_sources_are_long_have_three_targets_and_come_by_their_counts()
         *lines("i j k l", 20, 1, 1),
         *lines("m n o p", 1, 1, 15),
     ]
-    choice = choose_from_table(table, **EVERYTHING, seed=1)
+    choice = choose(table, **EVERYTHING)
     assert sources(choice.frequent) == ["i j k l", "m n o p", "a b c d"]
     assert [phrase.times for phrase in choice.frequent] == [22, 17, 15]
     assert (choice.num_pairs, choice.num_long) == (14, 4)
@@ -176,37 +184,37 @@ def test_of_sources_that_hold_one_another_the_most_frequent_is_shown() -> None:
         *lines("x a b c d e f", 5, 5, 6),
         *lines("xa b c d", 1, 2, 1),  # holds none: its first word is another one
     ]
-    assert sources(choose_from_table(table, **EVERYTHING, seed=1).frequent) == [
+    assert sources(choose(table, **EVERYTHING).frequent) == [
         "x a b c d e f",
         "xa b c d",
     ]
-    assert sources(choose_from_table(table[:6], **EVERYTHING, seed=1).frequent) == ["a b c d"]
+    assert sources(choose(table[:6], **EVERYTHING).frequent) == ["a b c d"]
 
 
 def test_rare_sources_are_those_whose_pairs_were_all_extracted_once() -> None:
     table = [*lines("a b c d", 1, 1, 1), *lines("e f g h", 1, 1, 2), *lines("i j k l", 1, 1)]
-    assert sources(choose_from_table(table, **EVERYTHING, seed=1).rare) == ["a b c d"]
+    assert sources(choose(table, **EVERYTHING).rare) == ["a b c d"]
 
 
 def test_no_more_than_the_limits_are_chosen_and_a_seed_repeats_the_choice() -> None:
     table = [each for number in range(60) for each in lines(f"a{number} b c d", 1, 1, 1)]
-    limits = {"num_pairs": 7, "num_phrases": 5, "num_sources": 3, "long": 4}
-    choice = choose_from_table(table, **limits, seed=1)
+    limits = {"points": 7, "map_points": 5, "num_sources": 3}
+    choice = choose(table, **limits)
     sizes = [len(part) for part in (choice.pairs, choice.phrases, choice.frequent, choice.rare)]
     assert sizes == [7, 5, 3, 3]
-    assert choose_from_table(table, **limits, seed=1) == choice
-    assert choose_from_table(table, **limits, seed=2).pairs != choice.pairs
+    assert choose(table, **limits) == choice
+    assert choose(table, 2, **limits).pairs != choice.pairs
 
 
 def test_more_of_one_thing_leaves_what_else_is_drawn_as_it_was() -> None:
     table = [each for number in range(60) for each in lines(f"a{number} b c d", 1, 1, 1)]
-    limits = {"num_pairs": 7, "num_phrases": 5, "num_sources": 3, "long": 4}
-    more = choose_from_table(table, **{**limits, "num_pairs": 9}, seed=1)
-    assert more.phrases == choose_from_table(table, **limits, seed=1).phrases
+    limits = {"points": 7, "map_points": 5, "num_sources": 3}
+    more = choose(table, **{**limits, "points": 9})
+    assert more.phrases == choose(table, **limits).phrases
 
 
 def test_a_table_without_long_phrases_has_pairs_alone() -> None:
-    choice = choose_from_table([*lines("a b", 5, 5, 5)], **EVERYTHING, seed=1)
+    choice = choose(lines("a b", 5, 5, 5), **EVERYTHING)
     assert (len(choice.pairs), choice.phrases, choice.frequent, choice.rare) == (3, [], [], [])
 
 

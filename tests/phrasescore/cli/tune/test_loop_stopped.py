@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from moses_integration.moses_ini import load_weights
-from phrasescore.workflows.tune import loop
 from phrasescore.workflows.tune import optimiser as optimiser_module
+from phrasescore.workflows.tune import rounds as round_files
 from phrasescore.workflows.tune.rounds import write_rounds
 from tests.children import leashed
 from tests.command_line import check_refusal, succeeded
@@ -83,7 +83,7 @@ def test_a_full_disk_leaves_the_state_of_the_round_before_and_the_loop_goes_on_l
         write_rounds(work, about, result)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "write_rounds", write)
+        patch.setattr(round_files, "write_rounds", write)
         failed = folder.run()
     assert failed.exit_code == 1
     (line,) = [line for line in failed.stderr.splitlines() if not line.startswith("phrasescore: ")]

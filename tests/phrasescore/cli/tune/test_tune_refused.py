@@ -90,7 +90,7 @@ def test_a_signal_during_the_report_keeps_the_weights_found(
     def interrupted(*_: object) -> None:
         signal.raise_signal(number)
 
-    monkeypatch.setattr("phrasescore.workflows.tune.lists.with_contributions", interrupted)
+    monkeypatch.setattr("phrasescore.workflows.tune.outcome.with_contributions", interrupted)
     result = folder.run("-o", "out", "--report", "report")
     assert result.exit_code == code
     assert load_weights("out").lists["RNN0"][0] > 0

@@ -85,8 +85,7 @@ def test_samples_without_an_end_are_left_out(
     cut = Generated(("the", "street"), -9.0, finished=False)
     whole = Generated(("the",), -1.0)
     monkeypatch.setattr(
-        sections,
-        "sample_targets",
+        "phrasescore.generation.sampling.sample_targets",
         lambda _generator, sources, *_, **__: [[cut, whole, whole] for _ in sources],
     )
     report = folder.make("table", models="rnn", only=["samples"])
