@@ -8,9 +8,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from moses_integration.building.rows import Rows, as_bytes, sort_rows
 from phrasescore.io.output import writing
@@ -25,61 +26,74 @@ Bucket = list[tuple[Path, int, int]]
 _SAMPLES_PER_BUCKET = 64
 
 
+class Run(NamedTuple):
+    """Sorted rows on disk, and some of them as bytes."""
+
+    path: Path
+    num_rows: int
+    samples: npt.NDArray[Any]
+
+
 class Runs:
     """Sorted runs of rows in a folder.
 
     :param columns: number of columns of a row.
     :param key_columns: number of leading columns that are equal only within a bucket.
+    :param bucket_rows: approximate number of rows of a bucket.
     """
 
-    def __init__(self, folder: Path, name: str, columns: int, key_columns: int) -> None:
+    def __init__(
+        self, folder: Path, name: str, columns: int, key_columns: int, bucket_rows: int
+    ) -> None:
         self._folder, self._name = folder, name
         self._columns, self._key_columns = columns, key_columns
-        self._paths: list[Path] = []
-        self.num_rows = 0
+        self._step = max(1, bucket_rows // _SAMPLES_PER_BUCKET)
+        self._runs: list[Run] = []
 
-    def write(self, number: int, rows: Rows) -> tuple[Path, int]:
+    @property
+    def num_rows(self) -> int:
+        """Number of rows in all runs."""
+        return sum(run.num_rows for run in self._runs)
+
+    def write(self, number: int, rows: Rows) -> Run:
         """Sort rows and write them as a run, to be added with `add`; threads may do this."""
-        rows = sort_rows(rows)
+        rows = sort_rows(rows).byteswap()
         path = self._folder / f"{self._name}.{number}"
         with writing(path), open(path, "wb") as file:
-            file.write(rows.byteswap().data)
-        return path, len(rows)
+            file.write(rows.data)
+        return Run(path, len(rows), as_bytes(rows)[self._step // 2 :: self._step].copy())
 
-    def add(self, path: Path, num_rows: int) -> None:
+    def add(self, run: Run) -> None:
         """Add a run that is complete."""
-        if num_rows:
-            self._paths.append(path)
-        self.num_rows += num_rows
+        if run.num_rows:
+            self._runs.append(run)
+        else:
+            run.path.unlink()
 
-    def buckets(self, size: int) -> list[Bucket]:
-        """Return the parts of the runs that belong to each bucket of about ``size`` rows."""
-        if not self._paths:
+    def buckets(self) -> list[Bucket]:
+        """Return the parts of the runs that belong to each bucket."""
+        if not self._runs:
             return []
-        shape = (-1, self._columns)
-        runs = [as_bytes(np.memmap(path, np.uint64, "r").reshape(shape)) for path in self._paths]
-        step = max(1, size // _SAMPLES_PER_BUCKET)
-        samples = np.sort(np.concatenate([run[step // 2 :: step] for run in runs]))
+        samples = np.sort(np.concatenate([run.samples for run in self._runs]))
         # Only the key counts, so that rows with the same key stay together.
         borders = samples[_SAMPLES_PER_BUCKET::_SAMPLES_PER_BUCKET].copy()
-        borders.view(np.uint8).reshape(len(borders), -1)[:, 8 * self._key_columns :] = 0
+        borders.view(np.uint8).reshape(-1, 8 * self._columns)[:, 8 * self._key_columns :] = 0
         borders = np.unique(borders)
-        cuts = [[0, *np.searchsorted(run, borders).tolist(), len(run)] for run in runs]
-        return [
-            [
-                (path, cut[bucket], cut[bucket + 1])
-                for path, cut in zip(self._paths, cuts, strict=True)
-                if cut[bucket] < cut[bucket + 1]
-            ]
-            for bucket in range(len(borders) + 1)
-        ]
+        buckets: list[Bucket] = [[] for _ in range(len(borders) + 1)]
+        for run in self._runs:
+            # A memory map would keep much of the runs in the memory of this process.
+            rows = as_bytes(np.fromfile(run.path, np.uint64).reshape(-1, self._columns))
+            cuts = [0, *np.searchsorted(rows, borders).tolist(), run.num_rows]
+            for bucket, begin, end in zip(buckets, cuts[:-1], cuts[1:], strict=True):
+                if begin < end:
+                    bucket.append((run.path, begin, end))
+        return buckets
 
     def merge(self, bucket: Bucket) -> Rows:
         """Return the sorted rows in a bucket, in which equal rows are joined."""
         rows = np.empty((sum(end - begin for _, begin, end in bucket), self._columns), np.uint64)
         at = 0
         for path, begin, end in bucket:
-            # A memory map would keep all that was read in the memory of this process.
             with open(path, "rb") as file:
                 file.seek(begin * rows.itemsize * self._columns)
                 file.readinto(rows[at : at + end - begin].data)
@@ -89,8 +103,8 @@ class Runs:
 
     def remove(self) -> None:
         """Remove all runs."""
-        for path in self._paths:
-            path.unlink()
+        for run in self._runs:
+            run.path.unlink()
 
 
 def in_order(

@@ -13,21 +13,14 @@ import numpy as np
 from moses_integration.building.corpus import Corpus, read_corpus
 from moses_integration.building.extraction import Reordering, extract_rows
 from moses_integration.building.lexicon import Counts, Lexicon, add_counts, count_words
-from moses_integration.building.pairs import (
-    count_pairs,
-    find_totals,
-    write_phrase_table,
-    write_reordering,
-)
+from moses_integration.building.lines import write_phrase_table, write_reordering
+from moses_integration.building.pairs import count_pairs, find_totals
 from moses_integration.building.rows import Layout
-from moses_integration.building.runs import Bucket, Runs, in_order
-from phrasescore.errors import ArgumentError
+from moses_integration.building.runs import Bucket, Run, Runs, in_order
+from phrasescore.errors import ArgumentError, DataError
 from phrasescore.io.output import open_output, writing
 
 MAX_LENGTH = 20  # words per phrase
-
-# The path of a sorted run, and its number of rows.
-_Run = tuple[Path, int]
 
 # Receives the name of a step, and how much of it is done, in sentences or rows.
 OnStep = Callable[[str, int, int | None], object]
@@ -105,6 +98,9 @@ def build_tables(
             outputs[1].write(backward + b"\n")
         builder.count_targets()
         num_pairs = builder.write(lexicon, smoothing, min_count, outputs[2:])
+        if num_pairs == 0:
+            problem = f"expected links that allow phrases of at most {max_phrase_length} words"
+            raise DataError(os.fspath(alignments), None, f"{problem}, found no phrase pair")
     return BuiltTables((paths[0], paths[1]), paths[2], paths[3], corpus.sentences, num_pairs)
 
 
@@ -142,11 +138,10 @@ class _Builder:
         self._corpus, self._model, self._steps = corpus, model, steps
         self._threads, self._workers = threads, workers
         layout = self._layout = Layout.of(corpus.source, corpus.target, length)
-        self._pairs = Runs(work, "pairs", layout.columns, layout.source.columns)
+        self._pairs = Runs(work, "pairs", layout.columns, layout.source.columns, bucket_rows)
         columns = layout.target.columns
-        self._targets = Runs(work, "targets", columns + 1, columns)
+        self._targets = Runs(work, "targets", columns + 1, columns, bucket_rows)
         self._totals = work / "totals"
-        self._bucket_rows = bucket_rows
 
     def extract(self) -> Lexicon:
         """Write the sorted runs, and return the lexicon."""
@@ -157,8 +152,8 @@ class _Builder:
         for pairs, targets, counts in in_order(
             self._threads, self._workers, self._extract_block, numbers
         ):
-            self._pairs.add(*pairs)
-            self._targets.add(*targets)
+            self._pairs.add(pairs)
+            self._targets.add(targets)
             waiting.append(counts)
             # Waiting counts are added when they are as many as the sum: O(n log n) altogether.
             if total is None or sum(len(keys) for keys, _ in waiting) > len(total[0]):
@@ -168,7 +163,7 @@ class _Builder:
         assert total is not None
         return Lexicon.from_counts(*add_counts([total, *waiting]), self._corpus)
 
-    def _extract_block(self, number: int) -> tuple[_Run, _Run, tuple[Counts, Counts]]:
+    def _extract_block(self, number: int) -> tuple[Run, Run, tuple[Counts, Counts]]:
         corpus, layout = self._corpus, self._layout
         block = corpus.load(number)
         corpus.blocks[number].unlink()
@@ -181,7 +176,7 @@ class _Builder:
     def count_targets(self) -> None:
         """Write how often each target phrase was extracted."""
         advance = self._steps.begin("count target phrases", self._targets.num_rows)
-        buckets = self._targets.buckets(self._bucket_rows)
+        buckets = self._targets.buckets()
         with writing(self._totals), open(self._totals, "wb") as file:
             for rows in in_order(self._threads, self._workers, self._targets.merge, buckets):
                 file.write(rows.data)
@@ -217,7 +212,7 @@ class _Builder:
 
         advance = self._steps.begin("score phrase pairs", self._pairs.num_rows)
         num_pairs = 0
-        buckets = self._pairs.buckets(self._bucket_rows)
+        buckets = self._pairs.buckets()
         for num_rows, count, table, orders in in_order(
             self._threads, self._workers, score, buckets
         ):
