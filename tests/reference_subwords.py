@@ -6,6 +6,7 @@ which is that in which they are applied. Characters that are no pieces stay toge
 the mark in it, which no text should have, is ``▁`` and something unknown.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby, pairwise
 
@@ -48,6 +49,33 @@ def split(pieces: Sequence[str], word: str) -> list[str]:
         symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
     runs = groupby(symbols, lambda symbol: symbol in ranks)
     return [part for known, run in runs for part in (run if known else ["".join(run)])]
+
+
+def split_probabilities(
+    pieces: Sequence[str], word: str, dropout: float
+) -> dict[tuple[str, ...], float]:
+    """Return the exact probability of each split of a word, whose characters are all pieces.
+
+    Algorithm 1 of Provilkov et al. (2020): in each step each possible merge is left out with the
+    probability ``dropout``, and the first of the others is done.
+    """
+    ranks = {piece: rank for rank, piece in enumerate(pieces)}
+    found: dict[tuple[str, ...], float] = defaultdict(float)
+
+    def walk(symbols: tuple[str, ...], probability: float) -> None:
+        merges = [
+            (ranks[first + second], place)
+            for place, (first, second) in enumerate(pairwise(symbols))
+            if first + second in ranks
+        ]
+        for _, place in sorted(merges):
+            merged = (*symbols[:place], symbols[place] + symbols[place + 1], *symbols[place + 2 :])
+            walk(merged, probability * (1 - dropout))
+            probability *= dropout
+        found[symbols] += probability
+
+    walk(("▁", *word), 1.0)
+    return found
 
 
 def ids(known: SubwordVocabulary, words: Sequence[str]) -> list[int]:

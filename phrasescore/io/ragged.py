@@ -55,13 +55,18 @@ class RaggedArray:
         lengths: Indices = self.starts[rows + 1] - self.starts[rows]
         return lengths
 
-    def take(self, rows: Indices) -> "RaggedArray":
-        """Return a copy of the rows at the given indices, in that order; a row may be repeated."""
+    def positions(self, rows: Indices) -> "RaggedArray":
+        """Return the indices in `values` of the selected rows, in that order."""
         lengths = self.lengths_of(rows)
         starts = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=starts[1:])
         positions = np.repeat(self.starts[rows] - starts[:-1], lengths) + np.arange(starts[-1])
-        return RaggedArray(self.values[positions], starts)
+        return RaggedArray(positions, starts)
+
+    def take(self, rows: Indices) -> "RaggedArray":
+        """Return a copy of the rows at the given indices, in that order; a row may be repeated."""
+        positions = self.positions(rows)
+        return RaggedArray(self.values[positions.values], positions.starts)
 
     def reversed(self) -> "RaggedArray":
         """Return rows in the same order, with the values of each row reversed."""

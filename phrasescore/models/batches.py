@@ -84,13 +84,21 @@ class Pairs:
         """The number of predicted words, with each ``</s>``."""
         return len(self) + len(self.targets.values)
 
+    def in_epoch(self, epoch: int) -> "Pairs":  # noqa: ARG002
+        """Return the pairs as training reads them in an epoch, counted from 0."""
+        return self
+
+    def sides(self, rows: Indices) -> tuple[RaggedArray, RaggedArray]:
+        """Return the source ids and the target ids of the selected pairs."""
+        return self.sources.take(rows), self.targets.take(rows)
+
     def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
         """Return the number of source words and of target words in each selected pair."""
         return self.sources.lengths_of(rows), self.targets.lengths_of(rows)
 
     def batch(self, rows: Indices) -> PairBatch:
         """Return a batch of the pairs at ``rows``, in that order."""
-        sources, targets = self.sources.take(rows), self.targets.take(rows)
+        sources, targets = self.sides(rows)
         source, target = batch_rows(sources), batch_rows(targets)
         if self.affiliations is None:
             return PairBatch(source, target)

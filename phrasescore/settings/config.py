@@ -75,6 +75,9 @@ class TrainingConfig:
     # so are updates if the shortlist has no more than sampled_words.
     softmax: Literal["full", "sampled"] = "full"
     sampled_words: Size = 1000
+    # Probability of skipping each merge of a word's pieces, so that the word has other pieces in
+    # every epoch (Provilkov et al., 2020); 0: always the same pieces. Only with subwords.
+    subword_dropout: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
     # Share of the target distribution that is uniform over the shortlist (Szegedy et al., 2016).
     label_smoothing: Annotated[float, Meta(ge=0.0, le=0.9)] = 0.0
     optimizer: OptimizerName = "adadelta"
@@ -287,7 +290,7 @@ def fine_tuning_settings(
             raise ConfigError(
                 "--set", f"[{name}]", "a trained network keeps its sizes; change only [training]"
             )
-    for name in ("softmax", "label_smoothing", "batch_words"):
+    for name in ("softmax", "subword_dropout", "label_smoothing", "batch_words"):
         if getattr(config.training, name) != getattr(FINE_TUNING, name):
             raise ConfigError("--set", f"[training] {name}", "cannot be used with n-best lists")
     return _with_limits(config, limits)

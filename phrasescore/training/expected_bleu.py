@@ -26,12 +26,13 @@ from phrasescore.models.checkpoint import (
 )
 from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.config import TrainingConfig
+from phrasescore.training.draw import held_out_size
 from phrasescore.training.loop import TrainingLoop, TrainingProgress
 from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run import Task, TrainingRun
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.training.stores import KnownScores, ListBatch, ListStore, held_out_size
+from phrasescore.training.stores import KnownScores, ListBatch, ListStore
 
 # The standard deviation of scaled totals in the held-out lists at the start. (The scales in
 # tuning/expected_bleu.py go from 1 to 16.)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,6 +19,7 @@ from phrasescore.models.checkpoint import (
     empty_network,
 )
 from phrasescore.models.softmax import TrainingSoftmax, WordSampler
+from phrasescore.training.draw import held_out_size, stream_key
 from phrasescore.training.loop import TrainingLoop
 from phrasescore.training.pair_store_writer import (
     CountedPair,
@@ -30,7 +30,8 @@ from phrasescore.training.pair_store_writer import (
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run import NETWORK_PROBLEM, Task, TrainingRun, enough_memory
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.training.stores import PairStore, held_out_size, stream_key
+from phrasescore.training.stores import PairStore
+from phrasescore.training.subword_dropout import SplitStore
 from phrasescore.vocabulary import Vocabulary
 
 _logger = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ class LikelihoodLoop(TrainingLoop):
         config, size = self._config, len(self._store.target_vocabulary)
         if config.softmax == "full" or size <= config.sampled_words:
             return None
-        counts = np.bincount(self._store.targets.values, minlength=size)
+        counts = self._store.target_counts()
         counts[Vocabulary.END] = len(self._store)  # the stored targets have no </s>
         return WordSampler(counts, config.sampled_words)
 
@@ -141,12 +142,19 @@ class PairRun(TrainingRun):
 
     def _open_pairs(self, folder: RunFolder, ranks: Ranks, *, is_resumed: bool) -> PairStore:
         """Store the pairs, or open stored pairs; the other ranks wait for the first one."""
+        training = self.config.training
+
+        def open_store() -> PairStore:
+            if training.subword_dropout > 0:
+                return SplitStore(folder.pairs, training)
+            return PairStore(folder.pairs)
+
         if not ranks.is_first:
             ranks.wait()
-            return PairStore(folder.pairs)
+            return open_store()
         # If a state was saved but the pairs are missing, opening them raises an error.
         if is_resumed and (folder.pairs.exists() or folder.state is not None):
-            store = PairStore(folder.pairs)
+            store = open_store()
             self._check(store)
         else:
             if is_resumed:
@@ -155,16 +163,18 @@ class PairRun(TrainingRun):
                     "the current --reverse, --right-to-left and shortlists",
                     self.work,
                 )
-            store = write_pair_store(
+            write_pair_store(
                 folder.pairs,
                 self.read(),
                 self.config.vocabulary,
-                max_length=self.config.training.max_length,
+                max_length=training.max_length,
                 reverse=self.reverse,
                 right_to_left=self.right_to_left,
                 shortlists=self.shortlists(),
                 distinct=not self.config.network.is_feed_forward,
+                keep_words=training.subword_dropout > 0,
             )
+            store = open_store()
         ranks.wait()
         return store
 

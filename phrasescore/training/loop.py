@@ -27,10 +27,10 @@ from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import TrainingConfig
 from phrasescore.signals import catching_signals
+from phrasescore.training.draw import Draw, Store, held_out_size, mix, stream_key
 from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.training.stores import Draw, Store, held_out_size, mix, stream_key
 
 # Number of batches that are read ahead.
 _LOOKAHEAD = 4
@@ -183,8 +183,9 @@ class TrainingLoop:
 
     def _read(self, position: tuple[int, int]) -> tuple[Any, int]:
         rows = self._draw.batch(*position)
+        store = self._store.in_epoch(position[0])
         # Take every size-th item, because neighbours have similar lengths.
-        batch = self._store.batch(rows[self._ranks.rank :: self._ranks.size])
+        batch = store.batch(rows[self._ranks.rank :: self._ranks.size])
         return batch.pin_memory() if self._device.type == "cuda" else batch, len(rows)
 
     def _next(self, epoch: int, number: int) -> tuple[int, int]:

@@ -18,7 +18,7 @@ import numpy as np
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.folders import writing_folder
 from phrasescore.io.journal import new_digest, write_journal
-from phrasescore.io.ragged import Array, RaggedArray, map_array
+from phrasescore.io.ragged import Array, Indices, RaggedArray, map_array
 from phrasescore.io.text import read_blocks, read_lines
 from phrasescore.records import PhrasePair
 from phrasescore.settings.config import VocabularyConfig
@@ -33,6 +33,7 @@ from phrasescore.training.stores import (
     PairStoreRecord,
     word_type,
 )
+from phrasescore.training.subword_dropout import CHARACTERS, TOKENS, character_ids, starts_path
 from phrasescore.vocabulary import SubwordVocabulary, Vocabulary
 
 # Number of lines that are converted to arrays together; more do not fit into the processor's cache.
@@ -98,6 +99,7 @@ def write_pair_store(
     right_to_left: bool = False,
     shortlists: tuple[Shortlist, Shortlist] = (_TABLE, _TABLE),
     distinct: bool = True,
+    keep_words: bool = False,
 ) -> PairStore:
     """Write a pair store to ``folder``, which appears whole or not at all, and open it.
 
@@ -109,6 +111,7 @@ def write_pair_store(
     :param right_to_left: store the words on the predicted side in reverse order.
     :param shortlists: the shortlists for the side that the network reads and the predicted side.
     :param distinct: omit repeated pairs.
+    :param keep_words: also store which words the pieces are from, for `SplitStore`.
     """
     with writing_folder(folder) as new:
         table = TableSpool(new, reverse=reverse, right_to_left=right_to_left)
@@ -127,6 +130,10 @@ def write_pair_store(
         vocabularies = [vocabulary for vocabulary, _ in built]
         words = _write_arrays(new, table, is_kept, vocabularies, max_length)
         pairs = _check_pairs(is_kept, max_length)
+        if keep_words:
+            for side, vocabulary, name in zip(table.sides, vocabularies, SIDES, strict=True):
+                if vocabulary.is_subwords:
+                    side.write_words(new, name, np.flatnonzero(is_kept), vocabulary)
         table.remove_files()
         record = PairStoreRecord(
             lines=table.lines,
@@ -195,25 +202,37 @@ def _write_arrays(
     pieces = [side.split_words(vocabulary) for side, vocabulary in spools]
     words = [side.words() for side in table.sides]
     affiliations = table.affiliations()
-    ends = [0, 0]
-    for name in SIDES:
-        _append(folder / f"{name}{STARTS}", np.zeros(1, np.int64))
+    files = [
+        _RowsFile(folder / f"{name}{WORDS}", folder / f"{name}{STARTS}", word_type(len(vocabulary)))
+        for name, vocabulary in zip(SIDES, vocabularies, strict=True)
+    ]
     for first in range(0, table.lines, _CHUNK_BACK):
         lines = np.arange(first, min(first + _CHUNK_BACK, table.lines))
         sides = [side.take(lines).expand(split) for side, split in zip(words, pieces, strict=True)]
         for side in sides:
             is_kept[lines] &= side.lengths <= max_length
         rows = np.flatnonzero(is_kept[lines])
-        for number, (name, side) in enumerate(zip(SIDES, sides, strict=True)):
-            kept = side.take(rows)
-            kind = word_type(len(vocabularies[number]))
-            _append(folder / f"{name}{WORDS}", kept.values.astype(kind))
-            _append(folder / f"{name}{STARTS}", kept.starts[1:] + ends[number])
-            ends[number] += int(kept.starts[-1])
+        for file, side in zip(files, sides, strict=True):
+            file.append(side.take(rows))
         if affiliations is not None:  # words are not split into pieces
             kept = affiliations.take(lines[rows])
             _append(folder / f"target{AFFILIATIONS}", kept.values.astype(np.uint16))
-    return sum(ends)
+    return sum(file.num_values for file in files)
+
+
+class _RowsFile:
+    """Appends rows to the two files of a ragged array."""
+
+    def __init__(self, values: Path, starts: Path, kind: type[np.generic]) -> None:
+        self._values, self._starts, self._kind = values, starts, kind
+        self.num_values = 0
+        _append(values, np.zeros(0, kind))
+        _append(starts, np.zeros(1, np.int64))
+
+    def append(self, rows: RaggedArray) -> None:
+        _append(self._values, rows.values.astype(self._kind))
+        _append(self._starts, rows.starts[1:] + self.num_values)
+        self.num_values += len(rows.values)
 
 
 class SideSpool:
@@ -258,6 +277,15 @@ class SideSpool:
         ids = vocabulary.ids_of_pieces([each for pieces in split for each in pieces[:: self._step]])
         lengths = np.fromiter(map(len, split), np.int64, len(split))
         return RaggedArray.from_lengths(np.array(ids, np.int64), lengths)
+
+    def write_words(self, folder: Path, name: str, lines: Indices, vocabulary: Vocabulary) -> None:
+        """Write the words of the phrases on these lines, and their characters; see `SplitStore`."""
+        tokens, characters = folder / f"{name}{TOKENS}", folder / f"{name}{CHARACTERS}"
+        words, file = self.words(), _RowsFile(tokens, starts_path(tokens), np.int32)
+        for first in range(0, len(lines), _CHUNK_BACK):
+            file.append(words.take(lines[first : first + _CHUNK_BACK]))
+        file = _RowsFile(characters, starts_path(characters), word_type(len(vocabulary)))
+        file.append(character_ids(list(self._ids), vocabulary))
 
 
 class TableSpool:

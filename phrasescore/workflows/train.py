@@ -23,7 +23,7 @@ from phrasescore.models.checkpoint import CurvePoint, TrainingRecord, load_check
 from phrasescore.progress import Meter, ProgressCallback, format_duration
 from phrasescore.records import PhrasePair
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.config import fine_tuning_settings, layer_settings
+from phrasescore.settings.config import Config, fine_tuning_settings, layer_settings
 from phrasescore.settings.kinds import NetworkKind, find_kind, kind_names, known_kinds, meant_kind
 from phrasescore.settings.toml_file import unknown
 from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists, UnfinishedRun
@@ -34,7 +34,7 @@ from phrasescore.training.pair_store_writer import CountedPair, Shortlist
 from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.vocabulary import count_words, load_vocabulary
+from phrasescore.vocabulary import count_words, load_vocabulary, model_path
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
 
 _logger = logging.getLogger(__name__)
@@ -101,6 +101,11 @@ def train(
     if layered.vocabulary.subwords and network.is_aligned:
         raise ArgumentError(
             f"--subwords: {kind} predicts aligned words, but subwords have no alignment"
+        )
+    if layered.training.subword_dropout > 0 and not _has_subwords(network, layered, shortlists):
+        raise ArgumentError(
+            "--subwords is missing: training.subword_dropout splits words into other pieces, but "
+            "this network has whole words"
         )
     if state.resume and stored is None and not model.exists():
         # A run that ended while it was reading its input has left no settings.
@@ -231,6 +236,16 @@ def _shortlist(side: str, shortlists: Shortlists, kind: NetworkKind) -> Shortlis
             raise ArgumentError(f"--{side}-vocabulary: {problem}")
         return Shortlist(f"vocabulary {vocabulary}", vocabulary=loaded)
     return Shortlist()
+
+
+def _has_subwords(kind: NetworkKind, config: Config, shortlists: Shortlists) -> bool:
+    """Return whether at least one side of the network has subwords."""
+    sides = ("source", "target") if kind.reads_source else ("target",)
+    paths = [optional_path(getattr(shortlists, f"{side}_vocabulary")) for side in sides]
+    return any(
+        config.vocabulary.subwords > 0 if path is None else model_path(path).exists()
+        for path in paths
+    )
 
 
 def _check_alignments(kind: NetworkKind, alignments: str | None) -> None:

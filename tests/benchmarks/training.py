@@ -15,12 +15,13 @@ from moses_integration.table_line import joint_count
 from phrasescore.io.ragged import Indices
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.settings.config import Config
+from phrasescore.training.draw import Draw
 from phrasescore.training.likelihood import LikelihoodLoop
 from phrasescore.training.loop import INTERRUPTED, TrainingProgress
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist, write_pair_store
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.training.stores import Draw, PairStore
+from phrasescore.training.stores import PairStore
 from tests.benchmarks import plain_torch
 from tests.benchmarks.machine import torch_threads
 from tests.benchmarks.material import padded_vocabularies, plain_copy, read_pairs, start_network

@@ -135,6 +135,7 @@ STANDARD = {
         System("+reverse", (*_RNN, "reverse")),
         System("+LSTM", (), (), ("lstm",)),
         System("+RNNsearch", (), (), ("attention",)),
+        System("+Transformer", (), (), ("transformer",)),
         System("+all", (*_RNN, UNKNOWN_WORDS, "reverse"), _CSLM, ("lstm", "attention")),
     )
 }

@@ -10,7 +10,7 @@ from phrasescore.models.layers import WordLogProb
 from phrasescore.models.lstm import LstmNetwork
 from phrasescore.models.softmax import SampledLogProb, TrainingSoftmax, WordSample, WordSampler
 from phrasescore.settings.kinds import LstmConfig
-from phrasescore.training.stores import stream_key
+from phrasescore.training.draw import stream_key
 
 CPU = torch.device("cpu")
 WORDS, WIDTH = 300, 7

@@ -14,11 +14,11 @@ from phrasescore.errors import ConfigError
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import REVERSE, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
+from phrasescore.training.draw import Draw
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.optimizers import FusedAdadelta
 from phrasescore.training.pair_store_writer import Shortlist, write_pair_store
 from phrasescore.training.run import train_model
-from phrasescore.training.stores import Draw
 from phrasescore.vocabulary import Vocabulary
 from tests.tiny_runs import TINY, KilledError, kill_after, make_run, weights
 
@@ -34,6 +34,7 @@ SETTINGS = {
     "dropout": ["model.dropout=0.3"],
     "sampled": ["training.softmax=sampled", "training.sampled_words=4"],
     "averages": ["training.average_checkpoints=3", "training.label_smoothing=0.1"],
+    "pieces": ["vocabulary.subwords=30", "training.subword_dropout=0.3"],
     "words": ["training.batch_words=20", "training.window_batches=3"],
 }
 

@@ -18,13 +18,14 @@ from phrasescore.io.corpora import read_parallel_text
 from phrasescore.io.ragged import Indices
 from phrasescore.records import PhrasePair
 from phrasescore.settings.config import Config, TrainingConfig, VocabularyConfig
+from phrasescore.training.draw import Draw, Permutation
 from phrasescore.training.pair_store_writer import (
     CountedPair,
     Shortlist,
     fingerprint_input,
     write_pair_store,
 )
-from phrasescore.training.stores import Draw, ListStoreBuilder, PairStore, Permutation, word_type
+from phrasescore.training.stores import ListStoreBuilder, PairStore, word_type
 from phrasescore.vocabulary import Vocabulary
 
 SIZES = VocabularyConfig(source_size=100, target_size=100)

@@ -20,10 +20,11 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import FINE_TUNING, fine_tuning_settings
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.training import ListTraining
+from phrasescore.training.draw import Permutation
 from phrasescore.training.expected_bleu import ExpectedBleu, ExpectedBleuLoop
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.training.stores import ListBatch, Permutation
+from phrasescore.training.stores import ListBatch
 from phrasescore.workflows import train as module
 from phrasescore.workflows.train import TrainSummary
 from phrasescore.workflows.training_lists import find_feature, read_training_lists

@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import signal
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,11 @@ import torch
 import phrasescore
 from moses_integration.nbest import read_nbest
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
+from phrasescore.models.attention import AttentionNetwork
+from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.models.feed_forward import CslmNetwork
+from phrasescore.models.layers import PairNetwork
 from phrasescore.progress import Progress
 from phrasescore.records import HypothesisList
 from phrasescore.report.model_summary import model_report
@@ -56,9 +62,15 @@ def written_texts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]
     return source, target
 
 
-def train(kind: str, texts: tuple[Path, Path], output: Path, **options: object) -> None:
+def train(
+    kind: str,
+    texts: tuple[Path, Path],
+    output: Path,
+    more: Sequence[str] = (),
+    **options: object,
+) -> None:
     changes = [f"model.{size}" for size in SIZES[kind]]
-    changes += ["training.batch_size=8", "training.validation_share=0.1"]
+    changes += ["training.batch_size=8", "training.validation_share=0.1", *more]
     defaults = {"updates": 12, "subwords": 40, "compute": CPU}
     inputs = texts[1:] if kind == "cslm" else texts
     given = defaults | {"changes": changes} | options
@@ -76,6 +88,35 @@ def test_every_kind_learns_from_pieces(kind: str, texts: tuple[Path, Path], tmp_
     assert model.config.vocabulary.subwords == 40
     assert (tmp_path / "model" / "target.spm").exists()
     assert "40 subwords, 100.00% of the" in model_report(tmp_path / "model").to_text()
+
+
+@pytest.mark.parametrize(
+    ("kind", "network"), [("attention", AttentionNetwork), ("cslm", CslmNetwork)]
+)
+def test_updates_have_other_pieces_and_validation_has_the_usual_ones(
+    kind: str,
+    network: type[PairNetwork],
+    texts: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Predicted pieces with </s>, in updates and in validation.
+    seen: dict[bool, Counter[tuple[int, ...]]] = {True: Counter(), False: Counter()}
+    forward = network.forward
+
+    def spy(self: PairNetwork, batch: PairBatch) -> torch.Tensor:
+        for ids in batch.target.ids.split((batch.target.lengths + 1).tolist()):
+            seen[self.training][tuple(ids.tolist())] += 1
+        return forward(self, batch)
+
+    monkeypatch.setattr(network, "forward", spy)
+    train(kind, texts, tmp_path / "model", more=["training.subword_dropout=0.5"], updates=40)
+    known = load_checkpoint(tmp_path / "model").target_vocabulary
+    usual = {(*known.ids(line.split()), 0) for line in texts[1].read_text().splitlines()}
+    assert set(seen[False]) <= usual
+    assert len(set(seen[True]) - usual) > 100
+    spelt = {known.join([known.word(number) for number in row[:-1]]) for row in seen[True]}
+    assert spelt <= {tuple(line.split()) for line in texts[1].read_text().splitlines()}
 
 
 @pytest.mark.parametrize("right_to_left", [False, True])
@@ -124,10 +165,12 @@ def test_pairs_of_too_many_pieces_are_left_out(texts: tuple[Path, Path], tmp_pat
         )
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_a_resumed_run_ends_with_the_same_model(
-    texts: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    texts: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dropout: float
 ) -> None:
-    train("attention", texts, tmp_path / "whole")
+    changes = [f"training.subword_dropout={dropout}"]
+    train("attention", texts, tmp_path / "whole", more=changes)
 
     def stop(now: Progress) -> None:
         if now.note.startswith("update 7,"):
@@ -135,7 +178,7 @@ def test_a_resumed_run_ends_with_the_same_model(
 
     monkeypatch.setattr("phrasescore.progress.INTERVAL", 0.0)
     with pytest.raises(phrasescore.StoppedError, match="stopped after update 7"):
-        train("attention", texts, tmp_path / "model", progress=stop)
+        train("attention", texts, tmp_path / "model", more=changes, progress=stop)
     train("attention", texts, tmp_path / "model", resume=True, subwords=None)
     for name in ("model.safetensors", "source.spm", "target.spm", "target.vocab"):
         assert (tmp_path / "model" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -154,8 +197,8 @@ def test_a_run_of_other_subwords_is_not_resumed(texts: tuple[Path, Path], tmp_pa
 
 def test_another_models_subwords_are_taken(texts: tuple[Path, Path], tmp_path: Path) -> None:
     train("lstm", texts, tmp_path / "first")
-    vocabularies = {"source_vocabulary": tmp_path / "first" / "source.vocab", "subwords": None}
-    train("grconv", texts, tmp_path / "second", **vocabularies)
+    pieces = tmp_path / "first" / "source.vocab"
+    train("grconv", texts, tmp_path / "second", source_vocabulary=pieces, subwords=None)
     first, second = load_checkpoint(tmp_path / "first"), load_checkpoint(tmp_path / "second")
     assert second.source_vocabulary == first.source_vocabulary
     assert not second.target_vocabulary.is_subwords
@@ -268,6 +311,11 @@ def test_what_makes_no_sense_with_subwords_is_refused(
             alignments=links,
             shortlists=Shortlists(source_vocabulary=vocabulary),
         )
+    dropout = NewNetwork(changes=["training.subword_dropout=0.1"])
+    with pytest.raises(ArgumentError, match=r"--subwords is missing: training.subword_dropout"):
+        phrasescore.train("lstm", texts, out, settings=dropout)
+    with pytest.raises(ArgumentError, match=r"--subwords is missing: training.subword_dropout"):
+        phrasescore.train("joint", texts, out, alignments=links, settings=dropout)
     assert not out.exists()
 
 

@@ -1,0 +1,183 @@
+"""BPE-dropout: words have other pieces in every epoch (Provilkov et al., 2020).
+
+The folder of a pair store then also contains, for each side with subwords, the numbers of the words
+of each pair (``source.tokens``) and the characters of each word (``source.characters``). Words are
+split when they are read. The random numbers depend on the seed, the epoch and the word's place, so
+a resumed run and all processes have the same pieces. Held-out pairs have the usual pieces.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from phrasescore.errors import ModelError
+from phrasescore.io.ragged import Array, Indices, RaggedArray
+from phrasescore.kernels.pieces import split_words
+from phrasescore.models.batches import Pairs
+from phrasescore.settings.config import TrainingConfig
+from phrasescore.training.draw import mix, stream_key
+from phrasescore.training.stores import SIDES, PairStore, word_type
+from phrasescore.vocabulary import BEGIN, Vocabulary
+
+# Suffixes for the files of each side; `starts_path` names the files with the starts of the rows.
+TOKENS, CHARACTERS = ".tokens", ".characters"
+
+
+def starts_path(path: str | Path) -> Path:
+    """Return the path of the starts of the rows in a file of `TOKENS` or `CHARACTERS`."""
+    return Path(f"{path}.starts")
+
+
+def character_ids(words: Sequence[str], known: Vocabulary) -> RaggedArray:
+    """Return the ids of the pieces that each word is merged from: its characters, after ``▁``."""
+    unknown, rows = known.UNKNOWN, []
+    for word in words:
+        # A word with the mark in it has fixed pieces.
+        ids = known.ids([word]) if BEGIN in word else known.ids_of_pieces([BEGIN, *word])
+        # As in `Vocabulary.split`, unknown characters in a row are one <unk>.
+        last = [0, *ids[:-1]]
+        rows.append([n for n, before in zip(ids, last, strict=True) if n != unknown or before != n])
+    return RaggedArray.from_rows(rows)
+
+
+class RandomPieces:
+    """Splits words into random pieces; see `split_words`.
+
+    :param dropout: the probability of leaving out a merge.
+    :param step: -1 for the pieces of a word in reverse order, otherwise 1.
+    """
+
+    def __init__(self, known: Vocabulary, dropout: float, step: int = 1) -> None:
+        self._size, self._dropout, self._step = len(known), dropout, step
+        keys = {}
+        for number in range(2, len(known)):
+            piece = known.word(number)
+            for middle in range(1, len(piece)):
+                one, other = known.ids_of_pieces([piece[:middle], piece[middle:]])
+                if known.UNKNOWN not in (one, other):
+                    keys[one * self._size + other] = number
+        self._pairs = np.array(sorted(keys), np.int64)
+        self._merged = np.array([keys[key] for key in sorted(keys)], np.int64)
+
+    def split(
+        self, characters: RaggedArray, words: Indices, states: npt.NDArray[np.uint64]
+    ) -> RaggedArray:
+        """Return the piece ids of each word.
+
+        :param characters: the ids of the characters of all words.
+        :param words: the words to split.
+        :param states: ``(words,)``: the state of each word's random numbers.
+        """
+        table = (self._pairs, self._merged, self._size)
+        parts = (characters.values, characters.starts, words, states)
+        return RaggedArray.from_lengths(*split_words(*parts, *table, self._dropout, self._step))
+
+
+class _SplitSide:
+    """One side of all pairs, of which words are split at random."""
+
+    def __init__(self, tokens: RaggedArray, characters: RaggedArray, pieces: RandomPieces) -> None:
+        self.tokens, self.characters, self._pieces = tokens, characters, pieces
+
+    def take(self, rows: Indices, key: npt.NDArray[np.uint64]) -> RaggedArray:
+        """Return the piece ids of the selected pairs, in the splits that ``key`` chooses."""
+        places = self.tokens.positions(rows)
+        states = mix(key + places.values.astype(np.uint64))
+        split = self._pieces.split(self.characters, self.tokens.values[places.values], states)
+        return RaggedArray(split.values, split.starts[places.starts])
+
+    def counts(self, size: int) -> Array:
+        """Return how often each of ``size`` pieces occurs if each word has one random split."""
+        words = np.arange(len(self.characters))
+        split = self._pieces.split(self.characters, words, mix(words.astype(np.uint64)))
+        counts = np.bincount(self.tokens.values, minlength=len(words))
+        return np.bincount(split.values, np.repeat(counts, split.lengths), size)
+
+
+class SplitStore(PairStore):
+    """The pairs in a folder that was written with ``keep_words``, for BPE-dropout."""
+
+    def __init__(self, folder: str | os.PathLike[str], config: TrainingConfig) -> None:
+        super().__init__(folder)
+        self._seed = config.seed
+        steps = (1, -1 if self.record.right_to_left else 1)
+        vocabularies = (self.source_vocabulary, self.target_vocabulary)
+        self.split_sides = [
+            self._open_side(name, RandomPieces(known, config.subword_dropout, step), len(known))
+            if known.is_subwords
+            else None
+            for name, known, step in zip(SIDES, vocabularies, steps, strict=True)
+        ]
+
+    def _open_side(self, name: str, pieces: RandomPieces, size: int) -> _SplitSide:
+        tokens, characters = (
+            RaggedArray(
+                self._map(name + suffix, kind),
+                self._map(f"{starts_path(name + suffix)}", np.int64),
+            )
+            for suffix, kind in ((TOKENS, np.int32), (CHARACTERS, word_type(size)))
+        )
+        is_whole = all(
+            len(rows) >= 0 and rows.starts[-1] == len(rows.values) for rows in (tokens, characters)
+        )
+        if not is_whole or len(tokens) != len(self):
+            raise ModelError(
+                f"{self.folder}: the sizes of {name}{TOKENS} and {name}{CHARACTERS} do not match "
+                f"{len(self)} pairs"
+            )
+        return _SplitSide(tokens, characters, pieces)
+
+    def check(self) -> None:
+        """See `PairStore`."""
+        super().check()
+        vocabularies = (self.source_vocabulary, self.target_vocabulary)
+        for name, side, known in zip(SIDES, self.split_sides, vocabularies, strict=True):
+            if side is not None and not (
+                _is_sound(side.tokens, len(side.characters))
+                and _is_sound(side.characters, len(known))
+            ):
+                raise ModelError(f"{self.folder}: {name}{TOKENS} or {name}{CHARACTERS} is damaged")
+
+    def target_counts(self) -> Array:
+        """See `PairStore`."""
+        side = self.split_sides[1]
+        return super().target_counts() if side is None else side.counts(len(self.target_vocabulary))
+
+    def in_epoch(self, epoch: int) -> Pairs:
+        """See `Pairs`."""
+        # `mix` again, because other random streams are keyed by a seed and a small number, too.
+        return _EpochPairs(self, mix(stream_key(self._seed, epoch)))
+
+
+class _EpochPairs(Pairs):
+    """The pairs of a store, with the splits of one epoch."""
+
+    def __init__(self, store: SplitStore, key: npt.NDArray[np.uint64]) -> None:
+        super().__init__(store.sources, store.targets)
+        self._split_sides, self._key = store.split_sides, key
+
+    def sides(self, rows: Indices) -> tuple[RaggedArray, RaggedArray]:
+        """See `Pairs`."""
+        source, target = (
+            usual.take(rows) if split is None else split.take(rows, mix(self._key + np.uint64(n)))
+            for n, (usual, split) in enumerate(
+                zip((self.sources, self.targets), self._split_sides, strict=True)
+            )
+        )
+        return source, target
+
+    def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
+        """See `Pairs`."""
+        source, target = self.sides(rows)
+        return source.lengths, target.lengths
+
+
+def _is_sound(rows: RaggedArray, limit: int) -> bool:
+    """Return whether the rows follow one another, and their values are below ``limit``."""
+    starts, values = rows.starts, rows.values
+    if starts[0] != 0 or (starts[1:] < starts[:-1]).any():
+        return False
+    return not len(values) or 0 <= int(values.min()) <= int(values.max()) < limit
