@@ -88,7 +88,7 @@ class SentenceBlock:
 
 
 @dataclass(frozen=True)
-class Corpus:
+class AlignedCorpus:
     """Parallel text in blocks on disk."""
 
     source: Side
@@ -101,7 +101,7 @@ class Corpus:
         return SentenceBlock.load(self.blocks[block], self.source, self.target)
 
 
-class _Numbering:
+class _SentenceNumbers:
     """Collects the sentences of one language as numbers of words in order of occurrence."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ def read_corpus(
     *,
     block_words: int,
     on_sentence: Callable[[int], object],
-) -> Corpus:
+) -> AlignedCorpus:
     """Read parallel text and its alignments, and write it in blocks to a folder.
 
     :param alignments: a file with the links of each sentence pair, such as ``0-0 1-2``.
@@ -144,7 +144,7 @@ def read_corpus(
     :raises DataError: if the files have different lengths, a sentence is empty, has more than
         `MAX_WORDS` words or a word with ``|`` or a tab, or a link is malformed or outside its pair.
     """
-    sides = _Numbering(), _Numbering()
+    sides = _SentenceNumbers(), _SentenceNumbers()
     lines: list[bytes] = []
     blocks: list[Path] = []
     sentences = 0
@@ -182,7 +182,7 @@ def read_corpus(
         raise _missing_line(source, sentences + 1, alignments)
     if lines:
         end_block()
-    return Corpus(sides[0].side(), sides[1].side(), tuple(blocks), sentences)
+    return AlignedCorpus(sides[0].side(), sides[1].side(), tuple(blocks), sentences)
 
 
 def _missing_line(ended: str, number: int, other: str) -> DataError:

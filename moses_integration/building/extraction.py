@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from moses_integration.building.corpus import SentenceBlock
-from moses_integration.building.rows import COUNT_BITS, KERNEL, Layout, Rows, put_phrase
+from moses_integration.building.rows import COUNT_BITS, KERNEL, RowLayout, Rows, put_phrase
 from phrasescore.errors import ArgumentError
 
 # Orientations; `OTHER` is only in models of three classes, and `LEFT` and `RIGHT` in the others.
@@ -47,7 +47,7 @@ class Reordering:
         return cls(name, kind, _CLASSES[classes], direction)
 
 
-def extract_rows(block: SentenceBlock, layout: Layout, reordering: Reordering) -> Rows:
+def extract_rows(block: SentenceBlock, layout: RowLayout, reordering: Reordering) -> Rows:
     """Return one row for each phrase pair in a block of sentences, unsorted."""
     arrays = tuple(vars(block).values())
     packing = (tuple(layout.source), tuple(layout.target), layout.links)

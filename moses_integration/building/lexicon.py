@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from moses_integration.building.corpus import Corpus, SentenceBlock, Side
+from moses_integration.building.corpus import AlignedCorpus, SentenceBlock, Side
 from phrasescore.io.kernel_cache import kept_njit
 
 _KERNEL = kept_njit()
@@ -14,6 +14,7 @@ _KERNEL = kept_njit()
 # Probabilities are rounded to seven decimals, because Moses' score reads them from the files.
 _UNIT = 10_000_000
 _SHIFT = np.int64(32)
+_LINES = 1 << 16  # that are in memory at a time
 
 Counts = npt.NDArray[np.int64]
 
@@ -52,14 +53,14 @@ def _key(
 def add_counts(parts: Iterable[tuple[Counts, Counts]]) -> tuple[Counts, Counts]:
     """Add the counts of equal keys."""
     keys, counts = (np.concatenate(part) for part in zip(*parts, strict=True))
-    distinct, positions = np.unique(keys, return_inverse=True)
-    totals = np.zeros(len(distinct), np.int64)
-    np.add.at(totals, positions.reshape(-1), counts)
-    return distinct, totals
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    firsts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    return keys[firsts], np.add.reduceat(counts[order], firsts)
 
 
 @dataclass(frozen=True)
-class Lexicon:
+class WordTables:
     """Translation probabilities of words, in the order of source and target ranks."""
 
     starts: Counts  # (source words + 1,): where the pairs of each source word begin
@@ -68,7 +69,7 @@ class Lexicon:
     backward: Counts  # p(source | target)
 
     @classmethod
-    def from_counts(cls, keys: Counts, counts: Counts, corpus: Corpus) -> "Lexicon":
+    def from_counts(cls, keys: Counts, counts: Counts, corpus: AlignedCorpus) -> "WordTables":
         """Normalise counts in both directions."""
         sources, targets = keys >> _SHIFT, keys & ((1 << 32) - 1)
         starts = np.searchsorted(sources, np.arange(len(corpus.source.words) + 1))
@@ -82,18 +83,15 @@ class Lexicon:
     def lines(self, source: Side, target: Side) -> Iterator[tuple[bytes, bytes]]:
         """Yield the lines for the files ``lex.f2e`` and ``lex.e2f``, without newlines."""
         sources = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-        for first, second, forward, backward in zip(
-            sources.tolist(),
-            self.targets.tolist(),
-            self.forward.tolist(),
-            self.backward.tolist(),
-            strict=True,
-        ):
-            one, other = source.words[first], target.words[second]
-            yield (
-                b"%b%b%d.%07d" % (other, one, *divmod(forward, _UNIT)),
-                b"%b%b%d.%07d" % (one, other, *divmod(backward, _UNIT)),
-            )
+        columns = (sources, self.targets, self.forward, self.backward)
+        for begin in range(0, len(sources), _LINES):
+            part = (column[begin : begin + _LINES].tolist() for column in columns)
+            for first, second, forward, backward in zip(*part, strict=True):
+                one, other = source.words[first], target.words[second]
+                yield (
+                    b"%b%b%d.%07d" % (other, one, *divmod(forward, _UNIT)),
+                    b"%b%b%d.%07d" % (one, other, *divmod(backward, _UNIT)),
+                )
 
 
 def _divide(counts: Counts, totals: Counts) -> Counts:

@@ -118,7 +118,7 @@ def find_totals(rows, best, totals, first, columns):  # type: ignore[no-untyped-
 def score_words(row, layout, lexicon, nulls, is_inverse):  # type: ignore[no-untyped-def]
     """Return the lexical weight of a pair with its alignment (Koehn et al., 2003, section 4.4).
 
-    :param lexicon: ``starts`` and ``targets`` of a `Lexicon`, and the probabilities to multiply.
+    :param lexicon: ``starts`` and ``targets`` of a `WordTables`, and the probabilities to multiply.
     :param nulls: the ranks of `NULL` in both languages.
     :param is_inverse: whether the source words are explained, instead of the target words.
     """

@@ -39,7 +39,7 @@ class Packing(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """The columns of a row."""
 
     source: Packing
@@ -48,7 +48,7 @@ class Layout:
     columns: int
 
     @classmethod
-    def of(cls, source: Side, target: Side, length: int) -> "Layout":
+    def of(cls, source: Side, target: Side, length: int) -> "RowLayout":
         """Return the layout for phrases of at most ``length`` words."""
         first = _pack(source, 0, length)
         second = _pack(target, first.columns, length)

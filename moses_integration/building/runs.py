@@ -26,7 +26,7 @@ Bucket = list[tuple[Path, int, int]]
 _SAMPLES_PER_BUCKET = 64
 
 
-class Run(NamedTuple):
+class SortedRun(NamedTuple):
     """Sorted rows on disk, and some of them as bytes."""
 
     path: Path
@@ -34,7 +34,7 @@ class Run(NamedTuple):
     samples: npt.NDArray[Any]
 
 
-class Runs:
+class SortedRuns:
     """Sorted runs of rows in a folder.
 
     :param columns: number of columns of a row.
@@ -48,22 +48,22 @@ class Runs:
         self._folder, self._name = folder, name
         self._columns, self._key_columns = columns, key_columns
         self._step = max(1, bucket_rows // _SAMPLES_PER_BUCKET)
-        self._runs: list[Run] = []
+        self._runs: list[SortedRun] = []
 
     @property
     def num_rows(self) -> int:
         """Number of rows in all runs."""
         return sum(run.num_rows for run in self._runs)
 
-    def write(self, number: int, rows: Rows) -> Run:
+    def write(self, number: int, rows: Rows) -> SortedRun:
         """Sort rows and write them as a run, to be added with `add`; threads may do this."""
         rows = sort_rows(rows).byteswap()
         path = self._folder / f"{self._name}.{number}"
         with writing(path), open(path, "wb") as file:
             file.write(rows.data)
-        return Run(path, len(rows), as_bytes(rows)[self._step // 2 :: self._step].copy())
+        return SortedRun(path, len(rows), as_bytes(rows)[self._step // 2 :: self._step].copy())
 
-    def add(self, run: Run) -> None:
+    def add(self, run: SortedRun) -> None:
         """Add a run that is complete."""
         if run.num_rows:
             self._runs.append(run)

@@ -10,13 +10,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from moses_integration.building.corpus import Corpus, read_corpus
+from moses_integration.building.corpus import AlignedCorpus, read_corpus
 from moses_integration.building.extraction import Reordering, extract_rows
-from moses_integration.building.lexicon import Counts, Lexicon, add_counts, count_words
+from moses_integration.building.lexicon import Counts, WordTables, add_counts, count_words
 from moses_integration.building.lines import write_phrase_table, write_reordering
 from moses_integration.building.pairs import count_pairs, find_totals
-from moses_integration.building.rows import Layout
-from moses_integration.building.runs import Bucket, Run, Runs, in_order
+from moses_integration.building.rows import RowLayout
+from moses_integration.building.runs import Bucket, SortedRun, SortedRuns, in_order
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.io.output import open_output, writing
 
@@ -77,7 +77,7 @@ def build_tables(
         raise ArgumentError(f"max_phrase_length must be 1 to {MAX_LENGTH}, got {max_phrase_length}")
     names = ("lex.f2e", "lex.e2f", "phrase-table.gz", f"reordering-table.{model.name}.gz")
     paths = [os.path.join(folder, name) for name in names]
-    steps = _Steps(on_step)
+    steps = _StepReports(on_step)
     with ExitStack() as stack:
         outputs = [stack.enter_context(open_output(path)) for path in paths]
         threads = stack.enter_context(ThreadPoolExecutor(workers))
@@ -104,7 +104,7 @@ def build_tables(
     return BuiltTables((paths[0], paths[1]), paths[2], paths[3], corpus.sentences, num_pairs)
 
 
-class _Steps:
+class _StepReports:
     """Reports how much of a step is done."""
 
     def __init__(self, on_step: OnStep) -> None:
@@ -126,24 +126,24 @@ class _Builder:
 
     def __init__(
         self,
-        corpus: Corpus,
+        corpus: AlignedCorpus,
         model: Reordering,
         length: int,
         work: Path,
         threads: ThreadPoolExecutor,
         workers: int,
         bucket_rows: int,
-        steps: _Steps,
+        steps: _StepReports,
     ) -> None:
         self._corpus, self._model, self._steps = corpus, model, steps
         self._threads, self._workers = threads, workers
-        layout = self._layout = Layout.of(corpus.source, corpus.target, length)
-        self._pairs = Runs(work, "pairs", layout.columns, layout.source.columns, bucket_rows)
+        layout = self._layout = RowLayout.of(corpus.source, corpus.target, length)
+        self._pairs = SortedRuns(work, "pairs", layout.columns, layout.source.columns, bucket_rows)
         columns = layout.target.columns
-        self._targets = Runs(work, "targets", columns + 1, columns, bucket_rows)
+        self._targets = SortedRuns(work, "targets", columns + 1, columns, bucket_rows)
         self._totals = work / "totals"
 
-    def extract(self) -> Lexicon:
+    def extract(self) -> WordTables:
         """Write the sorted runs, and return the lexicon."""
         advance = self._steps.begin("extract blocks", len(self._corpus.blocks))
         total: tuple[Counts, Counts] | None = None
@@ -161,9 +161,9 @@ class _Builder:
                 waiting.clear()
             advance(1)
         assert total is not None
-        return Lexicon.from_counts(*add_counts([total, *waiting]), self._corpus)
+        return WordTables.from_counts(*add_counts([total, *waiting]), self._corpus)
 
-    def _extract_block(self, number: int) -> tuple[Run, Run, tuple[Counts, Counts]]:
+    def _extract_block(self, number: int) -> tuple[SortedRun, SortedRun, tuple[Counts, Counts]]:
         corpus, layout = self._corpus, self._layout
         block = corpus.load(number)
         corpus.blocks[number].unlink()
@@ -184,7 +184,7 @@ class _Builder:
         self._targets.remove()
 
     def write(
-        self, lexicon: Lexicon, smoothing: float, min_count: int, outputs: Sequence[BinaryIO]
+        self, lexicon: WordTables, smoothing: float, min_count: int, outputs: Sequence[BinaryIO]
     ) -> int:
         """Write the phrase table and the reordering table; return the number of pairs."""
         corpus, layout, model = self._corpus, self._layout, self._model

@@ -99,12 +99,12 @@ def single(value: float) -> float:
 def best(alignments: Counter[frozenset[tuple[int, int]]], side: int, length: int) -> Links:
     """Return the most frequent alignment; of several, the one that is last in Moses' order."""
 
-    def order(links: frozenset[tuple[int, int]]) -> list[list[int]]:
-        return [
-            sorted(link[1 - side] for link in links if link[side] == word) for word in range(length)
-        ]
+    def rank(links: frozenset[tuple[int, int]]) -> tuple[int, list[list[int]]]:
+        words = [[link for link in links if link[side] == word] for word in range(length)]
+        return alignments[links], [sorted(link[1 - side] for link in row) for row in words]
 
-    return set(max(alignments, key=lambda links: (alignments[links], order(links))))
+    chosen: frozenset[tuple[int, int]] = max(alignments, key=rank)
+    return set(chosen)
 
 
 def tables(corpus: list[Sentence], length: int, classes: int) -> tuple[list[bytes], list[bytes]]:

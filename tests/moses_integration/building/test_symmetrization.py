@@ -81,8 +81,8 @@ def test_random_alignments_grow_as_with_sets(tmp_path: Path, method: str) -> Non
         for lines, links in zip(sides, (forward, backward), strict=True):
             lines.append(" ".join(f"{s}-{t}" for t, s in chance.sample(sorted(links), len(links))))
         expected.append(grow(forward, backward, method))
-    texts = ["".join(f"{line}\n" for line in lines) for lines in sides]
-    assert join(tmp_path, *texts, method) == expected
+    first, second = ("".join(f"{line}\n" for line in lines) for lines in sides)
+    assert join(tmp_path, first, second, method) == expected
 
 
 def test_malformed_alignments_are_located(tmp_path: Path) -> None:

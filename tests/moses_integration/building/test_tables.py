@@ -23,8 +23,9 @@ def build(folder: Path, texts: tuple[str, str, str], **options: Any) -> BuiltTab
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
     (folder / "work").mkdir(exist_ok=True)
     (folder / "out").mkdir(exist_ok=True)
-    paths = [folder / name for name in NAMES]
-    built = build_tables(*paths, folder / "out", work=folder / "work", **options)
+    source, target, links = (folder / name for name in NAMES)
+    work = folder / "work"
+    built = build_tables(source, target, links, folder / "out", work=work, **options)
     assert list(folder.glob("work/pairs*")) == list(folder.glob("work/sentences*")) == []
     (folder / "work" / "totals").unlink()
     return built
@@ -168,10 +169,15 @@ def test_numbers_are_written_like_c_writes_them() -> None:
 
 @pytest.mark.slow
 def test_tables_of_the_real_task_are_those_of_moses(shared_data: Path, tmp_path: Path) -> None:
-    names = ("train.en", "train.fr", "aligned.grow-diag-final-and")
     (tmp_path / "work").mkdir()
-    paths = [shared_data / name for name in names]
-    built = build_tables(*paths, tmp_path, work=tmp_path / "work", workers=2)
+    built = build_tables(
+        shared_data / "train.en",
+        shared_data / "train.fr",
+        shared_data / "aligned.grow-diag-final-and",
+        tmp_path,
+        work=tmp_path / "work",
+        workers=2,
+    )
     assert (built.sentences, built.pairs) == (29_000, 1_209_173)
     for path in (built.phrase_table, built.reordering_table):
         with gzip.open(path) as ours, gzip.open(shared_data / Path(path).name) as theirs:
