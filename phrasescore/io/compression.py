@@ -9,7 +9,7 @@ from typing import BinaryIO, Literal, NamedTuple, Protocol
 from xopen import xopen
 from zlib_ng import zlib_ng
 
-_GZIP_LEVEL = 5  # files as small as those of Moses' scripts (zlib, level 6), in half the time
+GZIP_LEVEL = 5  # files as small as those of Moses' scripts (zlib, level 6), in half the time
 _PIECE = 1 << 16  # bytes per read
 
 
@@ -81,7 +81,7 @@ COMPRESSIONS = (
         re.compile(rb"\x1f\x8b"),
         f"zlib-ng {zlib_ng.ZLIBNG_RUNTIME_VERSION}",
         # The gzip header has no name and time 0.
-        lambda: zlib_ng.compressobj(_GZIP_LEVEL, wbits=31),
+        lambda: zlib_ng.compressobj(GZIP_LEVEL, wbits=31),
         # threads=0 reads in this process, where igzip takes 0.14 microseconds per line. With a
         # thread, an error would be reported too late.
         lambda stream: xopen(stream, "rb", format="gz", threads=0),

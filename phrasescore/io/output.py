@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 from xopen import xopen
 
 from phrasescore.errors import ArgumentError, PhrasescoreError
-from phrasescore.io.compression import Compression, compression_by_name
+from phrasescore.io.compression import GZIP_LEVEL, Compression, compression_by_name
 from phrasescore.io.text import BLOCK_SIZE, same_file
 
 if TYPE_CHECKING:
@@ -234,8 +234,8 @@ def _writer(path: str, raw: io.FileIO, form: Compression | None) -> Iterator[Bin
     with _closing_quietly_on_error(plain):
         if form is not None:
             # With threads, xopen would start another program for bzip2 and xz.
-            threads = 1 if form.ending == "gz" else 0
-            packed = xopen(plain, "wb", format=form.ending, threads=threads)
+            threads, level = (1, GZIP_LEVEL) if form.ending == "gz" else (0, None)
+            packed = xopen(plain, "wb", format=form.ending, threads=threads, compresslevel=level)
             with _closing_quietly_on_error(packed):
                 yield packed
         else:

@@ -1,0 +1,213 @@
+"""Read parallel text with word alignments into blocks of numbers.
+
+A word's number is its rank: words are sorted by the bytes of the word and the space after it, as in
+the lines that Moses sorts with ``LC_ALL=C sort``. The separator ``|||`` has a rank, too. As no such
+text begins another one, sequences of ranks have the order of the lines.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from moses_integration.building.links import Numbers, Starts, parse_block
+from phrasescore.errors import DataError, shown_path
+from phrasescore.io.corpora import FIELD_SEPARATOR, read_parallel_text
+from phrasescore.io.output import writing
+from phrasescore.io.text import read_lines, shorten
+
+# Stands for the missing word of an unaligned word in the lexical tables.
+NULL = "NULL"
+MAX_WORDS = 2_000  # per sentence
+
+
+@dataclass(frozen=True)
+class Side:
+    """The vocabulary of one language.
+
+    :ivar words: the words in the order of their ranks, each with the space after it.
+    :ivar ranks: the rank of each word by its number in order of occurrence.
+    :ivar end: the rank of ``|||``, which ends a phrase.
+    :ivar null: the rank of `NULL`.
+    """
+
+    words: tuple[bytes, ...]
+    ranks: Numbers
+    end: int
+    null: int
+
+    @classmethod
+    def from_words(cls, words: list[str]) -> "Side":
+        """Rank the words of a text, which are given in order of occurrence, and ``|||``."""
+        texts = [f"{word} ".encode() for word in (*words, FIELD_SEPARATOR)]
+        order = sorted(range(len(texts)), key=texts.__getitem__)
+        ranks = np.empty(len(texts), np.int32)
+        ranks[order] = np.arange(len(texts), dtype=np.int32)
+        null = int(ranks[words.index(NULL)])
+        return cls(tuple(map(texts.__getitem__, order)), ranks, int(ranks[-1]), null)
+
+    @property
+    def bits(self) -> int:
+        """Number of bits of a rank."""
+        return (len(self.words) - 1).bit_length()
+
+    def text(self) -> tuple[npt.NDArray[np.uint8], Starts]:
+        """Return the bytes of all words, and where each word begins."""
+        starts = np.zeros(len(self.words) + 1, np.int64)
+        np.cumsum([len(word) for word in self.words], out=starts[1:])
+        return np.frombuffer(b"".join(self.words), np.uint8), starts
+
+
+@dataclass(frozen=True)
+class SentenceBlock:
+    """Consecutive sentence pairs; ``starts`` have the length ``sentences + 1``."""
+
+    source: Numbers
+    source_starts: Starts
+    target: Numbers
+    target_starts: Starts
+    links: Numbers  # (links, 2): a source and a target word, 0-based in the sentence
+    link_starts: Starts
+
+    def save(self, path: Path) -> None:
+        """Write the block to a file."""
+        with writing(path), open(path, "wb") as file:
+            np.savez(file, **vars(self))
+
+    @classmethod
+    def load(cls, path: Path, source: Side, target: Side) -> "SentenceBlock":
+        """Read a block that `read_corpus` has written, with words as ranks."""
+        with np.load(path, allow_pickle=False) as arrays:
+            values = {name: arrays[name] for name in arrays.files}
+        values["source"] = source.ranks[values["source"]]
+        values["target"] = target.ranks[values["target"]]
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class AlignedCorpus:
+    """Parallel text in blocks on disk."""
+
+    source: Side
+    target: Side
+    blocks: tuple[Path, ...]
+    sentences: int
+
+    def load(self, block: int) -> SentenceBlock:
+        """Read a block."""
+        return SentenceBlock.load(self.blocks[block], self.source, self.target)
+
+
+class _SentenceNumbers:
+    """Collects the sentences of one language as numbers of words in order of occurrence."""
+
+    def __init__(self) -> None:
+        self._numbers: defaultdict[str, int] = defaultdict()
+        self._numbers.default_factory = self._numbers.__len__
+        self._number_of = self._numbers.__getitem__
+        self._number_of(NULL)
+        self.clear()
+
+    def clear(self) -> None:
+        self.values: list[int] = []
+        self.lengths: list[int] = []
+
+    def add(self, words: tuple[str, ...]) -> None:
+        self.values.extend(map(self._number_of, words))
+        self.lengths.append(len(words))
+
+    def arrays(self) -> tuple[Numbers, Starts]:
+        starts = np.zeros(len(self.lengths) + 1, np.int64)
+        np.cumsum(self.lengths, out=starts[1:])
+        return np.array(self.values, np.int32), starts
+
+    def side(self) -> Side:
+        return Side.from_words(list(self._numbers))
+
+
+def read_corpus(
+    source: str,
+    target: str,
+    alignments: str,
+    folder: Path,
+    *,
+    block_words: int,
+    on_sentence: Callable[[int], object],
+) -> AlignedCorpus:
+    """Read parallel text and its alignments, and write it in blocks to a folder.
+
+    :param alignments: a file with the links of each sentence pair, such as ``0-0 1-2``.
+    :param block_words: number of words, of both sides together, after which a block ends.
+    :raises DataError: if the files have different lengths, a sentence is empty, has more than
+        `MAX_WORDS` words or a word with ``|`` or a tab, or a link is malformed or outside its pair.
+    """
+    sides = _SentenceNumbers(), _SentenceNumbers()
+    lines: list[bytes] = []
+    blocks: list[Path] = []
+    sentences = 0
+
+    def end_block() -> None:
+        before = sentences - len(lines)
+        links, starts = parse_block(lines, alignments, before)
+        block = SentenceBlock(*sides[0].arrays(), *sides[1].arrays(), links, starts)
+        _check_links(block, alignments, before)
+        blocks.append(folder / f"sentences.{len(blocks)}")
+        block.save(blocks[-1])
+        for side in sides:
+            side.clear()
+        lines.clear()
+
+    aligned = read_lines(alignments)
+    for line in read_parallel_text(source, target):
+        links = next(aligned, None)
+        sentences += 1
+        if links is None:
+            raise _missing_line(alignments, sentences, source)
+        if b"|" in line.raw or b"\t" in line.raw:
+            for path, sentence in zip((source, target), line.pair, strict=True):
+                _check_words(path, sentences, sentence)
+        for path, side, words in zip((source, target), sides, line.pair, strict=True):
+            if len(words) > MAX_WORDS:
+                problem = f"expected at most {MAX_WORDS:,} words, found {len(words):,}"
+                raise DataError(path, sentences, f"{problem}: split or remove the sentence pair")
+            side.add(words)
+        lines.append(links)
+        if len(sides[0].values) + len(sides[1].values) >= block_words:
+            end_block()
+        on_sentence(1)
+    if next(aligned, None) is not None:
+        raise _missing_line(source, sentences + 1, alignments)
+    if lines:
+        end_block()
+    return AlignedCorpus(sides[0].side(), sides[1].side(), tuple(blocks), sentences)
+
+
+def _missing_line(ended: str, number: int, other: str) -> DataError:
+    problem = f"expected as many lines as {shown_path(other)} has, found the end of the file"
+    return DataError(ended, number, problem)
+
+
+def _check_words(path: str, number: int, words: tuple[str, ...]) -> None:
+    for word in words:
+        if "|" in word:
+            problem = f"expected no '|' in words, found {shorten(word)}: Moses separates factors "
+            raise DataError(path, number, problem + "and fields with it; write &#124;")
+        if "\t" in word:
+            problem = f"expected words separated by spaces, found a tab: {shorten(word)}"
+            raise DataError(path, number, problem)
+
+
+def _check_links(block: SentenceBlock, path: str, before: int) -> None:
+    lengths = np.stack((np.diff(block.source_starts), np.diff(block.target_starts)), 1)
+    sentences = np.repeat(np.arange(len(lengths)), np.diff(block.link_starts))
+    is_outside = (block.links >= lengths[sentences]).any(1)
+    if is_outside.any():
+        link = int(is_outside.argmax())
+        sentence = int(sentences[link])
+        shown = "-".join(map(str, block.links[link]))
+        size = f"the pair of {lengths[sentence, 0]} and {lengths[sentence, 1]} words"
+        problem = f"expected links inside {size}, found {shown} (0-based)"
+        raise DataError(path, before + sentence + 1, problem)

@@ -1,0 +1,224 @@
+"""Build lexical tables, a phrase table and a reordering table from aligned parallel text."""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from moses_integration.building.corpus import AlignedCorpus, read_corpus
+from moses_integration.building.extraction import Reordering, extract_rows
+from moses_integration.building.lexicon import Counts, WordTables, add_counts, count_words
+from moses_integration.building.lines import write_phrase_table, write_reordering
+from moses_integration.building.pairs import count_pairs, find_totals
+from moses_integration.building.rows import RowLayout
+from moses_integration.building.runs import Bucket, SortedRun, SortedRuns, in_order
+from phrasescore.errors import ArgumentError, DataError
+from phrasescore.io.output import open_output, writing
+
+MAX_LENGTH = 20  # words per phrase
+
+# Receives the name of a step, and how much of it is done, in sentences or rows.
+OnStep = Callable[[str, int, int | None], object]
+
+
+@dataclass(frozen=True)
+class BuiltTables:
+    """The files that `build_tables` has written, and their size."""
+
+    lexicon: tuple[str, str]  # lex.f2e and lex.e2f
+    phrase_table: str
+    reordering_table: str
+    sentences: int
+    pairs: int  # distinct
+
+
+def build_tables(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    alignments: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    work: Path,
+    max_phrase_length: int = 7,
+    reordering: str = "wbe-msd-bidirectional-fe",
+    smoothing: float = 0.5,
+    min_count: int = 1,
+    workers: int = 1,
+    block_words: int = 120_000,
+    on_step: OnStep = lambda step, done, total: None,  # noqa: ARG005
+) -> BuiltTables:
+    """Write the tables of a phrase-based system to a folder, under Moses' names.
+
+    The files are equal to those of Moses' train-model.perl (steps 4 to 7), except that the lines of
+    ``lex.f2e`` and ``lex.e2f`` are sorted. They appear together at the end, or not at all. They do
+    not depend on ``workers`` and ``block_words``. Counts are exact; Moses adds them up as float32,
+    which is exact up to 2^24.
+
+    :param alignments: a file with the links of each sentence pair, such as ``0-0 1-2``.
+    :param work: an empty folder for sorted runs, which need about 50 bytes per extracted pair.
+    :param max_phrase_length: the longest phrase, in words of either side.
+    :param reordering: the kind of reordering model: ``wbe``, ``phrase`` or ``hier``; ``msd`` or
+        ``mslr``; ``bidirectional``, ``backward`` or ``forward``; ``fe``.
+    :param smoothing: the count that is added to the count of each orientation.
+    :param min_count: the phrase table leaves out rarer pairs, as with ``score --MinCount``.
+    :param workers: number of threads.
+    :param block_words: number of words, of both sides together, whose phrase pairs are sorted in
+        memory at a time by each thread.
+    :param on_step: called with the name of a step, and how much of it is done.
+    :raises DataError: if the files have different lengths, or a line is malformed.
+    """
+    model = Reordering.parse(reordering)
+    if not 1 <= max_phrase_length <= MAX_LENGTH:
+        raise ArgumentError(f"max_phrase_length must be 1 to {MAX_LENGTH}, got {max_phrase_length}")
+    names = ("lex.f2e", "lex.e2f", "phrase-table.gz", f"reordering-table.{model.name}.gz")
+    paths = [os.path.join(folder, name) for name in names]
+    steps = _StepReports(on_step)
+    with ExitStack() as stack:
+        outputs = [stack.enter_context(open_output(path)) for path in paths]
+        threads = stack.enter_context(ThreadPoolExecutor(workers))
+        corpus = read_corpus(
+            os.fspath(source),
+            os.fspath(target),
+            os.fspath(alignments),
+            work,
+            block_words=block_words,
+            on_sentence=steps.begin("read sentences", None),
+        )
+        builder = _Builder(
+            corpus, model, max_phrase_length, work, threads, workers, 2 * block_words, steps
+        )
+        lexicon = builder.extract()
+        for forward, backward in lexicon.lines(corpus.source, corpus.target):
+            outputs[0].write(forward + b"\n")
+            outputs[1].write(backward + b"\n")
+        builder.count_targets()
+        num_pairs = builder.write(lexicon, smoothing, min_count, outputs[2:])
+        if num_pairs == 0:
+            problem = f"expected links that allow phrases of at most {max_phrase_length} words"
+            raise DataError(os.fspath(alignments), None, f"{problem}, found no phrase pair")
+    return BuiltTables((paths[0], paths[1]), paths[2], paths[3], corpus.sentences, num_pairs)
+
+
+class _StepReports:
+    """Reports how much of a step is done."""
+
+    def __init__(self, on_step: OnStep) -> None:
+        self._on_step = on_step
+
+    def begin(self, name: str, total: int | None) -> Callable[[int], None]:
+        done = 0
+
+        def advance(count: int = 1) -> None:
+            nonlocal done
+            done += count
+            self._on_step(name, done, total)
+
+        return advance
+
+
+class _Builder:
+    """Extracts phrase pairs into sorted runs, and writes the tables bucket by bucket."""
+
+    def __init__(
+        self,
+        corpus: AlignedCorpus,
+        model: Reordering,
+        length: int,
+        work: Path,
+        threads: ThreadPoolExecutor,
+        workers: int,
+        bucket_rows: int,
+        steps: _StepReports,
+    ) -> None:
+        self._corpus, self._model, self._steps = corpus, model, steps
+        self._threads, self._workers = threads, workers
+        layout = self._layout = RowLayout.of(corpus.source, corpus.target, length)
+        self._pairs = SortedRuns(work, "pairs", layout.columns, layout.source.columns, bucket_rows)
+        columns = layout.target.columns
+        self._targets = SortedRuns(work, "targets", columns + 1, columns, bucket_rows)
+        self._totals = work / "totals"
+
+    def extract(self) -> WordTables:
+        """Write the sorted runs, and return the lexicon."""
+        advance = self._steps.begin("extract blocks", len(self._corpus.blocks))
+        total: tuple[Counts, Counts] | None = None
+        waiting: list[tuple[Counts, Counts]] = []
+        numbers = range(len(self._corpus.blocks))
+        for pairs, targets, counts in in_order(
+            self._threads, self._workers, self._extract_block, numbers
+        ):
+            self._pairs.add(pairs)
+            self._targets.add(targets)
+            waiting.append(counts)
+            # Waiting counts are added when they are as many as the sum: O(n log n) altogether.
+            if total is None or sum(len(keys) for keys, _ in waiting) > len(total[0]):
+                total = add_counts([*waiting, *([] if total is None else [total])])
+                waiting.clear()
+            advance(1)
+        assert total is not None
+        return WordTables.from_counts(*add_counts([total, *waiting]), self._corpus)
+
+    def _extract_block(self, number: int) -> tuple[SortedRun, SortedRun, tuple[Counts, Counts]]:
+        corpus, layout = self._corpus, self._layout
+        block = corpus.load(number)
+        corpus.blocks[number].unlink()
+        rows = extract_rows(block, layout, self._model)
+        targets = np.ones((len(rows), layout.target.columns + 1), np.uint64)
+        targets[:, :-1] = rows[:, layout.target.first : layout.links]
+        counts = count_words(block, corpus.source, corpus.target)
+        return self._pairs.write(number, rows), self._targets.write(number, targets), counts
+
+    def count_targets(self) -> None:
+        """Write how often each target phrase was extracted."""
+        advance = self._steps.begin("count target phrases", self._targets.num_rows)
+        buckets = self._targets.buckets()
+        with writing(self._totals), open(self._totals, "wb") as file:
+            for rows in in_order(self._threads, self._workers, self._targets.merge, buckets):
+                file.write(rows.data)
+                advance(len(rows))
+        self._targets.remove()
+
+    def write(
+        self, lexicon: WordTables, smoothing: float, min_count: int, outputs: Sequence[BinaryIO]
+    ) -> int:
+        """Write the phrase table and the reordering table; return the number of pairs."""
+        corpus, layout, model = self._corpus, self._layout, self._model
+        columns = layout.target.columns
+        totals: Any = np.zeros((0, columns + 1), np.uint64)
+        if self._targets.num_rows:
+            # A plain array over the map: indexing a numpy.memmap makes Python objects.
+            totals = np.asarray(np.memmap(self._totals, np.uint64, "r").reshape(-1, columns + 1))
+        texts = (*corpus.source.text(), *corpus.target.text())
+        packing = (layout.source, layout.target, layout.links)
+        words = tuple(vars(lexicon).values())
+        nulls = (corpus.source.null, corpus.target.null)
+        sides = (model.classes, model.direction != "forward", model.direction != "backward")
+        shape = (layout.source.columns, layout.links, layout.source.length)
+
+        def score(bucket: Bucket) -> tuple[int, int, Any, Any]:
+            rows = self._pairs.merge(bucket)
+            pairs = count_pairs(rows, shape)
+            targets = find_totals(rows, pairs[0], totals, layout.target.first, columns)
+            table = write_phrase_table(
+                rows, pairs, targets, packing, texts, words, nulls, min_count
+            )
+            orders = write_reordering(rows, pairs, packing, texts, sides, smoothing)
+            return len(rows), len(pairs[0]), table, orders
+
+        advance = self._steps.begin("score phrase pairs", self._pairs.num_rows)
+        num_pairs = 0
+        buckets = self._pairs.buckets()
+        for num_rows, count, table, orders in in_order(
+            self._threads, self._workers, score, buckets
+        ):
+            outputs[0].write(table.data)
+            outputs[1].write(orders.data)
+            num_pairs += count
+            advance(num_rows)
+        self._pairs.remove()
+        return num_pairs

@@ -1,0 +1,97 @@
+"""Symmetrisation: small cases from Moses' symal, and plain Python on random alignments."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from moses_integration.building import METHODS, symmetrize
+from phrasescore.errors import ArgumentError, DataError
+
+
+def join(folder: Path, forward: str, backward: str, method: str) -> list[str]:
+    (folder / "forward").write_text(forward)
+    (folder / "backward").write_text(backward)
+    joined = symmetrize(str(folder / "forward"), str(folder / "backward"), method)
+    return [line.decode() for line in joined]
+
+
+# What symal gives for four source and four target words; its input in the format of giza2bal.pl is
+# "1 / 4 x x x x # 1 2 0 1 / 4 y y y y # 1 3 0 4".
+FORWARD, BACKWARD = "0-0 1-1 0-3\n", "0-0 1-2 3-3\n"
+EXPECTED = {
+    "grow-diag-final-and": "0-0 1-1 1-2 0-3",
+    "grow-diag-final": "0-0 1-1 1-2 0-3 3-3",
+    "grow-diag": "0-0 1-1 1-2 0-3",
+    "intersect": "0-0",
+    "union": "0-0 1-2 3-3 1-1 0-3",
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_each_method_joins_as_symal_does(tmp_path: Path, method: str) -> None:
+    assert join(tmp_path, FORWARD, BACKWARD, method) == [EXPECTED[method]]
+
+
+def grow(forward: set[tuple[int, int]], backward: set[tuple[int, int]], method: str) -> str:
+    """Transcribe symal's printgrow with sets of (target, source)."""
+    both, links = forward | backward, set(forward & backward)
+    targets, sources = {t for t, _ in links}, {s for _, s in links}
+    is_growing = True
+    while is_growing:
+        is_growing = False
+        visited: set[tuple[int, int]] = set()
+        while rest := sorted(link for link in links if not visited or link > max(visited)):
+            target, source = rest[0]
+            visited.add(rest[0])
+            for down, right in (
+                (-1, 0),
+                (0, -1),
+                (1, 0),
+                (0, 1),
+                (-1, -1),
+                (-1, 1),
+                (1, -1),
+                (1, 1),
+            ):
+                near = target + down, source + right
+                if near in both and not (near[0] in targets and near[1] in sources):
+                    links.add(near)
+                    targets.add(near[0])
+                    sources.add(near[1])
+                    is_growing = True
+    for one, other in ((forward, backward), (backward, forward)):
+        for target, source in sorted(one - other) if "final" in method else ():
+            is_free = target not in targets, source not in sources
+            if all(is_free) if method.endswith("and") else any(is_free):
+                links.add((target, source))
+                targets.add(target)
+                sources.add(source)
+    return " ".join(f"{source}-{target}" for target, source in sorted(links))
+
+
+@pytest.mark.parametrize("method", METHODS[:3])
+def test_random_alignments_grow_as_with_sets(tmp_path: Path, method: str) -> None:
+    chance = random.Random(4)
+    sides, expected = ([], []), []  # type: tuple[list[str], list[str]], list[str]
+    for _ in range(300):
+        size, other = chance.randint(1, 9), chance.randint(1, 9)
+        forward = {(t, chance.randrange(size)) for t in range(other) if chance.random() < 0.8}
+        backward = {(chance.randrange(other), s) for s in range(size) if chance.random() < 0.8}
+        for lines, links in zip(sides, (forward, backward), strict=True):
+            lines.append(" ".join(f"{s}-{t}" for t, s in chance.sample(sorted(links), len(links))))
+        expected.append(grow(forward, backward, method))
+    first, second = ("".join(f"{line}\n" for line in lines) for lines in sides)
+    assert join(tmp_path, first, second, method) == expected
+
+
+def test_malformed_alignments_are_located(tmp_path: Path) -> None:
+    for forward, message in (
+        ("0-0\n", "forward:2: expected as many lines as"),
+        ("0-0\n0-x\n", "forward:2: expected a word alignment"),
+        ("0-0\n0-2000\n", "forward:2: expected sentences of at most 2000 words"),
+    ):
+        with pytest.raises(DataError, match=message):
+            join(tmp_path, forward, "0-0\n0-0\n", "union")
+    with pytest.raises(ArgumentError, match="expected one of grow-diag-final-and"):
+        join(tmp_path, "", "", "grow")

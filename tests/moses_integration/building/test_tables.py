@@ -1,0 +1,233 @@
+"""Phrase tables and reordering tables: worked by hand, against plain Python, and against Moses'."""
+
+import gzip
+import random
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from moses_integration.building import BuiltTables, build_tables
+from moses_integration.building.extraction import Reordering
+from moses_integration.building.numerals import MAX_NUMERAL, put_count, put_number, round_count
+from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
+from tests.moses_integration.building.plain_tables import Sentence, tables
+
+NAMES = ("source", "target", "links")
+
+
+def build(folder: Path, texts: tuple[str, str, str], **options: Any) -> BuiltTables:
+    for name, text in zip(NAMES, texts, strict=True):
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    (folder / "work").mkdir(exist_ok=True)
+    (folder / "out").mkdir(exist_ok=True)
+    source, target, links = (folder / name for name in NAMES)
+    work = folder / "work"
+    built = build_tables(source, target, links, folder / "out", work=work, **options)
+    assert list(folder.glob("work/pairs*")) == list(folder.glob("work/sentences*")) == []
+    (folder / "work" / "totals").unlink()
+    return built
+
+
+def lines(path: str) -> list[bytes]:
+    with gzip.open(path) as file:
+        return file.read().split(b"\n")[:-1]
+
+
+def problem(folder: Path, *texts: str, **options: Any) -> str:
+    with pytest.raises(PhrasescoreError) as caught:
+        build(folder, (texts[0], texts[1], texts[2]), **options)
+    assert list((folder / "out").iterdir()) == []
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+def random_corpus(seed: int, sentences: int) -> list[Sentence]:
+    """Sentences of few words, among them words whose bytes sort before a space or after a bar."""
+    chance = random.Random(seed)
+    words = ["a", "b", "!", "}", "é", "a!", "a\x01", "NULL", "[X]", "日", "~x"][
+        : chance.choice([2, 11])
+    ]
+    corpus = []
+    for _ in range(sentences):
+        source = chance.choices(words, k=chance.randint(1, 9))
+        target = chance.choices(words, k=chance.randint(1, 9))
+        cells = [(s, t) for s in range(len(source)) for t in range(len(target))]
+        near = [(s, t) for s, t in cells if abs(s - t) < 2]
+        corpus.append((source, target, set(chance.sample(near, len(near) // 2 + 1))))
+    return corpus
+
+
+def texts_of(corpus: list[Sentence]) -> tuple[str, str, str]:
+    columns = zip(*corpus, strict=True)
+    sources, targets = (
+        "".join(" ".join(words) + "\n" for words in next(columns)) for _ in range(2)
+    )
+    links = "".join(" ".join(f"{s}-{t}" for s, t in sorted(row)) + "\n" for row in next(columns))
+    return sources, targets, links
+
+
+# Worked by hand
+
+
+def test_the_phrases_of_a_sentence_with_an_unaligned_word(tmp_path: Path) -> None:
+    # "b" is unaligned: it is optional beside "a", and beside "c", whose translation is swapped.
+    built = build(tmp_path, ("a b c\n", "x y\n", "0-1 2-0\n"))
+    assert built.pairs == 5
+    # p(s|t), lex(s|t), p(t|s), lex(t|s); "b" is explained by NULL, with p(b|NULL) = 1.
+    assert lines(built.phrase_table) == [
+        b"a b c ||| x y ||| 1 1 1 1 ||| 2-0 0-1 ||| 1 1 1 ||| |||",
+        b"a b ||| y ||| 0.5 1 1 1 ||| 0-0 ||| 2 1 1 ||| |||",
+        b"a ||| y ||| 0.5 1 1 1 ||| 0-0 ||| 2 1 1 ||| |||",
+        b"b c ||| x ||| 0.5 1 1 1 ||| 1-0 ||| 2 1 1 ||| |||",
+        b"c ||| x ||| 0.5 1 1 1 ||| 0-0 ||| 2 1 1 ||| |||",
+    ]
+    # Only the whole sentence is monotone to both ends, with (1 + 0.5) / (1 + 3 * 0.5). "b c" and
+    # "a" are swapped on the side where the other one is, unless "b" lies between them.
+    assert lines(built.reordering_table) == [
+        b"a b c ||| x y ||| 0.6 0.2 0.2 0.6 0.2 0.2",
+        b"a b ||| y ||| 0.2 0.6 0.2 0.2 0.2 0.6",
+        b"a ||| y ||| 0.2 0.2 0.6 0.2 0.2 0.6",
+        b"b c ||| x ||| 0.2 0.2 0.6 0.2 0.6 0.2",
+        b"c ||| x ||| 0.2 0.2 0.6 0.2 0.2 0.6",
+    ]
+    assert (tmp_path / "out" / "lex.f2e").read_text().split("\n") == [
+        "y a 1.0000000",
+        "NULL b 1.0000000",
+        "x c 1.0000000",
+        "",
+    ]
+
+
+def test_of_equally_frequent_alignments_the_last_one_in_moses_order_wins(tmp_path: Path) -> None:
+    # {0} < {0, 1} < {1} for a target word; for source words, [{0}, {}] > [{}, {0}].
+    built = build(tmp_path, ("a b\na b\n", "x\nx\n", "0-0\n1-0\n"))
+    whole = next(line for line in lines(built.phrase_table) if line.startswith(b"a b |||"))
+    # lex(s|t) by the alignment 0-0, lex(t|s) by 1-0: p(a|x) p(b|NULL) = 1/2 1/2; p(x|b) = 1/2.
+    assert whole == b"a b ||| x ||| 0.5 0.25 1 0.5 ||| 1-0 ||| 4 2 2 ||| |||"
+
+
+def test_probabilities_of_words_are_rounded_like_those_in_the_files(tmp_path: Path) -> None:
+    built = build(tmp_path, ("a\na\na\n", "x\ny\ny\n", "0-0\n0-0\n0-0\n"), min_count=2)
+    assert (tmp_path / "out" / "lex.f2e").read_text() == "x a 0.3333333\ny a 0.6666667\n"
+    assert lines(built.phrase_table) == [
+        b"a ||| y ||| 1 1 0.666667 0.666667 ||| 0-0 ||| 2 3 2 ||| |||"
+    ]
+    assert (
+        len(lines(built.reordering_table)) == 2
+    )  # as in Moses, which filters only the phrase table
+
+
+# Against plain Python
+
+
+@pytest.mark.parametrize(("length", "name"), [(7, "msd"), (3, "mslr"), (9, "msd"), (1, "mslr")])
+def test_tables_are_those_of_the_plain_implementation(
+    tmp_path: Path, length: int, name: str
+) -> None:
+    for seed in range(6):
+        corpus = random_corpus(seed, 4 ** (seed % 3 + 1))
+        model = f"wbe-{name}-bidirectional-fe"
+        built = build(tmp_path, texts_of(corpus), max_phrase_length=length, reordering=model)
+        phrases, orders = tables(corpus, length, {"msd": 3, "mslr": 4}[name])
+        assert lines(built.phrase_table) == phrases
+        assert lines(built.reordering_table) == orders
+        assert built.pairs == len(phrases)
+
+
+@pytest.mark.parametrize("model", ["wbe-msd-bidirectional-fe", "hier-mslr-forward-fe"])
+def test_threads_and_blocks_change_no_byte(tmp_path: Path, model: str) -> None:
+    texts = texts_of(random_corpus(9, 200))
+    results = set()
+    for workers, block_words in ((1, 100_000), (1, 1), (2, 40), (3, 700)):
+        build(tmp_path, texts, workers=workers, block_words=block_words, reordering=model)
+        files = sorted((tmp_path / "out").iterdir())
+        assert len(files) == 4
+        results.add(tuple(path.read_bytes() for path in files))
+    assert len(results) == 1
+
+
+def test_numbers_are_written_like_c_writes_them() -> None:
+    generator = np.random.default_rng(3)
+    halves = 2.0 ** -np.arange(1, 40)  # exact ties, such as 0.001953125
+    uniform = np.concatenate([generator.random(2000), 10 ** generator.uniform(-45, 0, 2000)])
+    near = np.array([1, 0.1, 9.999995e-5, 0.9999995, 999999.5, 99999.95, 123456.5, 123457.5, 1e-5])
+    for value in np.concatenate([halves, uniform, uniform.astype(np.float32), near, [0.0]]):
+        out = np.zeros(MAX_NUMERAL, np.uint8)
+        if value < 999999.5:
+            assert out[: put_number(out, 0, value)].tobytes().decode() == f"{value:g}"
+    for count in (1, 999_999, 1_000_000, 1_234_565, 1_234_575, 9_999_995, 16_777_215):
+        out = np.zeros(MAX_NUMERAL, np.uint8)
+        text = f"{float(count):g}"
+        assert out[: put_count(out, 0, round_count(count))].tobytes().decode() == text
+        assert round_count(count) == float(text)
+
+
+# Against Moses
+
+
+@pytest.mark.slow
+def test_tables_of_the_real_task_are_those_of_moses(shared_data: Path, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    built = build_tables(
+        shared_data / "train.en",
+        shared_data / "train.fr",
+        shared_data / "aligned.grow-diag-final-and",
+        tmp_path,
+        work=tmp_path / "work",
+        workers=2,
+    )
+    assert (built.sentences, built.pairs) == (29_000, 1_209_173)
+    for path in (built.phrase_table, built.reordering_table):
+        with gzip.open(path) as ours, gzip.open(shared_data / Path(path).name) as theirs:
+            for block in iter(lambda: list(islice(ours, 10_000)), []):
+                assert block == list(islice(theirs, len(block)))
+            assert theirs.read() == b""
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "links", "message"),
+    [
+        ("a\n", "x\ny\n", "0-0\n", "source:2: expected as many lines as target has"),
+        ("a\nb\n", "x\ny\n", "0-0\n", "links:2: expected as many lines as source has"),
+        ("a\n", "x\n", "0-0\n\n", "source:2: expected as many lines as links has"),
+        ("a\n", "x\n", "0-1\n", "links:1: expected links inside the pair of 1 and 1 words"),
+        ("a\na\n", "x\nx\n", "0-0\n1-0\n", "links:2: expected links inside"),
+        ("a\na\n", "x\nx\n", "0-0\n0:0\n", "links:2: expected a word alignment"),
+        ("a\n\n", "x\nx\n", "0-0\n\n", "source:2: expected a sentence, found an empty line"),
+        ("a\nb\n", "x\ny|z\n", "0-0\n0-0\n", "target:2: expected no '|' in words, found 'y|z'"),
+        ("a\nb |||\n", "x\ny\n", "0-0\n0-0\n", "source:2: expected no '|' in words, found '|||'"),
+        ("a\nb\tc\n", "x\ny\n", "0-0\n0-0\n", "source:2: expected words separated by spaces"),
+        ("a\n", "a " * 2001 + "\n", "0-0\n", "target:1: expected at most 2,000 words, found 2,001"),
+        (
+            "a\n",
+            "x\n",
+            "\n",
+            "links: expected links that allow phrases of at most 7 words, found no",
+        ),
+        ("", "", "", "source: expected parallel text, found an empty file"),
+    ],
+)
+def test_malformed_input_is_located(
+    tmp_path: Path, source: str, target: str, links: str, message: str
+) -> None:
+    assert problem(tmp_path, source, target, links).startswith(message)
+
+
+def test_an_unwritable_run_leaves_no_output(tmp_path: Path) -> None:
+    (tmp_path / "work" / "pairs.0").mkdir(parents=True)  # cannot be opened for writing
+    assert problem(tmp_path, "a\n", "x\n", "0-0\n").startswith("work/pairs.0: cannot write")
+
+
+@pytest.mark.parametrize(
+    "name", ["msd", "wbe-msd-bidirectional-f", "wbe-mono-forward-fe", "x-msd-forward-fe"]
+)
+def test_unknown_reordering_models_are_refused(name: str) -> None:
+    with pytest.raises(ArgumentError, match="expected a reordering model such as"):
+        Reordering.parse(name)
+    assert Reordering.parse("hier-mslr-backward-fe").classes == 4
+    assert issubclass(DataError, PhrasescoreError)
