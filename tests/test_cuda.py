@@ -28,13 +28,20 @@ from tests.tiny_lists import ListTask
 
 pytestmark = pytest.mark.gpu
 
-KINDS = ("encoder-decoder", "lstm", "attention", "grconv", "cslm", "joint")
+KINDS = ("encoder-decoder", "lstm", "attention", "transformer", "grconv", "cslm", "joint")
 # What a GPU's products may change of a log-probability of some words, or of a perplexity, as a
 # share.
 ERRORS = {"float32": 1e-4, "tf32": 0.01, "bfloat16": 0.05}
 EVERY_PRECISION = pytest.mark.parametrize("precision", ERRORS)
 SIZES = ("--set=model.hidden_size=12", "--set=model.embedding_size=8")
-TRAINING = ("--set=training.batch_size=16", "--set=training.validation_share=0.2", "--threads=1")
+TRANSFORMER = ("--set=model.hidden_size=12", "--set=model.heads=2", "--set=vocabulary.subwords=0")
+# A GPU drops other units.
+TRAINING = (
+    "--set=training.batch_size=16",
+    "--set=training.validation_share=0.2",
+    "--set=model.dropout=0",
+    "--threads=1",
+)
 UPDATES = "--updates=5"
 WORDS = {
     "en": ["the", "house", "street", "is", "blue", "red", "!", "x"],
@@ -50,7 +57,8 @@ def run(*arguments: object) -> str:
 def train(kind: str, folder: Path, model: Path, *options: object) -> None:
     texts = [folder / "fr"] if kind == "cslm" else [folder / "en", folder / "fr"]
     aligned = ("--alignments", folder / "links") if kind == "joint" else ()
-    run("train", kind, *texts, "-o", model, *aligned, *SIZES, *TRAINING, *options)
+    sizes = TRANSFORMER if kind == "transformer" else SIZES
+    run("train", kind, *texts, "-o", model, *aligned, *sizes, *TRAINING, *options)
 
 
 @pytest.fixture(scope="module", name="folder")
