@@ -15,6 +15,8 @@ from phrasescore.io.plain_file import MAX_ARRAYS, check_plain
 Array = npt.NDArray[Any]
 Indices = npt.NDArray[np.int64]
 
+_COUNTED = 1 << 20  # values that are counted together
+
 
 @dataclass(frozen=True, slots=True)
 class RaggedArray:
@@ -67,6 +69,14 @@ class RaggedArray:
         """Return a copy of the rows at the given indices, in that order; a row may be repeated."""
         positions = self.positions(rows)
         return RaggedArray(self.values[positions.values], positions.starts)
+
+    def count(self, size: int) -> Array:
+        """Return how often each value below ``size`` occurs, ``(size,)``."""
+        counts = np.zeros(size, np.int64)
+        # bincount copies its input.
+        for first in range(0, len(self.values), _COUNTED):
+            counts += np.bincount(self.values[first : first + _COUNTED], minlength=size)
+        return counts
 
     def reversed(self) -> "RaggedArray":
         """Return rows in the same order, with the values of each row reversed."""

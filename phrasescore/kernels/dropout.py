@@ -58,7 +58,7 @@ class _Dropout(Function):
 def _dropped(units: Tensor, share: float, keys: tuple[int, int]) -> Tensor:
     units = units.detach().contiguous()
     out = torch.empty_like(units)
-    # Of the hash, 24 bits are compared.
+    # Only the upper 24 bits of the hash are compared.
     numbers = (*map(np.uint32, keys), np.int32(share * (1 << 24)), np.float32(1 / (1 - share)))
     _drop(*arrays(units.view(-1)), *numbers, *arrays(out.view(-1)))
     return out

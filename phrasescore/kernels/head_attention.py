@@ -1,8 +1,8 @@
 """Scaled dot-product attention of rows to chosen positions (Vaswani et al., 2017, section 3.2).
 
 A row reads either a range of positions, as in a sentence, or the path from a node of a tree of
-prefixes up to its root. Its result does not depend on the other rows. Keys and values lie side by
-side in one array, the *memory*, ``(positions, 2 * size)``.
+prefixes up to its root. On a CPU, its result does not depend on the other rows. Keys and values lie
+side by side in one array, the *memory*, ``(positions, 2 * size)``.
 """
 
 import numpy as np

@@ -22,8 +22,8 @@ def _merged(pairs, merged, key):  # type: ignore[no-untyped-def]
 def split_words(values, starts, words, states, pairs, merged, size, dropout, step):  # type: ignore[no-untyped-def]
     """Return the ids of words' pieces, concatenated, and the number of pieces of each word.
 
-    In each step, every possible merge is left out with the probability ``dropout``, and the first
-    of the others in the order of ids is done, the leftmost one of equal ones (Provilkov et al.,
+    In each step, each possible merge is skipped with the probability ``dropout``. Of the others,
+    the merge with the lowest id is applied; among equal ids, the leftmost one (Provilkov et al.,
     2020, algorithm 1).
 
     :param values: the ids of the characters of word w are ``values[starts[w]:starts[w + 1]]``.

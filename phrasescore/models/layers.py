@@ -310,7 +310,9 @@ class PairNetwork(nn.Module):
         return dropout(units, self.config.dropout) if self.training else units
 
     def word_log_probs(self, rows: Tensor, words: Tensor) -> Tensor:
-        """Return log p of one word per row, ``(rows,)``; in training, maybe estimated.
+        """Return log p of one word per row, ``(rows,)``.
+
+        With a sampled softmax, training uses an estimate.
 
         :param rows: inputs of the softmax, ``(rows, width)``.
         """

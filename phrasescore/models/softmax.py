@@ -1,4 +1,4 @@
-"""What the softmax over a shortlist learns from: all words or a sample, and label smoothing."""
+"""The sampled softmax and label smoothing of training."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,9 @@ class Softmax(NamedTuple):
     bias: Tensor  # (words,)
 
 
-class WordSample(NamedTuple):
+# A named tuple would be taken apart by autocast.
+@dataclass(frozen=True, slots=True)
+class WordSample:
     """Words that stand for the whole shortlist in an update."""
 
     words: Tensor  # (sample,) int64: distinct words, ascending
@@ -29,7 +31,7 @@ class WordSample(NamedTuple):
 
 
 class WordSampler:
-    """Draws samples in which a word is the more probable, the more frequent it is.
+    """Draws samples of the shortlist in which frequent words are more likely to appear.
 
     The probability falls as 1 / rank, and is 1 for the most frequent words. Each word stands for
     1 / probability words, so that the expected value of a sum over a sample is the sum over the
@@ -82,8 +84,9 @@ class TrainingSoftmax:
 class SampledLogProb(Function):
     """log softmax(G s + b) of one word per row, where the normaliser is estimated from a sample.
 
-    The estimate has the row's own word, and each other word of the sample for the words that it
-    stands for: importance sampling as in Jean et al. (2015), without replacement.
+    The normaliser is the exponential of the logit of the row's own word, plus the exponentials of
+    the other sampled words, each divided by the probability of being in the sample: importance
+    sampling as in Jean et al. (2015), without replacement.
     """
 
     @staticmethod

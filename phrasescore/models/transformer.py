@@ -267,10 +267,10 @@ class TransformerNetwork(PairNetwork):
         return self.drop(words * math.sqrt(size) + positions.index_select(0, places.times))
 
     def _before(self, norm: Norm, rows: Tensor) -> Tensor:
-        """Return what a part of a layer reads."""
+        """Return the input of a sublayer: normalised rows for pre-norm, or unchanged rows."""
         return norm(rows) if self.config.norm == "pre" else rows
 
     def _after(self, norm: Norm, rows: Tensor, result: Tensor) -> Tensor:
-        """Return the rows with the result of a part of a layer added."""
+        """Return the rows with the output of a sublayer added."""
         total = rows + self.drop(result)
         return total if self.config.norm == "pre" else norm(total)

@@ -108,7 +108,8 @@ class TrainingConfig:
     validation_share: Annotated[float, Meta(ge=0.0, le=0.5)] = 0.02
     # Updates between validations; 0: one at the end of each epoch.
     validation_updates: Count = 1000
-    # Number of latest validations; the mean of the weights at them is validated and kept.
+    # Number of most recent validations whose weights are averaged. The average is validated and
+    # saved.
     average_checkpoints: Annotated[int, Meta(ge=1, le=100)] = 1
     # Training stops after this number of validations without a better perplexity; 0: never.
     patience: Count = 0
@@ -290,7 +291,13 @@ def fine_tuning_settings(
             raise ConfigError(
                 "--set", f"[{name}]", "a trained network keeps its sizes; change only [training]"
             )
-    for name in ("softmax", "subword_dropout", "label_smoothing", "batch_words"):
+    for name in (
+        "softmax",
+        "subword_dropout",
+        "label_smoothing",
+        "batch_words",
+        "average_checkpoints",
+    ):
         if getattr(config.training, name) != getattr(FINE_TUNING, name):
             raise ConfigError("--set", f"[training] {name}", "cannot be used with n-best lists")
     return _with_limits(config, limits)

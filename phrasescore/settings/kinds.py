@@ -98,8 +98,8 @@ class TransformerConfig:
     hidden_size: Annotated[int, Meta(ge=2, le=1 << 16)] = 512
     heads: Size = 8  # heads of an attention; each has hidden_size / heads units
     feed_forward_size: Size = 2048
-    # Whether a layer normalises its result, as in the paper, or what it reads, which learns more
-    # steadily (Xiong et al., 2020).
+    # post normalises each sublayer's output, as in the paper. pre normalises its input, which
+    # trains more stably (Xiong et al., 2020).
     norm: Literal["post", "pre"] = "post"
     tied_embeddings: bool = True  # whether the softmax has the weights of the target embeddings
     dropout: Dropout = 0.1  # share of embeddings and layers' results to zero (section 5.4)

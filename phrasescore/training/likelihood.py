@@ -225,6 +225,3 @@ class PairRun(TrainingRun):
             and model.source_vocabulary == store.source_vocabulary
             and model.target_vocabulary == store.target_vocabulary
         )
-
-
-# N-best lists

@@ -106,7 +106,8 @@ def train_model(
         ]
         _logger.info("%s", "; ".join(facts))
         begin()
-        problem = f"a batch does not fit; choose a training.batch_size below {training.batch_size}"
+        name = "batch_words" if training.batch_words else "batch_size"
+        problem = f"a batch does not fit; choose a training.{name} below {getattr(training, name)}"
         with enough_memory(run.device, problem):
             stopped_by = loop.run()
         state = loop.state
@@ -150,6 +151,11 @@ def check_settings(config: Config, device: torch.device) -> None:
     elif not limits and not can_stop:
         limits_or_patience = "a limit (--updates, --epochs, --minutes) or patience"
         setting, problem = "updates", f"the run would never end: set {limits_or_patience}"
+    elif training.average_checkpoints > 1 and not (
+        training.validation_pairs and training.validation_share
+    ):
+        setting = "average_checkpoints"
+        problem = "weights are averaged at validations, but validation_pairs or _share is 0"
     else:
         return
     raise ConfigError("--set", f"[training] {setting}", problem)

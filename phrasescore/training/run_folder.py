@@ -188,8 +188,12 @@ class RunFolder:
         except (ModelError, ArithmeticError, LookupError, RuntimeError, ValueError) as error:
             raise _damaged(path, error) from error
         recent: list[Weights] = []
+        own = network.state_dict().items()
         while weights := _named(tensors, f"{_RECENT}{len(recent)}/"):
-            recent.append(weights)
+            try:
+                recent.append({name: weights[name].to(each).view_as(each) for name, each in own})
+            except (LookupError, RuntimeError) as error:
+                raise _damaged(path, error) from error
         return state, recent
 
     def save_best(self, update: int, network: nn.Module) -> None:

@@ -88,7 +88,7 @@ class PairStore(Pairs):
 
     def target_counts(self) -> Array:
         """Return how often each predicted word occurs, ``(words,)``, without ``</s>``."""
-        return np.bincount(self.targets.values, minlength=len(self.target_vocabulary))
+        return self.targets.count(len(self.target_vocabulary))
 
     def check(self) -> None:
         """Raise a ModelError if a pair or word id is out of range, as in damaged files."""

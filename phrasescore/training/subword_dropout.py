@@ -93,7 +93,7 @@ class _SplitSide:
         """Return how often each of ``size`` pieces occurs if each word has one random split."""
         words = np.arange(len(self.characters))
         split = self._pieces.split(self.characters, words, mix(words.astype(np.uint64)))
-        counts = np.bincount(self.tokens.values, minlength=len(words))
+        counts = self.tokens.count(len(words))
         return np.bincount(split.values, np.repeat(counts, split.lengths), size)
 
 

@@ -102,8 +102,9 @@ def train(
         problem = f"--subwords: {kind} predicts aligned words, but subwords have no alignment"
         raise ArgumentError(problem)
     if layered.training.subword_dropout > 0 and not _has_subwords(network, layered, shortlists):
-        problem = "--subwords is missing: training.subword_dropout splits words into other pieces,"
-        raise ArgumentError(f"{problem} but this network has whole words")
+        raise ArgumentError(
+            "training.subword_dropout needs --subwords: this network's shortlists hold whole words"
+        )
     if state.resume and stored is None and not model.exists():
         # A run that ended while it was reading its input has left no settings.
         _logger.info("%s: no unfinished run found; starting a new one", work)

@@ -30,7 +30,7 @@ from phrasescore.models.transformer import (
 from phrasescore.scoring.prefix_tree import PrefixTree, TreeStep, on_device
 from phrasescore.scoring.products import Products
 
-# Nodes of a search whose keys and values are kept, at first.
+# Initial capacity, in nodes, of a search's cache of keys and values.
 _FIRST_NODES = 4096
 
 
@@ -202,7 +202,7 @@ class TransformerDecoder:
         part: slice,
         weights: Tensor | None = None,
     ) -> Tensor:
-        """Return what a decoder layer makes of rows.
+        """Apply a decoder layer to rows.
 
         :param memory: keys and values of all nodes, ``parents`` the parent of each.
         :param nodes: the node of each row.
@@ -248,7 +248,7 @@ class TransformerDecoder:
 
 
 def _make_room(state: SearchState, count: int) -> None:
-    """Make room for more nodes: forget nodes that no prefix of the level has, or enlarge."""
+    """Drop nodes that are not ancestors of this level, and enlarge the arrays if needed."""
     if state.count + count <= len(state.parents):
         return
     device = state.level.device

@@ -62,6 +62,7 @@ def test_a_network_is_trained_on_and_show_tells_it(tmp_path: Path) -> None:
         (["--feature=LSTM0"], 1, "weights: expected one weight for LSTM0: name the network's feat"),
         (["--set=training.validation_share=0.01"], 1, "no list would be held out of 40 lists"),
         (["--set=training.batch_words=9"], 1, "--set: [training] batch_words: cannot be used with"),
+        (["--set=training.average_checkpoints=2"], 1, "average_checkpoints: cannot be used with"),
         (["--set=training.subword_dropout=0.1"], 1, "[training] subword_dropout: cannot be used"),
         (["--set=training.patience=0"], 1, "the run would never end"),
         (["--from={source}"], 1, "source: expected the folder of a trained model"),

@@ -35,7 +35,8 @@ def test_a_sample_has_its_size_and_words_as_often_as_their_weights_say(size: int
     sampler = WordSampler(counts, size)
     draws, drawn, weights = 4000, np.zeros(WORDS), np.zeros(WORDS)
     for number in range(draws):
-        words, log_weights = draw(sampler, number)
+        sample = draw(sampler, number)
+        words, log_weights = sample.words, sample.log_weights
         assert len(words) == size
         assert (words.diff() > 0).all()
         drawn[words] += 1
@@ -54,10 +55,23 @@ def test_the_seed_alone_decides_a_sample() -> None:
     assert not torch.equal(draw(first, 5).words, draw(first, 6).words)
 
 
+def test_autocast_takes_a_sample_as_it_is() -> None:
+    rows, weight, bias, words = (each.detach() for each in make_softmax())
+    sample = draw(WordSampler(np.arange(WORDS), 50), 0)
+    inputs = (rows.float(), weight.float(), bias.float(), words, sample)
+    expected = SampledLogProb.apply(*inputs)
+    # Only the types are cast, so no GPU is needed.
+    torch.set_autocast_enabled("cuda", True)
+    try:
+        assert torch.equal(SampledLogProb.apply(*inputs), expected)
+    finally:
+        torch.set_autocast_enabled("cuda", False)
+
+
 def test_values_and_gradients_are_those_of_the_weighted_sum_over_the_sample() -> None:
     rows, weight, bias, words = inputs = make_softmax()
     sample = draw(WordSampler(np.arange(WORDS), 50), 0)
-    sample = sample._replace(log_weights=sample.log_weights.double())
+    sample = WordSample(sample.words, sample.log_weights.double())
     assert torch.isin(words, sample.words).any()
     values = SampledLogProb.apply(*inputs, sample)
     logits = rows @ weight.t() + bias

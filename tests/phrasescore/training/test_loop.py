@@ -199,6 +199,7 @@ def test_without_held_out_pairs_the_last_weights_are_kept(tmp_path: Path) -> Non
     [
         (["training.updates=0", "training.schedule=linear"], "linear needs a limit"),
         (["training.updates=0"], "the run would never end"),
+        (["training.average_checkpoints=2", "training.validation_pairs=0"], "are averaged at"),
         (
             ["training.updates=0", "training.patience=3", "training.validation_pairs=0"],
             "the run would never end",

@@ -312,9 +312,9 @@ def test_what_makes_no_sense_with_subwords_is_refused(
             shortlists=Shortlists(source_vocabulary=vocabulary),
         )
     dropout = NewNetwork(changes=["training.subword_dropout=0.1"])
-    with pytest.raises(ArgumentError, match=r"--subwords is missing: training.subword_dropout"):
+    with pytest.raises(ArgumentError, match=r"training.subword_dropout needs --subwords"):
         phrasescore.train("lstm", texts, out, settings=dropout)
-    with pytest.raises(ArgumentError, match=r"--subwords is missing: training.subword_dropout"):
+    with pytest.raises(ArgumentError, match=r"training.subword_dropout needs --subwords"):
         phrasescore.train("joint", texts, out, alignments=links, settings=dropout)
     assert not out.exists()
 
