@@ -9,7 +9,6 @@ order.
 
 import contextlib
 import math
-import os
 import signal
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -29,6 +28,7 @@ from phrasescore.settings.config import TrainingConfig
 from phrasescore.signals import catching_signals
 from phrasescore.training.draw import Draw, Store, held_out_size, mix, stream_key
 from phrasescore.training.optimizers import build_optimizer
+from phrasescore.training.precision import product_precision
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run_folder import RunFolder
 
@@ -121,7 +121,7 @@ class TrainingLoop:
         self._start = self._saved_at = time.monotonic()
         with (
             catching_signals() as self.caught,
-            _precision(self._config, self._device),
+            product_precision(self._config.precision, self._device),
             contextlib.closing(self._batches()) as batches,
         ):
             self._begin()
@@ -366,21 +366,3 @@ class TrainingLoop:
             seconds_left=state.seconds * max(1 - share, 0.0) / share if share else None,
             latest=state.curve[-1] if state.curve else None,
         )
-
-
-@contextlib.contextmanager
-def _precision(config: TrainingConfig, device: torch.device) -> Iterator[None]:
-    """Set the precision of float32 products within the block."""
-    backends: Any = torch.backends  # torch's types lack mkldnn.matmul
-    backend = backends.cuda.matmul if device.type == "cuda" else backends.mkldnn.matmul
-    reduced = "tf32" if device.type == "cuda" else "bf16"
-    before = backend.fp32_precision
-    if config.precision != "float32":
-        # oneDNN compiles a rounded product for each number of rows, and packed steps have many
-        # numbers: the 1,024 products that it keeps by default are gigabytes. Read at its first use.
-        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    backend.fp32_precision = "ieee" if config.precision == "float32" else reduced
-    try:
-        yield
-    finally:
-        backend.fp32_precision = before

@@ -25,6 +25,7 @@ from phrasescore.models.checkpoint import (
 )
 from phrasescore.settings.config import Config, check_resumable
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
+from phrasescore.training.precision import choose_precision
 from phrasescore.training.ranks import Ranks, joined_ranks
 from phrasescore.training.run_folder import RunFolder
 
@@ -93,6 +94,9 @@ def train_model(
     folder = RunFolder(run.work)
     joined = joined_ranks(run.device) if run.joins_ranks else contextlib.nullcontext(Ranks())
     with joined as ranks, contextlib.ExitStack() as stack:
+        stored = folder.settings() if resume else None
+        config = choose_precision(run.config, stored, run.device, ranks)
+        run = replace(run, config=config)
         if ranks.is_first:
             stack.enter_context(_held(run, folder, resume=resume))
         task, loop = _prepare(run, folder, report, ranks, resume=resume)
