@@ -9,7 +9,7 @@ from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.training import precision
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run import train_model
-from tests.phrasescore.training.test_loop import TINY, make_run
+from tests.tiny_runs import TINY, KilledError, kill_after, make_run
 
 AUTO = TINY.override(["training.precision=auto"])
 
@@ -53,15 +53,11 @@ def test_a_processor_without_bfloat16_is_not_measured(
 def test_a_resumed_run_keeps_its_precision(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     times(monkeypatch, 0.5)
     run = make_run(tmp_path, AUTO)
-    with pytest.raises(KeyboardInterrupt):
-        train_model(run, report=stop)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(1))
     times(monkeypatch, 2.0)
     train_model(run, resume=True)
     assert load_checkpoint(run.model).config.training.precision == "bfloat16"
-
-
-def stop(_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def test_products_are_timed_in_their_precision() -> None:
