@@ -69,7 +69,8 @@ class TrainingConfig:
     window_batches: Annotated[int, Meta(ge=1, le=1 << 16)] = 1
     # Pairs with more words or pieces on one side are excluded from training, and counted.
     max_length: Annotated[int, Meta(ge=1, le=65535)] = 100
-    # The loss of a batch: the sum or the mean of -log p over its pairs.
+    # The loss of a batch: the sum or the mean of -log p over its pairs, or over its predicted words
+    # with batch_words.
     loss: Literal["sum", "mean"] = "sum"
     # Whether an update's softmax is over the shortlist, or over each word and a sample of the
     # shortlist (Jean et al., 2015), which is faster. Validation is always over the shortlist, and

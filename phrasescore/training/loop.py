@@ -149,7 +149,10 @@ class TrainingLoop:
         raise NotImplementedError
 
     def _make_gradient(self, batch: Any, count: int) -> Tensor:
-        """Add the gradients of this rank's share of ``count`` items; return the sum of losses."""
+        """Add the gradients of this rank's share of a batch; return the sum of losses.
+
+        :param count: number of items in the whole batch, or of predicted words with `batch_words`.
+        """
         raise NotImplementedError
 
     def _measure(self) -> float:
@@ -170,7 +173,7 @@ class TrainingLoop:
     # The updates
 
     def _batches(self) -> Generator[tuple[Any, int], None, None]:
-        """Yield this rank's share of each batch on its device, and the size of the whole batch."""
+        """Yield this rank's share of each batch on its device, and the divisor of its loss."""
         with ThreadPool(LoadedWork(self._read), Compute(workers=1)) as pool:
             for batch, count in pool.map(self._positions(), _LOOKAHEAD):
                 yield batch.to(self._device), count
@@ -186,7 +189,10 @@ class TrainingLoop:
         store = self._store.in_epoch(position[0])
         # Take every size-th item, because neighbours have similar lengths.
         batch = store.batch(rows[self._ranks.rank :: self._ranks.size])
-        return batch.pin_memory() if self._device.type == "cuda" else batch, len(rows)
+        count = len(rows)
+        if self._config.batch_words:
+            count += int(store.lengths(rows)[1].sum())  # with each </s>
+        return batch.pin_memory() if self._device.type == "cuda" else batch, count
 
     def _next(self, epoch: int, number: int) -> tuple[int, int]:
         last = number + 1 == self._draw.batches_per_epoch

@@ -297,6 +297,21 @@ def test_the_mean_of_the_latest_validations_is_validated_and_kept(tmp_path: Path
         torch.testing.assert_close(of_all[name], (first[name] + second[name] + value) / 3)
 
 
+def test_the_mean_loss_of_a_batch_of_words_is_over_words(tmp_path: Path) -> None:
+    one = ["updates=1", "optimizer=sgd", "loss=mean", "clip_norm=0", "validation_pairs=0"]
+    # The table has 60 pairs, and 150 words and 60 ends are predicted.
+    batches = {"pairs": ["batch_size=60", "learning_rate=0.6"]}
+    batches["words"] = ["batch_words=210", "learning_rate=2.1"]
+    found = []
+    for name, settings in batches.items():
+        config = TINY.override([f"training.{setting}" for setting in (*one, *settings)])
+        run = make_run(tmp_path, config, name)
+        train_model(run)
+        found.append(load_checkpoint(run.model).model.state_dict())
+    for name, value in found[0].items():
+        torch.testing.assert_close(found[1][name], value)
+
+
 def test_a_sample_as_large_as_the_shortlist_is_the_whole_softmax(tmp_path: Path) -> None:
     full = make_run(tmp_path, TINY, "full")
     settings = ["training.softmax=sampled", "training.sampled_words=11"]
