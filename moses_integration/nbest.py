@@ -283,8 +283,16 @@ class _NbestReader:
         def part(first: int, after: int) -> NbestList:
             lines = slice(first, after)
             return NbestList(
-                *(self._path, self._id, self._before + first + 1, data, begins[first : after + 1]),
-                *(spans[lines, 1:3], spans[lines, 3], numbers[lines], is_plain[lines], self._sizes),
+                self._path,
+                self._id,
+                self._before + first + 1,
+                data,
+                begins[first : after + 1],
+                spans[lines, 1:3],
+                spans[lines, 3],
+                numbers[lines],
+                is_plain[lines],
+                self._sizes,
             )
 
         first = 0

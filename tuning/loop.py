@@ -172,8 +172,14 @@ class TuningLoop:
         output = self._total(decoded, decoded.starts[:-1])
         pool_score = own.score(self.metric, weights_vector(search, own.labels))
         new_round = Round(
-            *(number, WeightPair(search, lists), self._score(decoded, lists), output),
-            *(len(pool.stats), len(pool.stats) - before, pool_score, None),
+            number,
+            WeightPair(search, lists),
+            self._score(decoded, lists),
+            output,
+            len(pool.stats),
+            len(pool.stats) - before,
+            pool_score,
+            None,
         )
         self._is_pooled = best is None or new_round.score >= best.score - ROUND_LOSS
         if best is not None and not self._is_pooled:

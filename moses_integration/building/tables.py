@@ -54,10 +54,10 @@ def build_tables(
 ) -> BuiltTables:
     """Write the tables of a phrase-based system to a folder, under Moses' names.
 
-    The files are equal to those of Moses' train-model.perl (steps 4 to 7), except that the lines of
-    ``lex.f2e`` and ``lex.e2f`` are sorted. They appear together at the end, or not at all. They do
-    not depend on ``workers`` and ``block_words``. Counts are exact; Moses adds them up as float32,
-    which is exact up to 2^24.
+    Moses' train-model.perl writes equal files in its steps 4 to 7, but it does not sort the lines
+    of ``lex.f2e`` and ``lex.e2f``. The files appear together at the end, or not at all. They do not
+    depend on ``workers`` and ``block_words``. Counts are exact; Moses adds float32 numbers, which
+    are exact up to 2^24.
 
     :param alignments: a file with the links of each sentence pair, such as ``0-0 1-2``.
     :param work: an empty folder for sorted runs, which need about 50 bytes per extracted pair.

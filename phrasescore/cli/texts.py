@@ -145,8 +145,8 @@ def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> 
 def build_lm(texts: tuple[str, ...], output: str, **given: Any) -> None:
     """Estimate an n-gram model of TEXT (tokenised sentences), and write an ARPA file.
 
-    The model has modified Kneser-Ney smoothing and equals that of KenLM's lmplz. Texts may be
-    larger than memory; sorted n-grams are in temporary files meanwhile (in the folder $TMPDIR).
+    The model has modified Kneser-Ney smoothing. KenLM's lmplz writes the same file. Texts may be
+    larger than memory: n-grams are sorted in temporary files in the folder $TMPDIR.
     """
     from phrasescore.workflows.build_lm import build_lm as run
 

@@ -1,4 +1,7 @@
-"""Read files from folders that others may have filled: only regular files of limited size."""
+"""Read files from folders that others may have filled: only regular files of limited size.
+
+Reading a pipe may wait forever, and a device may have no end. A link counts as its target.
+"""
 
 import contextlib
 import os

@@ -25,7 +25,7 @@ _ZERO = np.float32(0)
 
 @numba.njit(inline="always")
 def _mixed(bits, shift, factor):  # type: ignore[no-untyped-def]
-    # Each result is cast, because numba would go on with 64 bits.
+    # Each result is cast, because numba computes with 64 bits otherwise.
     bits = np.uint32(bits ^ np.uint32(bits >> shift))
     return np.uint32(bits * factor)
 
@@ -33,7 +33,7 @@ def _mixed(bits, shift, factor):  # type: ignore[no-untyped-def]
 @ELEMENTWISE
 def _drop(values, first_key, second_key, limit, scale, out):  # type: ignore[no-untyped-def]
     use_widest_registers()
-    # The constants are those of lowbias32, https://github.com/skeeto/hash-prospector.
+    # The hash is lowbias32, https://github.com/skeeto/hash-prospector.
     for i in range(len(values)):
         bits = _mixed(np.uint32(np.uint32(i) ^ first_key), _16, _FIRST)
         bits = _mixed(bits, _15, _SECOND)

@@ -88,7 +88,11 @@ def _points(
     return Points(
         f"{chosen.name}-{ending}",
         f"{chosen.title} ({method})",
-        *(*axes, x, y, chosen.labels, chosen.groups),
+        *axes,
+        x,
+        y,
+        chosen.labels,
+        chosen.groups,
         is_map=True,
         caption=f"{chosen.caption} {note}.",
     )

@@ -145,8 +145,11 @@ def annotate(
             _logger.warning(
                 "%s: %s has no translation for %s of %s %s words: is it the lexicon of this "
                 "direction?",
-                *(shown_path(table), shown_path(column.value)),
-                *(f"{tally.floored:,}", f"{tally.words:,}", tally.side),
+                shown_path(table),
+                shown_path(column.value),
+                f"{tally.floored:,}",
+                f"{tally.words:,}",
+                tally.side,
             )
     notes = _with_given(list(map(str, tallies)), {n: str(each) for n, each in given.items()})
     return AnnotateSummary(meter.done, kept, tuple(notes))
@@ -227,7 +230,9 @@ def declare_scores(
         _logger.warning(
             "%s is in another folder than %s and has relative paths, which Moses resolves from its "
             "working folder; make them absolute: %s",
-            *(new_ini, ini.path, ", ".join(relative)),
+            new_ini,
+            ini.path,
+            ", ".join(relative),
         )
     return ini
 
@@ -244,13 +249,17 @@ def _path_in_ini(ini: MosesIni, table: str, output: str) -> str | None:
         _logger.warning(
             "%s: %s reads %s, not %s, which gets new columns: is it the same table? In the new "
             "moses.ini, it reads the new table",
-            *(shown_path(ini.path), feature.name, old, table),
+            shown_path(ini.path),
+            feature.name,
+            old,
+            table,
         )
     if output == "-":
         _logger.warning(
             "the table goes to stdout: in the new moses.ini, path= of %s is still %s; set it to "
             "the file that holds the new table",
-            *(feature.name, old or "nothing"),
+            feature.name,
+            old or "nothing",
         )
         return None
     runs_here = old and any(same_file(f"{old}{end}", table) for end in ("", ".gz"))

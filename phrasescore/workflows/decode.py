@@ -94,7 +94,12 @@ def decode(
             check_weights({**ini.tuneable_weights(), **given}, path or config)
         threads = min(usable_threads(settings.processes), max(1, len(sentences)))
         translate_with_moses(
-            *(os.path.join(moses_bin, "moses"), ini, given, sentences, output, request),
+            os.path.join(moses_bin, "moses"),
+            ini,
+            given,
+            sentences,
+            output,
+            request,
             threads=threads,
             limits=moses_limits(settings),
         )

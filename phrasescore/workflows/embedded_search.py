@@ -181,7 +181,9 @@ class EmbeddedSearch:
             requests, distinct = counts["requests"], counts["distinct"]
             _logger.info(
                 "networks: %s requests, %.1f%% of them distinct; %.0f at a time",
-                *(f"{requests:,}", 100 * distinct / max(1, requests), distinct / counts["calls"]),
+                f"{requests:,}",
+                100 * distinct / max(1, requests),
+                distinct / counts["calls"],
             )
         return counts
 
@@ -335,7 +337,10 @@ class SentenceTranslator:
             if (kept := list(itertools.compress(values, shown)))
         ]
         return format_hypothesis(
-            *(task.sent_id, found.words, features, found.score),
+            task.sent_id,
+            found.words,
+            features,
+            found.score,
             alignment=self._alignment(found) if task.nbest.alignment else None,
             segmentation=self._segmentation(found) if task.nbest.segmentation else None,
         )

@@ -212,15 +212,20 @@ class _CountedText:
             _logger.warning(
                 "%s lines are longer than the longest in training (%s %s); the longest has %s: "
                 "networks translate such lines badly",
-                *(f"{self._too_long:,}", f"{self._longest_trained:,}"),
-                *("pieces" if has_pieces else "words", f"{self._longest:,}"),
+                f"{self._too_long:,}",
+                f"{self._longest_trained:,}",
+                "pieces" if has_pieces else "words",
+                f"{self._longest:,}",
             )
         if done.unfinished:
             lines = ", ".join(map(str, self._lines_unfinished[:_SHOWN_LINES]))
             more = ", ..." if len(self._lines_unfinished) > _SHOWN_LINES else ""
             _logger.warning(
                 "%s %s (--max-length), in lines %s%s",
-                *(f"{done.unfinished:,}", unfinished, lines, more),
+                f"{done.unfinished:,}",
+                unfinished,
+                lines,
+                more,
             )
         if done.predicted_unknown_words:
             level = logging.INFO if copied else logging.WARNING
@@ -229,7 +234,9 @@ class _CountedText:
             _logger.log(level, "%s <unk> predicted, %s", predicted, written)
         _logger.info(
             "%s lines read, with %s words, %s of them unknown to a network",
-            *(f"{done.lines:,}", f"{done.words:,}", f"{done.unknown_words:,}"),
+            f"{done.lines:,}",
+            f"{done.words:,}",
+            f"{done.unknown_words:,}",
         )
         return done
 

@@ -120,7 +120,10 @@ def _warn_of_scales(score: EvenAverage) -> None:
         _logger.warning(
             "%s dominates the average: its deviation within a list is %.2g, and %.2g for %s; "
             "`phrasescore tune` finds a weight for each",
-            *(dominant, high, low, other),
+            dominant,
+            high,
+            low,
+            other,
         )
 
 

@@ -226,8 +226,11 @@ class SourcedList:
         if self.aligned:
             affiliations = [
                 affiliate_hypothesis(
-                    *(nbest.raws[index], len(self.source), len(nbest.words(index))),
-                    *(nbest.path, nbest.first_line + index),
+                    nbest.raws[index],
+                    len(self.source),
+                    len(nbest.words(index)),
+                    nbest.path,
+                    nbest.first_line + index,
                 )
                 for index in firsts.tolist()
             ]

@@ -131,7 +131,9 @@ def segment(
         _logger.warning(
             "%s segments are longer than the longest in training (%s %s): networks translate such "
             "segments badly",
-            *(f"{too_long:,}", f"{longest:,}", "pieces" if vocabulary.is_subwords else "words"),
+            f"{too_long:,}",
+            f"{longest:,}",
+            "pieces" if vocabulary.is_subwords else "words",
         )
     return SegmentSummary(segmenter.work, too_long)
 

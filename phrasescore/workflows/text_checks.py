@@ -111,8 +111,12 @@ class UnknownWordCheck:
             del self._models[model]
             _logger.warning(
                 "%s: %s of %s counted words are unknown to %s, such as %s: %s",
-                *(self._text, f"{unknown.total():,}", f"{self._words:,}", model),
-                *(", ".join(shorten(word) for word, _ in shown.most_common(3)), cause),
+                self._text,
+                f"{unknown.total():,}",
+                f"{self._words:,}",
+                model,
+                ", ".join(shorten(word) for word, _ in shown.most_common(3)),
+                cause,
             )
 
     def _of_form(self, unknown: Counter[str]) -> tuple[Counter[str], str] | None:
@@ -161,7 +165,9 @@ def warn_of_lengths(path: str, words: int, reference_words: int) -> None:
         _logger.warning(
             "%s has %s words, the references %s: are they for the same text, in the same language, "
             "with the same tokenisation?",
-            *(shown_path(path), f"{words:,}", f"{reference_words:,}"),
+            shown_path(path),
+            f"{words:,}",
+            f"{reference_words:,}",
         )
 
 

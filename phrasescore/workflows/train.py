@@ -192,7 +192,12 @@ def fine_tune(
         objective=ExpectedBleu(own.weight, settings.likelihood),
         inputs=files,
         read=lambda: read_training_lists(
-            *(paths, texts[0], texts[1:], known, own, start),
+            paths,
+            texts[0],
+            texts[1:],
+            known,
+            own,
+            start,
             alignments=aligned,
             where=where,
             progress=progress,
@@ -335,7 +340,10 @@ def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) 
         if is_news and point.quality():
             _logger.info(
                 "update %s, %.1f minutes: loss %.3f, %s",
-                *(f"{point.update:,}", point.minutes, point.training_loss, point.quality()),
+                f"{point.update:,}",
+                point.minutes,
+                point.training_loss,
+                point.quality(),
             )
 
 

@@ -138,8 +138,17 @@ def read_inputs(
     table = tables[0] if tables else None
     systems = [ComparedSystem(name, [text]) for name, text in zip(names, translations, strict=True)]
     return ReportInputs(
-        *(table, systems, source, references, models, tuning, experiment),
-        *(files, settings, compute, progress),
+        table,
+        systems,
+        source,
+        references,
+        models,
+        tuning,
+        experiment,
+        files,
+        settings,
+        compute,
+        progress,
     )
 
 

@@ -162,8 +162,13 @@ def tune(
         tuning_files.write_start_weights(os.fspath(files.ifile_out), found[dense])
     weights = named_weights(found, pool.labels)
     report = TuneReport(
-        *(settings.method, metric.name, seed, pool.num_segments, len(pool.stats)),
-        *(100 * pool.score(metric, first), 100 * pool.score(metric, found)),
+        settings.method,
+        metric.name,
+        seed,
+        pool.num_segments,
+        len(pool.stats),
+        100 * pool.score(metric, first),
+        100 * pool.score(metric, found),
         features=features_found,
         notes=notes,
         replicas=rows,
@@ -255,7 +260,11 @@ def _compare_methods(
 ) -> tuple[MethodRow, ...]:
     methods = {name: load_method(name) for name in sorted(METHODS)}
     found = validate(
-        *(methods, pool, metric, start, optimiser.settings(pool.labels)),
+        methods,
+        pool,
+        metric,
+        start,
+        optimiser.settings(pool.labels),
         num_folds=parts,
         seed=seed,
         report=optimiser.report,

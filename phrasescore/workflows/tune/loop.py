@@ -267,8 +267,13 @@ class _LoopRun:
                     name: values for name, values in self.start.search.items() if name not in added
                 }
                 self._loop = TuningLoop(
-                    *(rounds, rounds.reader.metric, self.start._replace(search=search), optimiser),
-                    *(settings.seed, settings.iterations, settings.patience),
+                    rounds,
+                    rounds.reader.metric,
+                    self.start._replace(search=search),
+                    optimiser,
+                    settings.seed,
+                    settings.iterations,
+                    settings.patience,
                     list_features=frozenset(added),
                     report=_logger.info,
                     is_stopped=lambda: optimiser.stopped,
@@ -328,14 +333,21 @@ class _LoopRun:
         start = weights_vector(first.weights.search, pool.labels)
         rows = outcome.feature_rows(pool, start, found, search if added else None)
         report = TuneReport(
-            *(self.settings.method, metric.name, self.settings.seed),
-            *(pool.num_segments, len(pool.stats)),
-            *(100 * first.decoded_score, 100 * best.score),
+            self.settings.method,
+            metric.name,
+            self.settings.seed,
+            pool.num_segments,
+            len(pool.stats),
+            100 * first.decoded_score,
+            100 * best.score,
             features=outcome.with_contributions(rows, pool, metric, found) if details else rows,
             rounds=tuple(
                 RoundRow(
-                    *(done.number, 100 * done.score, done.hypotheses),
-                    *(100 * done.decoded_score, done.new),
+                    done.number,
+                    100 * done.score,
+                    done.hypotheses,
+                    100 * done.decoded_score,
+                    done.new,
                 )
                 for done in result.rounds
             ),

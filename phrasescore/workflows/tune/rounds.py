@@ -126,7 +126,11 @@ def write_rounds(work: Path, settings: Mapping[str, Any], result: LoopResult) ->
     """Write the journal after a round."""
     rounds = [
         RoundRecord(
-            *(done.score, done.hypotheses, done.new, done.pool_score, done.found_score),
+            done.score,
+            done.hypotheses,
+            done.new,
+            done.pool_score,
+            done.found_score,
             *done.weights,
         )
         for done in result.rounds

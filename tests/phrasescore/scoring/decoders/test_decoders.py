@@ -255,7 +255,7 @@ def test_a_search_of_the_transformer_has_the_rows_of_the_whole_tree(
             weights.append(decoder.attention(state).clone())
         assert torch.equal(torch.cat(found), whole)
         assert len(state.parents) < len(whole)  # nodes were forgotten
-        # The weights of a path are those of the network.
+        # A path has the same weights as in the network.
         pairs = [(source, target) for source, row in lists for target in row]
         expected = network.alignments(batch_pairs(pairs))  # type: ignore[operator]
     paths, at = tree.paths()
