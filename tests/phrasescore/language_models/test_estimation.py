@@ -103,6 +103,8 @@ def test_rows_are_sorted_in_runs_that_are_merged(block_bytes: int) -> None:
     sorter = RowSorter(3, 1, unsorted_keys=3, block_bytes=block_bytes)
     for part in np.array_split(rows, 7):
         sorter.add(part)
+        # A row takes 16 bytes; the others are on the disk.
+        assert sum(map(len, sorter._waiting)) <= block_bytes // 16
     found = np.concatenate(list(sorter.sorted())).tolist()
     assert found == sorted(rows.tolist())
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
-from phrasescore.errors import ConfigError
+from phrasescore.errors import ConfigError, ModelError
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import REVERSE, load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
@@ -295,6 +296,19 @@ def test_the_mean_of_the_latest_validations_is_validated_and_kept(tmp_path: Path
         torch.testing.assert_close(of_two[name], (second[name] + value) / 2)
         # There are fewer validations than the mean may have.
         torch.testing.assert_close(of_all[name], (first[name] + second[name] + value) / 3)
+
+
+def test_a_state_without_some_of_the_recent_weights_is_refused(tmp_path: Path) -> None:
+    config = TINY.override([*SETTINGS["averages"], "training.checkpoint_updates=4"])
+    run = make_run(tmp_path, config)
+    with pytest.raises(KilledError):
+        train_model(run, report=kill_after(9))
+    (path,) = run.work.glob("state-*.safetensors")
+    tensors = load_file(path)
+    del tensors[next(name for name in tensors if name.startswith("recent/0/"))]
+    save_file(tensors, path)
+    with pytest.raises(ModelError, match=r"state-.*: cannot continue from this state"):
+        train_model(run, resume=True)
 
 
 def test_the_mean_loss_of_a_batch_of_words_is_over_words(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import torch
 
 import phrasescore.training.pair_store_writer as writer
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
+from phrasescore.io import ragged
 from phrasescore.io.corpora import read_parallel_text
 from phrasescore.io.ragged import Indices
 from phrasescore.records import PhrasePair
@@ -414,3 +415,9 @@ def test_a_batch_has_each_pair_once_and_what_is_known_of_the_hypotheses() -> Non
     assert values.tolist() == [-101.0, -11.0, -120.0]
     moved = batch.to(torch.device("cpu"))
     assert moved.values(torch.tensor([-1.0, -10.0, -100.0])).tolist() == values.tolist()
+
+
+def test_values_are_counted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ragged, "_COUNTED", 2)
+    rows = ragged.RaggedArray.from_rows([[1, 3], [], [1, 0, 1]])
+    assert rows.count(5).tolist() == [1, 3, 0, 1, 0]

@@ -60,6 +60,15 @@ def test_a_resumed_run_keeps_its_precision(monkeypatch: pytest.MonkeyPatch, tmp_
     assert load_checkpoint(run.model).config.training.precision == "bfloat16"
 
 
+def test_the_precision_of_products_holds_within_the_block() -> None:
+    device, backend = torch.device("cpu"), torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    before = backend.fp32_precision
+    for name, expected in (("bfloat16", "bf16"), ("float32", "ieee"), ("auto", "ieee")):
+        with precision.product_precision(name, device):  # type: ignore[arg-type]
+            assert backend.fp32_precision == expected
+        assert backend.fp32_precision == before
+
+
 def test_products_are_timed_in_their_precision() -> None:
     device = torch.device("cpu")
     chosen = precision.choose_precision(AUTO, None, device, Ranks()).training.precision

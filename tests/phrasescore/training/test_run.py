@@ -259,6 +259,9 @@ def test_a_batch_that_does_not_fit_is_said(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(EncoderDecoder, "forward", forward)
     with pytest.raises(PhrasescoreError, match=r"a batch does not fit; .*batch_size below 5$"):
         train_model(make_run(tmp_path))
+    by_words = TINY.override(["training.batch_words=9"])
+    with pytest.raises(PhrasescoreError, match=r"a batch does not fit; .*batch_words below 9$"):
+        train_model(make_run(tmp_path, by_words))
 
 
 def test_the_first_best_weights_come_with_a_state(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasescore.errors import ModelError
+from phrasescore.kernels.pieces import split_words
 from phrasescore.models.batches import BatchSide
 from phrasescore.records import PhrasePair
 from phrasescore.settings.config import TrainingConfig, VocabularyConfig
@@ -79,6 +80,14 @@ def test_without_dropout_words_have_their_usual_pieces(word: str) -> None:
     usual = KNOWN.ids([word])
     assert split([word, "la", word], 0.0) == [usual, KNOWN.ids(["la"]), usual]
     assert split([word, "la"], 0.0, step=-1) == [usual[::-1], KNOWN.ids(["la"])]
+
+
+def test_the_leftmost_of_equal_merges_is_done_first() -> None:
+    # The characters 4 4 4, where 4 4 forms 3: by hand, 3 4 and not 4 3.
+    pairs, merged, size = np.array([4 * 5 + 4]), np.array([3]), 5
+    word = (np.array([4, 4, 4]), np.array([0, 3]), np.array([0]), np.zeros(1, np.uint64))
+    pieces, lengths = split_words(*word, pairs, merged, size, 0.0, 1)
+    assert (pieces.tolist(), lengths.tolist()) == ([3, 4], [2])
 
 
 @given(st.text("maisongrdpteu&;", min_size=1, max_size=12))
