@@ -137,8 +137,8 @@ class TuningLoop:
         """Run rounds until the loop ends; the final weights are in the result's best round.
 
         :param decided: decisions of a stopped run, one per completed round. The lists of these
-            rounds are read again, without optimising. The result is bit-identical to that of an
-            uninterrupted run.
+            rounds are read again, without optimising. An uninterrupted run has the same result to
+            the bit.
         :param on_round: called with the result after each round; may raise an exception to stop.
         """
         while self.result.next_weights is not None:

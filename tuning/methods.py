@@ -58,8 +58,8 @@ Search = Callable[[Problem], Solution]
 class Tuned:
     """Tuned weights, and their score on the pool."""
 
-    # (features,): the weights; unless some are fixed, their absolute values have the same sum as
-    # those of the start weights.
+    # (features,): unless some are fixed, their absolute values have the same sum as the absolute
+    # values of the start weights.
     weights: Vector
     # The metric, 0 to 1, of the hypotheses that the weights and the start weights select.
     score: float

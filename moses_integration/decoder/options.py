@@ -102,7 +102,7 @@ class OptionTable:
         return np.array(offsets, np.int64), np.array(ids, np.int32), np.array(unique, np.int64)
 
     def sentence(self, tokens: Sequence[str]) -> SentenceOptions:
-        """Return the options for a sentence, one of those that the tables were read for."""
+        """Return the options for one of the sentences that the tables were read for."""
         table = self._rows_of_spans(tokens)
         sizes = table[:, 3] - table[:, 2]
         rows = ranges(table[:, 2], sizes)
