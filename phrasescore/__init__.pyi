@@ -6,6 +6,7 @@ from phrasescore.foreign import ForeignText as ForeignText
 from phrasescore.models.checkpoint import TrainingRecord as TrainingRecord
 from phrasescore.records import PhrasePair as PhrasePair
 from phrasescore.records import WeightPair as WeightPair
+from phrasescore.settings.building import Building as Building
 from phrasescore.settings.compute import Compute as Compute
 from phrasescore.settings.estimation import Estimating as Estimating
 from phrasescore.settings.evaluation import Evaluating as Evaluating
@@ -30,8 +31,10 @@ from phrasescore.workflows.annotate import AnnotateSummary as AnnotateSummary
 from phrasescore.workflows.annotate import annotate as annotate
 from phrasescore.workflows.augment import AugmentSummary as AugmentSummary
 from phrasescore.workflows.augment import augment as augment
-from phrasescore.workflows.build_lm import BuildLmSummary as BuildLmSummary
-from phrasescore.workflows.build_lm import build_lm as build_lm
+from phrasescore.workflows.building.language_model import BuildLmSummary as BuildLmSummary
+from phrasescore.workflows.building.language_model import build_lm as build_lm
+from phrasescore.workflows.building.system import BuildSummary as BuildSummary
+from phrasescore.workflows.building.system import build as build
 from phrasescore.workflows.combine import CombineSummary as CombineSummary
 from phrasescore.workflows.combine import combine as combine
 from phrasescore.workflows.decode import DecodeSummary as DecodeSummary

@@ -176,7 +176,7 @@ PUBLIC = {
     *("load_model", "train", "annotate", "augment", "rescore", "rerank", "tune"),
     *("tune_with_decoder", "decode", "generate", "segment", "select", "evaluate", "perplexity"),
     *("combine", "make_report", "run_experiment", "export_experiment", "export", "score"),
-    *("show", "fine_tune", "doctor", "list_features", "build_lm"),
+    *("show", "fine_tune", "doctor", "list_features", "build", "build_lm"),
 }
 
 

@@ -46,6 +46,11 @@ class Reordering:
             )
         return cls(name, kind, _CLASSES[classes], direction)
 
+    @property
+    def num_scores(self) -> int:
+        """Number of scores of a phrase pair."""
+        return self.classes * (2 if self.direction == "bidirectional" else 1)
+
 
 def extract_rows(block: SentenceBlock, layout: RowLayout, reordering: Reordering) -> Rows:
     """Return one row for each phrase pair in a block of sentences, unsorted."""

@@ -1,14 +1,14 @@
 """Join the word alignments of both directions, as Moses' symal does."""
 
 from collections.abc import Iterator
-from itertools import islice, pairwise, zip_longest
+from itertools import islice, pairwise
 
 import numpy as np
 
 from moses_integration.building.links import parse_block
-from phrasescore.errors import ArgumentError, DataError, shown_path
+from phrasescore.errors import ArgumentError, DataError
+from phrasescore.io.corpora import read_together
 from phrasescore.io.kernel_cache import kept_njit
-from phrasescore.io.text import read_lines
 
 _KERNEL = kept_njit()
 
@@ -35,17 +35,9 @@ def symmetrize(forward: str, backward: str, method: str = METHODS[0]) -> Iterato
     if method not in METHODS:
         raise ArgumentError(f"expected one of {', '.join(METHODS)}, got {method!r}")
     options = METHODS.index(method)
-    lines = zip_longest(read_lines(forward), read_lines(backward))
+    lines = read_together(forward, backward)
     before = 0
     while block := list(islice(lines, _BLOCK)):
-        for number, pair in enumerate(block, start=before + 1):
-            if None in pair:
-                ended, other = (forward, backward) if pair[0] is None else (backward, forward)
-                raise DataError(
-                    ended,
-                    number,
-                    f"expected as many lines as {shown_path(other)} has, found the end of the file",
-                )
         first, first_starts = parse_block([line for line, _ in block], forward, before)
         second, second_starts = parse_block([line for _, line in block], backward, before)
         for path, links, starts in (

@@ -32,7 +32,7 @@ class BuiltTables:
 
     lexicon: tuple[str, str]  # lex.f2e and lex.e2f
     phrase_table: str
-    reordering_table: str
+    reordering_table: str | None
     sentences: int
     pairs: int  # distinct
 
@@ -45,7 +45,7 @@ def build_tables(
     *,
     work: Path,
     max_phrase_length: int = 7,
-    reordering: str = "wbe-msd-bidirectional-fe",
+    reordering: str | None = "wbe-msd-bidirectional-fe",
     smoothing: float = 0.5,
     min_count: int = 1,
     workers: int = 1,
@@ -63,7 +63,7 @@ def build_tables(
     :param work: an empty folder for sorted runs, which need about 50 bytes per extracted pair.
     :param max_phrase_length: the longest phrase, in words of either side.
     :param reordering: the kind of reordering model: ``wbe``, ``phrase`` or ``hier``; ``msd`` or
-        ``mslr``; ``bidirectional``, ``backward`` or ``forward``; ``fe``.
+        ``mslr``; ``bidirectional``, ``backward`` or ``forward``; ``fe``. None for no table.
     :param smoothing: the count that is added to the count of each orientation.
     :param min_count: the phrase table leaves out rarer pairs, as with ``score --MinCount``.
     :param workers: number of threads.
@@ -72,10 +72,12 @@ def build_tables(
     :param on_step: called with the name of a step, and how much of it is done.
     :raises DataError: if the files have different lengths, or a line is malformed.
     """
-    model = Reordering.parse(reordering)
+    model = Reordering.parse(reordering or "wbe-msd-backward-fe")
     if not 1 <= max_phrase_length <= MAX_LENGTH:
         raise ArgumentError(f"max_phrase_length must be 1 to {MAX_LENGTH}, got {max_phrase_length}")
-    names = ("lex.f2e", "lex.e2f", "phrase-table.gz", f"reordering-table.{model.name}.gz")
+    names = ["lex.f2e", "lex.e2f", "phrase-table.gz"]
+    if reordering is not None:
+        names.append(f"reordering-table.{model.name}.gz")
     paths = [os.path.join(folder, name) for name in names]
     steps = _StepReports(on_step)
     with ExitStack() as stack:
@@ -101,7 +103,9 @@ def build_tables(
         if num_pairs == 0:
             problem = f"expected links that allow phrases of at most {max_phrase_length} words"
             raise DataError(os.fspath(alignments), None, f"{problem}, found no phrase pair")
-    return BuiltTables((paths[0], paths[1]), paths[2], paths[3], corpus.sentences, num_pairs)
+    return BuiltTables(
+        (paths[0], paths[1]), paths[2], [*paths, None][3], corpus.sentences, num_pairs
+    )
 
 
 class _StepReports:
@@ -207,7 +211,9 @@ class _Builder:
             table = write_phrase_table(
                 rows, pairs, targets, packing, texts, words, nulls, min_count
             )
-            orders = write_reordering(rows, pairs, packing, texts, sides, smoothing)
+            orders = None
+            if len(outputs) > 1:
+                orders = write_reordering(rows, pairs, packing, texts, sides, smoothing)
             return len(rows), len(pairs[0]), table, orders
 
         advance = self._steps.begin("score phrase pairs", self._pairs.num_rows)
@@ -217,7 +223,8 @@ class _Builder:
             self._threads, self._workers, score, buckets
         ):
             outputs[0].write(table.data)
-            outputs[1].write(orders.data)
+            if orders is not None:
+                outputs[1].write(orders.data)
             num_pairs += count
             advance(num_rows)
         self._pairs.remove()

@@ -42,13 +42,14 @@ READER_GONE = 141
 VERBS = {
     verb: module
     for module, verbs in {
+        "build": ("build", "build-lm"),
         "experiment": ("experiment",),
         "inspection": ("doctor", "features", "show"),
         "lists": ("combine", "rerank"),
         "networks": ("export", "train"),
         "report": ("report",),
         "scoring": ("annotate", "rescore", "score"),
-        "texts": ("build-lm", "evaluate", "perplexity", "select"),
+        "texts": ("evaluate", "perplexity", "select"),
         "translate": ("decode", "generate", "segment"),
         "tune": ("tune",),
     }.items()

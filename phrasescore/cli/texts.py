@@ -1,4 +1,4 @@
-"""``phrasescore evaluate``, ``perplexity``, ``select`` and ``build-lm``: work on texts."""
+"""``phrasescore evaluate``, ``perplexity`` and ``select``: work on texts."""
 
 import json
 import logging
@@ -10,9 +10,7 @@ from phrasescore.cli import options
 from phrasescore.cli.options import Verb, heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import show_controls
-from phrasescore.progress import format_count
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.estimation import Estimating
 from phrasescore.settings.evaluation import Evaluating, Selecting
 
 _logger = logging.getLogger(__name__)
@@ -124,33 +122,3 @@ def select(text: str, output: str, **given: Any) -> None:
     if done.highest_difference is not None:
         kept += f"; differences up to {done.highest_difference:.4f}"
     _logger.info("%s", kept)
-
-
-def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...]:
-    try:
-        return tuple(map(int, (value or "").split()))
-    except ValueError:
-        problem = f"expected whole numbers separated by spaces, got {value!r}"
-        raise click.BadParameter(problem, param=param) from None
-
-
-@click.command(cls=Verb)
-@options.argument("texts", metavar="TEXT...", nargs=-1, required=True)
-@options.of(
-    Estimating, prune={"type": str, "multiple": False, "default": None, "callback": _numbers}
-)
-@heading("Output")
-@options.output
-@options.verbosity
-def build_lm(texts: tuple[str, ...], output: str, **given: Any) -> None:
-    """Estimate an n-gram model of TEXT (tokenised sentences), and write an ARPA file.
-
-    The model has modified Kneser-Ney smoothing. KenLM's lmplz writes the same file. Texts may be
-    larger than memory: n-grams are sorted in temporary files in the folder $TMPDIR.
-    """
-    from phrasescore.workflows.build_lm import build_lm as run
-
-    settings = options.take(Estimating, given)
-    done = run(texts, output, settings=settings, progress=show_progress)
-    ngrams = ", ".join(f"{count:,} {n}-grams" for n, count in enumerate(done.ngrams, start=1))
-    _logger.info("build-lm: %s; %s", format_count(done.lines, "lines"), ngrams)

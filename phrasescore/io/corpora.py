@@ -58,19 +58,24 @@ def read_parallel_text(
     """
     words = sentence_words if allow_empty else _words
     number = 0
-    lines = zip_longest(read_lines(source), read_lines(target))
-    for number, (source_line, target_line) in enumerate(lines, start=1):
-        if source_line is None or target_line is None:
-            ended, other = (source, target) if source_line is None else (target, source)
-            raise DataError(
-                ended,
-                number,
-                f"expected as many lines as {shown_path(other)} has, found the end of the file",
-            )
-        sides = (words(source, number, source_line), words(target, number, target_line))
-        yield ParallelLine(b"%b\n%b" % (source_line, target_line), PhrasePair._make(sides))
+    for number, lines in enumerate(read_together(source, target), start=1):
+        sides = (words(source, number, lines[0]), words(target, number, lines[1]))
+        yield ParallelLine(b"\n".join(lines), PhrasePair._make(sides))
     if number == 0:
         raise DataError(source, None, "expected parallel text, found an empty file")
+
+
+def read_together(*paths: str) -> Iterator[tuple[bytes, ...]]:
+    """Yield the lines of several files side by side; files of different lengths are an error."""
+    for number, lines in enumerate(zip_longest(*map(read_lines, paths)), start=1):
+        if None in lines:
+            ended = paths[lines.index(None)]
+            other = next(path for path, line in zip(paths, lines, strict=True) if line is not None)
+            problem = (
+                f"expected as many lines as {shown_path(other)} has, found the end of the file"
+            )
+            raise DataError(ended, number, problem)
+        yield lines
 
 
 def sentence_words(path: str, number: int, line: bytes) -> tuple[str, ...]:

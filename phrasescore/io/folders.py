@@ -51,6 +51,17 @@ def names_beside(path: Path) -> tuple[Path, Path]:
     return path.with_name(f"{path.name}{NEW}"), path.with_name(f"{path.name}{OLD}")
 
 
+def model_folders(
+    output: str | os.PathLike[str], work_dir: str | os.PathLike[str] | None = None
+) -> tuple[Path, Path]:
+    """Return the model folder to write, and the folder for its unfinished run."""
+    model = Path(os.path.normpath(output))
+    if not model.name or os.fspath(output) == "-":
+        problem = f"{os.fspath(output) or repr('')}: expected the name of a folder for the model"
+        raise PhrasescoreError(problem)
+    return model, Path(work_dir) if work_dir else model.with_name(f"{model.name}.work")
+
+
 def check_folder_above(path: Path) -> None:
     """Check that a folder can be created, before starting the work that fills it."""
     above = next(

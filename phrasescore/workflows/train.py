@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from pathlib import Path
 
 from moses_integration.alignments import affiliate_sentence, parse_links
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
@@ -13,10 +12,11 @@ from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
 from phrasescore.arguments import StrPath, check_positive, check_sequences, flag
 from phrasescore.devices import torch_threads, usable_threads
-from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError, shown_path
+from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.features import network_name
 from phrasescore.io.corpora import check_no_marks, read_monolingual_text, read_parallel_text
+from phrasescore.io.folders import model_folders
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.text import read_lines, same_file
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord, load_checkpoint
@@ -91,7 +91,7 @@ def train(
         raise ArgumentError(f"KIND: {problem}")
     _check_arguments(network, paths, aligned, shortlists, settings)
     paths = paths if aligned is None else (*paths, aligned)
-    model, work = _run_folders(output, state.work_dir)
+    model, work = model_folders(output, state.work_dir)
     stored = RunFolder(work).settings() if state.resume else None
     changes = [*settings.changes]
     if settings.subwords is not None:
@@ -175,7 +175,7 @@ def fine_tune(
     named = (*paths, *texts, aligned, weights_path(weights))
     files = tuple(path for path in named if path is not None)
     check_files(files, ())
-    folder, work = _run_folders(output, state.work_dir)
+    folder, work = model_folders(output, state.work_dir)
     start = load_checkpoint(model)
     found = start.config.kind
     if kind not in (None, found):
@@ -313,15 +313,6 @@ def _read(
         else:
             for sentence in meter.track(read_parallel_text(*inputs)):
                 yield CountedPair(sentence.raw, sentence.pair, 1.0)
-
-
-def _run_folders(output: StrPath, work_dir: StrPath | None) -> tuple[Path, Path]:
-    """Return the model folder to write, and the folder for its unfinished run."""
-    model = Path(os.path.normpath(output))
-    if not model.name or os.fspath(output) == "-":
-        problem = f"{os.fspath(output) or repr('')}: expected the name of a folder for the model"
-        raise PhrasescoreError(problem)
-    return model, Path(work_dir) if work_dir else model.with_name(f"{model.name}.work")
 
 
 def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) -> None:

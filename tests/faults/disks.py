@@ -52,6 +52,7 @@ WRITERS = {
         ),
         "",
     ),
+    "build": ("build train.en train.fr -o disk/out --workers 2", "--resume"),
     "build-lm": ("build-lm train.fr -o disk/out.gz", ""),
     "select": ("select train.fr --random --share 0.9 -o disk/out.gz", ""),
     "select scores": (

@@ -85,6 +85,11 @@ WORKS = {
     for work in (
         Work("annotate", f"{_ANNOTATE} --threads 1 --engine here"),
         Work("annotate processes", f"{_ANNOTATE} --engine processes --workers 2"),
+        Work(
+            "build",
+            "build train.en train.fr -o out --workers 2",
+            ("out/aligned.grow-diag-final-and", "out/phrase-table.gz", "out/lm.arpa.gz"),
+        ),
         _train("encoder-decoder", "table.gz", _SIZES),
         _train("attention", _TEXT, _SIZES),
         _train("grconv", _TEXT, _SIZES, "--set model.encoder_size=32"),

@@ -163,6 +163,12 @@ def _subjects() -> Iterable[Subject]:
     outputs = ("out", "out.target", "out.scores")
     check = in_order("out.target", "references")
     yield Subject("select pairs", both, inputs, check, outputs)
+    system = (
+        "build source references --alignments alignments --lm lm.arpa --lm-text mixed "
+        "--lm-order 1 --workers 1 -o out"
+    )
+    inputs = ("source", "references", "alignments", "lm.arpa", "mixed")
+    yield Subject("build", system, inputs, None, ("out/",))
     build = "build-lm source references --order 2 --discount-fallback -o out"
     yield Subject("build-lm", build, ("source", "references"))
     ppl = "perplexity references --model cslm --lm lm.arpa --mix-on mixed --threads 1"

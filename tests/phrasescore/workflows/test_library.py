@@ -22,6 +22,7 @@ from tests.tiny_runs import write_table
 CALLS: dict[str, tuple[Any, ...]] = {
     "annotate": ("table", ["model"], "out"),
     "augment": ("table", "model", "out"),
+    "build": ("source", "target", "out"),
     "build_lm": (["text"], "out"),
     "combine": (["decoder", "network"], "out"),
     "evaluate": (["hypotheses"], ["references"]),
@@ -39,6 +40,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
 REFUSED: dict[str, dict[str, object]] = {
     "augment": {"ensemble": "m", "beam": 0, "num_targets": 0, "max_phrase_length": 0}
     | {"min_count": -1, "min_probability": 1.5},
+    "build": {"lm_texts": "text", "workers": 0, "max_phrase_length": 0, "tokenize": ("en",)},
     "build_lm": {"texts": "text", "order": 11, "prune": (1, 0)},
     "combine": {"lists": "decoder"},
     "evaluate": {"hypotheses": "h", "references": "r", "metrics": "bleu", "by_length": "source"}

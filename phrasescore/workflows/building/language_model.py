@@ -51,7 +51,7 @@ def build_lm(
         ) as meter,
     ):
         ngrams = estimate(
-            meter.track(sentence for path in paths for sentence in _sentences(path)),
+            meter.track(sentence for path in paths for sentence in read_sentences(path)),
             stream,
             order=settings.order,
             prune=settings.prune,
@@ -61,7 +61,8 @@ def build_lm(
     return BuildLmSummary(meter.done, tuple(ngrams))
 
 
-def _sentences(path: str) -> Iterator[tuple[str, ...]]:
+def read_sentences(path: str) -> Iterator[tuple[str, ...]]:
+    """Yield the sentences of a text; a text without words, and the models' symbols, are errors."""
     has_words = False
     for number, raw in enumerate(read_lines(path), start=1):
         words = sentence_words(path, number, raw.translate(_SPACES))

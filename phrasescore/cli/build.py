@@ -1,0 +1,80 @@
+"""``phrasescore build`` and ``build-lm``: phrase-based systems and n-gram models from text."""
+
+import logging
+from typing import Any
+
+import click
+
+from phrasescore.cli import options
+from phrasescore.cli.options import Verb, heading
+from phrasescore.cli.progress import show_progress
+from phrasescore.progress import format_count
+from phrasescore.settings.building import Building
+from phrasescore.settings.estimation import Estimating
+
+_logger = logging.getLogger(__name__)
+
+
+@click.command(cls=Verb)
+@options.argument("source", metavar="SOURCE")
+@options.argument("target", metavar="TARGET")
+@heading("Output")
+@options.file("-o --output", "The folder of the new system.", "MODEL", required=True)
+@heading("Input")
+@options.file("--alignments", "Use these word alignments, such as 0-0 1-2, instead of aligning.")
+@options.file("--lm", "Use this n-gram model instead of one of TARGET; it is not copied.")
+@options.files("--lm-text lm_texts", "More text in the target language, for a second n-gram model.")
+@options.of(Building, tokenize={"multiple": False, "nargs": 2})
+@heading("Speed")
+@options.option(
+    "--workers",
+    "Number of threads or processes.",
+    type=click.IntRange(min=1),
+    metavar="N",
+    show_default="all cores",
+)
+@options.resume
+@options.verbosity
+def build(source: str, target: str, output: str, **given: Any) -> None:
+    """Build a phrase-based system from parallel text, SOURCE and TARGET, without Moses.
+
+    The words are aligned, phrase pairs are extracted and scored, and an n-gram model is estimated.
+    The folder MODEL gets the files that Moses' train-model.perl writes, and a moses.ini with Moses'
+    default weights. The state of a run is in MODEL.work.
+    """
+    from phrasescore.workflows.building.system import build as run
+
+    given["settings"] = options.take(Building, given)
+    done = run(source, target, output, **given, progress=show_progress)
+    pairs = format_count(done.pairs, "phrase pairs")
+    _logger.info("%s: %s, %s", output, format_count(done.sentences, "sentence pairs"), pairs)
+
+
+def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...]:
+    try:
+        return tuple(map(int, (value or "").split()))
+    except ValueError:
+        problem = f"expected whole numbers separated by spaces, got {value!r}"
+        raise click.BadParameter(problem, param=param) from None
+
+
+@click.command(cls=Verb)
+@options.argument("texts", metavar="TEXT...", nargs=-1, required=True)
+@options.of(
+    Estimating, prune={"type": str, "multiple": False, "default": None, "callback": _numbers}
+)
+@heading("Output")
+@options.output
+@options.verbosity
+def build_lm(texts: tuple[str, ...], output: str, **given: Any) -> None:
+    """Estimate an n-gram model of TEXT (tokenised sentences), and write an ARPA file.
+
+    The model has modified Kneser-Ney smoothing. KenLM's lmplz writes the same file. Texts may be
+    larger than memory: n-grams are sorted in temporary files in the folder $TMPDIR.
+    """
+    from phrasescore.workflows.building.language_model import build_lm as run
+
+    settings = options.take(Estimating, given)
+    done = run(texts, output, settings=settings, progress=show_progress)
+    ngrams = ", ".join(f"{count:,} {n}-grams" for n, count in enumerate(done.ngrams, start=1))
+    _logger.info("build-lm: %s; %s", format_count(done.lines, "lines"), ngrams)

@@ -1,0 +1,81 @@
+"""Settings for building a phrase-based system from parallel text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from phrasescore.errors import ArgumentError
+from phrasescore.settings.declaration import Settings, option, optional, switch
+
+SymmetrizationName = Literal[
+    "grow-diag-final-and", "grow-diag-final", "grow-diag", "intersect", "union"
+]
+AlignerName = Literal["eflomal", "fast-align", "hmm"]
+NO_REORDERING = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextPreparation(Settings, heading="Input"):
+    """How a text becomes the training text."""
+
+    # The languages of source and target, such as ("en", "fr").
+    tokenize: Sequence[str] | None = optional(
+        "Tokenise and escape the text with the rules of Moses' tokeniser for these languages, "
+        "such as en fr. By default, the text is tokenised already.",
+        metavar="SOURCE TARGET",
+    )
+    lowercase: bool = switch("Lowercase the text.")
+    truecase: bool = switch("Give the first word of each sentence its usual case.")
+    characters: bool = switch("Split words into characters, to translate spelling.")
+    max_sentence_length: int = option(
+        80,
+        "Leave out sentence pairs with more words on a side, or more than nine times as many on "
+        "one side as on the other.",
+        ge=1,
+        le=1_000,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tokenize is not None and len(self.tokenize) != 2:
+            raise ArgumentError(f"--tokenize: expected two languages, got {len(self.tokenize)}")
+        if self.lowercase and self.truecase:
+            raise ArgumentError("--lowercase and --truecase cannot be combined")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Building(TextPreparation, heading="Method"):
+    """Settings of `build`, which builds a phrase-based system."""
+
+    aligner: AlignerName = option(
+        "eflomal", "The model that aligns words; fast-align is the fastest one."
+    )
+    symmetrization: SymmetrizationName = option(
+        "grow-diag-final-and", "How the word alignments of both directions are joined."
+    )
+    max_phrase_length: int = option(7, "Number of words in the longest phrases.", ge=1, le=20)
+    reordering: str | None = optional(
+        "The lexicalised reordering model; none for no such model.",
+        metavar="MODEL",
+        shown="wbe-msd-bidirectional-fe; none with --characters",
+    )
+    min_count: int = option(
+        1, "Leave phrase pairs out of the phrase table that occur less often than this.", ge=1
+    )
+    lm_order: int | None = optional(
+        "Number of words in the longest n-grams; Moses reads up to 6 by default.",
+        ge=1,
+        le=10,
+        shown="5; 6 with --characters",
+    )
+
+    @property
+    def reordering_model(self) -> str:
+        """The name of the reordering model, or `NO_REORDERING`."""
+        default = NO_REORDERING if self.characters else "wbe-msd-bidirectional-fe"
+        return self.reordering or default
+
+    @property
+    def order(self) -> int:
+        """The order of the n-gram models."""
+        return self.lm_order or (6 if self.characters else 5)

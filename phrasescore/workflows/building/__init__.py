@@ -1,0 +1,1 @@
+"""Build phrase-based systems and n-gram models from text."""

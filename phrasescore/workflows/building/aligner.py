@@ -1,0 +1,157 @@
+"""Align the words of parallel text with a model of sil-thot, in a process per direction.
+
+Training an aligner is a series of long calls of compiled code, so each direction has a process that
+can be ended at any time. Run as a program, this module aligns one direction, and writes its
+progress to stdout.
+
+eflomal: Östling and Tiedemann (2016), "Efficient word alignment with Markov chain Monte Carlo".
+fast_align: Dyer et al. (2013). HMM: Vogel et al. (1996).
+"""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from phrasescore.errors import PhrasescoreError
+from phrasescore.io.corpora import read_together
+from phrasescore.io.output import open_output, writing
+from phrasescore.settings.building import AlignerName
+
+# The classes of sil-thot that are trained one after the other, each from the one before.
+_MODELS = {
+    "eflomal": ("EflomalAlignmentModel",),
+    "fast-align": ("FastAlignModel",),
+    "hmm": ("Ibm1AlignmentModel", "HmmAlignmentModel"),
+}
+_ITERATIONS = 5  # of each model but eflomal's, which computes their number from the text
+_SEED = 1
+_LOOK_EVERY = 0.1  # seconds
+_LAST_PROGRESS = re.compile(rb"(\d+) of (\d+)\n\Z")
+
+
+def align(
+    kind: AlignerName,
+    source: Path,
+    target: Path,
+    folder: Path,
+    workers: int,
+    report: Callable[[float], object],
+) -> tuple[Path, Path]:
+    """Align parallel text in both directions; return the files of links from source to target.
+
+    In the first file each target word has at most one link, and in the second each source word.
+    The links do not depend on ``workers``.
+
+    :param source: text without empty lines, with words separated by single spaces.
+    :param folder: where the files are written.
+    :param workers: number of processes; with one, the directions are aligned one after the other.
+    :param report: called with the share that is done, from 0 to 1.
+    """
+    outputs = folder / "forward", folder / "backward"
+    directions = [(source, target, outputs[0]), (target, source, outputs[1])]
+    at_once = min(2, workers)
+    for first in range(0, 2, at_once):
+        with contextlib.ExitStack() as stack:
+            running = [
+                stack.enter_context(_running(kind, *direction))
+                for direction in directions[first : first + at_once]
+            ]
+            while any([aligner.is_running() for aligner in running]):
+                time.sleep(_LOOK_EVERY)
+                report((first + sum(aligner.share() for aligner in running)) / 2)
+    return outputs
+
+
+class _Aligner(NamedTuple):
+    """A process that aligns one direction, and the files of its progress and its errors."""
+
+    process: "subprocess.Popen[bytes]"
+    progress: Path
+    errors: Path
+
+    def share(self) -> float:
+        found = _LAST_PROGRESS.search(self.progress.read_bytes())
+        return int(found[1]) / int(found[2]) if found else 0.0
+
+    def is_running(self) -> bool:
+        """Return whether the process is running; if it has failed, raise its error."""
+        code = self.process.poll()
+        if code:
+            how = f"was killed by signal {-code}; was there too little memory?"
+            if code > 0:
+                last = self.errors.read_text(errors="replace").strip().rpartition("\n")[2]
+                how = f"ended with exit code {code}: {last}"
+            raise PhrasescoreError(f"the word aligner {how}")
+        return code is None
+
+
+@contextlib.contextmanager
+def _running(kind: str, source: Path, target: Path, output: Path) -> Iterator[_Aligner]:
+    progress, errors = output.with_suffix(".progress"), output.with_suffix(".errors")
+    with writing(output), progress.open("wb") as stdout, errors.open("wb") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-m", __name__, kind, str(source), str(target), str(output)],
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            process_group=0,  # Ctrl-C is for the parent, which ends this process
+        )
+    try:
+        yield _Aligner(process, progress, errors)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _align_direction(kind: str, source: str, target: str, output: str) -> None:
+    """Write the links of one direction, in both cases with the number of the source word first."""
+    parent = os.getppid()
+
+    def report(done: int, total: int) -> None:
+        if os.getppid() != parent:
+            sys.exit("the program that started this one has ended")
+        print(done, "of", total, flush=True)  # noqa: T201
+
+    model = _train(kind, source, target, report)
+    is_backward = Path(output).name == "backward"
+    with open_output(output) as stream:
+        for number in range(model.num_sentence_pairs):
+            matrix: Any = model.get_training_alignment(number)[1].to_numpy()
+            links = (matrix.T if is_backward else matrix).nonzero()
+            pairs = zip(*(index.tolist() for index in links), strict=True)
+            stream.write(" ".join(f"{first}-{second}" for first, second in pairs).encode() + b"\n")
+
+
+def _train(kind: str, source: str, target: str, report: Callable[[int, int], None]) -> Any:
+    """Train a model; report the number of iterations so far, and the number of all."""
+    import thot.alignment
+
+    names = _MODELS[kind]
+    model: Any = None
+    for index, name in enumerate(names):
+        create = getattr(thot.alignment, name)
+        model = create() if model is None else create(model)
+        if index == 0:
+            for pair in read_together(source, target):
+                model.add_sentence_pair(*(line.decode().split(" ") for line in pair))
+        if kind == "eflomal":
+            model.seed, model.deterministic = _SEED, True
+        model.emit_training_alignments = name == names[-1]
+        model.start_training()
+        count = model.scheduled_iterations if kind == "eflomal" else _ITERATIONS
+        for number in range(1, count + 1):
+            model.train()
+            report(index * count + number, len(names) * count)
+        model.end_training()
+    return model
+
+
+if __name__ == "__main__":
+    _align_direction(*sys.argv[1:])

@@ -1,0 +1,268 @@
+"""Prepare the texts of a system: tokenise them, change their case, split words, and clean them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from moses_integration.alignments import parse_links
+from phrasescore.engines import open_pool
+from phrasescore.errors import DataError
+from phrasescore.io.characters import split_line
+from phrasescore.io.corpora import check_no_marks, read_together, sentence_words
+from phrasescore.io.output import open_output
+from phrasescore.io.text import decode, read_lines, shorten
+from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.settings.building import TextPreparation
+from phrasescore.settings.compute import Compute
+
+CORPUS = ("corpus.source.gz", "corpus.target.gz")
+TRUECASERS = ("truecase-model.source", "truecase-model.target")
+MAX_RATIO = 9  # of the lengths of both sides, as in clean-corpus-n.perl
+_BLOCK = 500  # lines
+_SPACES = bytes.maketrans(b"\0\t\r", b"   ")
+
+# The sentences of both sides, and the links of a given alignment.
+_Row = tuple[str, str, bytes]
+
+
+@dataclass(frozen=True)
+class LineRules:
+    """How a line of a file becomes a sentence.
+
+    :ivar language: the language of Moses' tokeniser; None for words that are separated by spaces.
+    :ivar truecaser: the file of a truecaser.
+    """
+
+    path: str
+    language: str | None = None
+    lowercase: bool = False
+    truecaser: str | None = None
+    characters: bool = False
+
+    def load(self) -> Callable[[int, bytes], str]:
+        """Return a function that maps a line, given by number and bytes, to its sentence."""
+        split = self._words if self.language is None else self._tokenizer(self.language)
+        truecase = None if self.truecaser is None else _load_truecaser(self.truecaser)
+
+        def prepare(number: int, raw: bytes) -> str:
+            words = split(number, raw)
+            if self.lowercase:
+                words = [word.lower() for word in words]
+            if truecase is not None:
+                words = truecase(words)
+            if self.characters:
+                words = split_line(self.path, number, words)
+            return " ".join(words)
+
+        return prepare
+
+    def _words(self, number: int, raw: bytes) -> Sequence[str]:
+        raw = raw.translate(_SPACES)
+        words = sentence_words(self.path, number, raw)
+        check_no_marks(self.path, number, raw, words)
+        if b"<unk>" in raw and "<unk>" in words:
+            problem = "expected text without <unk>, found it as a word; models add it"
+            raise DataError(self.path, number, problem)
+        for word in words if b"|" in raw or b"[" in raw else ():
+            if "|" in word:
+                use, cure = "separates fields and factors with |", "&#124; for |"
+            elif word.startswith("[") and word.endswith("]"):
+                use, cure = "reads it as a symbol of a grammar", "&#91; for ["
+            else:
+                continue
+            problem = f"expected words, found {shorten(word)}: Moses {use}; write {cure}, or let"
+            raise DataError(self.path, number, f"{problem} --tokenize do it")
+        return words
+
+    def _tokenizer(self, language: str) -> Callable[[int, bytes], Sequence[str]]:
+        from sacremoses import MosesTokenizer
+
+        tokenizer: Any = MosesTokenizer(lang=language)
+
+        def tokenize(number: int, raw: bytes) -> Sequence[str]:
+            text: str = tokenizer.tokenize(decode(self.path, number, raw), return_str=True)
+            # A word with another kind of space would be several words for the truecaser.
+            return text.split()
+
+        return tokenize
+
+
+class _Lines(NamedTuple):
+    """Consecutive lines of several files, and the number of lines before them."""
+
+    before: int
+    rows: list[tuple[bytes, ...]]
+
+
+@dataclass(frozen=True)
+class _Preparing:
+    """Work for an engine: prepare lines of files; lines of further files stay as they are."""
+
+    rules: Sequence[LineRules]
+
+    def load(self) -> Callable[[_Lines], list[Sequence[Any]]]:
+        """Return a function that prepares each row, which has a line of each file."""
+        prepare = [rules.load() for rules in self.rules]
+
+        def compute(lines: _Lines) -> list[Sequence[Any]]:
+            return [
+                [
+                    *(one(number, raw) for one, raw in zip(prepare, row, strict=False)),
+                    *row[len(prepare) :],
+                ]
+                for number, row in enumerate(lines.rows, start=lines.before + 1)
+            ]
+
+        return compute
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """The texts of a system, and how they are prepared.
+
+    :ivar paths: the source and the target.
+    :ivar further: files in the target language, of which all lines are kept.
+    :ivar alignments: a file with the links of each sentence pair, or None.
+    :ivar workers: number of processes.
+    """
+
+    paths: tuple[str, str]
+    further: Sequence[str]
+    alignments: str | None
+    settings: TextPreparation
+    workers: int
+    progress: ProgressCallback | None
+
+    def write(self, folder: Path, aligned: Path, work: Path, more: Path) -> tuple[int, int]:
+        """Write the training text, its alignment, the truecasers and the further text.
+
+        :param folder: where the files named `CORPUS` and `TRUECASERS` are written.
+        :param aligned: the file for the given alignment of the training text.
+        :param work: a folder for temporary files.
+        :param more: the file for further text.
+        :return: the number of sentence pairs in the training text, and of those left out.
+        :raises DataError: if a line is malformed, the files have different lengths, or no sentence
+            pair is left.
+        """
+        rules = self._rules()
+        if self.settings.truecase:
+            rules = self._train_truecasers(rules, folder, work)
+        rules = [replace(each, characters=self.settings.characters) for each in rules]
+        counts = self._write_corpus(rules[:2], folder, aligned)
+        if self.further:
+            with open_output(str(more)) as stream:
+                for each in rules[2:]:
+                    for (sentence,) in self._prepared([each]):
+                        stream.write(sentence.encode() + b"\n")
+        return counts
+
+    def _rules(self) -> list[LineRules]:
+        source, target = self.settings.tokenize or (None, None)
+        languages = (source, *(target for _ in (self.paths[1], *self.further)))
+        return [
+            LineRules(path, language, self.settings.lowercase)
+            for path, language in zip((*self.paths, *self.further), languages, strict=True)
+        ]
+
+    def _train_truecasers(
+        self, rules: Sequence[LineRules], folder: Path, work: Path
+    ) -> list[LineRules]:
+        """Write tokenised text, as tokenising is slow, and truecasers; return rules for both."""
+        tokens = [work / f"tokens.{index}" for index in range(2)]
+        with open_output(str(tokens[0])) as source, open_output(str(tokens[1])) as target:
+            for first, second in self._prepared(rules[:2]):
+                source.write(first.encode() + b"\n")
+                target.write(second.encode() + b"\n")
+        models = [folder / name for name in TRUECASERS]
+        for text, model in zip(tokens, models, strict=True):
+            _train_truecaser(text, model)
+        return [
+            *(LineRules(str(tokens[side]), truecaser=str(models[side])) for side in range(2)),
+            *(replace(each, truecaser=str(models[1])) for each in rules[2:]),
+        ]
+
+    def _write_corpus(
+        self, rules: Sequence[LineRules], folder: Path, aligned: Path
+    ) -> tuple[int, int]:
+        kept = number = 0
+        with ExitStack() as stack:
+            source, target = (
+                stack.enter_context(open_output(str(folder / name))) for name in CORPUS
+            )
+            given = [self.alignments] if self.alignments else []
+            links = stack.enter_context(open_output(str(aligned))) if given else None
+            for number, row in enumerate(self._prepared(rules, given), start=1):
+                sides = [sentence.encode() for sentence in row[:2]]
+                lengths = [side.count(b" ") + 1 if side else 0 for side in sides]
+                if not self._is_clean(*lengths):
+                    continue
+                if links is not None:
+                    parse_links(row[2], lengths[0], lengths[1], given[0], number)
+                    links.write(row[2].removesuffix(b"\r") + b"\n")
+                source.write(sides[0] + b"\n")
+                target.write(sides[1] + b"\n")
+                kept += 1
+            if not kept:
+                longest = self.settings.max_sentence_length
+                problem = f"expected sentence pairs of 1 to {longest} words, found none"
+                raise DataError(self.paths[0], None, problem)
+        return kept, number - kept
+
+    def _is_clean(self, source: int, target: int) -> bool:
+        return (
+            min(source, target) >= 1
+            and max(source, target) <= self.settings.max_sentence_length
+            and max(source, target) <= MAX_RATIO * min(source, target)
+        )
+
+    def _prepared(
+        self, rules: Sequence[LineRules], others: Sequence[str] = ()
+    ) -> Iterator[Sequence[Any]]:
+        """Yield the sentences of several files side by side, and the lines of others."""
+        paths = [*(each.path for each in rules), *others]
+        engine = Compute(engine="processes" if self.workers > 1 else "here", workers=self.workers)
+        with (
+            Meter("prepare", "lines", self.progress, lines_of=paths[0]) as meter,
+            open_pool(engine, _Preparing(rules)) as pool,
+        ):
+            for rows in pool.map(_in_blocks(read_together(*paths))):
+                yield from rows
+                meter.update(len(rows))
+
+
+def _in_blocks(rows: Iterator[tuple[bytes, ...]]) -> Iterator[_Lines]:
+    before = 0
+    while block := list(islice(rows, _BLOCK)):
+        yield _Lines(before, block)
+        before += len(block)
+
+
+def _train_truecaser(text: Path, model: Path) -> None:
+    """Write a model that train-truecaser.perl also writes, as lines may be in another order."""
+    from sacremoses import MosesTruecaser
+
+    lines = (line.decode().split() for line in read_lines(str(text)))
+    casing: dict[str, Counter[str]] = MosesTruecaser().train(lines)["casing"]
+    with open_output(str(model)) as stream:
+        for counts in casing.values():
+            total = counts.total()
+            (best, times), *others = counts.most_common()
+            words = [f"{best} ({times}/{total})", *(f"{word} ({n})" for word, n in others)]
+            stream.write(" ".join(words).encode() + b"\n")
+
+
+def _load_truecaser(path: str) -> Callable[[Sequence[str]], Sequence[str]]:
+    from sacremoses import MosesTruecaser
+
+    truecaser = MosesTruecaser(path)
+
+    def truecase(words: Sequence[str]) -> Sequence[str]:
+        cased: list[str] = truecaser.truecase(" ".join(words))
+        # It takes text apart that is not tokenised, such as "a<b".
+        return cased if len(cased) == len(words) else words
+
+    return truecase

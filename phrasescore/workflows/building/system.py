@@ -1,0 +1,321 @@
+"""Build a phrase-based system from parallel text."""
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from moses_integration.building import Reordering, build_tables, moses_ini, symmetrize
+from moses_integration.ini_text import TextSettings, path_problem
+from phrasescore.arguments import StrPath, check_at_least, check_sequences
+from phrasescore.devices import usable_threads
+from phrasescore.errors import ArgumentError, PhrasescoreError, shown_path
+from phrasescore.io.folders import model_folders, remove_folder
+from phrasescore.io.journal import digest_content
+from phrasescore.io.output import check_files, open_output, optional_path, writing
+from phrasescore.io.text import is_stream, same_file
+from phrasescore.language_models.estimation import estimate
+from phrasescore.language_models.kenlm_model import load_kenlm
+from phrasescore.progress import Meter, ProgressCallback, format_count
+from phrasescore.settings.building import NO_REORDERING, Building
+from phrasescore.settings.declaration import settings_of
+from phrasescore.version import __version__
+from phrasescore.workflows.building.aligner import align
+from phrasescore.workflows.building.language_model import read_sentences
+from phrasescore.workflows.building.preparation import CORPUS, MAX_RATIO, TRUECASERS, Preparation
+from phrasescore.workflows.building.work_folder import WorkFolder, open_work_folder
+
+_logger = logging.getLogger(__name__)
+
+Report = Callable[[float], object]  # receives the share of a step that is done
+
+# How long each step of `build_tables` takes, as a share of all.
+_TABLE_STEPS = {
+    "read sentences": 0.1,
+    "extract blocks": 0.35,
+    "count target phrases": 0.1,
+    "score phrase pairs": 0.45,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSummary:
+    """The result of `build`."""
+
+    sentences: int  # sentence pairs in the training text
+    left_out: int  # sentence pairs that cleaning has left out
+    pairs: int  # distinct phrase pairs
+    moses_ini: str  # the path of the configuration
+
+
+def build(
+    source: StrPath,
+    target: StrPath,
+    output: StrPath,
+    *,
+    alignments: StrPath | None = None,
+    lm: StrPath | None = None,
+    lm_texts: Sequence[StrPath] = (),
+    settings: Building = Building(),
+    workers: int | None = None,
+    resume: bool = False,
+    progress: ProgressCallback | None = None,
+) -> BuildSummary:
+    """Build a phrase-based system from parallel text, and write its folder atomically.
+
+    The folder has the files of Moses' train-model.perl: the training text, its word alignment,
+    lexical tables, a phrase table, a reordering table, n-gram models of the target language, and a
+    ``moses.ini`` with Moses' default weights. A run that was stopped or killed can be continued
+    with ``resume``; the result is the same to the last bit.
+
+    :param source: one sentence per line.
+    :param target: the translation of each line.
+    :param output: the folder to write.
+    :param alignments: the word alignment of the text, ``0-0 1-2`` per line, which replaces the
+        aligner's.
+    :param lm: an n-gram model, which replaces the model of ``target``; it is not copied.
+    :param lm_texts: further text in the target language, for an n-gram model of its own.
+    :param workers: number of threads or processes, which does not change the result; None for one
+        per core.
+    :raises PhrasescoreError: if a folder is in the way or belongs to a different run.
+    """
+    check_sequences(lm_texts=lm_texts)
+    check_at_least(1, workers=workers)
+    inputs = _Inputs(
+        os.fspath(source),
+        os.fspath(target),
+        optional_path(alignments),
+        optional_path(lm),
+        tuple(map(os.fspath, lm_texts)),
+        settings,
+    )
+    lm_order = inputs.check()
+    model, work = model_folders(output)
+    if problem := path_problem(os.path.abspath(model)):
+        raise PhrasescoreError(f"{model}: {problem}")
+    with open_work_folder(work, model, inputs.recorded(), resume=resume) as folder:
+        builder = _Builder(inputs, folder, Path(os.path.abspath(model)), usable_threads(workers))
+        builder.run(lm_order, progress)
+        folder.publish()
+    done = folder.journal
+    return BuildSummary(done.sentences, done.left_out, done.pairs, str(model / "moses.ini"))
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """The files and settings of a system."""
+
+    source: str
+    target: str
+    alignments: str | None
+    lm: str | None
+    lm_texts: tuple[str, ...]
+    settings: Building
+
+    def check(self) -> int | None:
+        """Check files and settings; return the order of the given n-gram model, or None."""
+        settings = self.settings
+        check_files([*self._texts().values(), self.lm], ())
+        for path in (*self._texts().values(), self.lm):
+            if path is not None and is_stream(path):
+                raise ArgumentError(f"{shown_path(path)}: expected a file, as it is read twice")
+        if same_file(self.source, self.target):
+            raise ArgumentError("SOURCE and TARGET are the same file")
+        if self.alignments and (settings.tokenize or settings.characters):
+            problem = "--alignments cannot be combined with --tokenize or --characters"
+            raise ArgumentError(f"{problem}, which change the words that are aligned")
+        if settings.reordering_model != NO_REORDERING:
+            Reordering.parse(settings.reordering_model)
+        if self.lm is None:
+            return None
+        if problem := path_problem(os.path.abspath(self.lm)):
+            raise PhrasescoreError(f"{self.lm}: {problem}")
+        order: int = load_kenlm(self.lm).order
+        return order
+
+    def _texts(self) -> dict[str, str]:
+        texts = {"SOURCE": self.source, "TARGET": self.target}
+        if self.alignments:
+            texts["--alignments"] = self.alignments
+        return {**texts, **{f"--lm-text {path}": path for path in self.lm_texts}}
+
+    def recorded(self) -> dict[str, str]:
+        """Return everything that the result depends on, for the journal."""
+        return {
+            **{each.flag: str(getattr(self.settings, each.name)) for each in settings_of(Building)},
+            **{name: digest_content(path) for name, path in self._texts().items()},
+            "the version of phrasescore": __version__,
+            "--lm": "" if self.lm is None else os.path.abspath(self.lm),
+        }
+
+
+class _Step(NamedTuple):
+    """A step after the preparation of the text; it returns counts for the journal."""
+
+    name: str
+    seconds: float  # approximate, for 10,000 sentence pairs
+    run: Callable[[Path, Report], dict[str, int]]
+
+
+class _Builder:
+    """Builds the files of a system in its work folder, step by step."""
+
+    def __init__(self, inputs: _Inputs, folder: WorkFolder, model: Path, workers: int) -> None:
+        self._inputs, self._folder, self._model = inputs, folder, model
+        self._workers = workers
+        self._settings = inputs.settings
+        files = folder.files
+        self._corpus = [files / name for name in CORPUS]
+        self._aligned = files / f"aligned.{self._settings.symmetrization}"
+        self._more = folder.path / "lm-text"
+
+    def run(self, lm_order: int | None, progress: ProgressCallback | None) -> None:
+        """Run the steps that are not finished.
+
+        :param lm_order: the order of the given n-gram model.
+        """
+        folder = self._folder
+        if "prepare" not in folder.journal.done:
+            self._prepare(progress)
+        sentences, left_out = folder.journal.sentences, folder.journal.left_out
+        if left_out:
+            _logger.info(
+                "left out %s of %s: empty, longer than %d words, or %d times as long as the other",
+                f"{left_out:,}",
+                format_count(sentences + left_out, "sentence pairs"),
+                self._settings.max_sentence_length,
+                MAX_RATIO,
+            )
+        steps = [step for step in self._steps(lm_order) if step.name not in folder.journal.done]
+        whole = sum(step.seconds for step in steps)
+        before = 0.0
+        with Meter("build", "sentences", progress, total=sentences) as meter:
+            for step in steps:
+
+                def report(share: float, step: _Step = step, before: float = before) -> None:
+                    done = round(sentences * (before + share * step.seconds) / whole)
+                    meter.update(max(0, done - meter.done), step.name)
+
+                report(0.0)
+                with self._temporary() as temporary:
+                    counts = step.run(temporary, report)
+                folder.finish_step(step.name, **counts)
+                before += step.seconds
+            meter.update(sentences - meter.done)
+
+    def _steps(self, lm_order: int | None) -> list[_Step]:
+        inputs, files = self._inputs, self._folder.files
+        steps = []
+        if inputs.alignments is None:
+            steps.append(_Step("align", 30, self._align))
+        steps.append(_Step("tables", 8, self._build_tables))
+        models: list[tuple[str, int]] = []
+        if inputs.lm is not None and lm_order is not None:
+            models.append((os.path.abspath(inputs.lm), lm_order))
+        else:
+            models.append((self._at("lm.arpa.gz"), self._settings.order))
+            run = partial(self._estimate, self._corpus[1], files / "lm.arpa.gz")
+            steps.append(_Step("language model", 2, run))
+        if inputs.lm_texts:
+            models.append((self._at("lm1.arpa.gz"), self._settings.order))
+            run = partial(self._estimate, self._more, files / "lm1.arpa.gz")
+            steps.append(_Step("second language model", 2, run))
+        return [*steps, _Step("configure", 0.01, partial(self._configure, models))]
+
+    @contextlib.contextmanager
+    def _temporary(self) -> Iterator[Path]:
+        path = self._folder.path / "temporary"
+        remove_folder(path)
+        with writing(path):
+            path.mkdir()
+        yield path
+        remove_folder(path)
+
+    def _at(self, name: str) -> str:
+        return str(self._model / name)
+
+    def _prepare(self, progress: ProgressCallback | None) -> None:
+        inputs = self._inputs
+        preparation = Preparation(
+            (inputs.source, inputs.target),
+            inputs.lm_texts,
+            inputs.alignments,
+            self._settings,
+            self._workers,
+            progress,
+        )
+        with self._temporary() as temporary:
+            kept, left_out = preparation.write(
+                self._folder.files, self._aligned, temporary, self._more
+            )
+        self._folder.finish_step("prepare", sentences=kept, left_out=left_out)
+
+    def _align(self, temporary: Path, report: Report) -> dict[str, int]:
+        links = align(self._settings.aligner, *self._corpus, temporary, self._workers, report)
+        with open_output(str(self._aligned)) as stream:
+            for line in symmetrize(*map(str, links), self._settings.symmetrization):
+                stream.write(line + b"\n")
+        return {}
+
+    def _build_tables(self, temporary: Path, report: Report) -> dict[str, int]:
+        sentences = self._folder.journal.sentences
+        settings = self._settings
+
+        def on_step(name: str, done: int, total: int | None) -> None:
+            names = list(_TABLE_STEPS)
+            before = sum(_TABLE_STEPS[each] for each in names[: names.index(name)])
+            report(before + _TABLE_STEPS[name] * done / (total or sentences))
+
+        built = build_tables(
+            *self._corpus,
+            self._aligned,
+            self._folder.files,
+            work=temporary,
+            max_phrase_length=settings.max_phrase_length,
+            reordering=None
+            if settings.reordering_model == NO_REORDERING
+            else settings.reordering_model,
+            min_count=settings.min_count,
+            workers=self._workers,
+            on_step=on_step,
+        )
+        return {"pairs": built.pairs}
+
+    def _estimate(self, text: Path, output: Path, _: Path, report: Report) -> dict[str, int]:
+        reading = Meter("", "", lambda now: report((now.share or 0) / 2), lines_of=str(text))
+        order = self._settings.order
+        reports = iter(range(order + 2))
+        with open_output(str(output)) as stream:
+            estimate(
+                reading.track(read_sentences(str(text))),
+                stream,
+                order=order,
+                discount_fallback=True,
+                report=lambda _: report(0.5 + next(reports) / (order + 2) / 2),
+            )
+        return {}
+
+    def _configure(self, models: Sequence[tuple[str, int]], _: Path, __: Report) -> dict[str, int]:
+        settings = self._settings
+        name = settings.reordering_model
+        reordering = None
+        if name != NO_REORDERING:
+            reordering = Reordering.parse(name), self._at(f"reordering-table.{name}.gz")
+        truecasers = [self._at(each) if settings.truecase else "" for each in TRUECASERS]
+        text = TextSettings(
+            settings.characters, " ".join(settings.tokenize or ()), settings.lowercase, *truecasers
+        )
+        ini = moses_ini(
+            self._at("phrase-table.gz"),
+            reordering,
+            models,
+            distortion_limit=0 if settings.characters else 6,
+            text=text,
+        )
+        with open_output(str(self._folder.files / "moses.ini")) as stream:
+            stream.write(ini.encode(errors="surrogateescape"))
+        return {}

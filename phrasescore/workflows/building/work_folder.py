@@ -1,0 +1,113 @@
+"""The work folder of an unfinished system: its journal, the finished files, and temporary ones.
+
+============= ==================================================================================
+build.json    the journal: settings, inputs and finished steps
+model/        the files of the system
+lock          held as long as a process is at work
+other names   files of a step
+============= ==================================================================================
+"""
+
+import contextlib
+import filecmp
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from phrasescore.errors import PhrasescoreError
+from phrasescore.io.folders import LOCK, check_folder_above, locked, remove_folder, writing_folder
+from phrasescore.io.journal import Number, check_settings, read_journal, write_journal
+from phrasescore.io.output import writing
+
+_JOURNAL = "build.json"
+_START_OVER = "remove the folder to start over"
+
+
+class BuildJournal(msgspec.Struct):
+    """The content of ``build.json``."""
+
+    inputs: dict[str, str]  # settings, and digests of files
+    done: list[str] = []  # names of finished steps
+    sentences: Number = 0  # in the training text
+    left_out: Number = 0
+    pairs: Number = 0  # distinct
+
+
+class WorkFolder:
+    """The work folder of one system, locked and with a journal; see the module's docstring."""
+
+    def __init__(self, path: Path, model: Path, journal: BuildJournal) -> None:
+        self.path, self._model, self.journal = path, model, journal
+        self.files = path / "model"
+
+    def finish_step(self, name: str, **counts: int) -> None:
+        """Record that a step is finished, and its counts."""
+        done = [*self.journal.done, name]
+        self.journal = msgspec.structs.replace(self.journal, done=done, **counts)
+        write_journal(self.path / _JOURNAL, self.journal)
+
+    def publish(self) -> None:
+        """Write the model folder, and remove this one."""
+        if not self._is_published():
+            with writing_folder(self._model) as new, writing(self._model):
+                for file in self.files.iterdir():
+                    try:
+                        os.link(file, new / file.name)
+                    except OSError:  # not all file systems have hard links
+                        shutil.copyfile(file, new / file.name)
+        (self.path / _JOURNAL).unlink(missing_ok=True)
+        remove_folder(self.path)
+
+    def _is_published(self) -> bool:
+        """Return whether the model folder has the files in this folder."""
+        return self._model.is_dir() and all(
+            (self._model / file.name).is_file()
+            and filecmp.cmp(file, self._model / file.name, shallow=False)
+            for file in self.files.iterdir()
+        )
+
+    def check_model(self) -> None:
+        """Reject a model folder that the unfinished run has not written."""
+        is_done = "configure" in self.journal.done
+        if os.path.lexists(self._model) and not (is_done and self._is_published()):
+            raise PhrasescoreError(
+                f"{self._model}: already exists; remove it or choose another --output"
+            )
+
+
+@contextlib.contextmanager
+def open_work_folder(
+    work: Path, model: Path, inputs: Mapping[str, str], *, resume: bool
+) -> Iterator[WorkFolder]:
+    """Create and lock a work folder; if no step is finished at the end, remove it.
+
+    :param resume: whether to continue the unfinished run in the folder, if there is one.
+    :raises PhrasescoreError: if another run uses the folder, it belongs to a different run, or the
+        model folder exists.
+    """
+    check_folder_above(model)
+    with locked(work):
+        journal = read_journal(work / _JOURNAL, BuildJournal, _START_OVER)
+        others = sorted({path.name for path in work.iterdir()} - {LOCK, f"{_JOURNAL}.new"})
+        if journal is None and others:
+            problem = "expected a folder for this run only, found other files in it, such as"
+            raise PhrasescoreError(f"{work}: {problem} {others[0]}")
+        if journal is not None and journal.done and not resume:
+            problem = "holds an unfinished run; continue it with --resume, or remove the folder"
+            raise PhrasescoreError(f"{work}: {problem}")
+        folder = WorkFolder(work, model, journal or BuildJournal(dict(inputs)))
+        try:
+            if journal is not None:
+                check_settings(journal.inputs, inputs, f"{work}: the run", _START_OVER)
+            folder.check_model()
+            folder.files.mkdir(exist_ok=True)
+            write_journal(work / _JOURNAL, folder.journal)
+            yield folder
+        except BaseException:
+            if not folder.journal.done:
+                (work / _JOURNAL).unlink(missing_ok=True)
+                remove_folder(work)
+            raise

@@ -1,0 +1,423 @@
+"""``phrasescore build``: the files of a system, given parts, text preparation, unfinished runs."""
+
+import fcntl
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moses_integration.building import METHODS
+from moses_integration.ini_text import IniText, TextSettings
+from phrasescore.settings.building import Building
+from phrasescore.settings.declaration import settings_of
+from phrasescore.workflows.building import aligner, system
+from tests.children import leashed
+from tests.command_line import check_refusal, run, succeeded
+from tests.tiny_bitext import sentence_pairs
+
+PAIRS = sentence_pairs(60)
+LINKS = "0-0 1-2 2-1 3-3 4-4 5-6 6-5\n"
+FILES = {
+    *("aligned.grow-diag-final-and", "corpus.source.gz", "corpus.target.gz"),
+    *("lex.e2f", "lex.f2e", "lm.arpa.gz", "moses.ini", "phrase-table.gz"),
+    "reordering-table.wbe-msd-bidirectional-fe.gz",
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write("s", [source for source, _ in PAIRS])
+    write("t", [target for _, target in PAIRS])
+    Path("links").write_text(LINKS * len(PAIRS))
+    return tmp_path
+
+
+def write(name: str, lines: list[str]) -> None:
+    Path(name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def build(*options: str, code: int = 0) -> Any:
+    result = run("build", "s", "t", "-o", "model", "--workers", "1", *options)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def text(name: str) -> str:
+    data = Path("model", name).read_bytes()
+    return (gzip.decompress(data) if name.endswith(".gz") else data).decode()
+
+
+def contents(folder: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def refused(problem: str, *options: str, code: int = 1) -> None:
+    before = sorted(path.name for path in Path().iterdir())
+    check_refusal(build(*options, code=code), problem, code)
+    assert sorted(path.name for path in Path().iterdir()) == before
+
+
+# The files of a system
+
+
+def test_a_system_of_two_texts_translates_and_does_not_depend_on_the_workers() -> None:
+    build()
+    assert {path.name for path in Path("model").iterdir()} == FILES
+    assert not Path("model.work").exists()
+    # The grammar's words have one translation each, and its adjectives come last.
+    assert text("aligned.grow-diag-final-and") == LINKS * len(PAIRS)
+    write("new", ["the white key likes the green flower"])
+    search = ("--config", "model/moses.ini", "--processes", "1")
+    translated = succeeded(run("decode", "new", *search)).stdout
+    assert translated == "la clé blanche aime la fleur verte\n"
+    one = contents("model")
+    os.rename("model", "one")
+    succeeded(run("build", "s", "t", "-o", "model", "--workers", "3"))
+    assert contents("model") == one
+
+
+def test_the_moses_ini_is_moses_s_with_its_default_weights(folder: Path) -> None:
+    build("--alignments", "links", "--lm-order", "3")
+    assert (
+        text("moses.ini")
+        == f"""\
+#########################
+### MOSES CONFIG FILE ###
+#########################
+
+# input factors
+[input-factors]
+0
+
+# mapping steps
+[mapping]
+0 T 0
+
+[distortion-limit]
+6
+
+# feature functions
+[feature]
+UnknownWordPenalty
+WordPenalty
+PhrasePenalty
+PhraseDictionaryMemory name=TranslationModel0 num-features=4 path={folder}/model/phrase-table.gz \
+input-factor=0 output-factor=0
+LexicalReordering name=LexicalReordering0 num-features=6 type=wbe-msd-bidirectional-fe-allff \
+input-factor=0 output-factor=0 path={folder}/model/reordering-table.wbe-msd-bidirectional-fe.gz
+Distortion
+KENLM name=LM0 factor=0 path={folder}/model/lm.arpa.gz order=3
+
+# dense weights for feature functions
+[weight]
+# The default weights are not optimised for translation quality: tune them.
+UnknownWordPenalty0= 1
+WordPenalty0= -1
+PhrasePenalty0= 0.2
+TranslationModel0= 0.2 0.2 0.2 0.2
+LexicalReordering0= 0.3 0.3 0.3 0.3 0.3 0.3
+Distortion0= 0.3
+LM0= 0.5
+"""
+    )
+
+
+def test_given_parts_replace_built_ones(folder: Path) -> None:
+    succeeded(run("build-lm", "t", "--order", "2", "--discount-fallback", "-o", "given.arpa"))
+    write("more", ["une autre maison"])
+    build(
+        *("--alignments", "links", "--lm", "given.arpa", "--lm-text", "more"),
+        *("--reordering", "none", "--symmetrization", "union", "--max-phrase-length", "1"),
+        *("--min-count", "2", "--lm-order", "3"),
+    )
+    names = {path.name for path in Path("model").iterdir()}
+    reordering = {name for name in FILES if name.startswith("reordering")}
+    assert names == FILES - reordering - {"lm.arpa.gz", "aligned.grow-diag-final-and"} | {
+        *("aligned.union", "lm1.arpa.gz"),
+    }
+    ini = text("moses.ini")
+    assert "LexicalReordering" not in ini
+    assert f"KENLM name=LM0 factor=0 path={folder}/given.arpa order=2\n" in ini
+    assert f"KENLM name=LM1 factor=0 path={folder}/model/lm1.arpa.gz order=3\n" in ini
+    assert ini.endswith("LM0= 0.5\nLM1= 0.5\n")
+    assert "une autre maison" in text("lm1.arpa.gz")
+    assert all(" " not in line.split(" ||| ")[0] for line in text("phrase-table.gz").splitlines())
+
+
+@pytest.mark.parametrize("kind", ["fast-align", "hmm"])
+def test_other_aligners_can_be_chosen(kind: str) -> None:
+    build("--aligner", kind, "--lm-order", "1")
+    links = text("aligned.grow-diag-final-and").splitlines()
+    assert len(links) == len(PAIRS)
+    found = sum(len({*line.split()} & {*LINKS.split()}) for line in links)
+    assert found > 0.8 * len(PAIRS) * len(LINKS.split())
+
+
+def test_every_way_to_join_alignments_can_be_chosen() -> None:
+    (field,) = [each for each in settings_of(Building) if each.name == "symmetrization"]
+    assert field.choices == METHODS
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_system_of_the_real_task_is_that_of_moses(shared_data: Path) -> None:
+    given = ("--alignments", str(shared_data / "aligned.grow-diag-final-and"))
+    texts = (str(shared_data / f"train.{side}") for side in ("en", "fr"))
+    succeeded(run("build", *texts, "-o", "model", "--lm-order", "4", *given))
+    for name in ("phrase-table.gz", "reordering-table.wbe-msd-bidirectional-fe.gz"):
+        with gzip.open(Path("model", name)) as ours, gzip.open(shared_data / name) as theirs:
+            for block in iter(lambda: list(islice(ours, 10_000)), []):
+                assert block == list(islice(theirs, len(block)))
+            assert theirs.read() == b""
+
+
+# Preparation
+
+
+def test_cleaning_leaves_out_pairs_with_their_alignments() -> None:
+    # As clean-corpus-n.perl 1 80: empty, 81 words, and ten times as long; nine times stays.
+    rows = [
+        ("a", "x", "0-0"),
+        ("", "x", ""),
+        ("b", " ", ""),
+        ("a " * 80, "x " * 9, "0-1"),
+        ("a " * 81, "x " * 80, "0-0"),
+        ("a " * 9, "x", "8-0"),
+        ("a", "x " * 10, "0-9"),
+        ("a\tb", "x\r", "1-0"),
+    ]
+    for name, lines in zip(("s", "t", "links"), zip(*rows, strict=True), strict=True):
+        write(name, list(lines))
+    result = build("--alignments", "links", "--lm-order", "1")
+    assert "left out 4 of 8 sentence pairs: empty, longer than 80 words" in result.stderr
+    assert text("aligned.grow-diag-final-and") == "0-0\n0-1\n8-0\n1-0\n"
+    assert text("corpus.source.gz") == f"a\n{'a ' * 79}a\n{'a ' * 8}a\na b\n"
+    assert text("corpus.target.gz") == f"x\n{'x ' * 8}x\nx\nx\n"
+
+
+def test_the_longest_sentence_can_be_chosen() -> None:
+    write("s", ["a b c", "a b"])
+    write("t", ["x y", "x y"])
+    write("links", ["0-0", "1-1"])
+    build("--alignments", "links", "--max-sentence-length", "2", "--lm-order", "1")
+    assert text("corpus.source.gz") == "a b\n"
+
+
+def test_tokenised_and_lowercased_text_is_escaped_and_recorded() -> None:
+    write("s", ["The house's [door] <b>|", "I see it."])
+    write("t", ["La porte de l'hôtel, <s>.", "Je la vois."])
+    write("more", ["L'été !"])
+    build("--tokenize", "en", "fr", "--lowercase", "--lm-text", "more", "--lm-order", "2")
+    # By the rules of tokenizer.perl: English splits before 's, French after l'.
+    assert text("corpus.source.gz").splitlines() == [
+        "the house &apos;s &#91; door &#93; &lt; b &gt; &#124;",
+        "i see it .",
+    ]
+    assert text("corpus.target.gz").splitlines() == [
+        "la porte de l&apos; hôtel , &lt; s &gt; .",
+        "je la vois .",
+    ]
+    assert "\tl&apos;\t" in text("lm1.arpa.gz")
+    settings = IniText.read("model/moses.ini").text_settings()
+    assert settings == TextSettings(tokenize="en fr", lowercase=True)
+
+
+def test_a_truecaser_gives_first_words_their_usual_case(folder: Path) -> None:
+    write("s", ["The house", "Paris saw the house", "So the Paris house", "House !"])
+    write("t", ["La maison", "Paris vit la maison", "Ainsi la maison de Paris", "Maison !"])
+    build("--truecase", "--lm-order", "1")
+    assert text("corpus.source.gz").splitlines() == [
+        *("the house", "Paris saw the house", "So the Paris house", "house !"),
+    ]
+    assert text("truecase-model.source").splitlines() == [
+        *("house (3/3)", "saw (1/1)", "the (2/2)", "Paris (1/1)"),
+    ]
+    settings = IniText.read("model/moses.ini").text_settings()
+    models = [f"{folder}/model/truecase-model.{side}" for side in ("source", "target")]
+    assert settings == TextSettings(truecase_source=models[0], truecase_target=models[1])
+
+
+def test_characters_are_translated_in_order_and_words_are_kept_apart() -> None:
+    write("s", ["vnd jm", "haus", "vnnd", "maus &apos;n"])
+    write("t", ["und im", "haus", "und", "maus &apos;n"])
+    build("--characters")
+    assert text("corpus.source.gz").splitlines()[::3] == ["v n d ▁ j m", "m a u s ▁ &apos; n"]
+    ini = text("moses.ini")
+    assert "# phrasescore: characters = true\n" in ini
+    assert "[distortion-limit]\n0\n" in ini
+    assert "LexicalReordering" not in ini
+    assert "order=6\n" in ini
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "problem"),
+    [
+        ("a\n", "x\ny\n", "s:2: expected as many lines as t has, found the end of the file"),
+        ("a\nb\n", "x\n", "t:2: expected as many lines as s has, found the end of the file"),
+        ("", "", "s: expected sentence pairs of 1 to 80 words, found none"),
+        ("\n\n", "x\ny\n", "s: expected sentence pairs of 1 to 80 words, found none"),
+        ("a\nb|c\n", "x\ny\n", "s:2: expected words, found 'b|c': Moses separates fields and"),
+        ("a\nb\n", "x\n[Y]\n", "t:2: expected words, found '[Y]': Moses reads it as a symbol"),
+        ('a\n<b x="1"> c\n', "x\ny\n", "s:2: expected words, found markup"),
+        ("a\n<s> b\n", "x\ny\n", "s:2: expected text without <s> and </s>"),
+        ("a\nb\n", "x\n<unk>\n", "t:2: expected text without <unk>"),
+        ("a\nb ||| c\n", "x\ny\n", "s:2: expected words, found '|||'"),
+        ("a\nb\n", "x\n\xff\n", "t:2: expected UTF-8"),
+    ],
+)
+def test_text_that_moses_cannot_read_is_refused(source: str, target: str, problem: str) -> None:
+    Path("s").write_bytes(source.encode("latin-1"))
+    Path("t").write_bytes(target.encode("latin-1"))
+    refused(problem)
+
+
+@pytest.mark.parametrize(
+    ("links", "problem"),
+    [
+        ("0-0\n", "links:2: expected as many lines as s has"),
+        ("0-0\n" * 61, "s:61: expected as many lines as links has"),
+        ("0-0\n7-0\n" + "0-0\n" * 58, "links:2: the alignment link 7-0 (0-based) is outside"),
+        ("0-0\n0:0\n" + "0-0\n" * 58, "links:2: expected a word alignment"),
+    ],
+)
+def test_alignments_of_other_sentences_are_refused(links: str, problem: str) -> None:
+    Path("links").write_text(links)
+    refused(problem, "--alignments", "links")
+
+
+def test_an_n_gram_model_that_is_none_is_refused() -> None:
+    refused("t: expected an ARPA file or a KenLM binary", "--lm", "t")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem", "code"),
+    [
+        ("--reordering x", "expected a reordering model such as", 2),
+        ("--symmetrization x", "'x' is not one of", 2),
+        ("--lowercase --truecase", "--lowercase and --truecase cannot be combined", 2),
+        ("--alignments links --characters", "--alignments cannot be combined", 2),
+        ("--alignments links --tokenize en fr", "--alignments cannot be combined", 2),
+        ("--alignments -", "<stdin>: expected a file, as it is read twice", 2),
+        ("--max-phrase-length 21", "21 is not in the range 1<=x<=20", 2),
+        ("--lm-text nowhere", "nowhere: cannot open", 1),
+    ],
+)
+def test_wrong_options_are_refused(options: str, problem: str, code: int) -> None:
+    refused(problem, *options.split(), code=code)
+
+
+def test_one_sentence_of_one_word_is_a_system_of_unigrams() -> None:
+    write("s", ["a"])
+    write("t", ["x"])
+    build("--lm-order", "1")
+    assert text("aligned.grow-diag-final-and") == "0-0\n"
+    assert text("phrase-table.gz") == "a ||| x ||| 1 1 1 1 ||| 0-0 ||| 1 1 1 ||| |||\n"
+
+
+def test_a_text_without_n_grams_of_the_order_is_refused() -> None:
+    write("s", ["a"])
+    write("t", ["x"])
+    check_refusal(build(code=1), "--lm-order")
+    assert not Path("model").exists()
+
+
+def test_the_old_folder_is_kept() -> None:
+    Path("model").mkdir()
+    refused("model: already exists; remove it or choose another --output")
+    assert list(Path("model").iterdir()) == []
+
+
+def test_a_path_that_a_moses_ini_cannot_hold_is_refused() -> None:
+    result = run("build", "s", "t", "-o", "a b/model")
+    check_refusal(result, "a b/model: expected a path without blanks")
+
+
+def test_an_aligner_that_ends_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aligner, "__name__", "phrasescore.nothing")
+    check_refusal(build(code=1), "the word aligner ended with exit code 1")
+    assert not Path("model").exists()
+
+
+# Unfinished runs
+
+
+def test_a_stopped_run_continues_after_the_last_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    build()
+    whole = contents("model")
+    os.rename("model", "whole")
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr(system, "build_tables", stop)
+        build(code=130)
+    assert not Path("model").exists()
+    refused("model.work: holds an unfinished run; continue it with --resume")
+    refused(
+        "was started with another value for --min-count (1, now 2)", "--resume", "--min-count=2"
+    )
+    write("t", [f"{target} !" for _, target in PAIRS])
+    refused("was started with another value for TARGET", "--resume")
+    write("t", [target for _, target in PAIRS])
+    monkeypatch.setattr(system, "align", stop)
+    build("--resume")
+    assert contents("model") == whole
+    assert not Path("model.work").exists()
+
+
+def test_a_run_that_was_killed_after_its_end_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr("phrasescore.workflows.building.work_folder.remove_folder", stop)
+        build("--alignments", "links", code=130)
+    assert {path.name for path in Path("model").iterdir()} == FILES
+    write("model.work/model/lex.e2f", ["another run's"])
+    check_refusal(build("--resume", "--alignments", "links", code=1), "model: already exists")
+
+
+def test_another_run_in_the_folder_is_refused() -> None:
+    Path("model.work").mkdir()
+    with open("model.work/lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused("model.work: another run is using this folder")
+
+
+def test_a_foreign_work_folder_is_kept() -> None:
+    Path("model.work").mkdir()
+    write("model.work/thesis", ["text"])
+    check_refusal(build(code=1), "model.work: expected a folder for this run only, found other")
+    assert Path("model.work/thesis").exists()
+
+
+def test_a_killed_run_leaves_no_aligner_and_goes_on(folder: Path) -> None:
+    build()
+    whole = contents("model")
+    os.rename("model", "whole")
+    program = (sys.executable, "-m", "phrasescore")
+    command = (*program, "build", "s", "t", "-o", "model", "--workers", "2")
+    process = subprocess.Popen(leashed(command), stderr=subprocess.DEVNULL, cwd=folder)
+    progress = Path("model.work/temporary/forward.progress")
+    until = time.monotonic() + 60
+    while not (progress.exists() and progress.read_text()):
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not Path("model").exists()
+    build("--resume")
+    assert contents("model") == whole

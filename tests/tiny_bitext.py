@@ -1,0 +1,32 @@
+"""A small parallel text that a word aligner can align: noun phrases, in English and French."""
+
+import random
+
+_NOUNS = {
+    "house": "maison",
+    "car": "voiture",
+    "table": "table",
+    "key": "clé",
+    "door": "porte",
+    "street": "rue",
+    "city": "ville",
+    "flower": "fleur",
+}
+_ADJECTIVES = {"red": "rouge", "green": "verte", "white": "blanche", "black": "noire"}
+_VERBS = {"sees": "voit", "has": "a", "wants": "veut", "likes": "aime"}
+
+
+def sentence_pairs(count: int) -> list[tuple[str, str]]:
+    """Adjectives come after their nouns in the target; all else is in the same order."""
+    chance = random.Random(1)
+
+    def phrase() -> tuple[str, str]:
+        noun, adjective = chance.choice(list(_NOUNS)), chance.choice(list(_ADJECTIVES))
+        return f"the {adjective} {noun}", f"la {_NOUNS[noun]} {_ADJECTIVES[adjective]}"
+
+    pairs = []
+    for _ in range(count):
+        verb = chance.choice(list(_VERBS))
+        parts = phrase(), (verb, _VERBS[verb]), phrase()
+        pairs.append((" ".join(part[0] for part in parts), " ".join(part[1] for part in parts)))
+    return pairs
