@@ -53,7 +53,9 @@ class Building(TextPreparation, heading="Method"):
     symmetrization: SymmetrizationName = option(
         "grow-diag-final-and", "How the word alignments of both directions are joined."
     )
-    max_phrase_length: int = option(7, "Number of words in the longest phrases.", ge=1, le=20)
+    max_phrase_length: int | None = optional(
+        "Number of words in the longest phrases.", ge=1, le=20, shown="7; 10 with --characters"
+    )
     reordering: str | None = optional(
         "The lexicalised reordering model; none for no such model.",
         metavar="MODEL",
@@ -66,7 +68,7 @@ class Building(TextPreparation, heading="Method"):
         "Number of words in the longest n-grams; Moses reads up to 6 by default.",
         ge=1,
         le=10,
-        shown="5; 6 with --characters",
+        shown="5; 10 with --characters",
     )
 
     @property
@@ -78,4 +80,9 @@ class Building(TextPreparation, heading="Method"):
     @property
     def order(self) -> int:
         """The order of the n-gram models."""
-        return self.lm_order or (6 if self.characters else 5)
+        return self.lm_order or (10 if self.characters else 5)
+
+    @property
+    def phrase_length(self) -> int:
+        """The length of the longest phrases."""
+        return self.max_phrase_length or (10 if self.characters else 7)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -16,13 +16,15 @@ from phrasescore.io.corpora import check_no_marks, read_together, sentence_words
 from phrasescore.io.output import open_output
 from phrasescore.io.text import decode, read_lines, shorten
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.settings.building import TextPreparation
+from phrasescore.settings.building import Building
 from phrasescore.settings.compute import Compute
 
 CORPUS = ("corpus.source.gz", "corpus.target.gz")
 TRUECASERS = ("truecase-model.source", "truecase-model.target")
 MAX_RATIO = 9  # of the lengths of both sides, as in clean-corpus-n.perl
 _BLOCK = 500  # lines
+# sacremoses' time is quadratic in the number of words; longer sentences are hardly sentences.
+_MAX_TRUECASED = 1_000
 _SPACES = bytes.maketrans(b"\0\t\r", b"   ")
 
 # The sentences of both sides, and the links of a given alignment.
@@ -127,13 +129,15 @@ class Preparation:
     :ivar paths: the source and the target.
     :ivar further: files in the target language, of which all lines are kept.
     :ivar alignments: a file with the links of each sentence pair, or None.
+    :ivar has_model: whether an n-gram model of the target is given.
     :ivar workers: number of processes.
     """
 
     paths: tuple[str, str]
     further: Sequence[str]
     alignments: str | None
-    settings: TextPreparation
+    settings: Building
+    has_model: bool
     workers: int
     progress: ProgressCallback | None
 
@@ -154,10 +158,14 @@ class Preparation:
         rules = [replace(each, characters=self.settings.characters) for each in rules]
         counts = self._write_corpus(rules[:2], folder, aligned)
         if self.further:
+            longest = 0
             with open_output(str(more)) as stream:
                 for each in rules[2:]:
-                    for (sentence,) in self._prepared([each]):
-                        stream.write(sentence.encode() + b"\n")
+                    with self._prepared([each]) as rows:
+                        for (sentence,) in rows:
+                            stream.write(sentence.encode() + b"\n")
+                            longest = max(longest, _num_words(sentence))
+                self._check_order(longest, self.further[0])
         return counts
 
     def _rules(self) -> list[LineRules]:
@@ -173,8 +181,12 @@ class Preparation:
     ) -> list[LineRules]:
         """Write tokenised text, as tokenising is slow, and truecasers; return rules for both."""
         tokens = [work / f"tokens.{index}" for index in range(2)]
-        with open_output(str(tokens[0])) as source, open_output(str(tokens[1])) as target:
-            for first, second in self._prepared(rules[:2]):
+        with (
+            self._prepared(rules[:2]) as rows,
+            open_output(str(tokens[0])) as source,
+            open_output(str(tokens[1])) as target,
+        ):
+            for first, second in rows:
                 source.write(first.encode() + b"\n")
                 target.write(second.encode() + b"\n")
         models = [folder / name for name in TRUECASERS]
@@ -188,29 +200,39 @@ class Preparation:
     def _write_corpus(
         self, rules: Sequence[LineRules], folder: Path, aligned: Path
     ) -> tuple[int, int]:
-        kept = number = 0
-        with ExitStack() as stack:
+        kept = number = longest = 0
+        given = [self.alignments] if self.alignments else []
+        with self._prepared(rules, given) as rows, ExitStack() as stack:
             source, target = (
                 stack.enter_context(open_output(str(folder / name))) for name in CORPUS
             )
-            given = [self.alignments] if self.alignments else []
             links = stack.enter_context(open_output(str(aligned))) if given else None
-            for number, row in enumerate(self._prepared(rules, given), start=1):
-                sides = [sentence.encode() for sentence in row[:2]]
-                lengths = [side.count(b" ") + 1 if side else 0 for side in sides]
+            for number, row in enumerate(rows, start=1):
+                lengths = _num_words(row[0]), _num_words(row[1])
                 if not self._is_clean(*lengths):
                     continue
                 if links is not None:
-                    parse_links(row[2], lengths[0], lengths[1], given[0], number)
+                    parse_links(row[2], *lengths, given[0], number)
                     links.write(row[2].removesuffix(b"\r") + b"\n")
-                source.write(sides[0] + b"\n")
-                target.write(sides[1] + b"\n")
+                source.write(row[0].encode() + b"\n")
+                target.write(row[1].encode() + b"\n")
+                longest = max(longest, lengths[1])
                 kept += 1
             if not kept:
                 longest = self.settings.max_sentence_length
                 problem = f"expected sentence pairs of 1 to {longest} words, found none"
                 raise DataError(self.paths[0], None, problem)
+            if not self.has_model:
+                self._check_order(longest, self.paths[1])
         return kept, number - kept
+
+    def _check_order(self, longest: int, path: str) -> None:
+        """Check that the longest sentence, with <s> and </s>, has an n-gram of the order."""
+        order = self.settings.order
+        if longest + 2 < order:
+            problem = f"expected a sentence of at least {order - 2} words, for {order}-grams, found"
+            cure = f"--lm-order must be at most {longest + 2}"
+            raise DataError(path, None, f"{problem} {longest}: {cure}")
 
     def _is_clean(self, source: int, target: int) -> bool:
         return (
@@ -219,19 +241,26 @@ class Preparation:
             and max(source, target) <= MAX_RATIO * min(source, target)
         )
 
+    @contextmanager
     def _prepared(
         self, rules: Sequence[LineRules], others: Sequence[str] = ()
-    ) -> Iterator[Sequence[Any]]:
-        """Yield the sentences of several files side by side, and the lines of others."""
+    ) -> Iterator[Iterator[Sequence[Any]]]:
+        """Yield the sentences of several files side by side, with the lines of others.
+
+        On entering, this process is forked, so outputs must be opened later: they have threads.
+        """
         paths = [*(each.path for each in rules), *others]
         engine = Compute(engine="processes" if self.workers > 1 else "here", workers=self.workers)
         with (
             Meter("prepare", "lines", self.progress, lines_of=paths[0]) as meter,
             open_pool(engine, _Preparing(rules)) as pool,
         ):
-            for rows in pool.map(_in_blocks(read_together(*paths))):
-                yield from rows
-                meter.update(len(rows))
+            blocks = pool.map(_in_blocks(read_together(*paths)))
+            yield meter.track(row for rows in blocks for row in rows)
+
+
+def _num_words(sentence: str) -> int:
+    return sentence.count(" ") + 1 if sentence else 0
 
 
 def _in_blocks(rows: Iterator[tuple[bytes, ...]]) -> Iterator[_Lines]:
@@ -261,6 +290,8 @@ def _load_truecaser(path: str) -> Callable[[Sequence[str]], Sequence[str]]:
     truecaser = MosesTruecaser(path)
 
     def truecase(words: Sequence[str]) -> Sequence[str]:
+        if len(words) > _MAX_TRUECASED:
+            return words
         cased: list[str] = truecaser.truecase(" ".join(words))
         # It takes text apart that is not tokenised, such as "a<b".
         return cased if len(cased) == len(words) else words

@@ -184,7 +184,7 @@ class _Builder:
         sentences, left_out = folder.journal.sentences, folder.journal.left_out
         if left_out:
             _logger.info(
-                "left out %s of %s: empty, longer than %d words, or %d times as long as the other",
+                "left out %s of %s: empty, longer than %d words, or more than %d to 1 in length",
                 f"{left_out:,}",
                 format_count(sentences + left_out, "sentence pairs"),
                 self._settings.max_sentence_length,
@@ -245,6 +245,7 @@ class _Builder:
             inputs.lm_texts,
             inputs.alignments,
             self._settings,
+            inputs.lm is not None,
             self._workers,
             progress,
         )
@@ -275,7 +276,7 @@ class _Builder:
             self._aligned,
             self._folder.files,
             work=temporary,
-            max_phrase_length=settings.max_phrase_length,
+            max_phrase_length=settings.phrase_length,
             reordering=None
             if settings.reordering_model == NO_REORDERING
             else settings.reordering_model,

@@ -58,7 +58,20 @@ class WorkFolder:
                         os.link(file, new / file.name)
                     except OSError:  # not all file systems have hard links
                         shutil.copyfile(file, new / file.name)
+        self.remove()
+
+    def clear(self) -> None:
+        """Remove everything but the lock, the journal last: it marks the folder as a run's."""
+        for path in self.path.iterdir():
+            if path.is_dir():
+                remove_folder(path)
+            elif path.name not in (LOCK, _JOURNAL):
+                path.unlink()
         (self.path / _JOURNAL).unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove the folder."""
+        self.clear()
         remove_folder(self.path)
 
     def _is_published(self) -> bool:
@@ -95,19 +108,23 @@ def open_work_folder(
         if journal is None and others:
             problem = "expected a folder for this run only, found other files in it, such as"
             raise PhrasescoreError(f"{work}: {problem} {others[0]}")
-        if journal is not None and journal.done and not resume:
+        is_begun = journal is not None and bool(journal.done)
+        if is_begun and not resume:
             problem = "holds an unfinished run; continue it with --resume, or remove the folder"
             raise PhrasescoreError(f"{work}: {problem}")
-        folder = WorkFolder(work, model, journal or BuildJournal(dict(inputs)))
+        if journal is None or not is_begun:
+            journal = BuildJournal(dict(inputs))
+        folder = WorkFolder(work, model, journal)
+        check_settings(journal.inputs, inputs, f"{work}: the run", _START_OVER)
         try:
-            if journal is not None:
-                check_settings(journal.inputs, inputs, f"{work}: the run", _START_OVER)
+            if not is_begun:
+                folder.clear()
+            write_journal(work / _JOURNAL, journal)
+            with writing(folder.files):
+                folder.files.mkdir(exist_ok=True)
             folder.check_model()
-            folder.files.mkdir(exist_ok=True)
-            write_journal(work / _JOURNAL, folder.journal)
             yield folder
         except BaseException:
             if not folder.journal.done:
-                (work / _JOURNAL).unlink(missing_ok=True)
-                remove_folder(work)
+                folder.remove()
             raise
