@@ -47,8 +47,9 @@ class TextPreparation(Settings, heading="Input"):
 class Building(TextPreparation, heading="Method"):
     """Settings of `build`, which builds a phrase-based system."""
 
-    aligner: AlignerName = option(
-        "eflomal", "The model that aligns words; fast-align is the fastest one."
+    aligner: AlignerName | None = optional(
+        "The model that aligns words; fast-align is the fastest one.",
+        shown="eflomal; hmm with --characters",
     )
     symmetrization: SymmetrizationName = option(
         "grow-diag-final-and", "How the word alignments of both directions are joined."
@@ -70,6 +71,13 @@ class Building(TextPreparation, heading="Method"):
         le=10,
         shown="5; 10 with --characters",
     )
+
+    # The values of settings that depend on ``characters``.
+
+    @property
+    def alignment_model(self) -> AlignerName:
+        """The model that aligns words."""
+        return self.aligner or ("hmm" if self.characters else "eflomal")
 
     @property
     def reordering_model(self) -> str:

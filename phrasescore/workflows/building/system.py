@@ -256,7 +256,9 @@ class _Builder:
         self._folder.finish_step("prepare", sentences=kept, left_out=left_out)
 
     def _align(self, temporary: Path, report: Report) -> dict[str, int]:
-        links = align(self._settings.aligner, *self._corpus, temporary, self._workers, report)
+        links = align(
+            self._settings.alignment_model, *self._corpus, temporary, self._workers, report
+        )
         with open_output(str(self._aligned)) as stream:
             for line in symmetrize(*map(str, links), self._settings.symmetrization):
                 stream.write(line + b"\n")
