@@ -18,7 +18,7 @@ MAX_LINES = {"tests": 500}
 USUAL_MAX_LINES = 400
 HEAVY = (
     *("torch", "numpy", "numba", "kenlm", "nltk", "sacremoses", "sqlitedict", "xopen"),
-    *("matplotlib", "sacrebleu", "scipy", "sentencepiece"),
+    *("matplotlib", "sacrebleu", "scipy", "sentencepiece", "thot"),
 )
 
 

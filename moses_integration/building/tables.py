@@ -32,7 +32,7 @@ class BuiltTables:
 
     lexicon: tuple[str, str]  # lex.f2e and lex.e2f
     phrase_table: str
-    reordering_table: str | None
+    reordering_table: str  # empty without a reordering model
     sentences: int
     pairs: int  # distinct
 
@@ -103,9 +103,7 @@ def build_tables(
         if num_pairs == 0:
             problem = f"expected links that allow phrases of at most {max_phrase_length} words"
             raise DataError(os.fspath(alignments), None, f"{problem}, found no phrase pair")
-    return BuiltTables(
-        (paths[0], paths[1]), paths[2], [*paths, None][3], corpus.sentences, num_pairs
-    )
+    return BuiltTables((paths[0], paths[1]), paths[2], [*paths, ""][3], corpus.sentences, num_pairs)
 
 
 class _StepReports:

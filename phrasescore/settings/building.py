@@ -11,7 +11,6 @@ SymmetrizationName = Literal[
     "grow-diag-final-and", "grow-diag-final", "grow-diag", "intersect", "union"
 ]
 AlignerName = Literal["eflomal", "fast-align", "hmm"]
-NO_REORDERING = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +79,10 @@ class Building(TextPreparation, heading="Method"):
         return self.aligner or ("hmm" if self.characters else "eflomal")
 
     @property
-    def reordering_model(self) -> str:
-        """The name of the reordering model, or `NO_REORDERING`."""
-        default = NO_REORDERING if self.characters else "wbe-msd-bidirectional-fe"
-        return self.reordering or default
+    def reordering_model(self) -> str | None:
+        """The name of the reordering model; None for no such model."""
+        name = self.reordering or ("none" if self.characters else "wbe-msd-bidirectional-fe")
+        return None if name == "none" else name
 
     @property
     def order(self) -> int:

@@ -41,7 +41,7 @@ def align(
     target: Path,
     folder: Path,
     workers: int,
-    report: Callable[[float], object],
+    report: Callable[[float], None],
 ) -> tuple[Path, Path]:
     """Align parallel text in both directions; return the files of links from source to target.
 

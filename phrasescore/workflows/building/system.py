@@ -21,7 +21,7 @@ from phrasescore.io.text import is_stream, same_file
 from phrasescore.language_models.estimation import estimate
 from phrasescore.language_models.kenlm_model import load_kenlm
 from phrasescore.progress import Meter, ProgressCallback, format_count
-from phrasescore.settings.building import NO_REORDERING, Building
+from phrasescore.settings.building import Building
 from phrasescore.settings.declaration import settings_of
 from phrasescore.version import __version__
 from phrasescore.workflows.building.aligner import align
@@ -31,7 +31,7 @@ from phrasescore.workflows.building.work_folder import WorkFolder, open_work_fol
 
 _logger = logging.getLogger(__name__)
 
-Report = Callable[[float], object]  # receives the share of a step that is done
+Report = Callable[[float], None]  # receives the share of a step that is done
 
 # How long each step of `build_tables` takes, as a share of all.
 _TABLE_STEPS = {
@@ -90,7 +90,7 @@ def build(
         os.fspath(target),
         optional_path(alignments),
         optional_path(lm),
-        tuple(map(os.fspath, lm_texts)),
+        tuple(os.fspath(path) for path in lm_texts),
         settings,
     )
     lm_order = inputs.check()
@@ -119,16 +119,16 @@ class _Inputs:
     def check(self) -> int | None:
         """Check files and settings; return the order of the given n-gram model, or None."""
         settings = self.settings
-        check_files([*self._texts().values(), self.lm], ())
-        for path in (*self._texts().values(), self.lm):
-            if path is not None and is_stream(path):
-                raise ArgumentError(f"{shown_path(path)}: expected a file, as it is read twice")
+        paths = [*self._texts().values(), *([self.lm] if self.lm else [])]
+        check_files(paths, ())
+        for path in filter(is_stream, paths):
+            raise ArgumentError(f"{shown_path(path)}: expected a file, as it is read twice")
         if same_file(self.source, self.target):
             raise ArgumentError("SOURCE and TARGET are the same file")
         if self.alignments and (settings.tokenize or settings.characters):
             problem = "--alignments cannot be combined with --tokenize or --characters"
             raise ArgumentError(f"{problem}, which change the words that are aligned")
-        if settings.reordering_model != NO_REORDERING:
+        if settings.reordering_model is not None:
             Reordering.parse(settings.reordering_model)
         if self.lm is None:
             return None
@@ -169,7 +169,7 @@ class _Builder:
         self._workers = workers
         self._settings = inputs.settings
         files = folder.files
-        self._corpus = [files / name for name in CORPUS]
+        self._corpus = files / CORPUS[0], files / CORPUS[1]
         self._aligned = files / f"aligned.{self._settings.symmetrization}"
         self._more = folder.path / "lm-text"
 
@@ -256,11 +256,10 @@ class _Builder:
         self._folder.finish_step("prepare", sentences=kept, left_out=left_out)
 
     def _align(self, temporary: Path, report: Report) -> dict[str, int]:
-        links = align(
-            self._settings.alignment_model, *self._corpus, temporary, self._workers, report
-        )
+        kind, method = self._settings.alignment_model, self._settings.symmetrization
+        forward, backward = align(kind, *self._corpus, temporary, self._workers, report)
         with open_output(str(self._aligned)) as stream:
-            for line in symmetrize(*map(str, links), self._settings.symmetrization):
+            for line in symmetrize(str(forward), str(backward), method):
                 stream.write(line + b"\n")
         return {}
 
@@ -279,9 +278,7 @@ class _Builder:
             self._folder.files,
             work=temporary,
             max_phrase_length=settings.phrase_length,
-            reordering=None
-            if settings.reordering_model == NO_REORDERING
-            else settings.reordering_model,
+            reordering=settings.reordering_model,
             min_count=settings.min_count,
             workers=self._workers,
             on_step=on_step,
@@ -305,8 +302,8 @@ class _Builder:
     def _configure(self, models: Sequence[tuple[str, int]], _: Path, __: Report) -> dict[str, int]:
         settings = self._settings
         name = settings.reordering_model
-        reordering = None
-        if name != NO_REORDERING:
+        reordering: tuple[Reordering, str] | None = None
+        if name is not None:
             reordering = Reordering.parse(name), self._at(f"reordering-table.{name}.gz")
         truecasers = [self._at(each) if settings.truecase else "" for each in TRUECASERS]
         text = TextSettings(

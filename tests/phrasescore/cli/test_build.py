@@ -306,6 +306,12 @@ def test_alignments_of_other_sentences_are_refused(links: str, problem: str) -> 
     refused(problem, "--alignments", "links")
 
 
+def test_an_error_in_another_process_names_the_line() -> None:
+    write("s", ["a", "b|c"])
+    write("t", ["x", "y"])
+    refused("s:2: expected words, found 'b|c'", "--workers", "2")
+
+
 def test_an_n_gram_model_that_is_none_is_refused() -> None:
     refused("t: expected an ARPA file or a KenLM binary", "--lm", "t")
 
