@@ -10,7 +10,7 @@ StrPath = str | os.PathLike[str]
 
 PrecisionName = Literal["float32", "tf32", "bfloat16", "int8"]
 PRECISIONS: tuple[PrecisionName, ...] = get_args(PrecisionName)
-MetricName = Literal["multi-bleu", "bleu", "chrf", "chrf++", "ter"]
+MetricName = Literal["multi-bleu", "bleu", "chrf", "chrf++", "ter", "word_accuracy", "cer"]
 PairedTestName = Literal["approximate", "bootstrap"]
 ReportFormat = Literal["text", "json"]
 SideName = Literal["source", "reference"]

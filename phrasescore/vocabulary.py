@@ -22,6 +22,8 @@ from phrasescore.io.plain_file import MAX_SUBWORDS, MAX_WORDS, read_plain
 from phrasescore.io.text import decode, read_lines
 
 BEGIN = "▁"  # begins the first piece of a word
+CHARACTERS = 1  # the number of subwords that stands for characters: no BPE has so few
+_MAX_CHARACTERS = 1 << 20
 _KEPT_WORDS = 1 << 20  # maximum number of words whose pieces are cached
 HEADER = "# phrasescore vocabulary 1; id 0 is </s>, id 1 is <unk>, other ids are line numbers"
 
@@ -161,7 +163,10 @@ class SubwordVocabulary(Vocabulary):
 
     @classmethod
     def from_counts(cls, counts: Mapping[str, float], size: int) -> "SubwordVocabulary":
-        """Train up to ``size`` pieces, including all characters, on word counts in any order."""
+        """Train up to ``size`` pieces, including all characters, on word counts in any order.
+
+        With the size `CHARACTERS`, the pieces are the characters and ``▁``.
+        """
         # sentencepiece would take these for its own symbols, or for the end of a word.
         marks = (*cls.SYMBOLS, BEGIN, "\t")
         rows = [
@@ -177,8 +182,9 @@ class SubwordVocabulary(Vocabulary):
                 sentence_iterator=iter(rows),
                 model_writer=model,
                 input_format="tsv",
-                model_type="bpe",
-                vocab_size=size + 1,  # <unk> is counted
+                model_type="char" if size == CHARACTERS else "bpe",
+                # <unk> is counted.
+                vocab_size=(_MAX_CHARACTERS if size == CHARACTERS else size) + 1,
                 hard_vocab_limit=False,
                 character_coverage=1.0,
                 normalization_rule_name="identity",

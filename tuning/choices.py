@@ -22,7 +22,7 @@ from tuning.ngrams import (
     count_ngrams,
     sentence_lengths,
 )
-from tuning.settings import MetricName
+from tuning.settings import GainName
 
 _Matches = NDArray[np.float32]
 
@@ -87,7 +87,7 @@ def posterior(scores: Statistics, scale: float) -> Statistics:
 
 
 def expected_gains(
-    sentences: Sequence[Sequence[str]], probabilities: Statistics, *, metric: MetricName = "bleu"
+    sentences: Sequence[Sequence[str]], probabilities: Statistics, *, metric: GainName = "bleu"
 ) -> Statistics:
     """Return the expected gain of each sentence, 0 to 1, using all sentences as references.
 

@@ -123,7 +123,7 @@ class Bleu(CorpusBleu):
         *,
         reference_length: ReferenceLength = "closest",
     ) -> None:
-        self.num_segments = _count_segments(references)
+        self.num_segments = count_segments(references)
         self._reference_length = reference_length
         lengths = [[len(words) for words in segments] for segments in references]
         self._lengths = np.sort(np.array(lengths, np.float64).T)  # (segments, references)
@@ -255,7 +255,7 @@ class Chrf:
     num_stats = 3 * CHARACTER_ORDER
 
     def __init__(self, references: Sequence[Sequence[Sequence[str]]]) -> None:
-        self.num_segments = _count_segments(references)
+        self.num_segments = count_segments(references)
         texts = [characters(words) for segments in references for words in segments]
         self._index = NgramIndex(texts, max_order=CHARACTER_ORDER)
         self._lengths = sentence_lengths(texts).reshape(len(references), self.num_segments)
@@ -327,7 +327,8 @@ def characters(words: Sequence[str]) -> str:
     return "".join("".join(words).split())
 
 
-def _count_segments(references: Sequence[Sequence[object]]) -> int:
+def count_segments(references: Sequence[Sequence[object]]) -> int:
+    """Return the number of segments; all references must have as many."""
     sizes = {len(segments) for segments in references}
     if len(sizes) != 1:
         raise ValueError(f"expected references of equal length, got {sorted(sizes)} segments")

@@ -13,7 +13,9 @@ METHODS: dict[str, str] = {
     "pro": "tuning.pro:search_pro",
     "xbleu": "tuning.expected_bleu:search_expected_score",
 }
-MetricName = Literal["bleu", "chrf"]  # tuning maximises a weighted mean of metrics
+GainName = Literal["bleu", "chrf"]  # of minimum Bayes risk
+# Tuning maximises a weighted mean of metrics.
+MetricName = Literal["bleu", "chrf", "word_accuracy", "cer"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 # The reference length for BLEU with several references; if two are equally close, the shorter one.
 ReferenceLength = Literal["closest", "shortest", "average"]

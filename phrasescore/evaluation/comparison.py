@@ -32,8 +32,10 @@ from phrasescore.evaluation.significance import (
 )
 from phrasescore.io.text import split_words
 from phrasescore.plugins import Plugin
+from phrasescore.version import __version__
 from phrasescore.vocabulary import Vocabulary
-from tuning.metrics import Bleu, BleuScore, Statistics, bleu, sentence_bleu
+from tuning.edit_distance import CharacterAccuracy, WordAccuracy
+from tuning.metrics import Bleu, BleuScore, ReferenceMetric, Statistics, bleu, sentence_bleu
 
 if TYPE_CHECKING:
     from phrasescore.models.checkpoint import Checkpoint
@@ -207,10 +209,14 @@ class Comparison:
     def build_metric(
         self, name: str, tokenize: Tokenizer = "none", plugin: Plugin | None = None
     ) -> Metric:
-        """Build a metric with the references: bleu, chrf, chrf++, ter, or one from a plug-in."""
+        """Build a metric with the references: one of sacrebleu's, ours, or a plug-in's."""
+        words = [text.words for text in self.references]
         if plugin is not None:
-            words = [text.words for text in self.references]
-            return _PackageMetric(PluginMetric(plugin, words), len(words))
+            return _PackageMetric(PluginMetric(plugin, words), len(words), plugin.package)
+        if name == "word_accuracy":
+            return _PackageMetric(WordAccuracy(words), len(words))
+        if name == "cer":
+            return _PackageMetric(CharacterAccuracy(words), len(words), error_rate="CER")
         references = [text.texts for text in self.references]
         if name == "bleu":
             # force=True disables the warning about text that is already tokenised.
@@ -264,9 +270,9 @@ class Comparison:
 class Score(NamedTuple):
     """The score of a system with a metric."""
 
-    # The name in sacrebleu (BLEU, chrF2, chrF2++, TER), or the name of a plug-in's metric.
+    # The name in sacrebleu (BLEU, chrF2, chrF2++, TER), of ours, or of a plug-in's metric.
     metric: str
-    score: float  # 0 to 100; a lower TER is better
+    score: float  # 0 to 100; a lower TER or CER is better
     signature: str  # all settings that the score depends on
     line: str  # the line that sacrebleu prints, with the signature
 
@@ -279,7 +285,7 @@ class Score(NamedTuple):
 
 
 class _PackageSignature(Signature):
-    """A signature that names the plug-in's package and version instead of sacrebleu's."""
+    """A signature that names the metric's package and version instead of sacrebleu's."""
 
     def __init__(self, args: dict[str, Any]) -> None:
         super().__init__(args)
@@ -288,14 +294,23 @@ class _PackageSignature(Signature):
 
 
 class _PackageMetric(Metric):
-    """Adapts a plug-in's metric to sacrebleu's paired tests; text is split only at blanks."""
+    """Adapts a metric for tuning to sacrebleu's paired tests; text is split only at blanks.
+
+    :param error_rate: the name of an error rate: 1 - score is reported, and lower is better.
+    """
 
     _SIGNATURE_TYPE = _PackageSignature
 
-    def __init__(self, metric: PluginMetric, num_references: int) -> None:
+    def __init__(
+        self,
+        metric: ReferenceMetric,
+        num_references: int,
+        package: str = f"phrasescore {__version__}",
+        error_rate: str | None = None,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._metric = metric
-        self.package = metric.package
+        self._metric, self._error_rate = metric, error_rate
+        self.package = package
         self.num_refs = num_references
 
     def _extract_corpus_statistics(
@@ -308,8 +323,10 @@ class _PackageMetric(Metric):
         return self._compute_score_from_stats(np.sum(stats, axis=0))
 
     def _compute_score_from_stats(self, stats: Any) -> SacrebleuScore:
-        value = self._metric.score(np.asarray(stats, np.float64))
-        return SacrebleuScore(self._metric.name, 100 * float(value))
+        value = float(self._metric.score(np.asarray(stats, np.float64)))
+        if self._error_rate is not None:
+            return SacrebleuScore(self._error_rate, 100 * (1 - value))
+        return SacrebleuScore(self._metric.name, 100 * value)
 
     # Abstract in the base class, which calls them only from `_extract_corpus_statistics`.
     _preprocess_segment: Any = None

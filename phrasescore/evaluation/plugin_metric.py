@@ -80,11 +80,10 @@ class CheckedMetric:
 
 
 class PluginMetric(CheckedMetric):
-    """A metric from another package, with the package's name and version."""
+    """A metric from another package."""
 
     def __init__(self, plugin: Plugin, references: Sequence[Sequence[Sequence[str]]]) -> None:
         super().__init__(plugin.name, plugin.title, plugin.load(), references)
-        self.package = plugin.package
 
 
 def find_metric(name: str) -> Plugin | None:

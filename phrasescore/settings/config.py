@@ -52,7 +52,7 @@ class VocabularyConfig:
     source_size: ShortlistSize = 15000
     # Size for the side that the network predicts, the only side of a language model.
     target_size: ShortlistSize = 15000
-    # Number of subwords per side, used instead of shortlists of words; 0: words.
+    # Number of subwords per side, used instead of shortlists of words; 0: words. 1: characters.
     subwords: Annotated[int, Meta(ge=0, le=1 << 20)] = 0
 
 

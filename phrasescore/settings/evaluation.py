@@ -33,8 +33,8 @@ class Evaluating(Settings, heading="Method"):
     metrics: Sequence[str] = option(
         ("multi-bleu", "bleu"),
         "The metric. multi-bleu, as in the papers, does not tokenise the text further; bleu, chrf, "
-        "chrf++ and ter are sacrebleu's; 'phrasescore features' lists metrics from other "
-        "packages.",
+        "chrf++ and ter are sacrebleu's; word_accuracy is 1 minus the word error rate; cer is the "
+        "character error rate; 'phrasescore features' lists metrics from other packages.",
         flags="--metric",
         metavar="NAME",
     )

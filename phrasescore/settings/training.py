@@ -41,6 +41,7 @@ class NewNetwork(TrainingChanges):
     subwords: int | None = optional(
         "Use at most this many subwords on each side, instead of shortlists of words.", ge=1
     )
+    characters: bool = switch("Use characters instead of shortlists of words.")
     reverse: bool = switch("Learn p(source | target).")
     right_to_left: bool = switch(
         "Predict the last word first; the order of the other side does not change."

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from phrasescore.arguments import ReportFormat, StrPath
 from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
 from phrasescore.settings.scoring import FeedForwardScoring
-from tuning.settings import METRICS, MethodName, MetricName, ReferenceLength
+from tuning.settings import METRICS, GainName, MethodName, ReferenceLength
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +140,7 @@ class Reranking(Settings, heading="Method"):
         gt=0,
         shown="1",
     )
-    mbr_metric: MetricName | None = optional("The metric for --mbr.", shown="bleu")
+    mbr_metric: GainName | None = optional("The metric for --mbr.", shown="bleu")
     as_lists: bool = switch(
         "Write complete n-best lists in the new order, with the new score as total.",
         flags="--nbest",

@@ -18,7 +18,7 @@ from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.tuning import Reranking
 from tuning.choices import expected_gains, posterior
-from tuning.settings import MetricName
+from tuning.settings import GainName
 
 _logger = logging.getLogger(__name__)
 
@@ -151,7 +151,7 @@ def _aligned(
         yield from [None] * (num_sentences - expected)
 
 
-def _expected_gains(found: NbestList, scores: Values, scale: float, metric: MetricName) -> Values:
+def _expected_gains(found: NbestList, scores: Values, scale: float, metric: GainName) -> Values:
     """Return the expected metric of each hypothesis; identical hypotheses have equal values."""
     words, which = list(found.distinct().values()), found.numbering[1]
     probabilities = np.bincount(which, posterior(scores, scale)).astype(np.float64)

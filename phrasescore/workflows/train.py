@@ -34,7 +34,7 @@ from phrasescore.training.pair_store_writer import CountedPair, Shortlist
 from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.vocabulary import count_words, load_vocabulary, model_path
+from phrasescore.vocabulary import CHARACTERS, count_words, load_vocabulary, model_path
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
 
 _logger = logging.getLogger(__name__)
@@ -94,8 +94,9 @@ def train(
     model, work = model_folders(output, state.work_dir)
     stored = RunFolder(work).settings() if state.resume else None
     changes = [*settings.changes]
-    if settings.subwords is not None:
-        changes.append(f"vocabulary.subwords={settings.subwords}")
+    subwords = CHARACTERS if settings.characters else settings.subwords
+    if subwords is not None:
+        changes.append(f"vocabulary.subwords={subwords}")
     config = optional_path(settings.config)
     layered = layer_settings(network, settings.preset, config, changes, settings.limits(), stored)
     if layered.vocabulary.subwords and network.is_aligned:

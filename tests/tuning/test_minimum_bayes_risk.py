@@ -3,13 +3,14 @@
 import math
 import random
 from collections import Counter
+from typing import get_args
 
 import numpy as np
 import pytest
 from sacrebleu.metrics.chrf import CHRF
 
 from tuning.choices import expected_gains, posterior
-from tuning.settings import METRICS, MetricName
+from tuning.settings import GainName
 
 
 def _gain(hypothesis: list[str], reference: list[str]) -> float:
@@ -51,9 +52,9 @@ def test_expected_gains_are_those_of_a_slow_implementation() -> None:
         np.testing.assert_allclose(expected_gains(sentences, probabilities), expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", get_args(GainName))
 def test_of_many_sentences_the_likeliest_are_the_references(
-    monkeypatch: pytest.MonkeyPatch, metric: MetricName
+    monkeypatch: pytest.MonkeyPatch, metric: GainName
 ) -> None:
     numbers = random.Random(2)
     sentences = sorted({tuple(numbers.choices("abcd", k=6)) for _ in range(40)})
@@ -91,9 +92,9 @@ def test_expected_chrf_is_that_of_sacrebleu() -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", get_args(GainName))
 def test_the_number_of_sentences_at_a_time_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, metric: MetricName
+    monkeypatch: pytest.MonkeyPatch, metric: GainName
 ) -> None:
     numbers = random.Random(1)
     sentences = sorted({tuple(numbers.choices("abcd", k=6)) for _ in range(50)})

@@ -1,9 +1,9 @@
 """The tuning method, which a user may stop, its metric, and pools of n-best lists."""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from phrasescore.records import FeatureLabel
 from phrasescore.settings.tuning import TuningMethod
 from phrasescore.signals import catching_signals, raise_signal
 from phrasescore.workflows.text_checks import warn_of_lengths
+from tuning.edit_distance import CharacterAccuracy, WordAccuracy
 from tuning.methods import Optimise, Report, StopTuning, Tuned, load_method
 from tuning.metrics import Bleu, Chrf, Interpolated, Metric, ReferenceMetric
 from tuning.pool import Pool, Vector, union
@@ -24,6 +25,12 @@ from tuning.settings import METRICS, ReferenceLength, TuneSettings
 
 _logger = logging.getLogger(__name__)
 
+# Metrics without settings, by name.
+_METRICS: dict[str, Callable[[list[Any]], ReferenceMetric]] = {
+    "chrf": Chrf,
+    "word_accuracy": WordAccuracy,
+    "cer": CharacterAccuracy,
+}
 _BATCH = 20_000  # distinct hypotheses whose statistics are computed at once; limits memory
 
 
@@ -106,7 +113,7 @@ def read_metric(
         elif name == "bleu":
             chosen.append(Bleu(words, reference_length=reference_length))
         else:
-            chosen.append(Chrf(words))
+            chosen.append(_METRICS[name](words))
     if len(chosen) == 1:
         return chosen[0], words
     return Interpolated(chosen, list(metrics.values())), words

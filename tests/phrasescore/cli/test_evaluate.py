@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 from click.testing import Result
 
+import phrasescore
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomModel
 
@@ -89,6 +90,23 @@ def test_each_metric_can_be_asked_for(folder: Folder) -> None:
         "100.00",
         "100.00",
     ]
+
+
+def test_accuracy_and_error_rate_have_signatures_and_tests(folder: Folder) -> None:
+    folder.write("ref", "sind\nzu dem\n")
+    folder.write("base", "seind\nzudem\n")
+    folder.write("new", "sind\nzudem\n")
+    metrics = ["--metric", "word_accuracy", "--metric", "cer"]
+    result = folder.run("base", "new", "--references", "ref", *metrics, "--paired", "bootstrap")
+    lines = result.stdout.splitlines()
+    signature = f"nrefs:1|tok:none|package:phrasescore|version:{phrasescore.__version__}"
+    # By hand: 3 and 2 of 3 words are wrong, and 2 and 1 of 10 characters.
+    assert lines[1:3] == [
+        f"  word accuracy|{signature} = 0.00",
+        f"  CER|{signature} = 20.00",
+    ]
+    assert [line.split(" = ")[1] for line in lines[5:7]] == ["33.33", "10.00"]
+    assert "CER" in lines[-4]
 
 
 def test_how_bleu_splits_text_is_chosen_and_in_the_signature(folder: Folder) -> None:

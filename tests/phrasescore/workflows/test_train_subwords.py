@@ -90,6 +90,20 @@ def test_every_kind_learns_from_pieces(kind: str, texts: tuple[Path, Path], tmp_
     assert "40 subwords, 100.00% of the" in model_report(tmp_path / "model").to_text()
 
 
+@pytest.mark.parametrize("kind", sorted(SIZES))
+def test_every_kind_learns_from_characters(
+    kind: str, texts: tuple[Path, Path], tmp_path: Path
+) -> None:
+    train(kind, texts, tmp_path / "model", updates=1, subwords=None, characters=True)
+    model = load_checkpoint(tmp_path / "model")
+    known = model.target_vocabulary
+    letters = set(texts[1].read_text()) - {" ", "\n"}
+    assert {*map(known.word, range(2, len(known)))} == letters | {"▁"}
+    (pieces,) = known.split(["la"])
+    assert pieces == ("▁", "l", "a")
+    assert known.join([*pieces, *pieces]) == ("la", "la")
+
+
 @pytest.mark.parametrize(
     ("kind", "network"), [("attention", AttentionNetwork), ("cslm", CslmNetwork)]
 )

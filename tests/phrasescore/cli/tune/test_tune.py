@@ -161,6 +161,18 @@ def test_chrf_and_its_mean_with_bleu_are_metrics_too(folder: TuneFolder) -> None
     assert re.fullmatch(r"phrasescore: 0\.75 BLEU \+ 0\.25 chrF2 \d\d\.\d\d -> 100\.00", found)
 
 
+@pytest.mark.parametrize("method", ["mert", "mira", "pro", "xbleu"])
+@pytest.mark.parametrize(
+    ("metric", "name"), [("word_accuracy", "word accuracy"), ("cer", "1 - CER")]
+)
+def test_every_method_maximises_accuracies(
+    folder: TuneFolder, method: str, metric: str, name: str
+) -> None:
+    result = folder.run("--metric", metric, "--method", method, "-o", "out")
+    found = result.stderr.splitlines()[-1]
+    assert re.fullmatch(rf"phrasescore: {name} \d\d\.\d\d -> 100\.00", found)
+
+
 def test_the_report_says_of_each_feature_what_it_has_and_gives(folder: TuneFolder) -> None:
     assert folder.run("-o", "out", "--report", "report", "--format", "json").exit_code == 0
     report = json.loads((folder.path / "report").read_text())

@@ -95,9 +95,15 @@ OF_FILES = ("report_format", "moses_ini_out")
     ("arguments", "problem"),
     [
         ({"method": "simplex"}, "--method: expected one of mert, mira, pro, xbleu, got 'simplex'"),
-        ({"metrics": {"ter": 1.0}}, "--metric: expected bleu or chrf"),
-        ({"metrics": {"bleu": 0.0}}, "--metric: expected bleu or chrf, and weights above 0"),
-        ({"metrics": {"bleu": float("nan")}}, "--metric: expected bleu or chrf, and weights"),
+        ({"metrics": {"ter": 1.0}}, "--metric: expected bleu or chrf or word_accuracy or cer"),
+        (
+            {"metrics": {"bleu": 0.0}},
+            "--metric: expected .* cer, and weights above 0",
+        ),
+        (
+            {"metrics": {"bleu": float("nan")}},
+            "--metric: expected .* cer, and weights",
+        ),
         ({"reference_length": "longest"}, "--reference-length: expected one of closest, shortest"),
         ({"report_format": "xml"}, "--format: expected one of text, json, got 'xml'"),
         ({"replicas": 0}, "--replicas: expected at least 1, got 0"),
