@@ -12,6 +12,7 @@ from phrasescore.cli.progress import show_progress
 from phrasescore.errors import show_controls
 from phrasescore.progress import format_count
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.declaration import grouped
 from phrasescore.settings.estimation import Estimating
 from phrasescore.settings.evaluation import Evaluating, Selecting
 
@@ -47,8 +48,7 @@ def evaluate(**given: Any) -> None:
     """
     from phrasescore.workflows.evaluate import evaluate as run
 
-    given["settings"] = options.take(Evaluating, given)
-    run(**given, progress=show_progress)
+    run(**grouped(run, given), progress=show_progress)
 
 
 @click.command(cls=Verb)
@@ -82,8 +82,7 @@ def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None
     """
     from phrasescore.workflows.perplexity import perplexity as run
 
-    given["compute"] = options.take(Compute, given)
-    figures = run(texts, **given, progress=show_progress).texts
+    figures = run(texts, **grouped(run, given), progress=show_progress).texts
     if report_format == "json":
         click.echo(json.dumps([text.to_dict() for text in figures], indent=1))
     else:
@@ -118,8 +117,7 @@ def select(text: str, output: str, **given: Any) -> None:
     """
     from phrasescore.workflows.select import select as run
 
-    given["settings"] = options.take(Selecting, given)
-    done = run(text, output, **given, progress=show_progress)
+    done = run(text, output, **grouped(run, given), progress=show_progress)
     kept = f"select: kept {done.kept:,} of {done.lines:,} lines"
     if done.highest_difference is not None:
         kept += f"; differences up to {done.highest_difference:.4f}"
@@ -150,7 +148,6 @@ def build_lm(texts: tuple[str, ...], output: str, **given: Any) -> None:
     """
     from phrasescore.workflows.build_lm import build_lm as run
 
-    settings = options.take(Estimating, given)
-    done = run(texts, output, settings=settings, progress=show_progress)
+    done = run(texts, output, **grouped(run, given), progress=show_progress)
     ngrams = ", ".join(f"{count:,} {n}-grams" for n, count in enumerate(done.ngrams, start=1))
     _logger.info("build-lm: %s; %s", format_count(done.lines, "lines"), ngrams)
