@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ModelError
 from phrasescore.features import BlockScores
-from phrasescore.features.neural import NetworkFeature
+from phrasescore.features.neural import NeuralFeature
 from phrasescore.features.score_cache import score_keys
 from phrasescore.io.journal import digest_content
 from phrasescore.io.ragged import RaggedArray
@@ -65,7 +65,7 @@ class SentenceWork(Tally):
         )
 
 
-class SentenceScore(NetworkFeature):
+class SentenceScore(NeuralFeature):
     """log p(hypothesis ``</s>`` | source) or log p(source ``</s>`` | hypothesis) under networks.
 
     Values are natural logarithms, summed over the predicted side and its ``</s>``, and not divided

@@ -38,7 +38,7 @@ _SPACE = 32
 PIECE_SIZE = {"cpu": 2048, "cuda": 16384}
 
 
-class NetworkFeature(Feature):
+class NeuralFeature(Feature):
     """A feature of networks, which are prepared for scoring before the first block."""
 
     _no_work: ClassVar[Tally]  # the tally of an empty block
@@ -72,7 +72,7 @@ class NetworkFeature(Feature):
         raise NotImplementedError
 
 
-class NeuralScore(NetworkFeature):
+class NeuralScore(NeuralFeature):
     """log p(target ``</s>`` | source) of phrase pairs, or log p(source ``</s>`` | target).
 
     Values are natural logarithms, summed over the words of the predicted side and its ``</s>``, and

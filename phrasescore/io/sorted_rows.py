@@ -76,7 +76,9 @@ class RowFile:
             yield self.read((first, min(first + CHUNK_ROWS, self.num_rows)))
 
 
-class _Run(NamedTuple):
+class SortedRun(NamedTuple):
+    """Where a run is in the file, and some of its rows."""
+
     first: int
     after: int
     samples: npt.NDArray[Any]  # some of the rows, as bytes
@@ -100,7 +102,7 @@ class SortedRuns:
         self._file = RowFile(columns, kind, folder)
         self._key_size = key_columns * np.dtype(kind).itemsize
         self._step = max(1, bucket_rows // _SAMPLES_PER_BUCKET)
-        self._runs: list[_Run] = []
+        self._runs: list[SortedRun] = []
 
     @property
     def num_rows(self) -> int:
@@ -112,7 +114,7 @@ class SortedRuns:
         rows = rows.byteswap()
         first = self._file.append(rows)
         samples = as_bytes(rows)[self._step // 2 :: self._step].copy()
-        self._runs.append(_Run(first, first + len(rows), samples))
+        self._runs.append(SortedRun(first, first + len(rows), samples))
 
     def buckets(self) -> list[Bucket]:
         """Return the parts of the runs that belong to each bucket."""
