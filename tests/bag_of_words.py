@@ -12,10 +12,12 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from phrasescore.io.ragged import RaggedArray
+from phrasescore.kernels import gates
 from phrasescore.models.batches import BatchSide, PairBatch, batch_rows
 from phrasescore.models.layers import PairNetwork, draw_uniformly, previous_words
 from phrasescore.scoring.prefix_tree import TreeStep
 from phrasescore.scoring.products import Products
+from phrasescore.scoring.tree_scorer import TreeDecoder
 from phrasescore.settings.kinds import Dropout, NetworkKind, Size
 
 
@@ -58,7 +60,7 @@ class BagNetwork(PairNetwork):
         return sums / lengths.to(words.device).unsqueeze(1)
 
 
-class BagDecoder:
+class BagDecoder(TreeDecoder):
     """The same over trees of prefixes; see :class:`phrasescore.scoring.tree_scorer.TreeDecoder`.
 
     A state is the means of the roots' sources.
@@ -76,11 +78,11 @@ class BagDecoder:
 
     def start(self, encoded: Tensor, sources: Tensor) -> tuple[Tensor, Tensor]:
         means = encoded.index_select(0, sources)
-        return means, self._products.tanh_with_bias(means, self._zeros)
+        return means, gates.tanh_of_sums(means, self._zeros)
 
     def advance(self, state: Tensor, step: TreeStep) -> tuple[Tensor, Tensor]:
         rows = state.index_select(0, step.roots) + self._words.index_select(0, step.words)
-        return state, self._products.tanh_with_bias(rows, self._zeros)
+        return state, gates.tanh_of_sums(rows, self._zeros)
 
 
 KIND = NetworkKind(

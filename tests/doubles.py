@@ -13,6 +13,7 @@ from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.feed_forward import CslmNetwork, JointNetwork
 from phrasescore.scoring.prefix_tree import TreeStep
 from phrasescore.scoring.products import Products
+from phrasescore.scoring.tree_scorer import TreeDecoder
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import CslmConfig, EncoderDecoderConfig, JointConfig
 from phrasescore.vocabulary import Vocabulary
@@ -184,7 +185,7 @@ class BigramNetwork(nn.Module):
         self.logits = nn.Parameter(torch.tensor(logits))
 
 
-class BigramDecoder:
+class BigramDecoder(TreeDecoder):
     """Runs a :class:`BigramNetwork` over a tree: a state is the last word."""
 
     # Nodes whose predicting row was made, over all instances: what was shared was made once.

@@ -100,7 +100,7 @@ class _Model:
     def norm(self, name: str, vector: Array) -> Array:
         mean, variance = vector.mean(), vector.var()
         unit = (vector - mean) / math.sqrt(variance + 1e-5)
-        return unit * self.parameters[f"{name}.gain"] + self.parameters[f"{name}.bias"]
+        return unit * self.parameters[f"{name}.weight"] + self.parameters[f"{name}.bias"]
 
     def attend(self, name: str, query: Array, read: Sequence[Array]) -> Array:
         queries = np.split(self.affine(f"{name}.query", query), self.heads)

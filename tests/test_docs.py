@@ -246,10 +246,29 @@ def _public(parent: ast.Module | ast.ClassDef, prefix: str) -> Iterator[tuple[st
     for node in parent.body:
         if not isinstance(node, _Definition) or node.name.startswith("_"):
             continue
+        if isinstance(parent, ast.ClassDef) and _is_explained_above(parent, node.name):
+            continue
         yield f"{prefix}{node.name}", node
         # The methods of a torch.autograd.Function are torch's; its class explains it.
         if isinstance(node, ast.ClassDef) and not _is_autograd_function(node):
             yield from _public(node, f"{node.name}.")
+
+
+@functools.cache
+def _classes() -> dict[str, ast.ClassDef]:
+    nodes = (node for tree in _trees().values() for node in ast.walk(tree))
+    return {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
+
+
+def _is_explained_above(node: ast.ClassDef, method: str) -> bool:
+    """Return whether a base class, of this project, explains a method that the class replaces."""
+    bases = [_classes().get(ast.unparse(base).partition("[")[0]) for base in node.bases]
+    return any(
+        any(name == method and ast.get_docstring(each) for name, each in _public(base, ""))
+        or _is_explained_above(base, method)
+        for base in bases
+        if base is not None
+    )
 
 
 def _is_autograd_function(node: ast.ClassDef) -> bool:

@@ -8,13 +8,14 @@ than the longest one ends with the rank of ``|||``, so that rows have the order 
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from moses_integration.building.corpus import Side
 from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
+from phrasescore.io.sorted_rows import sort_bytes
 
 drop_stale_kernels(Path(__file__).parent)
 KERNEL = kept_njit()
@@ -100,16 +101,8 @@ def count_of(row):  # type: ignore[no-untyped-def]
 
 def sort_rows(rows: Rows) -> Rows:
     """Sort rows in place, which are then aggregated (`merge_equal`)."""
-    rows.byteswap(inplace=True)
-    # As bytes they are compared by memcmp. Parts that are sorted already are merged by timsort.
-    as_bytes(rows).sort(kind="stable")
-    rows.byteswap(inplace=True)
+    sort_bytes(rows.byteswap(inplace=True))
     return rows[: merge_equal(rows)]
-
-
-def as_bytes(rows: Rows) -> npt.NDArray[Any]:
-    """Return byte-swapped rows as strings of bytes."""
-    return rows.view(f"S{rows.itemsize * rows.shape[1]}").reshape(-1)
 
 
 @KERNEL

@@ -1,12 +1,14 @@
 """Build lexical tables, a phrase table and a reordering table from aligned parallel text."""
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
@@ -15,10 +17,13 @@ from moses_integration.building.extraction import Reordering, extract_rows
 from moses_integration.building.lexicon import Counts, WordTables, add_counts, count_words
 from moses_integration.building.lines import write_phrase_table, write_reordering
 from moses_integration.building.pairs import count_pairs, find_totals
-from moses_integration.building.rows import RowLayout
-from moses_integration.building.runs import Bucket, SortedRun, SortedRuns, in_order
+from moses_integration.building.rows import RowLayout, Rows, merge_equal, sort_rows
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.io.output import open_output, writing
+from phrasescore.io.sorted_rows import Bucket, SortedRuns
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 MAX_LENGTH = 20  # words per phrase
 
@@ -140,9 +145,9 @@ class _Builder:
         self._corpus, self._model, self._steps = corpus, model, steps
         self._threads, self._workers = threads, workers
         layout = self._layout = RowLayout.of(corpus.source, corpus.target, length)
-        self._pairs = SortedRuns(work, "pairs", layout.columns, layout.source.columns, bucket_rows)
-        columns = layout.target.columns
-        self._targets = SortedRuns(work, "targets", columns + 1, columns, bucket_rows)
+        columns, kind = layout.target.columns, np.uint64
+        self._pairs = SortedRuns(layout.columns, kind, layout.source.columns, bucket_rows, work)
+        self._targets = SortedRuns(columns + 1, kind, columns, bucket_rows, work)
         self._totals = work / "totals"
 
     def extract(self) -> WordTables:
@@ -151,11 +156,7 @@ class _Builder:
         total: tuple[Counts, Counts] | None = None
         waiting: list[tuple[Counts, Counts]] = []
         numbers = range(len(self._corpus.blocks))
-        for pairs, targets, counts in in_order(
-            self._threads, self._workers, self._extract_block, numbers
-        ):
-            self._pairs.add(pairs)
-            self._targets.add(targets)
+        for counts in self._in_order(self._extract_block, numbers):
             waiting.append(counts)
             # Waiting counts are added when they are as many as the sum: O(n log n) altogether.
             if total is None or sum(len(keys) for keys, _ in waiting) > len(total[0]):
@@ -165,7 +166,19 @@ class _Builder:
         assert total is not None
         return WordTables.from_counts(*add_counts([total, *waiting]), self._corpus)
 
-    def _extract_block(self, number: int) -> tuple[SortedRun, SortedRun, tuple[Counts, Counts]]:
+    def _in_order(
+        self, work: Callable[[_Item], _Result], items: Iterable[_Item]
+    ) -> Iterator[_Result]:
+        """Yield the results of work in threads in the order of the items."""
+        waiting: deque[Future[_Result]] = deque()
+        for item in items:
+            waiting.append(self._threads.submit(work, item))
+            if len(waiting) > self._workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+    def _extract_block(self, number: int) -> tuple[Counts, Counts]:
         corpus, layout = self._corpus, self._layout
         block = corpus.load(number)
         corpus.blocks[number].unlink()
@@ -173,14 +186,16 @@ class _Builder:
         targets = np.ones((len(rows), layout.target.columns + 1), np.uint64)
         targets[:, :-1] = rows[:, layout.target.first : layout.links]
         counts = count_words(block, corpus.source, corpus.target)
-        return self._pairs.write(number, rows), self._targets.write(number, targets), counts
+        self._pairs.add(sort_rows(rows))
+        self._targets.add(sort_rows(targets))
+        return counts
 
     def count_targets(self) -> None:
         """Write how often each target phrase was extracted."""
         advance = self._steps.begin("count target phrases", self._targets.num_rows)
         buckets = self._targets.buckets()
         with writing(self._totals), open(self._totals, "wb") as file:
-            for rows in in_order(self._threads, self._workers, self._targets.merge, buckets):
+            for rows in self._in_order(partial(_merge, self._targets), buckets):
                 file.write(rows.data)
                 advance(len(rows))
         self._targets.remove()
@@ -203,7 +218,7 @@ class _Builder:
         shape = (layout.source.columns, layout.links, layout.source.length)
 
         def score(bucket: Bucket) -> tuple[int, int, Any, Any]:
-            rows = self._pairs.merge(bucket)
+            rows = _merge(self._pairs, bucket)
             pairs = count_pairs(rows, shape)
             targets = find_totals(rows, pairs[0], totals, layout.target.first, columns)
             table = write_phrase_table(
@@ -217,9 +232,7 @@ class _Builder:
         advance = self._steps.begin("score phrase pairs", self._pairs.num_rows)
         num_pairs = 0
         buckets = self._pairs.buckets()
-        for num_rows, count, table, orders in in_order(
-            self._threads, self._workers, score, buckets
-        ):
+        for num_rows, count, table, orders in self._in_order(score, buckets):
             outputs[0].write(table.data)
             if orders is not None:
                 outputs[1].write(orders.data)
@@ -227,3 +240,9 @@ class _Builder:
             advance(num_rows)
         self._pairs.remove()
         return num_pairs
+
+
+def _merge(runs: SortedRuns, bucket: Bucket) -> Rows:
+    """Return the sorted rows in a bucket, in which equal rows are joined."""
+    rows = runs.merge(bucket)
+    return rows[: merge_equal(rows)]

@@ -10,6 +10,7 @@ from phrasescore.cli.options import Verb, heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.progress import format_count
 from phrasescore.settings.building import Building
+from phrasescore.settings.declaration import grouped
 from phrasescore.settings.estimation import Estimating
 
 _logger = logging.getLogger(__name__)
@@ -44,8 +45,7 @@ def build(source: str, target: str, output: str, **given: Any) -> None:
     """
     from phrasescore.workflows.building.system import build as run
 
-    given["settings"] = options.take(Building, given)
-    done = run(source, target, output, **given, progress=show_progress)
+    done = run(source, target, output, **grouped(run, given), progress=show_progress)
     pairs = format_count(done.pairs, "phrase pairs")
     _logger.info("%s: %s, %s", output, format_count(done.sentences, "sentence pairs"), pairs)
 
@@ -74,7 +74,6 @@ def build_lm(texts: tuple[str, ...], output: str, **given: Any) -> None:
     """
     from phrasescore.workflows.building.language_model import build_lm as run
 
-    settings = options.take(Estimating, given)
-    done = run(texts, output, settings=settings, progress=show_progress)
+    done = run(texts, output, **grouped(run, given), progress=show_progress)
     ngrams = ", ".join(f"{count:,} {n}-grams" for n, count in enumerate(done.ngrams, start=1))
     _logger.info("build-lm: %s; %s", format_count(done.lines, "lines"), ngrams)

@@ -9,6 +9,7 @@ from phrasescore.cli import options
 from phrasescore.cli.options import Verb, heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.declaration import grouped
 from phrasescore.settings.evaluation import Reporting
 
 _logger = logging.getLogger(__name__)
@@ -69,7 +70,5 @@ def report(inputs: tuple[str, ...], output: str, **given: Any) -> None:
     given["translations"] = [tuple(pair.split("=", 1)) for pair in given["translations"]]
     if given["lines"] is not None:
         given["lines"] = list(map(int, given["lines"].split(",")))
-    given["settings"] = options.take(Reporting, given)
-    given["compute"] = options.take(Compute, given)
-    done = make_report(inputs, output, **given, progress=show_progress)
+    done = make_report(inputs, output, **grouped(make_report, given), progress=show_progress)
     _logger.info("%s", done.summary())

@@ -9,6 +9,7 @@ from phrasescore.cli import columns, options
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.declaration import grouped
 from phrasescore.settings.scoring import Rescoring, TextScoring
 
 _logger = logging.getLogger(__name__)
@@ -50,8 +51,7 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
     from phrasescore.workflows.annotate import annotate as run
 
     specs = columns.take_columns(ctx, given)
-    given["compute"] = options.take(Compute, given)
-    done = run(table, specs, output, **given, progress=show_progress)
+    done = run(table, specs, output, **grouped(run, given), progress=show_progress)
     if given["texts"]:
         counts = f"{done.scored:,} of {done.lines:,}"
         _logger.info("%s lines have a source that occurs in the texts", counts)
@@ -86,9 +86,7 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given
     from phrasescore.workflows.rescore import rescore as run
 
     specs = columns.take_foreign_columns(ctx, given)
-    given["settings"] = options.take(Rescoring, given)
-    given["compute"] = options.take(Compute, given)
-    done = run(nbest, source, specs, output, **given, progress=show_progress)
+    done = run(nbest, source, specs, output, **grouped(run, given), progress=show_progress)
     for line in done.summary():
         _logger.info("%s", line)
 
@@ -117,8 +115,6 @@ def score(ctx: click.Context, /, source: str, target: str, output: str, **given:
     from phrasescore.workflows.score import score as run
 
     specs = columns.take_foreign_columns(ctx, given)
-    given["settings"] = options.take(TextScoring, given)
-    given["compute"] = options.take(Compute, given)
-    done = run(source, target, specs, output, **given, progress=show_progress)
+    done = run(source, target, specs, output, **grouped(run, given), progress=show_progress)
     for line in done.summary():
         _logger.info("%s", line)

@@ -11,6 +11,7 @@ from phrasescore.cli.options import Verb, heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import show_controls
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.declaration import grouped
 from phrasescore.settings.evaluation import Evaluating, Selecting
 
 _logger = logging.getLogger(__name__)
@@ -45,8 +46,7 @@ def evaluate(**given: Any) -> None:
     """
     from phrasescore.workflows.evaluate import evaluate as run
 
-    given["settings"] = options.take(Evaluating, given)
-    run(**given, progress=show_progress)
+    run(**grouped(run, given), progress=show_progress)
 
 
 @click.command(cls=Verb)
@@ -80,8 +80,7 @@ def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None
     """
     from phrasescore.workflows.perplexity import perplexity as run
 
-    given["compute"] = options.take(Compute, given)
-    figures = run(texts, **given, progress=show_progress).texts
+    figures = run(texts, **grouped(run, given), progress=show_progress).texts
     if report_format == "json":
         click.echo(json.dumps([text.to_dict() for text in figures], indent=1))
     else:
@@ -116,8 +115,7 @@ def select(text: str, output: str, **given: Any) -> None:
     """
     from phrasescore.workflows.select import select as run
 
-    given["settings"] = options.take(Selecting, given)
-    done = run(text, output, **given, progress=show_progress)
+    done = run(text, output, **grouped(run, given), progress=show_progress)
     kept = f"select: kept {done.kept:,} of {done.lines:,} lines"
     if done.highest_difference is not None:
         kept += f"; differences up to {done.highest_difference:.4f}"

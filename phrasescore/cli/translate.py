@@ -11,6 +11,7 @@ from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError
 from phrasescore.foreign import ForeignText
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.declaration import grouped
 from phrasescore.settings.generation import Augmenting, BeamSearch, Generating, Segmenting
 from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSettings
 
@@ -187,7 +188,5 @@ def segment(source: str, model: str, output: str, **given: Any) -> None:
     """
     from phrasescore.workflows.segment import segment as run
 
-    given["settings"] = take(Segmenting, given)
-    given["compute"] = take(Compute, given)
-    done = run(source, model, output, **given, progress=show_progress)
+    done = run(source, model, output, **grouped(run, given), progress=show_progress)
     _logger.info("segment: %s", done.work.summary())

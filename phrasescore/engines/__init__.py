@@ -133,7 +133,6 @@ class ThreadPool(WorkerPool[Item, Result]):
             self._threads.shutdown(cancel_futures=True)
 
     def submit(self, item: Item) -> Future[Result]:
-        """Submit an item to a thread."""
         return self._threads.submit(self._compute, item)
 
 

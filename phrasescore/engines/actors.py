@@ -145,7 +145,6 @@ class ActorPool(WorkerPool[Item, Result]):
         self._connection.close()
 
     def submit(self, item: Item) -> "Future[Result]":
-        """Submit an item to an actor."""
         task: _ActorTask[Item, Result] = _ActorTask(item)
         self._events.put(lambda: self._accept(task))
         return task.future

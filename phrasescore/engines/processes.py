@@ -64,7 +64,6 @@ class ProcessPool(WorkerPool[Item, Result]):
             self._processes.submit(os.getpid).result()
 
     def submit(self, item: Item) -> _Submitted[Item, Result]:
-        """Submit an item to a process."""
         task = _Submitted(self, item)
         self._unfinished.append(task)
         self._begin(task)

@@ -66,7 +66,6 @@ class ForeignScore(Feature):
         return [score_keys(self.fingerprints[0], block._replace(affiliations=None))]
 
     def score(self, block: PhraseBlock) -> BlockScores:
-        """Return the log-probability of each pair."""
         pairs = list(block.pairs())
         if not pairs:
             return BlockScores(np.empty((1, 0)), ForeignTally())

@@ -23,7 +23,6 @@ class LanguageModelScore(Feature):
         self.known_words = None, self._model
 
     def score(self, block: PhraseBlock) -> BlockScores:
-        """Return the log-probability of each pair's target."""
         targets = [pair.target for pair in block.pairs()]
         values = np.array([score_sentence(self._model, words) * LN_10 for words in targets])
         for index in np.flatnonzero(~np.isfinite(values))[:1].tolist():

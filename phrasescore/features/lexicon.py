@@ -119,7 +119,6 @@ class LexicalScore(Feature):
         self.known_words = (predicted, given) if reverse else (given, predicted)
 
     def score(self, block: PhraseBlock) -> BlockScores:
-        """Return the score of each pair."""
         tally = LexicalTally("source" if self._reverse else "target", 0, 0)
         parts: list[_Floats] = [np.zeros(0)]
         part: list[PhrasePair] = []

@@ -1,9 +1,7 @@
 """Score whole translations under one or several networks."""
 
 import math
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import chain, zip_longest
@@ -14,7 +12,8 @@ from numpy.typing import NDArray
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ModelError
-from phrasescore.features import BlockScores, Feature
+from phrasescore.features import BlockScores
+from phrasescore.features.neural import NeuralFeature
 from phrasescore.features.score_cache import score_keys
 from phrasescore.io.journal import digest_content
 from phrasescore.io.ragged import RaggedArray
@@ -66,7 +65,7 @@ class SentenceWork(Tally):
         )
 
 
-class SentenceScore(Feature):
+class SentenceScore(NeuralFeature):
     """log p(hypothesis ``</s>`` | source) or log p(source ``</s>`` | hypothesis) under networks.
 
     Values are natural logarithms, summed over the predicted side and its ``</s>``, and not divided
@@ -84,6 +83,7 @@ class SentenceScore(Feature):
     """
 
     group_size = {"cpu": 1024, "cuda": 65536}  # noqa: RUF012
+    _no_work = SentenceWork()
 
     def __init__(
         self,
@@ -95,6 +95,7 @@ class SentenceScore(Feature):
         words: bool = False,
         cslm: CslmOptions = USUAL,
     ) -> None:
+        super().__init__(device, precision)
         if ensemble and len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
             problem = "models in an ensemble must have the same direction;"
             raise ModelError(f"{problem} some were trained with --reverse")
@@ -103,8 +104,7 @@ class SentenceScore(Feature):
             raise ModelError(f"{problem} predict from right to left")
         if ensemble and any(checkpoint.config.network.is_aligned for checkpoint in checkpoints):
             raise ModelError("a joint model reads alignments, and cannot be in an ensemble")
-        self._checkpoints, self._device = checkpoints, device
-        self._precision, self._cslm = Precision(precision, device), cslm
+        self._checkpoints, self._cslm = checkpoints, cslm
         self._ensemble, self._words = ensemble, words
         names = [
             f"{_fingerprint(checkpoint, cslm)} {precision} {device.type}"
@@ -118,26 +118,15 @@ class SentenceScore(Feature):
         # The mean is summed in the order of the models.
         self.fingerprints = (*names, " + ".join(names)) if ensemble else tuple(names)
         self.highest = (*highest, max(highest)) if ensemble else tuple(highest)
-        self._lock = threading.Lock()
-        self._models: list[NetworkScores | CslmScores | JointScores] = []
 
-    def prepare(self) -> None:
-        """Prepare the networks for scoring; several threads may call it at once."""
-        with self._lock:
-            if not self._models:
-                models = [
-                    _scores(each, self._device, self._precision, self._cslm)
-                    for each in self._checkpoints
-                ]
-                # Compiles the kernels before several threads do so at once.
-                texts = HypothesisTexts(PhraseBlock.of([(("a",), ("a",))], [(0,)]))
-                for model in models:
-                    model.score(texts)
-                self._models = models
-
-    def computing(self) -> AbstractContextManager[None]:
-        """Return a context manager in which this process computes in the requested precision."""
-        return self._precision.active()
+    def _lay_out(self) -> None:
+        self._models = [
+            _scores(each, self._device, self._precision, self._cslm) for each in self._checkpoints
+        ]
+        # Compiles the kernels before several threads do so at once.
+        texts = HypothesisTexts(PhraseBlock.of([(("a",), ("a",))], [(0,)]))
+        for model in self._models:
+            model.score(texts)
 
     def cache_keys(self, block: PhraseBlock) -> list[list[bytes]]:
         """Return the cache keys, which depend on alignments only for joint models."""
@@ -146,16 +135,8 @@ class SentenceScore(Feature):
         columns = zip_longest(self.fingerprints, aligned, fillvalue=False)
         return [score_keys(str(name), block if reads else words) for name, reads in columns]
 
-    def score(self, block: PhraseBlock) -> BlockScores:
-        """Return the scores for the pairs in a block."""
-        if len(block.places) == 0:
-            return BlockScores(np.empty((len(self.fingerprints), 0)), SentenceWork())
-        torch.set_num_threads(1)  # of this thread: each has its own number
-        with self._precision.active():
-            self.prepare()
-            return self._score(HypothesisTexts(block))
-
-    def _score(self, texts: HypothesisTexts) -> BlockScores:
+    def _score(self, block: PhraseBlock) -> BlockScores:
+        texts = HypothesisTexts(block)
         work = SentenceWork(scored=texts.num_distinct)
         scores: list[TreeLogProbs] = []
         for model in self._models:

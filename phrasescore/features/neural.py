@@ -7,6 +7,7 @@ per pair, because it would block all threads and leave a GPU idle.
 import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.records import PhraseBlock
+from phrasescore.records import PhraseBlock, Tally
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import PairWork, TreeScorer, split_words
 from phrasescore.vocabulary import Vocabulary
@@ -37,7 +38,41 @@ _SPACE = 32
 PIECE_SIZE = {"cpu": 2048, "cuda": 16384}
 
 
-class NeuralScore(Feature):
+class NeuralFeature(Feature):
+    """A feature of networks, which are prepared for scoring before the first block."""
+
+    _no_work: ClassVar[Tally]  # the tally of an empty block
+
+    def __init__(self, device: torch.device, precision: PrecisionName) -> None:
+        self._device, self._precision = device, Precision(precision, device)
+        self._lock, self._is_laid_out = threading.Lock(), False
+
+    def prepare(self) -> None:
+        """Prepare the networks for scoring; several threads may call it at once."""
+        with self._lock:
+            if not self._is_laid_out:
+                self._lay_out()
+                self._is_laid_out = True
+
+    def computing(self) -> AbstractContextManager[None]:
+        return self._precision.active()
+
+    def score(self, block: PhraseBlock) -> BlockScores:
+        if len(block.places) == 0:  # a network on a GPU rejects it
+            return BlockScores(np.empty((len(self.fingerprints), 0)), self._no_work)
+        torch.set_num_threads(1)  # of this thread: each has its own number
+        with self._precision.active():
+            self.prepare()
+            return self._score(block)
+
+    def _lay_out(self) -> None:
+        raise NotImplementedError
+
+    def _score(self, block: PhraseBlock) -> BlockScores:
+        raise NotImplementedError
+
+
+class NeuralScore(NeuralFeature):
     """log p(target ``</s>`` | source) of phrase pairs, or log p(source ``</s>`` | target).
 
     Values are natural logarithms, summed over the words of the predicted side and its ``</s>``, and
@@ -46,24 +81,17 @@ class NeuralScore(Feature):
     scored as ``<unk>``.
     """
 
+    _no_work = PairWork()
+
     def __init__(
         self, checkpoint: Checkpoint, device: torch.device, *, precision: PrecisionName = "float32"
     ) -> None:
+        super().__init__(device, precision)
         kind = checkpoint.config.network
         if not kind.scores_phrases:
             problem = f"a model of the kind {kind.name} does not score phrase pairs;"
             raise ModelError(f"{problem} use it with rescore for n-best lists")
-        self._device = device
         self._checkpoint, self.fingerprints = checkpoint, (checkpoint.fingerprint,)
-        self._precision = Precision(precision, device)
-        self._lock, self._is_laid_out = threading.Lock(), False
-
-    def prepare(self) -> None:
-        """Prepare the network for scoring; several threads may call it at once."""
-        with self._lock:
-            if not self._is_laid_out:
-                self._lay_out()
-                self._is_laid_out = True
 
     def _lay_out(self) -> None:
         checkpoint, device = self._checkpoint, self._device
@@ -75,44 +103,24 @@ class NeuralScore(Feature):
         # do so at once: a thread that starts too early would compute different last bits.
         one_word = RaggedArray.from_lengths(np.array([Vocabulary.UNKNOWN]), np.array([1]))
         self._scorer.score_pairs(one_word, one_word)
-        # For the side that is read and the side that is predicted: the numbering of its words, and
-        # the columns of a block's ``places`` that hold its begin and end.
+        # The numbering of the words on the side that is read, and on the side that is predicted.
         vocabularies = (checkpoint.source_vocabulary, checkpoint.target_vocabulary)
-        columns = [(2, 3), (0, 1)] if checkpoint.reverse else [(0, 1), (2, 3)]
-        numbers = [
+        self._numbers = [
             (PieceNumbers if vocabulary.is_subwords else WordNumbers)(vocabulary)
             for vocabulary in vocabularies
         ]
-        self._sides = list(zip(numbers, columns, strict=True))
 
-    def computing(self) -> AbstractContextManager[None]:
-        """Return a context manager in which this process computes in the requested precision."""
-        return self._precision.active()
-
-    def score(self, block: PhraseBlock) -> BlockScores:
-        """Return the value of each pair in a block."""
-        text, places, _ = block
-        if len(places) == 0:  # a network on a GPU rejects it
-            return BlockScores(np.empty((1, 0)), PairWork())
-        torch.set_num_threads(1)  # of this thread: each has its own number
-        with self._precision.active():
-            self.prepare()
-            read, predicted = (
-                words.number(text, places[:, begin], places[:, end])
-                for words, (begin, end) in self._sides
-            )
-            if self._checkpoint.right_to_left:
-                predicted = predicted.reversed()
-            values, work = self._scorer.score_pairs(read, predicted)
+    def _score(self, block: PhraseBlock) -> BlockScores:
+        spans = [block.places[:, :2], block.places[:, 2:]]
+        if self._checkpoint.reverse:
+            spans.reverse()
+        read, predicted = (
+            words.number(block.text, each) for words, each in zip(self._numbers, spans, strict=True)
+        )
+        if self._checkpoint.right_to_left:
+            predicted = predicted.reversed()
+        values, work = self._scorer.score_pairs(read, predicted)
         return BlockScores(values[None], work)
-
-
-def _find(
-    table: Table, text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64], unknown: int
-) -> RaggedArray:
-    data = np.frombuffer(text, np.uint8)
-    begins, ends = np.ascontiguousarray(begins), np.ascontiguousarray(ends)
-    return RaggedArray.from_lengths(*_number(data, begins, ends, table, unknown))
 
 
 class WordNumbers:
@@ -124,15 +132,13 @@ class WordNumbers:
             {vocabulary.word(number): number for number in range(first, len(vocabulary))}
         )
 
-    def number(
-        self, text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> RaggedArray:
+    def number(self, text: bytes, spans: NDArray[np.int64]) -> RaggedArray:
         """Return the word ids of each phrase; 1 (``<unk>``) for a word outside the shortlist.
 
-        :param begins: where each phrase begins in ``text``. Its words are separated by one or
-            several spaces.
+        :param spans: ``(phrases, 2)``: where each phrase begins and ends in ``text``. Its words are
+            separated by one or several spaces.
         """
-        return _find(self._table, text, begins, ends, Vocabulary.UNKNOWN)
+        return _find(self._table, text, spans, Vocabulary.UNKNOWN)
 
 
 class PieceNumbers:
@@ -151,18 +157,15 @@ class PieceNumbers:
             split_words(vocabulary, []),
         )
 
-    def number(
-        self, text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> RaggedArray:
+    def number(self, text: bytes, spans: NDArray[np.int64]) -> RaggedArray:
         """Return the piece ids of each phrase; see :meth:`WordNumbers.number`."""
         _, table, pieces = self._known
-        words = _find(table, text, begins, ends, _FREE)
+        words = _find(table, text, spans, _FREE)
         if len(words.values) and words.values.min() == _FREE:
-            phrases = np.unique(words.owners()[words.values == _FREE])
-            bounds = zip(begins[phrases].tolist(), ends[phrases].tolist(), strict=True)
-            self._learn(b" ".join(text[begin:end] for begin, end in bounds).decode())
+            new = spans[np.unique(words.owners()[words.values == _FREE])].tolist()
+            self._learn(b" ".join(text[begin:end] for begin, end in new).decode())
             _, table, pieces = self._known
-            words = _find(table, text, begins, ends, _FREE)
+            words = _find(table, text, spans, _FREE)
         return words.expand(pieces)
 
     def _learn(self, text: str) -> None:
@@ -176,17 +179,22 @@ class PieceNumbers:
             self._known = (words, number_words(words), pieces)
 
 
+def _find(table: Table, text: bytes, spans: NDArray[np.int64], unknown: int) -> RaggedArray:
+    data = np.frombuffer(text, np.uint8)
+    return RaggedArray.from_lengths(*_number(data, spans, table, unknown))
+
+
 @_KERNEL
-def _number(text, begins, ends, table, unknown):  # type: ignore[no-untyped-def]
+def _number(text, spans, table, unknown):  # type: ignore[no-untyped-def]
     size = 0
-    for phrase in range(len(begins)):
-        size += (ends[phrase] - begins[phrase] + 1) // 2  # a word and a space have two bytes
-    ids, lengths = np.empty(size, np.int64), np.empty(len(begins), np.int64)
+    for phrase in range(len(spans)):
+        size += (spans[phrase, 1] - spans[phrase, 0] + 1) // 2  # a word and a space have two bytes
+    ids, lengths = np.empty(size, np.int64), np.empty(len(spans), np.int64)
     count = 0
-    for phrase in range(len(begins)):
-        before, begin = count, begins[phrase]
-        for position in range(begin, ends[phrase] + 1):
-            if position == ends[phrase] or text[position] == _SPACE:
+    for phrase in range(len(spans)):
+        before, begin, end = count, spans[phrase, 0], spans[phrase, 1]
+        for position in range(begin, end + 1):
+            if position == end or text[position] == _SPACE:
                 if position > begin:
                     slot = find(table, hash_word(text, begin, position))
                     ids[count] = unknown if slot < 0 else np.int64(table[slot, 1])

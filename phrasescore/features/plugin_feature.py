@@ -49,7 +49,6 @@ class PluginFeature(Feature):
             raise PluginError(self._title, "expected a class with a method values(pairs)")
 
     def score(self, block: PhraseBlock) -> BlockScores:
-        """Return the value of each pair."""
         if not len(block.places):
             return BlockScores(np.empty((1, 0)), ValueTally())
         feature = copied(self._feature, self._title)

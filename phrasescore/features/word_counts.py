@@ -61,7 +61,6 @@ class TargetLength(Feature):
     """
 
     def score(self, block: PhraseBlock) -> BlockScores:
-        """Return the number of target words of each pair."""
         lengths = block.lengths(1)
         return BlockScores(lengths[None], CountTally("target words", int(lengths.sum())))
 
@@ -82,7 +81,6 @@ class LengthRatio(Feature):
     """log((target words + 1) / (source words + 1)), a natural logarithm, 0 for equal lengths."""
 
     def score(self, block: PhraseBlock) -> BlockScores:
-        """Return the log ratio for each pair."""
         ratios = [(len(target) + 1) / (len(source) + 1) for source, target in block.pairs()]
         values = np.array([math.log(ratio) for ratio in ratios], np.float64)
         return BlockScores(values[None], RatioTally(math.fsum(values), len(values)))
@@ -128,7 +126,6 @@ class SourceUnknownWords(UnknownWords):
 
     @classmethod
     def from_checkpoints(cls, checkpoints: "Sequence[Checkpoint]") -> "SourceUnknownWords":
-        """Return a feature that counts the source words unknown to at least one model."""
         vocabularies = [
             checkpoint.table_source_vocabulary
             for checkpoint in checkpoints

@@ -12,10 +12,9 @@ from importlib.metadata import version
 from typing import Any
 
 from phrasescore.errors import DataError, ModelError
-from phrasescore.io.plain_file import read_plain
+from phrasescore.io.plain_file import MAX_SUBWORDS, read_plain
 from phrasescore.settings.declaration import Settings, option, optional, switch
 
-_MAX_SPM = 1 << 28  # size limit of a sentencepiece model; the largest known one has 5 MB
 # These separate words in a line of text. U+00A0 and other Unicode spaces do not.
 _BLANKS = re.compile("[ \t\n\r]+")
 
@@ -147,7 +146,7 @@ def _load_spm(path: str) -> tuple[Any, str]:
         problem = f"{path}: needs sentencepiece: pip install 'phrasescore[ctranslate2]'"
         raise ModelError(problem) from None
     try:
-        data = read_plain(path, _MAX_SPM)
+        data = read_plain(path, MAX_SUBWORDS)
     except OSError as error:
         raise DataError(path, None, f"cannot open: {error.strerror}") from error
     try:
@@ -164,7 +163,7 @@ def _load_truecaser(path: str) -> Any:
     import sacremoses
 
     try:
-        read_plain(path, _MAX_SPM).decode()
+        read_plain(path, MAX_SUBWORDS).decode()
         return sacremoses.MosesTruecaser(os.fspath(path))
     except OSError as error:
         raise DataError(path, None, f"cannot open: {error.strerror}") from error

@@ -11,12 +11,7 @@ import torch
 from torch import Tensor
 
 from phrasescore.kernels.precision import Product, arrays, is_fused, read, unit_of, widen
-from phrasescore.kernels.vector_math import (
-    ELEMENTWISE,
-    sigmoid,
-    tanh,
-    use_widest_registers,
-)
+from phrasescore.kernels.vector_math import ELEMENTWISE, sigmoid, tanh, use_widest_registers
 
 
 @numba.njit(inline="always")
@@ -147,7 +142,10 @@ def decoder_step(
 
 
 def tanh_of_sums(products: Tensor, bias: Tensor) -> Tensor:
-    """Return tanh(products + bias), ``(rows, columns)``."""
+    """Return tanh(products + bias), ``(rows, columns)``.
+
+    On a CPU, the bits of torch's tanh depend on a row's position.
+    """
     if not is_fused(products):
         return (products + bias).tanh_()
     out = torch.empty_like(products)

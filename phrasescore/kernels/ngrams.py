@@ -63,26 +63,6 @@ def sorted_indices(rows, keys, num_ids):  # type: ignore[no-untyped-def]
 
 
 @_KERNEL
-def merge(left, i, right, j, keys, merged):  # type: ignore[no-untyped-def]
-    """Merge sorted rows, from the places ``i`` and ``j`` on, until one side has ended.
-
-    Of equal rows, the left one comes first.
-
-    :return: the places after the last merged rows, and the number of merged rows.
-    """
-    count = 0
-    while i < len(left) and j < len(right):
-        if _compare(left, i, right, j, keys) <= 0:
-            _copy(left, i, merged, count, merged.shape[1])
-            i += 1
-        else:
-            _copy(right, j, merged, count, merged.shape[1])
-            j += 1
-        count += 1
-    return i, j, count
-
-
-@_KERNEL
 def count_suffixes(rows, previous, order, size, grams, count):  # type: ignore[no-untyped-def]
     """Count the n-grams of one size in the n-grams of the highest order, in suffix order.
 

@@ -1,14 +1,25 @@
 """Split words into random pieces, in compiled code."""
 
 import numpy as np
+import numpy.typing as npt
 
 from phrasescore.io.kernel_cache import kept_njit
 
 _KERNEL = kept_njit()
-# The constants of splitmix64 (Steele et al., 2014).
 _STEP = np.uint64(0x9E3779B97F4A7C15)
-_FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11))
+
+
+def mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Map 64-bit numbers one to one to pseudo-random ones (splitmix64; Steele et al., 2014)."""
+    mixed = numbers + _STEP
+    mixed = (mixed ^ (mixed >> _SHIFTS[0])) * _FACTORS[0]
+    mixed = (mixed ^ (mixed >> _SHIFTS[1])) * _FACTORS[1]
+    return mixed ^ (mixed >> _SHIFTS[2])
+
+
+_mix = _KERNEL(mix)
 
 
 @_KERNEL
@@ -53,10 +64,8 @@ def split_words(values, starts, words, states, pairs, merged, size, dropout, ste
             for place in range(count - 1):
                 # A draw that could not change the result is left out.
                 if 0 < found[place] < best:
+                    draw = _mix(state) >> _SHIFTS[3]
                     state += _STEP
-                    draw = (state ^ (state >> _SHIFTS[0])) * _FIRST_FACTOR
-                    draw = (draw ^ (draw >> _SHIFTS[1])) * _SECOND_FACTOR
-                    draw = (draw ^ (draw >> _SHIFTS[2])) >> _SHIFTS[3]
                     if draw * 2.0**-53 >= dropout:
                         best, chosen = found[place], place
             if chosen < 0:

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numba
 import numpy as np
@@ -40,10 +41,7 @@ _POWERS = 2.0**-11
 _FEW_ROWS = 16
 
 # Instructions that multiply faster than float32, with less precision, by torch's names for them.
-_UNITS = {
-    "bfloat16": ("amx_bf16", "avx512_bf16"),
-    "int8": ("amx_int8", "avx512_vnni", "avx_vnni"),
-}
+_UNITS = {"bfloat16": ("amx_bf16", "avx512_bf16"), "int8": ("amx_int8", "avx512_vnni", "avx_vnni")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,23 +217,27 @@ class Precision:
             bound += _POWERS
         return torch.where(log_probs <= bound, log_probs.clamp(max=0), log_probs)
 
-    @contextlib.contextmanager
-    def active(self) -> Iterator[None]:
-        """Let torch use TF32 for the duration of the block if the precision is tf32.
+    def active(self) -> contextlib.AbstractContextManager[None]:
+        """Let torch use TF32 for the duration of the block if the precision is tf32."""
+        return products_in(torch.backends.cuda.matmul, "tf32" if self.name == "tf32" else "ieee")
 
-        The setting is global to the process. A nested block changes nothing; this includes blocks
-        in threads that the outer block waits for.
-        """
-        backend = torch.backends.cuda.matmul
-        before, wanted = backend.fp32_precision, "tf32" if self.name == "tf32" else "ieee"
-        if before == wanted:
-            yield
-            return
-        backend.fp32_precision = wanted
-        try:
-            yield
-        finally:
-            backend.fp32_precision = before
+
+@contextlib.contextmanager
+def products_in(backend: Any, precision: str) -> Iterator[None]:
+    """Let one of torch's backends compute float32 products in a precision within the block.
+
+    The setting is global to the process. A nested block changes nothing; this includes blocks in
+    threads that the outer block waits for.
+    """
+    before = backend.fp32_precision
+    if before == precision:
+        yield
+        return
+    backend.fp32_precision = precision
+    try:
+        yield
+    finally:
+        backend.fp32_precision = before
 
 
 def widen(x):  # type: ignore[no-untyped-def]

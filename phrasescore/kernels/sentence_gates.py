@@ -11,13 +11,7 @@ import torch
 from torch import Tensor
 
 from phrasescore.kernels.precision import arrays, is_fused
-from phrasescore.kernels.vector_math import (
-    ELEMENTWISE,
-    exp,
-    sigmoid,
-    tanh,
-    use_widest_registers,
-)
+from phrasescore.kernels.vector_math import ELEMENTWISE, exp, sigmoid, tanh, use_widest_registers
 
 _ZERO = np.float32(0)
 # The gates of a grConv cell: for the new activation, the left child and the right child.
@@ -84,22 +78,6 @@ def lstm_cell(
 
 
 @ELEMENTWISE
-def _attentive_gates(products, sums, families, table, words, old, update, masked):  # type: ignore[no-untyped-def]
-    use_widest_registers()
-    size = update.shape[1]
-    units = products.shape[1] - 2 * size
-    for node in range(len(update)):
-        family = families[node]
-        product, context, word = products[family, units:], sums[family], table[words[node]]
-        before = old[family]
-        # Separate parts, because an index like j + size may compile to a gather: see gates.thirds.
-        product_r, context_r, word_r = product[size:], context[size:], word[size:]
-        for j in range(size):
-            update[node, j] = sigmoid(product[j] + context[j] + word[j])
-            masked[node, j] = before[j] * sigmoid(product_r[j] + context_r[j] + word_r[j])
-
-
-@ELEMENTWISE
 def _attentive_blend(products, sums, families, table, words, old, update, out):  # type: ignore[no-untyped-def]
     use_widest_registers()
     size = update.shape[1]
@@ -120,38 +98,11 @@ def _attentive_maxout(products, sums, families, table, words, out):  # type: ign
     for node in range(len(out)):
         product, context = products[node], sums[families[node], others:]
         word = table[words[node]]
+        # Separate parts, because an index like j + size may compile to a gather: see gates.thirds.
         other_product, other_context, other_word = product[size:], context[size:], word[size:]
         for j in range(size):
             first = product[j] + context[j] + word[j]
             out[node, j] = max(first, other_product[j] + other_context[j] + other_word[j])
-
-
-def attentive_gates(
-    products: Tensor,
-    sums: Tensor,
-    families: Tensor,
-    table: Tensor,
-    words: Tensor,
-    old: Tensor,
-    update: Tensor,
-    masked: Tensor,
-) -> None:
-    """Write z and r * s of the nodes into ``update`` and ``masked``, ``(nodes, hidden)`` each.
-
-    :param products: W_a s, U_z s and U_r s, ``(families, units + 2 * hidden)``.
-    :param sums: C_z c, C_r c, C c and C_o c, ``(families, 3 * hidden + 2 * maxout)``.
-    :param table: W_z e, W_r e and W e with biases for each word, ``(words, 3 * hidden)``.
-    :param old: s for each family, ``(families, hidden)``.
-    """
-    if is_fused(update):
-        _attentive_gates(*arrays(products, sums, families, table, words, old, update, masked))
-        return
-    size = update.shape[1]
-    shared = products[:, -2 * size :] + sums[:, : 2 * size]
-    gates = shared.index_select(0, families)
-    gates.add_(table[:, : 2 * size].index_select(0, words)).sigmoid_()
-    update.copy_(gates[:, :size])
-    torch.mul(gates[:, size:], old.index_select(0, families), out=masked)
 
 
 def attentive_blend(
@@ -164,7 +115,13 @@ def attentive_blend(
     update: Tensor,
     out: Tensor,
 ) -> None:
-    """Write the nodes' states into ``out``; ``products`` is U (r * s), ``(nodes, hidden)``."""
+    """Write the nodes' states into ``out``, ``(nodes, hidden)``.
+
+    :param products: U (r * s), ``(nodes, hidden)``.
+    :param sums: C_z c, C_r c, C c and C_o c, ``(families, 3 * hidden + 2 * maxout)``.
+    :param table: W_z e, W_r e and W e with biases for each word, ``(words, 3 * hidden)``.
+    :param old: s for each family, ``(families, hidden)``.
+    """
     if is_fused(update):
         _attentive_blend(*arrays(products, sums, families, table, words, old, update, out))
         return

@@ -2,6 +2,7 @@
 
 import numba
 import numpy as np
+import torch
 from numpy.polynomial import Chebyshev, Polynomial
 from torch import Tensor
 
@@ -81,22 +82,19 @@ def _chosen_products(rows, places, weight, words, out):  # type: ignore[no-untyp
         out[i] = total
 
 
-def add_sums_of_powers(exponents: Tensor, bias: Tensor, out: Tensor) -> None:
-    """Add the sum of 2^(x + bias) over each row of ``exponents``, bfloat16, to ``out``."""
-    _add_sums_of_powers(*arrays(exponents, bias, out))
+def add_sums(logits: Product, bias: Tensor, out: Tensor) -> None:
+    """Add the sum of e^(logit + bias) over each row to ``out``, ``(rows,)``.
 
-
-def add_sums_of_scaled_powers(exponents: Product, bias: Tensor, out: Tensor) -> None:
-    """Add the sum of 2^(x + bias) over each row of an integer product to ``out``."""
-    _add_sums_of_scaled_powers(*arrays(*exponents.parts(), bias, out))
-
-
-def add_sums_of_exp(logits: Tensor, bias: Tensor, out: Tensor) -> None:
-    """Add the sum of e^(logit + bias) over each row to ``out``, ``(rows,)``."""
-    if is_fused(out):
-        _add_sums_of_exp(*arrays(logits, bias, out))
-        return
-    out += (logits[: len(out)] + bias).exp_().sum(1)
+    Powers of 2 are summed in place of powers of e in bfloat16 and for products of integers.
+    """
+    if logits.columns is not None:
+        _add_sums_of_scaled_powers(*arrays(*logits.parts(), bias, out))
+    elif logits.values.dtype == torch.bfloat16:
+        _add_sums_of_powers(*arrays(logits.values, bias, out))
+    elif is_fused(out):
+        _add_sums_of_exp(*arrays(logits.values, bias, out))
+    else:
+        out += (logits.values + bias).exp_().sum(1)
 
 
 def chosen_products(rows: Tensor, places: Tensor, weight: Tensor, words: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from phrasescore.devices import usable_threads
 from phrasescore.errors import PhrasescoreError
+from phrasescore.io.sorted_rows import RowFile
 from phrasescore.kernels.ngrams import (
     BEGIN,
     END,
@@ -30,7 +31,7 @@ from phrasescore.kernels.ngrams import (
     find,
     format_ngrams,
 )
-from phrasescore.language_models.row_sorter import BLOCK_BYTES, RowFile, Rows, RowSorter
+from phrasescore.language_models.row_sorter import BLOCK_BYTES, Rows, RowSorter
 
 _logger = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ def estimate(
     for size in range(1, order + 1):
         report(f"writing {size}-grams")
         output.write(f"\\{size}-grams:\n".encode())
-        probabilities = RowFile(size + 1)
+        probabilities = RowFile(size + 1, np.uint32)
         is_highest = size == order
         backoffs = None if is_highest else _Lookup(discounted[size - 1][1], size)
         shorter = _Lookup(lower, size - 1)
@@ -108,7 +109,7 @@ def estimate(
             if not is_highest:
                 probabilities.append(rows[:, : size + 1])
         output.write(b"\n")
-        lower = probabilities.read()
+        lower = probabilities.parts()
     output.write(b"\\end\\\n")
     return totals
 
@@ -223,7 +224,7 @@ class _NgramOrder:
         """
         size = self._size
         sorter = RowSorter(size, 2, unsorted_keys=1, block_bytes=block_bytes)
-        file = RowFile(size)
+        file = RowFile(size, np.uint32)
         rest: Rows = np.empty((0, size + 1), np.uint32)
         for part in chain(self.sorter.sorted(), [None]):
             rows = rest if part is None else np.concatenate([rest, part])
@@ -235,7 +236,7 @@ class _NgramOrder:
             sorter.add(grams[:num_grams].copy())
             file.append(contexts[:num_contexts])
             rest = rows[done:]
-        return sorter.sorted(), file.read()
+        return sorter.sorted(), file.parts()
 
 
 def _discounts(size: int, num_with: NDArray[np.int64]) -> Floats:

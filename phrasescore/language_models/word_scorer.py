@@ -153,18 +153,9 @@ def score_tree(scorer: WordScorer, tree: PrefixTree, words: Sequence[str]) -> Tr
 
     :param tree: the prefix tree of the sentences; its words are indices into ``words``.
     """
-    context = np.full((tree.num_roots, scorer.order - 1), BOUNDARY, dtype=np.int32)
-    contexts = [context[tree.empty_roots]]
-    predicted = [np.full(len(tree.empty), BOUNDARY, dtype=np.int32)]
-    for level in tree.levels:
-        contexts.append(context[level.parents])
-        predicted.append(level.words.astype(np.int32))
-        context = np.concatenate([contexts[-1][:, 1:], predicted[-1][:, None]], axis=1)
-        contexts.append(context[level.end_nodes])
-        predicted.append(np.full(len(level.ends), BOUNDARY, dtype=np.int32))
-    values = scorer.log_probs(
-        scorer.number(words), np.concatenate(contexts), np.concatenate(predicted)
-    )
+    places, predicted = tree.predictions(end=BOUNDARY)
+    contexts = tree.prefixes(BOUNDARY).last_words(scorer.order - 1)[places]
+    values = scorer.log_probs(scorer.number(words), contexts, predicted.astype(np.int32))
     return TreeLogProbs(tree, values)
 
 
@@ -203,27 +194,20 @@ class JointScorer(ContextScorer):
 
 def score_aligned(scorer: JointScorer, texts: HypothesisTexts) -> TreeLogProbs:
     """Return the log-probability of every word in the hypotheses, whose tree has network ids."""
-    tree, num_positions = texts.plan_aligned()
-    ids = scorer.number(texts.words).ids
-    windows = scorer.windows(texts.sources)
+    aligned, factor = texts.plan_aligned()
+    ids = scorer.number(texts.words).ids.astype(np.int64)
+    levels = [level._replace(words=ids[level.words // factor]) for level in aligned.levels]
+    tree = aligned._replace(levels=levels)
     lengths = np.array([len(words) for words in texts.sources], np.int64)
-    # Rows of `windows` for the first word and the end of each source.
+    # The first row of `windows` for each source.
     starts = np.cumsum(lengths + 1) - (lengths + 1)
-    ends = starts + lengths
-    history = np.full((tree.num_roots, scorer.order - 1), Vocabulary.END, np.int32)
-    roots = np.arange(tree.num_roots)
-    histories, rows = [history[tree.empty_roots]], [ends[tree.empty_roots]]
-    predicted = [np.full(len(tree.empty), Vocabulary.END, np.int32)]
-    for level in tree.levels:
-        words, affiliations = np.divmod(level.words, num_positions)
-        roots = roots[level.parents]
-        before, word_ids = history[level.parents], ids[words]
-        history = np.concatenate([before[:, 1:], word_ids[:, None]], axis=1)
-        histories += [before, history[level.end_nodes]]
-        rows += [starts[roots] + affiliations, ends[roots[level.end_nodes]]]
-        predicted += [word_ids, np.full(len(level.ends), Vocabulary.END, np.int32)]
-    contexts = np.concatenate([windows[np.concatenate(rows)], np.concatenate(histories)], axis=1)
-    values = scorer.log_probs_of_ids(contexts, np.concatenate(predicted))
-    levels = [level._replace(words=level.words // num_positions) for level in tree.levels]
-    words_tree = tree._replace(levels=levels).renumber(ids.astype(np.int64))
-    return TreeLogProbs(words_tree, values)
+    # </s> is affiliated with the end of the source. Its word is -1, at which `ids` has its id.
+    places, numbers = aligned.predictions(end=-1)
+    words, affiliations = np.divmod(numbers, factor)
+    prefixes = tree.prefixes(Vocabulary.END)
+    roots = prefixes.roots[places]
+    rows = starts[roots] + np.where(numbers < 0, lengths[roots], affiliations)
+    windows = scorer.windows(texts.sources)[rows]
+    contexts = np.concatenate([windows, prefixes.last_words(scorer.order - 1)[places]], axis=1)
+    values = scorer.log_probs_of_ids(contexts, ids[words].astype(np.int32))
+    return TreeLogProbs(tree, values)

@@ -35,6 +35,11 @@ class BatchSide(NamedTuple):
         """The index of the first id of each sequence, ``(batch,)``, on the CPU."""
         return torch.cumsum(self.lengths + 1, 0) - (self.lengths + 1)
 
+    def owners(self) -> tuple[Tensor, Tensor]:
+        """Return the sequence of each id, and the position in it, on the CPU."""
+        owners = torch.repeat_interleave(self.lengths + 1)
+        return owners, torch.arange(len(owners)) - self.starts[owners]
+
     def words(self) -> "Steps":
         """Return the packed steps of an encoder that reads the words, on the CPU."""
         return pack_steps(self.lengths, self.starts)

@@ -9,7 +9,7 @@ hidden layer (section 4.1.1), is of low rank, as in the authors' code: O_y y = r
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding
+from torch.nn.functional import embedding, pad
 
 from phrasescore.models.batches import BatchSide, PairBatch
 from phrasescore.models.layers import (
@@ -138,7 +138,6 @@ class GatedDecoderNetwork(PairNetwork):
         return self.encode(source)
 
     def forward(self, batch: PairBatch) -> Tensor:
-        """See :class:`PairNetwork`."""
         target = batch.target
         context = self.encode(batch.source)
         steps = target.words_and_ends().to(target.ids.device)
@@ -183,7 +182,5 @@ class EncoderDecoder(GatedDecoderNetwork):
             steps.sizes,
             True,
         )  # (sources with words, hidden)
-        empty = len(source.lengths) - len(state)
-        if empty:
-            state = torch.cat([state, state.new_zeros(empty, state.shape[1])])  # (batch, hidden)
+        state = pad(state, (0, 0, 0, len(source.lengths) - len(state)))  # (batch, hidden)
         return torch.tanh(self.summary(state))[torch.argsort(steps.order)]

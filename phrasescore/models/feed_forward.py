@@ -34,9 +34,7 @@ class NgramBatch(NamedTuple):
 def all_ngrams(side: BatchSide, order: int) -> NgramBatch:
     """Return the n-grams in the sentences on one side."""
     ids = side.ids
-    sentences = torch.repeat_interleave(side.lengths + 1)  # (ngrams,)
-    times = torch.arange(len(sentences)) - side.starts[sentences]  # (ngrams,)
-    sentences, times = move(ids.device, sentences, times)
+    sentences, times = move(ids.device, *side.owners())  # (ngrams,)
     before = torch.cat([ids.new_full((order - 1,), BOUNDARY), ids[:-1]])
     contexts = before.unfold(0, order - 1, 1)  # (ngrams, order - 1)
     # Only the last t words of the context of word t belong to the sentence.
@@ -69,6 +67,13 @@ class FeedForwardNetwork(PairNetwork):
             self.upper = nn.Linear(config.hidden_size, config.upper_size)
         self.output = nn.Linear(config.upper_size or config.hidden_size, target_size)
 
+    def initialize(self, generator: torch.Generator) -> None:
+        """Draw weights uniformly from [-``init_range``, ``init_range``].
+
+        As in Cho et al. (2014), section 4.1.2, and Devlin et al. (2014), section 2.2.
+        """
+        draw_uniformly(self, self.config.init_range, generator)
+
     def input_ranges(self) -> list[range]:
         """Return the valid ids at each position in a context."""
         raise NotImplementedError
@@ -78,7 +83,6 @@ class FeedForwardNetwork(PairNetwork):
         raise NotImplementedError
 
     def forward(self, batch: PairBatch) -> Tensor:
-        """See :class:`PairNetwork`."""
         # With self-normalization, the objective is log p - alpha (log Z)^2 (Devlin et al., 2014,
         # equation 2).
         ngrams = all_ngrams(batch.target, self.config.order)
@@ -117,16 +121,10 @@ class CslmNetwork(FeedForwardNetwork):
     def __init__(self, config: CslmConfig, _source_size: int, target_size: int) -> None:
         super().__init__(config, config.order - 1, target_size, target_size)
 
-    def initialize(self, generator: torch.Generator) -> None:
-        """Draw weights uniformly from [-``init_range``, ``init_range``], as in section 4.1.2."""
-        draw_uniformly(self, self.config.init_range, generator)
-
     def input_ranges(self) -> list[range]:
-        """See :class:`FeedForwardNetwork`."""
         return [range(len(self.embedding))] * (self.config.order - 1)
 
     def contexts(self, _batch: PairBatch, ngrams: NgramBatch) -> Tensor:
-        """Return the words before each word, oldest first."""
         return ngrams.contexts
 
 
@@ -151,23 +149,20 @@ class JointNetwork(FeedForwardNetwork):
         super().__init__(config, width, target_size + source_size + 1, target_size)
 
     def initialize(self, generator: torch.Generator) -> None:
-        """Draw the weights uniformly (``init_range``), as in section 2.2.
+        """Draw all weights uniformly except the bias of the softmax.
 
-        The bias of the softmax starts at log(1 / words) instead, so that log Z is near 0 from the
-        start (section 2.4).
+        It starts at log(1 / words), so that log Z is near 0 from the start (section 2.4).
         """
-        draw_uniformly(self, self.config.init_range, generator)
+        super().initialize(generator)
         nn.init.constant_(self.output.bias, -math.log(len(self.output.bias)))
 
     def input_ranges(self) -> list[range]:
-        """See :class:`FeedForwardNetwork`."""
         targets, all_ids = len(self.output.bias), len(self.embedding)
         sources = 2 * self.config.source_window + 1
         previous = [range(targets)] * (self.config.order - 1)
         return [range(targets, all_ids)] * sources + previous
 
     def contexts(self, batch: PairBatch, ngrams: NgramBatch) -> Tensor:
-        """Return the source window and the preceding words for each target word."""
         affiliations = batch.target.affiliations
         if affiliations is None:
             raise ValueError("a joint model needs the affiliations of the target words")
@@ -179,8 +174,9 @@ class JointNetwork(FeedForwardNetwork):
         first, count = len(self.output.bias), len(side.ids)
         # Indices into `table`, computed on the CPU. Its last two entries pad the window outside the
         # sentence.
-        starts = torch.repeat_interleave(side.starts, side.lengths + 1).unsqueeze(1)
-        ends = starts + torch.repeat_interleave(side.lengths, side.lengths + 1).unsqueeze(1)
+        owners, _ = side.owners()
+        starts = side.starts[owners].unsqueeze(1)
+        ends = starts + side.lengths[owners].unsqueeze(1)
         indices = torch.arange(count).unsqueeze(1) + torch.arange(-width, width + 1)
         indices = torch.where(
             indices < starts, count, torch.where(indices > ends, count + 1, indices)

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import embedding
+from torch.nn.functional import embedding, pad
 
 from phrasescore.devices import move
 from phrasescore.models.batches import BatchSide, Steps, batch_sequences
@@ -179,7 +179,6 @@ class GrconvNetwork(GatedDecoderNetwork):
         self.build_decoder(size, target_size)
 
     def spectral_radius(self, name: str) -> float | None:
-        """See :class:`GatedDecoderNetwork`."""
         # Section 3.2 uses 0.4 for the transition matrices.
         if name in ("left.weight", "right.weight"):
             return self.config.spectral_radius
@@ -188,9 +187,7 @@ class GrconvNetwork(GatedDecoderNetwork):
     def encode(self, source: BatchSide) -> Tensor:
         """Return c of each source, ``(batch, encoder)``: its last cell, or 0 if it is empty."""
         tops, _, order = self._join(source)
-        empty = len(source.lengths) - len(tops)
-        if empty:
-            tops = torch.cat([tops, tops.new_zeros(empty, tops.shape[1])])  # (batch, encoder)
+        tops = pad(tops, (0, 0, 0, len(source.lengths) - len(tops)))  # (batch, encoder)
         return tops[torch.argsort(order)]
 
     @torch.no_grad()

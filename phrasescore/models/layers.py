@@ -146,12 +146,7 @@ class ResetAfterRecurrence(Function):
     @staticmethod
     @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
     def forward(
-        ctx: Any,
-        inputs: Tensor,
-        context: Tensor,
-        initial: Tensor,
-        weight: Tensor,
-        sizes: list[int],
+        ctx: Any, inputs: Tensor, context: Tensor, initial: Tensor, weight: Tensor, sizes: list[int]
     ) -> Tensor:
         """Return the state after each step, ``(rows, hidden)``.
 

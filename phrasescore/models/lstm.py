@@ -3,6 +3,7 @@
 Unlike in Graves (2013), layers have no peepholes. Dropout is as in Zaremba et al. (2014).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -91,23 +92,17 @@ class LstmLayer(nn.Module):
         self.input = nn.Linear(input_size, 4 * hidden_size)
         self.recurrent = nn.Linear(hidden_size, 4 * hidden_size, bias=False)
 
-    def forward(
-        self, rows: Tensor, hidden: Tensor, cell: Tensor, sizes: list[int]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """See :class:`LstmRecurrence`."""
-        states: tuple[Tensor, Tensor, Tensor] = LstmRecurrence.apply(
-            self.input(rows), hidden, cell, self.recurrent.weight, sizes
-        )
-        return states
-
 
 class LstmStack(nn.Module):
     """LSTM layers, each of which reads the states of the layer below."""
 
+    layers: Sequence[LstmLayer]  # a module list, with the type of its modules
+
     def __init__(self, config: LstmConfig) -> None:
         super().__init__()
         sizes = [config.embedding_size] + (config.layers - 1) * [config.hidden_size]
-        self.layers = nn.ModuleList(LstmLayer(size, config.hidden_size) for size in sizes)
+        layers = (LstmLayer(size, config.hidden_size) for size in sizes)
+        self.layers = nn.ModuleList(layers)  # type: ignore[assignment]
         self.hidden_size = config.hidden_size
         self._dropout = config.dropout
 
@@ -124,7 +119,9 @@ class LstmStack(nn.Module):
         for number, layer in enumerate(self.layers):
             # There is no dropout between steps (Zaremba et al., 2014).
             rows = dropout(rows, self._dropout) if self.training else rows
-            rows, last, inner = layer(rows, hidden[number], cell[number], steps.sizes)
+            rows, last, inner = LstmRecurrence.apply(
+                layer.input(rows), hidden[number], cell[number], layer.recurrent.weight, steps.sizes
+            )
             last_hidden.append(last)
             last_cell.append(inner)
         return rows, torch.stack(last_hidden), torch.stack(last_cell)
@@ -149,7 +146,6 @@ class LstmNetwork(PairNetwork):
         draw_uniformly(self, self.config.init_range, generator)
 
     def forward(self, batch: PairBatch) -> Tensor:
-        """See :class:`PairNetwork`."""
         target = batch.target
         steps = target.words_and_ends().to(target.ids.device)
         hidden, cell = self.encode(batch.source)

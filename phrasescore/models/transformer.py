@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding, layer_norm, relu, scaled_dot_product_attention
+from torch.nn.functional import embedding, relu, scaled_dot_product_attention
 
 from phrasescore.devices import move
 from phrasescore.models.batches import BatchSide, PairBatch
@@ -36,16 +36,12 @@ def sinusoids(times: Tensor, size: int) -> Tensor:
 
 
 class Padding:
-    """The places of concatenated sentences in a padded array, ``(batch, longest)``.
+    """The places of concatenated words and ends in a padded array, ``(batch, longest)``."""
 
-    :param lengths: the number of rows of each sentence, ``(batch,)``, on the CPU.
-    """
-
-    def __init__(self, lengths: Tensor, device: torch.device) -> None:
+    def __init__(self, side: BatchSide) -> None:
+        lengths, device = side.lengths + 1, side.ids.device
         self.size, self.longest = len(lengths), int(lengths.max()) if len(lengths) else 0
-        owners = torch.repeat_interleave(lengths)
-        starts = torch.cumsum(lengths, 0) - lengths
-        times = torch.arange(len(owners)) - starts[owners]
+        owners, times = side.owners()
         real = torch.arange(self.longest) < lengths.unsqueeze(1)
         places = owners * self.longest + times
         # (rows,) all three: the sentence, the position in it, and the place.
@@ -112,17 +108,20 @@ class FeedForward(nn.Module):
         return result
 
 
-class Norm(nn.Module):
-    """Layer normalisation with a gain and a bias."""
+class SublayerNorm(nn.LayerNorm):
+    """Normalises the input of a sublayer (pre-norm), or the sum of its input and its result."""
 
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.gain = nn.Parameter(torch.empty(size))
-        self.bias = nn.Parameter(torch.empty(size))
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config.hidden_size)
+        self._is_pre = config.norm == "pre"
 
-    def forward(self, rows: Tensor) -> Tensor:
-        """Return ``(rows, size)``."""
-        return layer_norm(rows, self.gain.shape, self.gain, self.bias)
+    def before(self, rows: Tensor) -> Tensor:
+        """Return the input of the sublayer."""
+        return self(rows) if self._is_pre else rows
+
+    def after(self, rows: Tensor, result: Tensor) -> Tensor:
+        """Return the rows with the result of the sublayer added."""
+        return rows + result if self._is_pre else self(rows + result)
 
 
 class EncoderLayer(nn.Module):
@@ -132,9 +131,9 @@ class EncoderLayer(nn.Module):
         super().__init__()
         size = config.hidden_size
         self.attention = MultiHeadAttention(size, config.heads)
-        self.attention_norm = Norm(size)
+        self.attention_norm = SublayerNorm(config)
         self.feed_forward = FeedForward(size, config.feed_forward_size)
-        self.feed_forward_norm = Norm(size)
+        self.feed_forward_norm = SublayerNorm(config)
 
 
 class DecoderLayer(EncoderLayer):
@@ -143,7 +142,7 @@ class DecoderLayer(EncoderLayer):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
         self.source_attention = MultiHeadAttention(config.hidden_size, config.heads)
-        self.source_norm = Norm(config.hidden_size)
+        self.source_norm = SublayerNorm(config)
 
 
 class TransformerNetwork(PairNetwork):
@@ -157,8 +156,6 @@ class TransformerNetwork(PairNetwork):
     # Module lists, with the types of their modules.
     encoder: Sequence[EncoderLayer]
     decoder: Sequence[DecoderLayer]
-    encoder_norm: Norm
-    decoder_norm: Norm
 
     def __init__(self, config: TransformerConfig, source_size: int, target_size: int) -> None:
         super().__init__()
@@ -168,9 +165,10 @@ class TransformerNetwork(PairNetwork):
         self.target_embedding = nn.Parameter(torch.empty(target_size, size))
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in layers)  # type: ignore[assignment]
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in layers)  # type: ignore[assignment]
-        # The last norms of pre-norm layers; post-norm layers end in a norm.
-        if config.norm == "pre":
-            self.encoder_norm, self.decoder_norm = Norm(size), Norm(size)
+        # Post-norm layers end in a norm.
+        is_pre = config.norm == "pre"
+        self.encoder_norm = nn.LayerNorm(size) if is_pre else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(size) if is_pre else nn.Identity()
         if not config.tied_embeddings:
             self.output_weight = nn.Parameter(torch.empty(target_size, size))
         self.output_bias = nn.Parameter(torch.empty(target_size))
@@ -185,12 +183,12 @@ class TransformerNetwork(PairNetwork):
     def initialize(self, generator: torch.Generator) -> None:
         """Draw embeddings from a Gaussian of variance 1 / size, and matrices as Glorot and Bengio.
 
-        Gains are 1 and biases 0.
+        The weights of norms are 1, and biases are 0.
         """
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 parameter.zero_()
-            elif name.endswith("gain"):
+            elif name.endswith("norm.weight"):
                 parameter.fill_(1.0)
             elif name.endswith("embedding") or name == "output_weight":
                 parameter.normal_(0.0, self.config.hidden_size**-0.5, generator=generator)
@@ -216,13 +214,13 @@ class TransformerNetwork(PairNetwork):
 
     def encode(self, source: BatchSide) -> tuple[Tensor, Padding]:
         """Return the encodings of all source words and ends, ``(rows, size)``."""
-        places = Padding(source.lengths + 1, source.ids.device)
+        places = Padding(source)
         mask = places.real[:, None, None, :]
         rows = self._embed(embedding(source.ids, self.source_embedding), places)
         for layer in self.encoder:
             rows = self._attend_self(layer, rows, places, mask)
             rows = self._feed_forward(layer, rows)
-        return self.encoder_norm(rows) if self.config.norm == "pre" else rows, places
+        return self.encoder_norm(rows), places
 
     def _decode(
         self, batch: PairBatch, see: Callable[[Tensor], None] | None = None
@@ -234,7 +232,7 @@ class TransformerNetwork(PairNetwork):
         target = batch.target
         memory, source_places = self.encode(batch.source)
         source_mask = source_places.real[:, None, None, :]
-        places = Padding(target.lengths + 1, target.ids.device)
+        places = Padding(target)
         time = torch.arange(places.longest, device=target.ids.device)
         past = (time <= time.unsqueeze(1))[None, None]
         previous = embedding(torch.roll(target.ids, 1), self.target_embedding)
@@ -242,35 +240,26 @@ class TransformerNetwork(PairNetwork):
         rows = self._embed(previous, places)
         for layer in self.decoder:
             rows = self._attend_self(layer, rows, places, past)
-            own = self._before(layer.source_norm, rows)
+            own = layer.source_norm.before(rows)
             source = (memory, places, source_places, source_mask)
             if see is not None:
                 see(layer.source_attention.weights(own, *source))
-            rows = self._after(layer.source_norm, rows, layer.source_attention(own, *source))
+            rows = layer.source_norm.after(rows, self.drop(layer.source_attention(own, *source)))
             rows = self._feed_forward(layer, rows)
-        return self.decoder_norm(rows) if self.config.norm == "pre" else rows, places
+        return self.decoder_norm(rows), places
 
     def _attend_self(
         self, layer: EncoderLayer, rows: Tensor, places: Padding, mask: Tensor
     ) -> Tensor:
-        own = self._before(layer.attention_norm, rows)
+        own = layer.attention_norm.before(rows)
         attended = layer.attention(own, own, places, places, mask)
-        return self._after(layer.attention_norm, rows, attended)
+        return layer.attention_norm.after(rows, self.drop(attended))
 
     def _feed_forward(self, layer: EncoderLayer, rows: Tensor) -> Tensor:
-        inner = layer.feed_forward(self._before(layer.feed_forward_norm, rows))
-        return self._after(layer.feed_forward_norm, rows, inner)
+        result = layer.feed_forward(layer.feed_forward_norm.before(rows))
+        return layer.feed_forward_norm.after(rows, self.drop(result))
 
     def _embed(self, words: Tensor, places: Padding) -> Tensor:
         size = self.config.hidden_size
         positions = sinusoids(torch.arange(places.longest, device=words.device), size).to(words)
         return self.drop(words * math.sqrt(size) + positions.index_select(0, places.times))
-
-    def _before(self, norm: Norm, rows: Tensor) -> Tensor:
-        """Return the input of a sublayer: normalised rows for pre-norm, or unchanged rows."""
-        return norm(rows) if self.config.norm == "pre" else rows
-
-    def _after(self, norm: Norm, rows: Tensor, result: Tensor) -> Tensor:
-        """Return the rows with the output of a sublayer added."""
-        total = rows + self.drop(result)
-        return total if self.config.norm == "pre" else norm(total)

@@ -36,6 +36,27 @@ class Level(NamedTuple):
     end_nodes: Ids  # (ending,) the node at which each one ends
 
 
+class Prefixes(NamedTuple):
+    """The prefixes in a tree: the empty one of each root, and then level by level."""
+
+    parents: Ids  # the prefix without its last word; -1 for an empty one
+    words: Ids  # the last words
+    roots: Ids
+    lengths: Ids
+
+    def last_words(self, count: int) -> NDArray[np.int32]:
+        """Return the last words of each prefix, the oldest first, ``(prefixes, count)``.
+
+        The words before a sequence are the word of its empty prefix.
+        """
+        words = np.empty((len(self.words), count), np.int32)
+        prefixes = np.arange(len(self.words))
+        for column in reversed(range(count)):
+            words[:, column] = self.words[prefixes]
+            prefixes = np.where(self.lengths[prefixes], self.parents[prefixes], prefixes)
+        return words
+
+
 class PrefixTree(NamedTuple):
     """All distinct prefixes of a collection of sequences."""
 
@@ -54,18 +75,33 @@ class PrefixTree(NamedTuple):
         """The number of roots and nodes that have children."""
         return sum(int(np.count_nonzero(np.diff(each.parents, prepend=-1))) for each in self.levels)
 
-    def predictions(self) -> tuple[Ids, Ids]:
-        """Return the prefix before each word and ``</s>`` of the tree, and that word.
+    def prefixes(self, start: int) -> Prefixes:
+        """Return all prefixes; the last word of an empty one is ``start``."""
+        count = self.num_roots
+        parents, words = [np.full(count, -1)], [np.full(count, start)]
+        roots, lengths = [np.arange(count)], [np.zeros(count, np.int64)]
+        first = 0
+        for length, level in enumerate(self.levels, start=1):
+            parents.append(first + level.parents)
+            first += len(roots[-1])
+            words.append(level.words)
+            roots.append(roots[-1][level.parents])
+            lengths.append(np.full(len(level.words), length))
+        return Prefixes(*map(np.concatenate, (parents, words, roots, lengths)))
 
-        Prefixes are counted level by level, with the roots first. The predictions are in the order
-        of `phrasescore.scoring.tree_scorer.TreeLogProbs`.
+    def predictions(self, end: int = Vocabulary.END) -> tuple[Ids, Ids]:
+        """Return the index of the prefix before each word and ``</s>`` of the tree, and that word.
+
+        The predictions are in the order of `phrasescore.scoring.tree_scorer.TreeLogProbs`.
+
+        :param end: the number of ``</s>``.
         """
         places = [self.empty_roots]
-        words = [np.full(len(self.empty), Vocabulary.END)]
+        words = [np.full(len(self.empty), end)]
         first, size = 0, self.num_roots
         for level in self.levels:
             places += [first + level.parents, first + size + level.end_nodes]
-            words += [level.words, np.full(len(level.ends), Vocabulary.END)]
+            words += [level.words, np.full(len(level.ends), end)]
             first, size = first + size, len(level.words)
         return np.concatenate(places), np.concatenate(words)
 
@@ -74,24 +110,25 @@ class PrefixTree(NamedTuple):
         levels = [level._replace(words=ids[level.words]) for level in self.levels]
         return self._replace(levels=levels)
 
+    def ends(self) -> Ids:
+        """Return the index of each whole sequence among the prefixes."""
+        ends = np.empty(len(self.empty) + sum(len(level.ends) for level in self.levels), np.int64)
+        ends[self.empty] = self.empty_roots
+        first = self.num_roots
+        for level in self.levels:
+            ends[level.ends] = first + level.end_nodes
+            first += len(level.words)
+        return ends
+
     def paths(self) -> tuple[RaggedArray, Ids]:
         """Return each sequence's nodes, numbered level by level, and its root."""
-        ends = [self.empty, *(level.ends for level in self.levels)]
-        lengths = np.empty(sum(map(len, ends)), np.int64)
-        for depth, sequences in enumerate(ends):
-            lengths[sequences] = depth
+        prefixes, nodes = self.prefixes(start=0), self.ends()
+        lengths, roots = prefixes.lengths[nodes], prefixes.roots[nodes]
         paths = RaggedArray.from_lengths(np.empty(lengths.sum(), np.int64), lengths)
-        first = self.num_nodes
-        # From the deepest level to the first.
-        active = nodes = np.empty(0, np.int64)
-        for depth, level in reversed(list(enumerate(self.levels))):
-            first -= len(level.words)
-            active = np.concatenate([active, level.ends])
-            nodes = np.concatenate([nodes, level.end_nodes])
-            paths.values[paths.starts[active] + depth] = first + nodes
-            nodes = level.parents[nodes]
-        roots = np.empty(len(lengths), np.int64)
-        roots[active], roots[self.empty] = nodes, self.empty_roots
+        for depth in reversed(range(len(self.levels))):
+            active = np.flatnonzero(lengths > depth)
+            paths.values[paths.starts[active] + depth] = nodes[active] - self.num_roots
+            nodes[active] = prefixes.parents[nodes[active]]
         return paths, roots
 
     def find_distinct(self) -> tuple[Ids, Ids]:
@@ -99,17 +136,8 @@ class PrefixTree(NamedTuple):
 
         Sequences with different roots are not equal. Groups are sorted by length and node.
         """
-        ends = [(self.empty, self.empty_roots)]
-        ends += [(level.ends, level.end_nodes) for level in self.levels]
-        numbers = np.empty(sum(len(sequences) for sequences, _ in ends), np.int64)
-        firsts: list[Ids] = []
-        count = 0
-        for sequences, nodes in ends:
-            _, first, inverse = np.unique(nodes, return_index=True, return_inverse=True)
-            numbers[sequences] = inverse + count
-            firsts.append(sequences[first])
-            count += len(first)
-        return np.concatenate(firsts), numbers
+        _, firsts, groups = np.unique(self.ends(), return_index=True, return_inverse=True)
+        return firsts, groups
 
 
 class TreeStep(NamedTuple):

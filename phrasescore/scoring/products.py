@@ -18,7 +18,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from phrasescore.arguments import PrecisionName
-from phrasescore.kernels import gates
 from phrasescore.kernels.precision import Factor, Precision, Product, Workspace
 
 # Maximum number of rows in a level that are computed together, which bounds the memory.
@@ -116,14 +115,6 @@ class Products:
         if product.values.dtype == torch.float32:
             return product.values
         return product.read(self.workspace.take(f"{name}, read", *product.values.shape))
-
-    def add_bias(self, name: str, product: Tensor, bias: Tensor) -> Tensor:
-        """Return product + bias, ``(rows, columns)`` float32."""
-        return torch.add(product, bias, out=self.workspace.take(name, *product.shape))
-
-    def tanh_with_bias(self, product: Tensor, bias: Tensor) -> Tensor:
-        """Return tanh(product + bias); the bits of torch's tanh depend on a row's position."""
-        return gates.tanh_of_sums(product, bias)
 
     def _has_free_rows(self, matrix: Factor) -> bool:
         return _has_free_rows(*matrix.values.shape, self.precision.name, self.device)

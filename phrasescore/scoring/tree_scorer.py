@@ -6,7 +6,7 @@ padded or computed twice.
 """
 
 import pkgutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
@@ -38,10 +38,10 @@ Floats = NDArray[np.float64]
 class TreeDecoder(Protocol):
     """A network that predicts a target word by word, with its weights laid out for scoring.
 
-    A kind of network names its decoder (:mod:`phrasescore.settings.kinds`), a class that is created
-    with the network and a `Products` object. All matrix products are computed with this object, so
-    that to the last bit, a node's result depends only on its source and its prefix. Results may be
-    in buffers, which are valid until the same thread calls the same method again.
+    A kind of network names its decoder (:mod:`phrasescore.settings.kinds`), a subclass that is
+    created with the network and a `Products` object. All matrix products are computed with this
+    object, so that to the last bit, a node's result depends only on its source and its prefix.
+    Results may be in buffers, which are valid until the same thread calls the same method again.
     """
 
     # Weight (words, width) and bias (words,) of the softmax over the shortlist.
@@ -63,8 +63,24 @@ class TreeDecoder(Protocol):
         :param state: the state of the level above, which is not used again.
         """
 
-    # A decoder may also have ``tree_rows(encoded, sources, tree)``, which returns the softmax's
-    # inputs for a whole tree, the roots first and then level by level.
+    def walk(
+        self, encoded: Any, sources: Tensor, tree: PrefixTree
+    ) -> Iterator[tuple[Tensor, Ids, Ids]]:
+        """Yield softmax inputs, the row before each word to predict, and these words.
+
+        The words of all parts are in the order of :class:`TreeLogProbs`. A decoder that computes
+        several levels together replaces this method, which goes from level to level.
+        """
+        state, rows = self.start(encoded, sources)
+        roots, nodes = np.arange(tree.num_roots), tree.empty_roots
+        for level in tree.levels:
+            ends = np.full(len(nodes), Vocabulary.END)
+            words = np.concatenate([ends, level.words])
+            yield rows, np.concatenate([nodes, level.parents]), words
+            roots, nodes = roots[level.parents], level.end_nodes
+            step = TreeStep.of(level.parents, level.words, roots, sources.device)
+            state, rows = self.advance(state, step)
+        yield rows, nodes, np.full(len(nodes), Vocabulary.END)
 
 
 def build_decoder(kind: str, network: nn.Module, products: Products) -> TreeDecoder:
@@ -216,28 +232,11 @@ class TreeScorer:
 
     def _walk(self, encoded: Any, sources: Ids, tree: PrefixTree, *, check_range: bool) -> Floats:
         """Return the values of :class:`TreeLogProbs`; they may be NaN without ``check_range``."""
-        decoder, probabilities, device = self._decoder, self._probabilities, self._products.device
-        if hasattr(decoder, "tree_rows"):
-            rows = decoder.tree_rows(encoded, on_device(sources, device), tree)
-            normalizers = probabilities.log_normalizers(rows, check_range=check_range)
-            whole: Floats = (
-                probabilities.log_probs(rows, normalizers, *tree.predictions()).cpu().numpy()
-            )
-            return whole
-        state, rows = decoder.start(encoded, on_device(sources, device))
+        probabilities, device = self._probabilities, self._products.device
         found: list[Tensor] = []
-        roots, end_nodes = np.arange(tree.num_roots), tree.empty_roots
-        for level in [*tree.levels, None]:
+        for rows, places, words in self._decoder.walk(encoded, on_device(sources, device), tree):
             normalizers = probabilities.log_normalizers(rows, check_range=check_range)
-            places, words = end_nodes, np.full(len(end_nodes), Vocabulary.END)
-            if level is not None:
-                places = np.concatenate([places, level.parents])
-                words = np.concatenate([words, level.words])
             found.append(probabilities.log_probs(rows, normalizers, places, words))
-            if level is not None:
-                roots, end_nodes = roots[level.parents], level.end_nodes
-                step = TreeStep.of(level.parents, level.words, roots, device)
-                state, rows = decoder.advance(state, step)
         values: Floats = torch.cat(found).cpu().numpy()
         return values
 

@@ -18,7 +18,7 @@ from phrasescore.errors import ModelError
 from phrasescore.kernels import softmax_sums
 from phrasescore.kernels.avx512 import packed_words
 from phrasescore.kernels.avx512.packed_words import PackedWords
-from phrasescore.kernels.precision import Factor, Product
+from phrasescore.kernels.precision import Factor
 from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
 from phrasescore.scoring.prefix_tree import Ids, on_device
 from phrasescore.scoring.products import SOFTMAX_ROWS, Products
@@ -107,19 +107,16 @@ class WordProbabilities:
         summands = self._summands
         if isinstance(summands, PackedWords):
             summands.sums_of_powers(rows, total)
-        else:
-            self._add_sums_of_blocks(rows, summands, total)
-        return self._log(total, rows, check_range=check_range)
-
-    def _add_sums_of_blocks(self, rows: Tensor, blocks: _Blocks, total: Tensor) -> None:
-        products = self._products
+            return self._log(total, rows, check_range=check_range)
         # The logits of a few rows at a time stay in the cache.
-        step = SOFTMAX_ROWS[products.device.type]
+        step = SOFTMAX_ROWS[self._products.device.type]
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
-            some = products.round("rows of logits", rows[part])
-            for matrix, bias in blocks:
-                _add_sums(products.product("logits", some, matrix), bias, total[part])
+            some = self._products.round("rows of logits", rows[part])
+            for matrix, bias in summands:
+                product = self._products.product("logits", some, matrix).first(some.size)
+                softmax_sums.add_sums(product, bias, total[part])
+        return self._log(total, rows, check_range=check_range)
 
     def log_distributions(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return log p of every word after each row, and the log-normalisers of the rows.
@@ -139,10 +136,10 @@ class WordProbabilities:
             return torch.add(below, logits, alpha=math.log(2), out=out), normalizers
         first, some = 0, self._products.round("rows of logits", rows)
         for matrix, bias in summands:
-            product = self._products.product("logits", some, matrix)
-            _add_sums(product, bias, total)
+            product = self._products.product("logits", some, matrix).first(len(rows))
+            softmax_sums.add_sums(product, bias, total)
             part = out[:, first : first + len(bias)]
-            torch.add(product.first(len(rows)).read(part), bias, out=part)
+            torch.add(product.read(part), bias, out=part)
             first += len(bias)
         normalizers = self._log(total, rows)
         return out.div_(self._base).sub_(normalizers.float().unsqueeze(1)), normalizers
@@ -216,14 +213,3 @@ class WordProbabilities:
             logits += self._bias
             parts.append(torch.logsumexp(logits, 1))
         return torch.cat(parts)[:count]
-
-
-def _add_sums(logits: Product, bias: Tensor, total: Tensor) -> None:
-    """Add each row's sum of e^logit, or of 2^logit if weights are scaled for it, to ``total``."""
-    logits = logits.first(len(total))
-    if logits.columns is not None:
-        softmax_sums.add_sums_of_scaled_powers(logits, bias, total)
-    elif logits.values.dtype == torch.bfloat16:
-        softmax_sums.add_sums_of_powers(logits.values, bias, total)
-    else:
-        softmax_sums.add_sums_of_exp(logits.values, bias, total)

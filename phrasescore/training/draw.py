@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from phrasescore.io.ragged import Indices
+from phrasescore.kernels.pieces import mix
 from phrasescore.models.batches import Pairs
 from phrasescore.settings.config import TrainingConfig
 from phrasescore.training.stores import ListStore
@@ -17,14 +18,6 @@ Store = Pairs | ListStore
 
 # Number of rounds of a permutation's Feistel network.
 _ROUNDS = 6
-
-
-def mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Map 64-bit numbers one to one to pseudo-random ones (splitmix64; Steele et al., 2014)."""
-    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
 
 
 def stream_key(seed: int, stream: int) -> npt.NDArray[np.uint64]:

@@ -20,10 +20,7 @@ from torch import Tensor
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.journal import digest_text
-from phrasescore.models.checkpoint import (
-    Checkpoint,
-    FineTuning,
-)
+from phrasescore.models.checkpoint import Checkpoint, FineTuning
 from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.config import TrainingConfig
 from phrasescore.training.draw import held_out_size
@@ -169,7 +166,6 @@ class ListRun(TrainingRun):
     read: Callable[[], ListStore]
 
     def prepare(self, folder: RunFolder, _ranks: Ranks, *, is_resumed: bool) -> Task:  # noqa: ARG002
-        """See :class:`TrainingRun`."""
         store, training, objective = self.read(), self.config.training, self.objective
         inputs = {**store.inputs, "likelihood": repr(objective.likelihood)}
         folder.set_inputs(inputs)
@@ -207,7 +203,6 @@ class ListRun(TrainingRun):
         )
 
     def has_made(self, model: Checkpoint, folder: RunFolder) -> bool:
-        """See :class:`TrainingRun`."""
         return model.record.data_fingerprint == _fingerprint(folder.inputs or {})
 
 

@@ -12,12 +12,7 @@ from torch import Tensor
 from phrasescore.arguments import flag
 from phrasescore.errors import ConfigError, ModelError, PhrasescoreError, shown_path
 from phrasescore.models.batches import PairBatch
-from phrasescore.models.checkpoint import (
-    Checkpoint,
-    TrainingRecord,
-    direction_of,
-    empty_network,
-)
+from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of, empty_network
 from phrasescore.models.softmax import TrainingSoftmax, WordSampler
 from phrasescore.training.draw import held_out_size, stream_key
 from phrasescore.training.loop import TrainingLoop
@@ -101,7 +96,6 @@ class PairRun(TrainingRun):
     shortlists: Callable[[], tuple[Shortlist, Shortlist]] = lambda: (Shortlist(), Shortlist())
 
     def prepare(self, folder: RunFolder, ranks: Ranks, *, is_resumed: bool) -> Task:
-        """See :class:`TrainingRun`."""
         store = self._open_pairs(folder, ranks, is_resumed=is_resumed)
         config, training, pairs = self.config, self.config.training, store.record
         vocabularies = (store.source_vocabulary, store.target_vocabulary)
@@ -216,7 +210,6 @@ class PairRun(TrainingRun):
                 )
 
     def has_made(self, model: Checkpoint, folder: RunFolder) -> bool:
-        """See :class:`TrainingRun`."""
         store = PairStore(folder.pairs)
         return (
             model.record.data_fingerprint == store.record.fingerprint

@@ -21,12 +21,13 @@ from torch import Tensor
 
 from phrasescore.engines import LoadedWork, ThreadPool
 from phrasescore.errors import ModelError, PhrasescoreError
+from phrasescore.kernels.pieces import mix
 from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import TrainingConfig
 from phrasescore.signals import catching_signals
-from phrasescore.training.draw import Draw, Store, held_out_size, mix, stream_key
+from phrasescore.training.draw import Draw, Store, held_out_size, stream_key
 from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.precision import product_precision
 from phrasescore.training.ranks import Ranks

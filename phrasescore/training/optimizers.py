@@ -136,7 +136,6 @@ class FusedAdadelta(TorchOptimizer):
         self._pool = ThreadPoolExecutor(self._threads)
 
     def step(self, learning_rate: float, clip_norm: float) -> float:
-        """See :class:`TorchOptimizer`."""
         pieces = self._pieces()
         norm = math.sqrt(sum(self._each(lambda piece: float(_square_sum(piece[1])), pieces)))
         if math.isfinite(norm):

@@ -1,16 +1,15 @@
 """The precision of matrix products in training."""
 
-import contextlib
 import dataclasses
 import logging
 import os
 import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
-from phrasescore.kernels.precision import lacks_units
+from phrasescore.kernels.precision import lacks_units, products_in
 from phrasescore.settings.config import Config, TrainingPrecision
 from phrasescore.training.ranks import Ranks
 
@@ -58,20 +57,15 @@ def _seconds(precision: TrainingPrecision, device: torch.device) -> float:
     return min(times)
 
 
-@contextlib.contextmanager
-def product_precision(precision: TrainingPrecision, device: torch.device) -> Iterator[None]:
-    """Set the precision of float32 products within the block; ``auto`` is float32 here."""
+def product_precision(
+    precision: TrainingPrecision, device: torch.device
+) -> AbstractContextManager[None]:
+    """Set the precision of float32 products within a block; ``auto`` is float32 here."""
     backends: Any = torch.backends  # torch's types lack mkldnn.matmul
     backend = backends.cuda.matmul if device.type == "cuda" else backends.mkldnn.matmul
-    reduced = "tf32" if device.type == "cuda" else "bf16"
-    before = backend.fp32_precision
-    is_reduced = precision not in ("float32", "auto")
-    if is_reduced:
-        # oneDNN compiles a rounded product for each number of rows, and packed steps have many
-        # numbers: the 1,024 products that it keeps by default are gigabytes. Read at its first use.
-        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    backend.fp32_precision = reduced if is_reduced else "ieee"
-    try:
-        yield
-    finally:
-        backend.fp32_precision = before
+    if precision in ("float32", "auto"):
+        return products_in(backend, "ieee")
+    # oneDNN compiles a rounded product for each number of rows, and packed steps have many numbers:
+    # the 1,024 products that it keeps by default are gigabytes. It is read at its first use.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+    return products_in(backend, "tf32" if device.type == "cuda" else "bf16")

@@ -33,8 +33,8 @@ SIDES = ("source", "target")
 # Suffixes for the files of each side.
 WORDS, STARTS, AFFILIATIONS, VOCABULARY = ".words", ".starts", ".affiliations", ".vocab"
 
-# Number of pairs that are checked at a time.
-_CHECKED_ROWS = 1 << 18
+# Number of pairs or words that are checked at a time.
+_CHECKED = 1 << 18
 
 
 class PairStoreRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -92,32 +92,22 @@ class PairStore(Pairs):
 
     def check(self) -> None:
         """Raise a ModelError if a pair or word id is out of range, as in damaged files."""
-        for first in range(0, len(self), _CHECKED_ROWS):
-            if not self._is_sound(slice(first, first + _CHECKED_ROWS)):
-                raise ModelError(
-                    f"{self.folder}: expected pairs of words in the vocabularies, found other "
-                    "numbers: an array is damaged"
-                )
+        is_whole = is_sound(self.sources, len(self.source_vocabulary))
+        is_whole = is_whole and is_sound(self.targets, len(self.target_vocabulary))
+        if not (is_whole and self._has_sound_affiliations()):
+            raise ModelError(
+                f"{self.folder}: expected pairs of words in the vocabularies, found other "
+                "numbers: an array is damaged"
+            )
 
-    def _is_sound(self, rows: slice) -> bool:
-        limits: list[Array | int] = [len(self.source_vocabulary), len(self.target_vocabulary)]
-        arrays = [self.sources, self.targets]
-        lengths = []
-        for side in arrays:
-            starts = side.starts[rows.start : rows.stop + 1]
-            # Within these limits, no difference overflows.
-            if not 0 <= starts.min() <= starts.max() <= len(side.values):
-                return False
-            lengths.append(np.diff(starts))
-            if lengths[-1].min() < 0 or side.starts[0] != 0:
-                return False
-        if self.affiliations is not None:
-            arrays.append(self.affiliations)
-            limits.append(np.repeat(lengths[0] + 1, lengths[1]))
-        for side, limit in zip(arrays, limits, strict=True):
-            starts = side.starts[rows.start : rows.stop + 1]
-            values = side.values[starts[0] : starts[-1]]
-            if not ((values >= 0) & (values < limit)).all():
+    def _has_sound_affiliations(self) -> bool:
+        if self.affiliations is None:
+            return True
+        for first in range(0, len(self), _CHECKED):
+            rows = np.arange(first, min(first + _CHECKED, len(self)))
+            source_lengths, target_lengths = self.lengths(rows)
+            limits = np.repeat(source_lengths + 1, target_lengths)
+            if (self.affiliations.take(rows).values >= limits).any():
                 return False
         return True
 
@@ -139,6 +129,19 @@ class PairStore(Pairs):
 def word_type(size: int) -> type[np.uint16] | type[np.int32]:
     """Return the smallest integer type for ids below ``size``."""
     return np.uint16 if size <= 1 << 16 else np.int32
+
+
+def is_sound(rows: RaggedArray, limit: int) -> bool:
+    """Return whether the rows follow one another, and their values are below ``limit``."""
+    for first in range(0, len(rows), _CHECKED):
+        starts = rows.starts[first : first + _CHECKED + 1]
+        if (starts[1:] < starts[:-1]).any():
+            return False
+    for first in range(0, len(rows.values), _CHECKED):
+        values = rows.values[first : first + _CHECKED]
+        if not 0 <= values.min() <= values.max() < limit:
+            return False
+    return bool(rows.starts[0] == 0)
 
 
 # N-best lists

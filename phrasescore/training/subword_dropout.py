@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from phrasescore.errors import ModelError
 from phrasescore.io.ragged import Array, Indices, RaggedArray
-from phrasescore.kernels.pieces import split_words
+from phrasescore.kernels.pieces import mix, split_words
 from phrasescore.models.batches import Pairs
 from phrasescore.settings.config import TrainingConfig
-from phrasescore.training.draw import mix, stream_key
-from phrasescore.training.stores import SIDES, PairStore, word_type
+from phrasescore.training.draw import stream_key
+from phrasescore.training.stores import SIDES, PairStore, is_sound, word_type
 from phrasescore.vocabulary import BEGIN, Vocabulary
 
 # Suffixes for the files of each side; `starts_path` names the files with the starts of the rows.
@@ -115,8 +115,7 @@ class SplitStore(PairStore):
     def _open_side(self, name: str, pieces: RandomPieces, size: int) -> _SplitSide:
         tokens, characters = (
             RaggedArray(
-                self._map(name + suffix, kind),
-                self._map(f"{starts_path(name + suffix)}", np.int64),
+                self._map(name + suffix, kind), self._map(f"{starts_path(name + suffix)}", np.int64)
             )
             for suffix, kind in ((TOKENS, np.int32), (CHARACTERS, word_type(size)))
         )
@@ -131,23 +130,20 @@ class SplitStore(PairStore):
         return _SplitSide(tokens, characters, pieces)
 
     def check(self) -> None:
-        """See `PairStore`."""
         super().check()
         vocabularies = (self.source_vocabulary, self.target_vocabulary)
         for name, side, known in zip(SIDES, self.split_sides, vocabularies, strict=True):
             if side is not None and not (
-                _is_sound(side.tokens, len(side.characters))
-                and _is_sound(side.characters, len(known))
+                is_sound(side.tokens, len(side.characters))
+                and is_sound(side.characters, len(known))
             ):
                 raise ModelError(f"{self.folder}: {name}{TOKENS} or {name}{CHARACTERS} is damaged")
 
     def target_counts(self) -> Array:
-        """See `PairStore`."""
         side = self.split_sides[1]
         return super().target_counts() if side is None else side.counts(len(self.target_vocabulary))
 
     def in_epoch(self, epoch: int) -> Pairs:
-        """See `Pairs`."""
         # `mix` again, because other random streams are keyed by a seed and a small number, too.
         return _EpochPairs(self, mix(stream_key(self._seed, epoch)))
 
@@ -160,7 +156,6 @@ class _EpochPairs(Pairs):
         self._split_sides, self._key = store.split_sides, key
 
     def sides(self, rows: Indices) -> tuple[RaggedArray, RaggedArray]:
-        """See `Pairs`."""
         source, target = (
             usual.take(rows) if split is None else split.take(rows, mix(self._key + np.uint64(n)))
             for n, (usual, split) in enumerate(
@@ -170,14 +165,5 @@ class _EpochPairs(Pairs):
         return source, target
 
     def lengths(self, rows: Indices) -> tuple[Indices, Indices]:
-        """See `Pairs`."""
         source, target = self.sides(rows)
         return source.lengths, target.lengths
-
-
-def _is_sound(rows: RaggedArray, limit: int) -> bool:
-    """Return whether the rows follow one another, and their values are below ``limit``."""
-    starts, values = rows.starts, rows.values
-    if starts[0] != 0 or (starts[1:] < starts[:-1]).any():
-        return False
-    return not len(values) or 0 <= int(values.min()) <= int(values.max()) < limit

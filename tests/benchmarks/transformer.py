@@ -26,7 +26,7 @@ from phrasescore.models.checkpoint import (
     empty_network,
     load_checkpoint,
 )
-from phrasescore.models.transformer import MultiHeadAttention, Norm, TransformerNetwork, sinusoids
+from phrasescore.models.transformer import MultiHeadAttention, TransformerNetwork, sinusoids
 from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
@@ -226,10 +226,9 @@ def _plain_steps(
 
 
 def _weights(module: nn.Module) -> tuple[Tensor, Tensor]:
-    weight = module.gain if isinstance(module, Norm) else module.weight
-    assert isinstance(weight, Tensor)
+    assert isinstance(module.weight, Tensor)
     assert isinstance(module.bias, Tensor)
-    return weight, module.bias
+    return module.weight, module.bias
 
 
 def _copy(module: Any, weight: Tensor, bias: Tensor) -> None:
@@ -385,5 +384,5 @@ def _set(linear: Any, *parts: nn.Linear) -> None:
     linear.bias = _array(torch.cat([part.bias for part in parts]))
 
 
-def _set_norm(norm: Any, ours: Norm) -> None:
-    norm.gamma, norm.beta = _array(ours.gain), _array(ours.bias)
+def _set_norm(norm: Any, ours: nn.Module) -> None:
+    norm.gamma, norm.beta = map(_array, _weights(ours))

@@ -16,7 +16,7 @@ from torch.nn import functional
 from phrasescore.devices import move
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels import gates, sentence_gates
-from phrasescore.kernels.precision import Product, Workspace
+from phrasescore.kernels.precision import Product
 from phrasescore.models.alignment import Places, attend
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_rows
@@ -24,6 +24,7 @@ from phrasescore.models.encoder_decoder import GatedUnit
 from phrasescore.scoring.decoders.gated import split_pairs
 from phrasescore.scoring.prefix_tree import TreeStep
 from phrasescore.scoring.products import Products
+from phrasescore.scoring.tree_scorer import TreeDecoder
 
 
 class Annotated(NamedTuple):
@@ -45,12 +46,11 @@ class AttentiveState(NamedTuple):
     families: Tensor  # (nodes,)
 
 
-class AttentionDecoder:
+class AttentionDecoder(TreeDecoder):
     """RNNsearch's encoder and decoder; see :class:`TreeDecoder`."""
 
     def __init__(self, network: AttentionNetwork, products: Products) -> None:
         self._products = products
-        self._workspace = Workspace(products.device)
         self._units = network.config.maxout_size
         self.output = products.place(network.output.weight), products.place(network.output.bias)
         self._source_embedding = products.place(network.source_embedding)
@@ -78,7 +78,6 @@ class AttentionDecoder:
         self._values = products.prepare(torch.cat(context_weight).t())
 
     def encode(self, sources: RaggedArray) -> Annotated:
-        """Return the annotations of sources, given as word ids without ``</s>``."""
         multiply = self._products.multiply
         side, device = batch_rows(sources), self._products.device
         words = self._source_embedding.index_select(0, move(device, side.ids)[0])
@@ -109,26 +108,32 @@ class AttentionDecoder:
 
     def advance(self, state: AttentiveState, step: TreeStep) -> tuple[AttentiveState, Tensor]:
         """Return the states of the nodes in a level, and their t, ``(nodes, maxout)``."""
-        multiply, take = self._products.multiply, self._workspace.take
-        families = step.families
+        multiply, take = self._products.multiply, self._products.workspace.take
+        annotated, families = state.annotated, step.families
         old = state.states.index_select(0, step.branching)  # (families, hidden)
         products = multiply("state", old, self._state)  # (families, units + 2 * hidden)
         # All nodes of a family have the same root.
         roots = torch.empty_like(step.branching).scatter_(0, families, step.roots)
-        sums, weights = self._contexts(state.annotated, products, roots)
+        places = annotated.places.of_pairs(roots)
+        weights = take("weights", len(old), places.longest)
+        sums = take("sums", len(old), annotated.values.shape[1])  # C_z c, C_r c, C c and C_o c
+        queries = products[:, : len(self._energy)].contiguous()
+        attend(queries, annotated.keys, self._energy, annotated.values, places, weights, sums)
         count, size, buffer = len(families), old.shape[1], 1 - state.buffer
         update, masked = take("update", count, size), take("masked", count, size)
-        shared = (sums, families, self._words, step.words, old)
-        sentence_gates.attentive_gates(products, *shared, update, masked)
+        shared = take("shared", len(old), 2 * size)  # by the nodes of a family
+        torch.add(products[:, -2 * size :], sums[:, : 2 * size], out=shared)
+        table, words = self._words, step.words
+        gates.encoder_gates(Product(shared), table, words, old, families, update, masked)
         candidates = multiply("candidate", masked, self._candidate)  # (nodes, hidden)
         new = take(f"states {buffer}", count, size)
-        sentence_gates.attentive_blend(candidates, *shared, update, new)
+        sentence_gates.attentive_blend(candidates, sums, families, table, words, old, update, new)
         readout = multiply("readout", new, self._readout_state)  # (nodes, 2 * maxout)
         units = take("maxout", count, self._units)
         sentence_gates.attentive_maxout(
             readout, sums, families, self._readout_words, step.words, units
         )
-        return AttentiveState(state.annotated, new, buffer, weights, families), units
+        return AttentiveState(annotated, new, buffer, weights, families), units
 
     def attention(self, state: AttentiveState) -> Tensor:
         """Return alpha for the word after each node; call it before the next :meth:`advance`.
@@ -137,18 +142,6 @@ class AttentionDecoder:
             0 as padding.
         """
         return state.weights.index_select(0, state.families)
-
-    def _contexts(
-        self, encoded: Annotated, products: Tensor, roots: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return C_z c, C_r c, C c and C_o c for each family, and alpha."""
-        count, units = len(roots), len(self._energy)
-        places = encoded.places.of_pairs(roots)
-        weights = self._workspace.take("weights", count, places.longest)
-        sums = self._workspace.take("sums", count, encoded.values.shape[1])
-        queries = products[:, :units].contiguous()
-        attend(queries, encoded.keys, self._energy, encoded.values, places, weights, sums)
-        return sums, weights
 
 
 class _Direction:

@@ -21,6 +21,7 @@ from phrasescore.models.encoder_decoder import MAXOUT_POOL, EncoderDecoder, Gate
 from phrasescore.models.grconv import GrconvNetwork, build_pyramid
 from phrasescore.scoring.prefix_tree import Ids, TreeStep, build_prefix_tree, on_device
 from phrasescore.scoring.products import Products, Rows
+from phrasescore.scoring.tree_scorer import TreeDecoder
 
 
 def split_pairs(weight: Tensor) -> Tensor:
@@ -38,7 +39,7 @@ class GatedState(NamedTuple):
     readout: Tensor  # (roots, 2 * maxout): O_c c with the bias
 
 
-class GatedDecoder:
+class GatedDecoder(TreeDecoder):
     """The decoder of an RNN Encoder-Decoder or a grConv; see :class:`TreeDecoder`."""
 
     def __init__(self, network: GatedDecoderNetwork, products: Products) -> None:
@@ -82,14 +83,10 @@ class GatedDecoder:
         initial = products.multiply("initial", summaries, self._initial)
         context = products.multiply("context", summaries, self._context)
         readout = products.multiply("readout context", summaries, self._readout_context)
-        states = products.tanh_with_bias(initial, self._initial_bias)
-        state = GatedState(
-            states,
-            products.round("rounded", states),
-            0,
-            context,
-            products.add_bias("readout context, with bias", readout, self._readout_bias),
-        )
+        states = gates.tanh_of_sums(initial, self._initial_bias)
+        outer = take("readout context, with bias", *readout.shape)
+        torch.add(readout, self._readout_bias, out=outer)
+        state = GatedState(states, products.round("rounded", states), 0, context, outer)
         step = TreeStep.first(len(sources), self._start_word, products.device)
         return self.advance(state, step)
 
@@ -153,7 +150,7 @@ class _UnitEncoder:
     def summarize(self, encoded: Tensor) -> Tensor:
         """Return c for each source, ``(sources, hidden)``."""
         summary = self._products.multiply("summary", encoded, self._summary)
-        return self._products.tanh_with_bias(summary, self._summary_bias)
+        return gates.tanh_of_sums(summary, self._summary_bias)
 
     def _step(self, above: Tensor, parents: Ids, words: Ids, out: Tensor) -> None:
         products, take = self._products, self._products.workspace.take

@@ -16,6 +16,7 @@ from phrasescore.models.batches import pack_steps
 from phrasescore.models.lstm import LstmNetwork, LstmStack
 from phrasescore.scoring.prefix_tree import TreeStep, on_device
 from phrasescore.scoring.products import Products
+from phrasescore.scoring.tree_scorer import TreeDecoder
 from phrasescore.vocabulary import Vocabulary
 
 # Maximum number of elements in the table of inputs to the first layer: 256 MB.
@@ -30,7 +31,7 @@ class LstmState(NamedTuple):
     depth: int = 0  # its parity selects one of two sets of buffers
 
 
-class LstmDecoder:
+class LstmDecoder(TreeDecoder):
     """The deep LSTM's encoder and decoder; see :class:`TreeDecoder`."""
 
     def __init__(self, network: LstmNetwork, products: Products) -> None:
@@ -90,19 +91,15 @@ class _Stack:
         self._has_table = len(embedding) * 4 * stack.hidden_size <= table_size
         self._embedding = products.place(embedding)
         self.layers = []
-        for number in range(len(stack.layers)):
-            weight, bias, recurrent = (
-                stack.get_parameter(f"layers.{number}.{name}")
-                for name in ("input.weight", "input.bias", "recurrent.weight")
+        for number, layer in enumerate(stack.layers):
+            is_table, weight = self._has_table and number == 0, layer.input.weight.t()
+            prepared = _Layer(
+                products.prepare(layer.recurrent.weight.t()),
+                None if is_table else products.prepare(weight),
+                products.place(embedding @ weight) if is_table else None,
+                products.place(layer.input.bias),
             )
-            is_table = self._has_table and number == 0
-            layer = _Layer(
-                products.prepare(recurrent.t()),
-                None if is_table else products.prepare(weight.t()),
-                products.place(embedding @ weight.t()) if is_table else None,
-                products.place(bias),
-            )
-            self.layers.append(layer)
+            self.layers.append(prepared)
         self.size = stack.hidden_size
 
     def advance(self, state: LstmState, step: TreeStep) -> LstmState:

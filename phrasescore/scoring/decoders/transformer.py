@@ -5,15 +5,15 @@ which attends to its ancestors only. A search goes from level to level, and keep
 values of the prefixes. Both give a prefix the same bits.
 """
 
+import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import layer_norm, pad
+from torch.nn.functional import pad
 
 from phrasescore.devices import move
 from phrasescore.io.ragged import RaggedArray
@@ -23,12 +23,14 @@ from phrasescore.models.batches import batch_rows
 from phrasescore.models.transformer import (
     EncoderLayer,
     MultiHeadAttention,
-    Norm,
     TransformerNetwork,
     sinusoids,
 )
-from phrasescore.scoring.prefix_tree import PrefixTree, TreeStep, on_device
+from phrasescore.scoring.prefix_tree import Ids, PrefixTree, TreeStep, on_device
 from phrasescore.scoring.products import Products
+from phrasescore.scoring.tree_scorer import TreeDecoder
+
+_Norm = TypeVar("_Norm", bound=nn.Module)
 
 # Initial capacity, in nodes, of a search's cache of keys and values.
 _FIRST_NODES = 4096
@@ -54,22 +56,20 @@ class SearchState:
     weights: Tensor  # (nodes of this level, longest source): mean attention of the last layer
 
 
-class TransformerDecoder:
+class TransformerDecoder(TreeDecoder):
     """Encodes sources, and runs the decoder; see :class:`TreeDecoder`."""
 
     def __init__(self, network: TransformerNetwork, products: Products) -> None:
         config = network.config
         self._products, self._size, self._heads = products, config.hidden_size, config.heads
-        self._is_pre = config.norm == "pre"
         self._encoder = [_TransformerLayer(layer, products) for layer in network.encoder]
         self._decoder = [_TransformerLayer(layer, products) for layer in network.decoder]
         self._source_attention = [
             _Attention(layer.source_attention, products) for layer in network.decoder
         ]
-        self._source_norms = [_Normaliser(layer.source_norm, products) for layer in network.decoder]
-        if self._is_pre:
-            self._encoder_norm = _Normaliser(network.encoder_norm, products)
-            self._decoder_norm = _Normaliser(network.decoder_norm, products)
+        self._source_norms = [_placed(layer.source_norm, products) for layer in network.decoder]
+        self._encoder_norm = _placed(network.encoder_norm, products)
+        self._decoder_norm = _placed(network.decoder_norm, products)
         scale = math.sqrt(config.hidden_size)
         self._source_words = products.place(network.source_embedding * scale)
         # The additional row is before the first word.
@@ -78,26 +78,21 @@ class TransformerDecoder:
         self.output = products.place(network.output.weight), products.place(network.output.bias)
 
     def encode(self, sources: RaggedArray) -> Encoded:
-        """Return the encodings of some sources, given as word ids without ``</s>``."""
         device, side = self._products.device, batch_rows(sources)
         places = Places.of(side.lengths + 1)
-        owners = torch.repeat_interleave(places.lengths)
-        times = torch.arange(len(owners)) - places.starts[owners]
-        ids, owners, times = move(device, side.ids, owners, times)
+        ids, owners, times = move(device, side.ids, *side.owners())
         places = places.to(device)
         rows = self._source_words.index_select(0, ids) + self._positions(times, places.longest)
         of_rows = places.of_pairs(owners)
         for layer in self._encoder:
-            memory = self._memory(layer.attention, layer.attention_norm, rows)
+            memory = self._memory(layer, rows)
             for part in self._parts(len(rows)):
                 ranges = of_rows.starts[part], of_rows.lengths[part]
-                queries = layer.attention.queries(self._before(layer.attention_norm, rows[part]))
+                queries = layer.attention.queries(layer.attention_norm.before(rows[part]))
                 attended = attend_ranges(queries, memory, *ranges, self._heads)
                 attended = layer.attention.output(attended)
-                some = self._after(layer.attention_norm, rows[part], attended)
-                rows[part] = self._feed_forward(layer, some)
-        if self._is_pre:
-            rows = self._encoder_norm(rows)
+                rows[part] = layer.feed_forward(layer.attention_norm.after(rows[part], attended))
+        rows = self._encoder_norm(rows)
         return Encoded([part.memory(rows).clone() for part in self._source_attention], places)
 
     def tree_rows(self, encoded: Encoded, sources: Tensor, tree: PrefixTree) -> Tensor:
@@ -106,33 +101,27 @@ class TransformerDecoder:
         :param sources: the index of each root's source, ``(roots,)``.
         :return: ``(roots + nodes, size)``, the roots first.
         """
-        device, count = self._products.device, tree.num_roots
-        parents, words = [np.full(count, -1)], [np.full(count, self._start_word)]
-        roots, times = [np.arange(count)], [np.zeros(count, np.int64)]
-        begin = 0
-        for depth, level in enumerate(tree.levels, start=1):
-            parents.append(begin + level.parents)
-            begin += len(roots[-1])
-            words.append(level.words)
-            roots.append(roots[-1][level.parents])
-            times.append(np.full(len(level.words), depth))
-        above, ids, owners, depths = (
-            on_device(np.concatenate(each), device) for each in (parents, words, roots, times)
-        )
+        device, prefixes = self._products.device, tree.prefixes(self._start_word)
+        above, ids, owners, depths = (on_device(part, device) for part in prefixes)
         places = encoded.places.of_pairs(sources.index_select(0, owners))
         depth = len(tree.levels) + 1
         rows = self._words.index_select(0, ids) + self._positions(depths, depth)
         nodes = torch.arange(len(rows), device=device)
         for number, layer in enumerate(self._decoder):
-            memory = self._memory(layer.attention, layer.attention_norm, rows)
+            memory = self._memory(layer, rows)
             for part in self._parts(len(rows)):
                 rows[part] = self._advance(
                     number, rows[part], memory, above, nodes[part], depth, encoded, places, part
                 )
-        return self._decoder_norm(rows) if self._is_pre else rows
+        normalised: Tensor = self._decoder_norm(rows)
+        return normalised
+
+    def walk(
+        self, encoded: Encoded, sources: Tensor, tree: PrefixTree
+    ) -> Iterator[tuple[Tensor, Ids, Ids]]:
+        yield self.tree_rows(encoded, sources, tree), *tree.predictions()
 
     def start(self, encoded: Encoded, sources: Tensor) -> tuple[SearchState, Tensor]:
-        """Return the state of the empty prefixes of some sources, and the softmax's inputs."""
         device, count = self._products.device, max(_FIRST_NODES, len(sources))
         encoded = encoded._replace(places=encoded.places.of_pairs(sources))
         nothing = sources[:0]
@@ -149,7 +138,6 @@ class TransformerDecoder:
         return self._step(state, step, torch.full_like(sources, -1))
 
     def advance(self, state: SearchState, step: TreeStep) -> tuple[SearchState, Tensor]:
-        """Return the state of a level's nodes, and the softmax's inputs."""
         _make_room(state, len(step.words))
         return self._step(state, step, state.level.index_select(0, step.parents))
 
@@ -173,7 +161,7 @@ class TransformerDecoder:
         state.weights = rows.new_empty(len(rows), places.longest)
         for number, layer in enumerate(self._decoder):
             memory = state.memories[number]
-            memory[new] = self._memory(layer.attention, layer.attention_norm, rows)
+            memory[new] = self._memory(layer, rows)
             is_last = number + 1 == len(self._decoder)
             rows = self._advance(
                 number,
@@ -187,7 +175,7 @@ class TransformerDecoder:
                 slice(None),
                 state.weights if is_last else None,
             )
-        return state, self._decoder_norm(rows) if self._is_pre else rows
+        return state, self._decoder_norm(rows)
 
     def _advance(
         self,
@@ -210,32 +198,20 @@ class TransformerDecoder:
         """
         layer, heads = self._decoder[number], self._heads
         ranges = places.starts[part], places.lengths[part]
-        queries = layer.attention.queries(self._before(layer.attention_norm, rows))
+        queries = layer.attention.queries(layer.attention_norm.before(rows))
         attended = attend_paths(queries, memory, parents, nodes, heads, depth)
-        rows = self._after(layer.attention_norm, rows, layer.attention.output(attended))
+        rows = layer.attention_norm.after(rows, layer.attention.output(attended))
         norm, attention = self._source_norms[number], self._source_attention[number]
-        queries = attention.queries(self._before(norm, rows))
+        queries = attention.queries(norm.before(rows))
         attended = attend_ranges(queries, encoded.memories[number], *ranges, heads, weights)
-        rows = self._after(norm, rows, attention.output(attended))
-        return self._feed_forward(layer, rows)
+        return layer.feed_forward(norm.after(rows, attention.output(attended)))
 
-    def _memory(self, attention: "_Attention", norm: "_Normaliser", rows: Tensor) -> Tensor:
+    def _memory(self, layer: "_TransformerLayer", rows: Tensor) -> Tensor:
         """Return the keys and values of rows, ``(rows, 2 * size)``."""
         memory = rows.new_empty(len(rows), 2 * self._size)
         for part in self._parts(len(rows)):
-            memory[part] = attention.memory(self._before(norm, rows[part]))
+            memory[part] = layer.attention.memory(layer.attention_norm.before(rows[part]))
         return memory
-
-    def _feed_forward(self, layer: "_TransformerLayer", rows: Tensor) -> Tensor:
-        inner = layer.inner(self._before(layer.feed_forward_norm, rows)).relu_()
-        return self._after(layer.feed_forward_norm, rows, layer.outer(inner))
-
-    def _before(self, norm: "_Normaliser", rows: Tensor) -> Tensor:
-        return norm(rows) if self._is_pre else rows
-
-    def _after(self, norm: "_Normaliser", rows: Tensor, result: Tensor) -> Tensor:
-        total = rows + result
-        return total if self._is_pre else norm(total)
 
     def _parts(self, count: int) -> Sequence[slice]:
         """Return the rows that are computed together, which bounds memory."""
@@ -282,12 +258,8 @@ class _Affine:
         return self._products.multiply(self._name, rows, self._matrix).add_(self._bias)
 
 
-class _Normaliser:
-    def __init__(self, norm: Norm, products: Products) -> None:
-        self._gain, self._bias = products.place(norm.gain), products.place(norm.bias)
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        return layer_norm(rows, self._gain.shape, self._gain, self._bias)
+def _placed(norm: _Norm, products: Products) -> _Norm:
+    return copy.deepcopy(norm).requires_grad_(False).to(products.device)
 
 
 class _Attention:
@@ -300,7 +272,10 @@ class _Attention:
 class _TransformerLayer:
     def __init__(self, layer: EncoderLayer, products: Products) -> None:
         self.attention = _Attention(layer.attention, products)
-        self.attention_norm = _Normaliser(layer.attention_norm, products)
-        self.inner = _Affine("inner", [layer.feed_forward.inner], products)
-        self.outer = _Affine("outer", [layer.feed_forward.outer], products)
-        self.feed_forward_norm = _Normaliser(layer.feed_forward_norm, products)
+        self.attention_norm = _placed(layer.attention_norm, products)
+        self._inner = _Affine("inner", [layer.feed_forward.inner], products)
+        self._outer = _Affine("outer", [layer.feed_forward.outer], products)
+        self._norm = _placed(layer.feed_forward_norm, products)
+
+    def feed_forward(self, rows: Tensor) -> Tensor:
+        return self._norm.after(rows, self._outer(self._inner(self._norm.before(rows)).relu_()))

@@ -25,9 +25,7 @@ def test_ids_are_those_of_the_vocabulary(
         ends.append(len(text))
         text += b" ||| 0.5 la\n"
     vocabulary = Vocabulary(known)
-    numbers = WordNumbers(vocabulary).number(
-        text, np.array(begins, dtype=np.int64), np.array(ends, dtype=np.int64)
-    )
+    numbers = WordNumbers(vocabulary).number(text, np.array([begins, ends], np.int64).T)
     assert numbers.lengths.tolist() == [len(phrase) for phrase in found]
     assert numbers.values.tolist() == vocabulary.ids([word for phrase in found for word in phrase])
 
@@ -37,5 +35,5 @@ def test_a_large_shortlist_knows_all_of_its_words_and_no_others() -> None:
     both = [f"{number:x}" for number in range(60_000)]
     text = " ".join(both).encode()
     vocabulary = Vocabulary(known)
-    numbers = WordNumbers(vocabulary).number(text, np.array([0]), np.array([len(text)]))
+    numbers = WordNumbers(vocabulary).number(text, np.array([[0, len(text)]]))
     assert numbers.values.tolist() == vocabulary.ids(both)

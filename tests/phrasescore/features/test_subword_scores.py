@@ -186,7 +186,7 @@ def test_pieces_of_words_that_are_bytes_of_a_text() -> None:
     for text in ("la maison", "", "la  rustig 漢字 la", "maisons la", "maisons la x"):
         raw = f"#{text} la".encode()
         end = len(raw) - len(" la")
-        found = numbers.number(raw, np.array([1, end]), np.array([end, end]))
+        found = numbers.number(raw, np.array([[1, end], [end, end]]))
         words = text.split()
         assert found.values.tolist() == reference_subwords.ids(READ, words)
         assert found.lengths.tolist() == [len(found.values), 0]

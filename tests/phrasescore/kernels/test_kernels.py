@@ -74,10 +74,6 @@ LOOPS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
     "rounding to int8": (integers._round_rows, (STATE, STATE.astype(np.int8), STATE[:, 0])),
     "scaling int8": (integers._scale, (*integers_of(HIDDEN), STATE)),
     "LSTM": (sentence_gates._lstm_cell, (*LSTM, *PARENT, STATE, STATE)),
-    "attention gates": (
-        sentence_gates._attentive_gates,
-        (rows(UNITS + 2 * HIDDEN), SUMS, *FAMILY, STATE, STATE, STATE),
-    ),
     "attention blend": (
         sentence_gates._attentive_blend,
         (STATE, SUMS, *FAMILY, STATE, STATE, STATE),

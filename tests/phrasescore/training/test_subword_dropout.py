@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasescore.errors import ModelError
-from phrasescore.kernels.pieces import split_words
+from phrasescore.kernels.pieces import mix, split_words
 from phrasescore.models.batches import BatchSide
 from phrasescore.records import PhrasePair
 from phrasescore.settings.config import TrainingConfig, VocabularyConfig
-from phrasescore.training.draw import Draw, mix, stream_key
+from phrasescore.training.draw import Draw, stream_key
 from phrasescore.training.pair_store_writer import CountedPair, Shortlist, write_pair_store
 from phrasescore.training.stores import PairStore
 from phrasescore.training.subword_dropout import RandomPieces, SplitStore, character_ids
