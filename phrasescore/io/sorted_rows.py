@@ -52,8 +52,7 @@ class RowFile:
         with self._lock:
             first = self.num_rows
             self.num_rows += len(rows)
-        data, offset = np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data, first
-        offset *= self._row_size
+        data, offset = _bytes_of(np.ascontiguousarray(rows)), first * self._row_size
         with writing(self._folder):
             while data:
                 count = os.pwrite(self._file.fileno(), data, offset)
@@ -63,11 +62,12 @@ class RowFile:
     def read(self, *spans: tuple[int, int]) -> Rows:
         """Return the rows from each first place up to, but not including, the second."""
         rows = np.empty((sum(end - begin for begin, end in spans), self._columns), self._kind)
-        data = rows.reshape(-1).view(np.uint8).data
+        data = _bytes_of(rows)
         for begin, end in spans:
-            size = (end - begin) * self._row_size
-            os.preadv(self._file.fileno(), [data[:size]], begin * self._row_size)
-            data = data[size:]
+            offset, after = begin * self._row_size, end * self._row_size
+            while offset < after:  # one call reads at most 2 GiB
+                count = os.preadv(self._file.fileno(), [data[: after - offset]], offset)
+                data, offset = data[count:], offset + count
         return rows
 
     def parts(self) -> Iterator[Rows]:
@@ -144,6 +144,10 @@ class SortedRuns:
     def remove(self) -> None:
         """Remove all runs."""
         self._file.close()
+
+
+def _bytes_of(rows: Rows) -> memoryview:
+    return rows.reshape(-1).view(np.uint8).data
 
 
 def sort_bytes(rows: Rows) -> None:

@@ -1,5 +1,6 @@
 """Phrase tables and reordering tables: worked by hand, against plain Python, and against Moses'."""
 
+import errno
 import gzip
 import random
 from itertools import islice
@@ -218,9 +219,15 @@ def test_malformed_input_is_located(
     assert problem(tmp_path, source, target, links).startswith(message)
 
 
-def test_an_unwritable_run_leaves_no_output(tmp_path: Path) -> None:
-    (tmp_path / "work" / "pairs.0").mkdir(parents=True)  # cannot be opened for writing
-    assert problem(tmp_path, "a\n", "x\n", "0-0\n").startswith("work/pairs.0: cannot write")
+def test_a_run_that_cannot_be_written_leaves_no_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("phrasescore.io.sorted_rows.os.pwrite", fail)
+    found = problem(tmp_path, "a\n", "x\n", "0-0\n")
+    assert found == "work: cannot write: No space left on device"
 
 
 @pytest.mark.parametrize(
