@@ -132,8 +132,8 @@ class _Inputs:
             Reordering.parse(settings.reordering_model)
         if self.lm is None:
             return None
-        if problem := path_problem(os.path.abspath(self.lm)):
-            raise PhrasescoreError(f"{self.lm}: {problem}")
+        if fault := path_problem(os.path.abspath(self.lm)):
+            raise PhrasescoreError(f"{self.lm}: {fault}")
         order: int = load_kenlm(self.lm).order
         return order
 
