@@ -93,7 +93,7 @@ class LineRules:
         return tokenize
 
 
-class _Lines(NamedTuple):
+class _LineRows(NamedTuple):
     """Consecutive lines of several files, and the number of lines before them."""
 
     before: int
@@ -106,11 +106,11 @@ class _Preparing:
 
     rules: Sequence[LineRules]
 
-    def load(self) -> Callable[[_Lines], list[Sequence[Any]]]:
+    def load(self) -> Callable[[_LineRows], list[Sequence[Any]]]:
         """Return a function that prepares each row, which has a line of each file."""
         prepare = [rules.load() for rules in self.rules]
 
-        def compute(lines: _Lines) -> list[Sequence[Any]]:
+        def compute(lines: _LineRows) -> list[Sequence[Any]]:
             return [
                 [
                     *(one(number, raw) for one, raw in zip(prepare, row, strict=False)),
@@ -123,7 +123,7 @@ class _Preparing:
 
 
 @dataclass(frozen=True)
-class Preparation:
+class TextPreparer:
     """The texts of a system, and how they are prepared.
 
     :ivar paths: the source and the target.
@@ -263,10 +263,10 @@ def _num_words(sentence: str) -> int:
     return sentence.count(" ") + 1 if sentence else 0
 
 
-def _in_blocks(rows: Iterator[tuple[bytes, ...]]) -> Iterator[_Lines]:
+def _in_blocks(rows: Iterator[tuple[bytes, ...]]) -> Iterator[_LineRows]:
     before = 0
     while block := list(islice(rows, _BLOCK)):
-        yield _Lines(before, block)
+        yield _LineRows(before, block)
         before += len(block)
 
 

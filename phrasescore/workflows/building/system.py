@@ -26,7 +26,7 @@ from phrasescore.settings.declaration import settings_of
 from phrasescore.version import __version__
 from phrasescore.workflows.building.aligner import align
 from phrasescore.workflows.building.language_model import read_sentences
-from phrasescore.workflows.building.preparation import CORPUS, MAX_RATIO, TRUECASERS, Preparation
+from phrasescore.workflows.building.preparation import CORPUS, MAX_RATIO, TRUECASERS, TextPreparer
 from phrasescore.workflows.building.work_folder import WorkFolder, open_work_folder
 
 _logger = logging.getLogger(__name__)
@@ -98,7 +98,9 @@ def build(
     if problem := path_problem(os.path.abspath(model)):
         raise PhrasescoreError(f"{model}: {problem}")
     with open_work_folder(work, model, inputs.recorded(), resume=resume) as folder:
-        builder = _Builder(inputs, folder, Path(os.path.abspath(model)), usable_threads(workers))
+        builder = _SystemBuilder(
+            inputs, folder, Path(os.path.abspath(model)), usable_threads(workers)
+        )
         builder.run(lm_order, progress)
         folder.publish()
     done = folder.journal
@@ -132,8 +134,8 @@ class _Inputs:
             Reordering.parse(settings.reordering_model)
         if self.lm is None:
             return None
-        if problem := path_problem(os.path.abspath(self.lm)):
-            raise PhrasescoreError(f"{self.lm}: {problem}")
+        if fault := path_problem(os.path.abspath(self.lm)):
+            raise PhrasescoreError(f"{self.lm}: {fault}")
         order: int = load_kenlm(self.lm).order
         return order
 
@@ -153,7 +155,7 @@ class _Inputs:
         }
 
 
-class _Step(NamedTuple):
+class _BuildStep(NamedTuple):
     """A step after the preparation of the text; it returns counts for the journal."""
 
     name: str
@@ -161,7 +163,7 @@ class _Step(NamedTuple):
     run: Callable[[Path, Report], dict[str, int]]
 
 
-class _Builder:
+class _SystemBuilder:
     """Builds the files of a system in its work folder, step by step."""
 
     def __init__(self, inputs: _Inputs, folder: WorkFolder, model: Path, workers: int) -> None:
@@ -196,7 +198,7 @@ class _Builder:
         with Meter("build", "sentences", progress, total=sentences) as meter:
             for step in steps:
 
-                def report(share: float, step: _Step = step, before: float = before) -> None:
+                def report(share: float, step: _BuildStep = step, before: float = before) -> None:
                     done = round(sentences * (before + share * step.seconds) / whole)
                     meter.update(max(0, done - meter.done), step.name)
 
@@ -207,24 +209,24 @@ class _Builder:
                 before += step.seconds
             meter.update(sentences - meter.done)
 
-    def _steps(self, lm_order: int | None) -> list[_Step]:
+    def _steps(self, lm_order: int | None) -> list[_BuildStep]:
         inputs, files = self._inputs, self._folder.files
         steps = []
         if inputs.alignments is None:
-            steps.append(_Step("align", 30, self._align))
-        steps.append(_Step("tables", 8, self._build_tables))
+            steps.append(_BuildStep("align", 30, self._align))
+        steps.append(_BuildStep("tables", 8, self._build_tables))
         models: list[tuple[str, int]] = []
         if inputs.lm is not None and lm_order is not None:
             models.append((os.path.abspath(inputs.lm), lm_order))
         else:
             models.append((self._at("lm.arpa.gz"), self._settings.order))
             run = partial(self._estimate, self._corpus[1], files / "lm.arpa.gz")
-            steps.append(_Step("language model", 2, run))
+            steps.append(_BuildStep("language model", 2, run))
         if inputs.lm_texts:
             models.append((self._at("lm1.arpa.gz"), self._settings.order))
             run = partial(self._estimate, self._more, files / "lm1.arpa.gz")
-            steps.append(_Step("second language model", 2, run))
-        return [*steps, _Step("configure", 0.01, partial(self._configure, models))]
+            steps.append(_BuildStep("second language model", 2, run))
+        return [*steps, _BuildStep("configure", 0.01, partial(self._configure, models))]
 
     @contextlib.contextmanager
     def _temporary(self) -> Iterator[Path]:
@@ -240,7 +242,7 @@ class _Builder:
 
     def _prepare(self, progress: ProgressCallback | None) -> None:
         inputs = self._inputs
-        preparation = Preparation(
+        preparation = TextPreparer(
             (inputs.source, inputs.target),
             inputs.lm_texts,
             inputs.alignments,
