@@ -1,7 +1,7 @@
 """The tokens of systems that translate characters: split words into them and join them again.
 
 A token is one Unicode code point or one escape of Moses, such as ``&apos;`` or ``&#124;``. The
-token U+2581 stands between two words; there is none before the first word or after the last.
+token U+2581 stands before, between and after words, so that phrases know where words begin and end.
 """
 
 import re
@@ -21,12 +21,14 @@ def split_characters(words: Iterable[str]) -> list[str]:
 
     :raises ValueError: if a word contains U+2581; `split_line` names the file and line.
 
-    >>> split_characters(["l&apos;an", "2"]) == ["l", "&apos;", "a", "n", BOUNDARY, "2"]
+    >>> "".join(split_characters(["an", "2"])) == f"{BOUNDARY}an{BOUNDARY}2{BOUNDARY}"
     True
     """
     listed = list(words)
-    text = BOUNDARY.join(listed)
-    if text.count(BOUNDARY) >= max(1, len(listed)):
+    if not listed:
+        return []
+    text = BOUNDARY.join(["", *listed, ""])
+    if text.count(BOUNDARY) > len(listed) + 1:
         raise ValueError("expected words without U+2581, which separates words of characters")
     return _TOKEN.findall(text) if "&" in text else list(text)
 
@@ -46,3 +48,8 @@ def join_characters(tokens: Iterable[str]) -> list[str]:
     ['l&apos;an', '2']
     """
     return [word for word in "".join(tokens).split(BOUNDARY) if word]
+
+
+def join_text(tokens: str) -> str:
+    """Return the words that a line of tokens forms, both separated by spaces."""
+    return " ".join(join_characters(tokens.split(" ")))
