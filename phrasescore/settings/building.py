@@ -79,6 +79,11 @@ class Building(TextPreparation, heading="Method"):
         return self.aligner or ("hmm" if self.characters else "eflomal")
 
     @property
+    def max_tokens(self) -> int:
+        """The number of tokens of the longest sentences that the aligner aligns."""
+        return 200 if self.alignment_model == "hmm" else 1024
+
+    @property
     def reordering_model(self) -> str | None:
         """The name of the reordering model; None for no such model."""
         name = self.reordering or ("none" if self.characters else "wbe-msd-bidirectional-fe")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from moses_integration.alignments import parse_links
 from phrasescore.engines import open_pool
 from phrasescore.errors import DataError
-from phrasescore.io.characters import split_line
+from phrasescore.io.characters import BOUNDARY, split_line
 from phrasescore.io.corpora import check_no_marks, read_together, sentence_words
 from phrasescore.io.output import open_output
 from phrasescore.io.text import decode, read_lines, shorten
@@ -164,7 +164,7 @@ class TextPreparer:
                     with self._prepared([each]) as rows:
                         for (sentence,) in rows:
                             stream.write(sentence.encode() + b"\n")
-                            longest = max(longest, _num_words(sentence))
+                            longest = max(longest, _num_tokens(sentence))
                 self._check_order(longest, self.further[0])
         return counts
 
@@ -208,8 +208,10 @@ class TextPreparer:
             )
             links = stack.enter_context(open_output(str(aligned))) if given else None
             for number, row in enumerate(rows, start=1):
-                lengths = _num_words(row[0]), _num_words(row[1])
-                if not self._is_clean(*lengths):
+                lengths = _num_tokens(row[0]), _num_tokens(row[1])
+                if not self._is_clean(row[0], row[1]):
+                    continue
+                if links is None and max(lengths) > self.settings.max_tokens:
                     continue
                 if links is not None:
                     parse_links(row[2], *lengths, given[0], number)
@@ -234,12 +236,11 @@ class TextPreparer:
             cure = f"--lm-order must be at most {longest + 2}"
             raise DataError(path, None, f"{problem} {longest}: {cure}")
 
-    def _is_clean(self, source: int, target: int) -> bool:
-        return (
-            min(source, target) >= 1
-            and max(source, target) <= self.settings.max_sentence_length
-            and max(source, target) <= MAX_RATIO * min(source, target)
-        )
+    def _is_clean(self, source: str, target: str) -> bool:
+        count = _count_joined_words if self.settings.characters else _num_tokens
+        shorter, longer = sorted((count(source), count(target)))
+        limit = min(self.settings.max_sentence_length, MAX_RATIO * shorter)
+        return 1 <= longer <= limit
 
     @contextmanager
     def _prepared(
@@ -259,8 +260,13 @@ class TextPreparer:
             yield meter.track(row for rows in blocks for row in rows)
 
 
-def _num_words(sentence: str) -> int:
+def _num_tokens(sentence: str) -> int:
     return sentence.count(" ") + 1 if sentence else 0
+
+
+def _count_joined_words(sentence: str) -> int:
+    """Return the number of words whose characters a sentence has."""
+    return max(0, sentence.count(BOUNDARY) - 1)
 
 
 def _in_blocks(rows: Iterator[tuple[bytes, ...]]) -> Iterator[_LineRows]:

@@ -186,10 +186,13 @@ class _SystemBuilder:
         sentences, left_out = folder.journal.sentences, folder.journal.left_out
         if left_out:
             _logger.info(
-                "left out %s of %s: empty, longer than %d words, or more than %d to 1 in length",
+                "left out %s of %s: empty, longer than %d words%s, or more than %d to 1 in length",
                 f"{left_out:,}",
                 format_count(sentences + left_out, "sentence pairs"),
                 self._settings.max_sentence_length,
+                f" or {self._settings.max_tokens:,} characters"
+                if self._settings.characters
+                else "",
                 MAX_RATIO,
             )
         steps = [step for step in self._steps(lm_order) if step.name not in folder.journal.done]
