@@ -8,6 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+
 from moses_integration.decoder import ALGORITHMS, LIMITS, SearchLimits, limit_values
 from moses_integration.decoder.language_model import read_arpa_order
 from moses_integration.ini_text import TRUE_VALUES, IniFeature, IniLine
@@ -87,6 +89,7 @@ class DecoderConfiguration:
     search: SearchLimits
     # In the order in which Moses prints values, plus UnknownWordPenalty, which it does not print.
     slots: tuple[FeatureSlot, ...]
+    characters: bool  # whether the tokens are characters; see `TextSettings`
     _ini: MosesIni = field(repr=False, compare=False)
     _ignored: tuple[str, ...] = ()
 
@@ -113,7 +116,8 @@ class DecoderConfiguration:
         slots.sort(key=lambda slot: slot.kind not in STATEFUL)
         table = next(slot for slot in slots if slot.kind == PHRASE_TABLE)
         limit = int(table.arguments.get("table-limit", SearchLimits.table_limit))
-        return cls(path, _read_limits(ini, limit), tuple(slots), ini, tuple(ignore))
+        characters = ini.text_settings().characters
+        return cls(path, _read_limits(ini, limit), tuple(slots), characters, ini, tuple(ignore))
 
     def with_weights(self, weights: Weights) -> Self:
         """Return a copy with new weights for some features, rounded as in a moses.ini."""
@@ -151,6 +155,14 @@ class DecoderConfiguration:
     def slot(self, kind: str) -> FeatureSlot:
         """Return the single feature of a class that every model must have."""
         return next(slot for slot in self.slots if slot.kind == kind)
+
+    def language_models(self) -> list[FeatureSlot]:
+        """Return the n-gram models, in the order of the moses.ini."""
+        return [slot for slot in self.slots if slot.kind == LANGUAGE_MODEL]
+
+    def language_weights(self) -> Any:
+        """Return the weights of the n-gram models: float64 (models,)."""
+        return np.array([slot.weights[0] for slot in self.language_models()])
 
     def weights(self, kind: str, count: int = 1) -> tuple[float, ...]:
         """Return the weights for a class's feature, or ``count`` zeros if the model has none."""
@@ -282,10 +294,10 @@ def _describe_unknown(feature: IniFeature) -> str:
 
 
 def _check_kinds(ini: MosesIni, slots: list[FeatureSlot]) -> None:
-    """Reject several features of the same class, and models without a required feature."""
+    """Reject models without a required feature, or with two of a class except n-gram models."""
     seen: set[str] = set()
     for slot in slots:
-        if slot.kind in seen:
+        if slot.kind in seen and slot.kind != LANGUAGE_MODEL:
             line = next(feature.line for feature in ini.features if feature.name == slot.name)
             problem = f"expected one {slot.kind}, because this search supports no more"
             raise ini.error(line, slot.name, f"{problem}, found a second")

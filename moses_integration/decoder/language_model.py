@@ -15,6 +15,7 @@ A log probability of ``-inf`` is rejected because it would make hypotheses incom
 accepted for ``<s>``, which is never predicted.
 """
 
+import itertools
 import re
 from typing import Any, NamedTuple, NoReturn
 
@@ -52,9 +53,11 @@ _PROBLEMS = {
 
 
 class NgramModel(NamedTuple):
-    """A backoff language model in memory: the words, and tables with 24 bytes per n-gram."""
+    """Backoff language models in memory: the words, and tables with 24 bytes per n-gram."""
 
-    words: list[str]  # the vocabulary in order of ids; 0, 1 and 2 are <unk>, <s> and </s>
+    # The words of the first model, then those that each later model adds, in order of ids; 0, 1 and
+    # 2 are <unk>, <s> and </s>.
+    words: list[str]
     tables: NgramTables
 
 
@@ -104,26 +107,47 @@ def read_arpa_order(path: str) -> int:
     return len(_read_counts(_Text(path)))
 
 
-def read_arpa(path: str) -> NgramModel:
-    """Load an n-gram model from an ARPA file, plain or gzip; reject what KenLM rejects."""
-    text = _Text(path)
-    counts = _read_counts(text)
-    text.expect(b"\\1-grams:")
-    words, log_probs, backoffs, has_unknown = _read_unigrams(text, counts[0])
-    tables = ngram_table.make_tables(len(counts), len(words), min(sum(counts[1:]), _MOST_AT_FIRST))
-    tables.unigram_log_probs[:] = log_probs
-    tables.unigram_backoffs[:] = backoffs
-    # <unk> may occur in n-grams only if it is listed as a 1-gram.
-    spellings = {word: number for number, word in enumerate(words) if number or has_unknown}
-    if has_unknown:
-        spellings[_UNKNOWN_ALIAS] = 0
-    vocabulary = number_words(spellings)
-    used = 0
-    for order, count in enumerate(counts[1:], start=2):
-        text.expect(b"\\%d-grams:" % order)
-        tables, used = _read_ngrams(text, order, count, tables, used, vocabulary)
-    text.expect(b"\\end\\")
-    return NgramModel(words, tables)
+def read_arpa(*paths: str) -> NgramModel:
+    """Load n-gram models from ARPA files, plain or gzip; reject what KenLM rejects."""
+    vocabularies, orders, used = [], [], 0
+    tables = ngram_table.make_tables(0)
+    for path in paths:
+        text = _Text(path)
+        counts = _read_counts(text)
+        text.expect(b"\\1-grams:")
+        words, log_probs, backoffs, has_unknown = _read_unigrams(text, counts[0])
+        if len(counts) == 1:
+            backoffs = [-0.0] * len(words)
+        tables = _make_room(tables, used + min(sum(counts[1:]), _MOST_AT_FIRST))
+        start = len(tables.unigram_log_probs)
+        tables = tables._replace(
+            order=len(counts),
+            unigram_log_probs=np.append(tables.unigram_log_probs, np.array(log_probs, np.float32)),
+            unigram_backoffs=np.append(tables.unigram_backoffs, np.array(backoffs, np.float32)),
+        )
+        ids = {word: id_ for id_, word in enumerate(words, start)}
+        # <unk> may occur in n-grams only if it is listed as a 1-gram.
+        spellings = ids | {_UNKNOWN_ALIAS: start}
+        if not has_unknown:
+            del spellings[_UNKNOWN], spellings[_UNKNOWN_ALIAS]
+        vocabulary = number_words(spellings)
+        for order, count in enumerate(counts[1:], start=2):
+            text.expect(b"\\%d-grams:" % order)
+            tables, used = _read_ngrams(text, order, count, tables, used, vocabulary)
+        text.expect(b"\\end\\")
+        vocabularies.append(ids)
+        orders.append(len(counts))
+    words = list(dict.fromkeys(itertools.chain.from_iterable(vocabularies)))
+    rows = [[ids.get(word, ids[_UNKNOWN]) for word in [*words, _UNKNOWN]] for ids in vocabularies]
+    return NgramModel(words, tables._replace(order=max(orders), ids=np.array(rows, np.int32)))
+
+
+def _make_room(tables: NgramTables, num_ngrams: int) -> NgramTables:
+    keys = make_table(num_ngrams, 2)
+    if len(keys) <= len(tables.keys):
+        return tables
+    copy_rows(tables.keys, keys)
+    return ngram_table.with_keys(tables, keys)
 
 
 def _read_counts(text: _Text) -> list[int]:
@@ -197,9 +221,7 @@ def _read_ngrams(
         left -= num_read
         if problem == FULL:
             # Allocate 1.5 times as many slots, to make room for the blanks of missing suffixes.
-            keys = make_table(len(tables.keys), 2)
-            copy_rows(tables.keys, keys)
-            tables = tables._replace(keys=keys, values=keys.view(np.float32))
+            tables = _make_room(tables, len(tables.keys))
         elif problem != DONE:
             line = text.next()
             wanted = _PROBLEMS[problem].format(order=order, context=order - 1)

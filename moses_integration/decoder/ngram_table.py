@@ -1,4 +1,7 @@
-"""Hash table for the n-grams of a backoff language model, with compiled look-ups.
+"""Hash table for the n-grams of backoff language models, with compiled look-ups.
+
+Several models share one table. The words of each have ids of their own in it, so that no two models
+have an n-gram in common.
 
 The key of an n-gram is a hash of its words from last to first, as in KenLM's probing model, because
 scoring looks up the suffix of an n-gram before the n-gram. Two n-grams with the same key would be
@@ -30,24 +33,31 @@ KERNEL = kept_njit()
 
 
 class NgramTables(NamedTuple):
-    """A language model as arrays; all logarithms are base 10.
+    """Language models as arrays; all logarithms are base 10.
 
     A backoff of -0.0 marks an n-gram that is not the beginning of a longer one; states omit it.
     """
 
-    order: int
-    num_words: int  # this and larger ids are unknown words, which are scored like id 0
-    unigram_log_probs: Any  # float32 (num_words,)
+    order: int  # the highest of all models
+    # int32 (models, words + 1): the id in each model of a word, and last that of unknown words
+    ids: Any
+    unigram_log_probs: Any  # float32, by a model's id
     unigram_backoffs: Any
     keys: Any  # uint64 (slots, 2): a table of the longer n-grams, see `phrasescore.io.hashing`
     values: Any  # float32 (slots, 4), the same memory; columns 2 and 3: log probability, backoff
 
 
-def make_tables(order: int, num_words: int, num_ngrams: int) -> NgramTables:
-    """Return empty tables with room for ``num_ngrams`` n-grams of two or more words."""
+def make_tables(num_ngrams: int) -> NgramTables:
+    """Return tables of no model with room for ``num_ngrams`` n-grams of two or more words."""
+    unigrams = np.empty(0, np.float32)
     keys = make_table(num_ngrams, 2)
-    unigrams = np.full((2, num_words), -0.0, np.float32)
-    return NgramTables(order, num_words, unigrams[0], unigrams[1], keys, keys.view(np.float32))
+    ids = np.empty((0, 1), np.int32)
+    return NgramTables(1, ids, unigrams, unigrams, keys, keys.view(np.float32))
+
+
+def with_keys(tables: NgramTables, keys: Any) -> NgramTables:
+    """Return the tables with another table of n-grams."""
+    return tables._replace(keys=keys, values=keys.view(np.float32))
 
 
 @KERNEL
@@ -63,65 +73,72 @@ def longer_hash(suffix: Any, word: Any) -> Any:
 
 
 @KERNEL
+def _id_in(ids: Any, word: Any) -> Any:
+    """Return a model's id of a word, given the model's row in `NgramTables.ids`."""
+    return ids[min(word, len(ids) - 1)]
+
+
+@KERNEL
 def extends(backoff: Any) -> Any:
     """Return whether a longer n-gram begins with the one whose backoff this is (not -0.0)."""
     return backoff != 0.0 or np.copysign(1.0, backoff) > 0.0
 
 
 @KERNEL
-def score_word(tables: Any, context: Any, length: int, word: int) -> tuple[float, int]:
+def score_word(tables: Any, model: int, context: Any, length: int, word: int) -> tuple[float, int]:
     """Return log10 p(word | context) and the length of the state after the word.
 
     The new state consists of the word and the first ``new length - 1`` words of the context. As in
     KenLM, it omits words that cannot affect later scores. A word that is not in the model is scored
     as ``<unk>``.
 
+    :param model: the index of the model.
     :param context: int32; the state before the word, with the latest word first. At the beginning
         of a sentence the state is ``<s>``, with length 1.
     :param length: the number of words in the context, less than the order.
     """
-    if word >= tables.num_words:
-        word = 0
-    log_prob = np.float64(tables.unigram_log_probs[word])
-    new_length = 1 if extends(tables.unigram_backoffs[word]) and tables.order > 1 else 0
+    # Bind arrays to names, because numba counts references at every use of a tuple's field.
+    ids, keys, values = tables.ids[model], tables.keys, tables.values
+    own = _id_in(ids, word)
+    log_prob = np.float64(tables.unigram_log_probs[own])
+    new_length = 1 if extends(tables.unigram_backoffs[own]) else 0
     matched = 1  # length of the longest n-gram found
-    key = first_hash(word)
-    for position in range(min(length, tables.order - 1)):
-        previous = context[position]
-        if previous >= tables.num_words:
-            previous = 0
-        key = longer_hash(key, previous)
-        slot = find(tables.keys, key)
+    key = first_hash(own)
+    for position in range(length):
+        key = longer_hash(key, _id_in(ids, context[position]))
+        slot = find(keys, key)
         if slot < 0:
             break
-        log_prob = np.float64(tables.values[slot, 2])
+        log_prob = np.float64(values[slot, 2])
         matched = position + 2
-        if matched < tables.order and extends(tables.values[slot, 3]):
+        if extends(values[slot, 3]):
             new_length = matched
     if matched <= length:
-        log_prob += _backoffs(tables, context, matched, length)
+        log_prob += _backoffs(tables, ids, context, matched, length)
     return log_prob, new_length
 
 
 @KERNEL
-def score_next(tables: Any, context: Any, length: int, word: int) -> tuple[float, int]:
-    """Return the result of :func:`score_word`, and insert the word into the context in place."""
-    log_prob, new_length = score_word(tables, context, length, word)
+def score_next(tables: Any, context: Any, lengths: Any, word: int, log_probs: Any) -> None:
+    """Score a word with all models, and insert it into the context in place.
+
+    :param lengths: int64 (models,); see :func:`score_word`. The new lengths replace them.
+    :param log_probs: float64 (models,): the results.
+    """
+    for model in range(len(lengths)):
+        log_probs[model], lengths[model] = score_word(tables, model, context, lengths[model], word)
     for position in range(tables.order - 1, 0, -1):
         context[position] = context[position - 1]
     context[0] = word
-    return log_prob, new_length
 
 
 @KERNEL
-def _backoffs(tables: Any, context: Any, first: int, length: int) -> float:
+def _backoffs(tables: Any, ids: Any, context: Any, first: int, length: int) -> float:
     """Return the sum of the backoffs for the latest ``first`` to ``length`` words in a context."""
     total = 0.0
     key = np.uint64(0)
     for position in range(length):
-        word = context[position]
-        if word >= tables.num_words:
-            word = 0
+        word = _id_in(ids, context[position])
         if position == 0:
             key = first_hash(word)
             if first == 1:

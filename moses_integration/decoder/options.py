@@ -43,8 +43,8 @@ class OptionTable:
     """The options for all phrases in the given sentences, under one set of weights.
 
     :param other_language_weight: the total weight of other features that are language models. The
-        n-gram model estimates their scores for words that are not yet translated.
-    :ivar words: the words by id, starting with the words of the language model.
+        first n-gram model estimates their scores for words that are not yet translated.
+    :ivar words: the words by id, starting with the words of the language models.
     """
 
     def __init__(
@@ -62,8 +62,10 @@ class OptionTable:
         lengths = np.diff(offsets)[unique]
         values = _values(slots, tables, lengths)
         score = values @ np.concatenate([slot.weights for slot in slots])
-        estimate = configuration.weights(kinds.LANGUAGE_MODEL)[0] * log_probs[unique]
-        other = other_language_weight * log_probs[unique]
+        weights = configuration.language_weights()
+        # A matrix product rounds differently for other numbers of phrases.
+        estimate = (weights[:, None] * log_probs).sum(axis=0)[unique]
+        other = other_language_weight * log_probs[0, unique]
         kept, starts = _prune(configuration, pairs.starts, score + estimate + other)
         self._spans = {
             source.decode(): (int(start), int(end))
@@ -85,7 +87,7 @@ class OptionTable:
     def _target_ids(self, targets: list[bytes]) -> tuple[Any, Any, Any]:
         """Return offsets and word ids for the distinct targets, and the index of each target.
 
-        Words that the language model does not know are appended to ``words``.
+        Words that no language model knows are appended to ``words``.
         """
         index_of: dict[bytes, int] = {}
         unique = [index_of.setdefault(target, len(index_of)) for target in targets]
@@ -153,9 +155,9 @@ class OptionTable:
         return self._alignments[row].decode()
 
 
-def read_language_model(configuration: DecoderConfiguration) -> NgramModel:
-    """Read the language model that a moses.ini names."""
-    return read_arpa(configuration.slot(kinds.LANGUAGE_MODEL).arguments["path"])
+def read_language_models(configuration: DecoderConfiguration) -> NgramModel:
+    """Read the language models that a moses.ini names."""
+    return read_arpa(*(slot.arguments["path"] for slot in configuration.language_models()))
 
 
 def _values(slots: Sequence[FeatureSlot], tables: PhraseTables, lengths: Any) -> Any:
@@ -196,18 +198,24 @@ def ranges(starts: Any, sizes: Any) -> Any:
 
 @KERNEL
 def _estimate(tables: NgramTables, offsets: Any, ids: Any) -> Any:
-    """Return the log10 probability of each phrase without context (LanguageModelKen::CalcScore)."""
-    totals = np.zeros(len(offsets) - 1)
-    context = np.zeros(tables.order, np.int32)
-    for phrase in range(len(totals)):
-        length: Any = 0
+    """Return log10 probabilities of phrases without context (LanguageModelKen::CalcScore).
+
+    :return: float64 (models, phrases).
+    """
+    num_models = len(tables.ids)
+    totals = np.zeros((num_models, len(offsets) - 1))
+    context, log_probs = np.zeros(tables.order, np.int32), np.empty(num_models)
+    lengths = np.empty(num_models, np.int64)
+    for phrase in range(len(offsets) - 1):
+        lengths[:] = 0
         for position in range(offsets[phrase], offsets[phrase + 1]):
-            log_prob, new_length = score_next(tables, context, length, ids[position])
-            length = new_length
-            if position == offsets[phrase] and ids[position] == BEGIN:  # <s> is not scored
-                length = 1
-            else:
-                totals[phrase] += log_prob
+            score_next(tables, context, lengths, ids[position], log_probs)
+            is_begin = position == offsets[phrase] and ids[position] == BEGIN  # not scored
+            for model in range(num_models):
+                if is_begin:
+                    lengths[model] = 1
+                else:
+                    totals[model, phrase] += log_probs[model]
     return totals
 
 
@@ -230,11 +238,11 @@ def _future(length: int, start: Any, end: Any, score: Any) -> Any:
 class Sentence(NamedTuple):
     """A sentence to translate. All scores are weighted."""
 
-    ngrams: NgramTables  # the language model
+    ngrams: NgramTables  # the language models
     length: int  # source words
     distortion_limit: int  # words; -1 for no limit
     distortion_weight: float
-    language_weight: float  # multiplied by log10 probabilities
+    language_weights: Any  # float64 (models,): multiplied by log10 probabilities
     keep_words: bool  # whether to pad states with the target words that other features need
     spans: Any  # int32 (length, longest + 2): options of a span: [start, size] .. [start, size + 1]
     start: Any  # see `SentenceOptions`, also for the next three
@@ -247,11 +255,12 @@ class Sentence(NamedTuple):
     forward: Any  # float64 (options, orientations): scores of what follows an option
     group: Any  # int32 (options,): see `_groups`
     future: Any  # float64 (length, length + 1): see `SentenceOptions`
-    # float64 (words + 1,): the language model score for a phrase from this word to its end, with
-    # only the preceding words of the phrase as context.
+    # float64 (models, words + 1): the language model score for a phrase from this word to its end,
+    # with only the preceding words of the phrase as context.
     tail: Any
-    last_length: Any  # int32 (options,): words in the LM state after the phrase without context
-    bound: Any  # float64 (options,): an upper bound on the language model score
+    # int32 (models, options): words in the LM state after the phrase without context
+    last_length: Any
+    bound: Any  # float64 (options,): an upper bound on the sum of the language model scores
 
 
 def make_sentence(
@@ -270,16 +279,17 @@ def make_sentence(
     spans = np.searchsorted(keys, np.arange(length * width)).astype(np.int32)
     reordering = configuration.weights(kinds.REORDERING, kinds.NUM_REORDERING_SCORES)
     weighted = options.reordering * np.array(reordering)
-    language_weight = configuration.weights(kinds.LANGUAGE_MODEL)[0] * LN_10
-    tail, lengths = np.zeros(len(options.target) + 1), np.zeros(count, np.int32)
+    language_weights = configuration.language_weights() * LN_10
+    models = len(language_weights)
+    tail, lengths = np.zeros((models, len(options.target) + 1)), np.zeros((models, count), np.int32)
     bound = np.zeros(count)
-    _score_phrases(tables, language_weight, options.offsets, options.target, tail, lengths, bound)
+    _score_phrases(tables, language_weights, options.offsets, options.target, tail, lengths, bound)
     return Sentence(
         ngrams=tables,
         length=length,
         distortion_limit=configuration.search.distortion_limit,
         distortion_weight=configuration.weights(kinds.DISTORTION)[0],
-        language_weight=language_weight,
+        language_weights=language_weights,
         keep_words=keep_words,
         spans=spans.reshape(length, width),
         start=options.start,
@@ -290,7 +300,7 @@ def make_sentence(
         expected=options.other_estimate,
         backward=np.ascontiguousarray(weighted[:, :NUM_ORIENTATIONS]),
         forward=np.ascontiguousarray(weighted[:, NUM_ORIENTATIONS:]),
-        group=_groups(options),
+        group=_groups(options, has_reordering=configuration.find(kinds.REORDERING) is not None),
         future=options.future,
         tail=tail,
         last_length=lengths,
@@ -298,34 +308,41 @@ def make_sentence(
     )
 
 
-def _groups(options: Any) -> Any:
+def _groups(options: Any, *, has_reordering: bool) -> Any:
     """Return a group number for each option; later phrases cannot distinguish options in a group.
 
-    Options in a group end at the same word, begin at the same word (which determines a swap), and
-    have the same forward scores (PhraseBasedReorderingState::operator==).
+    Options in a group end at the same word. With a reordering model, they also begin at the same
+    word, which determines a swap, and have the same forward scores
+    (PhraseBasedReorderingState::operator==).
     """
+    if not has_reordering:
+        return options.end
     spans = np.stack([options.start, options.end], axis=1).astype(np.float64)
     rows = np.hstack([spans, options.reordering[:, NUM_ORIENTATIONS:]])
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
 
 
 @KERNEL
-def _score_phrases(tables, weight, offsets, target, tail, lengths, bound):  # type: ignore[no-untyped-def]
-    """Fill ``tail``, ``lengths`` and ``bound``: phrase scores that do not depend on the context.
+def _score_phrases(tables, weights, offsets, target, tail, last_length, bound):  # type: ignore[no-untyped-def]
+    """Fill ``tail``, ``last_length`` and ``bound``: phrase scores that do not depend on contexts.
 
     The state after a phrase is valid after any context if the phrase fills the whole state.
     """
-    context = np.zeros(tables.order, np.int32)
-    for option in range(len(lengths)):
+    context, log_probs = np.zeros(tables.order, np.int32), np.empty(len(weights))
+    lengths = np.empty(len(weights), np.int64)
+    for option in range(len(bound)):
         begin, end = offsets[option], offsets[option + 1]
-        length: Any = 0
+        lengths[:] = 0
         for position in range(begin, end):
-            log_prob, length = score_next(tables, context, length, target[position])
-            tail[position] = log_prob * weight
-        for position in range(end - 2, begin - 1, -1):
-            tail[position] += tail[position + 1]
-        lengths[option] = length
+            score_next(tables, context, lengths, target[position], log_probs)
+            for model in range(len(weights)):
+                tail[model, position] = log_probs[model] * weights[model]
         inner = begin + tables.order - 1
-        bound[option] = tail[inner] if inner < end else 0.0
-        if weight < 0:
-            bound[option] = np.inf
+        for model in range(len(weights)):
+            for position in range(end - 2, begin - 1, -1):
+                tail[model, position] += tail[model, position + 1]
+            last_length[model, option] = lengths[model]
+            if inner < end:
+                bound[option] += tail[model, inner]
+            if weights[model] < 0:
+                bound[option] = np.inf

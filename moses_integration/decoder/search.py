@@ -8,20 +8,20 @@ order (Eppstein, 1998), which is also the order of Moses' deviations (Manager::C
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from moses_integration.decoder.configuration import (
     DISTORTION,
-    LANGUAGE_MODEL,
     NUM_REORDERING_SCORES,
     REORDERING,
     STATEFUL,
     DecoderConfiguration,
 )
 from moses_integration.decoder.language_model import NgramModel
-from moses_integration.decoder.ngram_table import BEGIN, END, KERNEL, LN_10, score_next, score_word
+from moses_integration.decoder.ngram_table import BEGIN, END, KERNEL, LN_10, score_next
 from moses_integration.decoder.options import OptionTable, SentenceOptions, make_sentence
 from moses_integration.decoder.search_tables import NUM_ORIENTATIONS, find_orientation
 from moses_integration.decoder.stack_search import (
@@ -31,6 +31,7 @@ from moses_integration.decoder.stack_search import (
     StackSearch,
     StatefulFeature,
 )
+from phrasescore.io.characters import join_characters
 from phrasescore.io.hashing import mix
 
 _MOST_PATHS = 1000  # Moses' limit on the number of paths with n-best-factor 0 (Manager.cpp)
@@ -59,6 +60,17 @@ class Translation:
     # The values of each feature, in the order of ``StackDecoder.names``.
     values: tuple[tuple[float, ...], ...]
     nbest: tuple["Translation", ...] = ()
+
+    def of_characters(self, *, distinct: bool) -> "Translation":
+        """Return the words that these words form, which are characters.
+
+        :param distinct: list only the best derivation for each sequence of words.
+        """
+        nbest = [found.of_characters(distinct=False) for found in self.nbest]
+        if distinct:
+            best: dict[tuple[str, ...], Translation] = {}
+            nbest = [found for found in nbest if best.setdefault(found.words, found) is found]
+        return replace(self, words=tuple(join_characters(self.words)), nbest=tuple(nbest))
 
 
 class StackDecoder:
@@ -150,7 +162,8 @@ class StackDecoder:
         sizes = [len(row) for row in weights]
         # Sum row by row, because a matrix product rounds differently for other numbers of rows.
         totals = (rows * np.concatenate(weights)).sum(axis=1)
-        ends = np.cumsum(sizes)
+        ends = np.cumsum(sizes).tolist()
+        parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
         segments = {}
         for option in np.unique(chosen).tolist():
             target = options.target[options.offsets[option] : options.offsets[option + 1]]
@@ -158,34 +171,42 @@ class StackDecoder:
             start, end = int(options.start[option]), int(options.end[option])
             segments[option] = PhraseSegment(start, end, text, int(options.rows[option]))
         translations = []
-        for number, row in enumerate(rows.tolist()):
-            path = chosen[offsets[number] : offsets[number + 1]]
-            own = tuple(segments[option] for option in path)
+        bounds, path = offsets.tolist(), chosen.tolist()
+        for row, total, (begin, end) in zip(
+            rows.tolist(), totals.tolist(), pairwise(bounds), strict=True
+        ):
+            own = tuple(segments[option] for option in path[begin:end])
             words = tuple(word for segment in own for word in segment.words)
-            parts = zip(ends, sizes, strict=True)
-            values = tuple(tuple(row[end - size : end]) for end, size in parts)
-            translations.append(Translation(words, float(totals[number]), own, values))
+            values = tuple(tuple(row[part]) for part in parts)
+            translations.append(Translation(words, total, own, values))
         return tuple(translations)
 
     def _values(self, options: SentenceOptions, offsets: Any, chosen: Any, added: Any) -> Any:
         """Return all feature values, one row per derivation and columns in the order of `names`."""
         count = len(offsets) - 1
-        widths = (options.values.shape[1], NUM_REORDERING_SCORES, 1, 1)
-        stateless, *stateful = (np.zeros((count, width)) for width in widths)
-        _score_paths(options, self._lm.tables, offsets, chosen, stateless, *stateful)
-        columns = dict(zip((REORDERING, DISTORTION, LANGUAGE_MODEL), stateful, strict=True))
-        kinds = [slot.kind for slot in self._configuration.slots if slot.kind in STATEFUL]
-        return np.concatenate([*map(columns.__getitem__, kinds), stateless, added], axis=1)
+        models = self._configuration.language_models()
+        widths = (options.values.shape[1], NUM_REORDERING_SCORES, 1, len(models))
+        stateless, reordering, distortion, lm = (np.zeros((count, width)) for width in widths)
+        _score_paths(
+            options, self._lm.tables, offsets, chosen, stateless, reordering, distortion, lm
+        )
+        columns = {slot.name: lm[:, [index]] for index, slot in enumerate(models)}
+        for kind, values in ((REORDERING, reordering), (DISTORTION, distortion)):
+            if (slot := self._configuration.find(kind)) is not None:
+                columns[slot.name] = values
+        names = [slot.name for slot in self._configuration.slots if slot.kind in STATEFUL]
+        return np.concatenate([*map(columns.__getitem__, names), stateless, added], axis=1)
 
 
 @KERNEL
 def _score_paths(options, tables, offsets, path_options, stateless, reordering, distortion, lm):  # type: ignore[no-untyped-def]
     """Add up feature values, one row per derivation; as in Moses, an empty one has no ``</s>``."""
-    context = np.zeros(tables.order, np.int32)
+    context, log_probs = np.zeros(tables.order, np.int32), np.empty(lm.shape[1])
+    lengths = np.empty(lm.shape[1], np.int64)
     for row in range(len(offsets) - 1):
-        before, after, last, total = -1, 0, -1, 0.0
+        before, after, last = -1, 0, -1
         context[0] = BEGIN
-        length: Any = min(1, tables.order - 1)
+        lengths[:] = 1
         for position in range(offsets[row], offsets[row + 1]):
             option = path_options[position]
             start, end = options.start[option], options.end[option]
@@ -198,13 +219,15 @@ def _score_paths(options, tables, offsets, path_options, stateless, reordering, 
                 column = NUM_ORIENTATIONS + orientation
                 reordering[row, column] += options.reordering[last, column]
             for word in options.target[options.offsets[option] : options.offsets[option + 1]]:
-                log_prob, length = score_next(tables, context, length, word)
-                total += log_prob
+                score_next(tables, context, lengths, word, log_probs)
+                for model in range(len(lengths)):
+                    lm[row, model] += log_probs[model]
             before, after, last = start, end, option
         if last >= 0:
-            log_prob, _ = score_word(tables, context, length, END)
-            total += log_prob
-        lm[row, 0] = total * LN_10
+            score_next(tables, context, lengths, END, log_probs)
+            for model in range(len(lengths)):
+                lm[row, model] += log_probs[model]
+    lm *= LN_10
 
 
 class Paths(NamedTuple):

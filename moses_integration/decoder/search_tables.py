@@ -1,8 +1,7 @@
 """Arrays and hash tables for searching one sentence, and the kernels that fill them.
 
-Coverages and states are numbered in order of appearance, so that comparing hypotheses means
-comparing numbers. Kernels do not grow arrays. If an array is too small, the kernel stops; the
-caller enlarges the array with :func:`grow` and calls the kernel again.
+Coverages and states are numbered in order of appearance. Kernels do not grow arrays. If an array is
+too small, the kernel stops; the caller enlarges it with :func:`grow` and calls the kernel again.
 
 The hypotheses of a stack are grouped by coverage, so that everything that depends only on the
 coverage (which spans may follow, and their future estimates) is computed once per group. A *block*
@@ -26,6 +25,7 @@ BLOCK_COLUMNS = 7
 MONOTONE, SWAP, DISCONTINUOUS = 0, 1, 2
 NUM_ORIENTATIONS = 3
 
+UNFINISHED = np.uint64(1 << 63)  # instead of a state: the score is only an upper bound
 _ONE = np.uint64(1)
 _FIXED = ("count", "limits", "stacks")  # arrays whose size does not depend on the number of rows
 
@@ -44,8 +44,8 @@ class States(NamedTuple):
     """The distinct language model contexts, which determine the scores of the next words."""
 
     count: Any
-    # int32 (rows, width + 1): target words, the latest first, padded with -1; the last column is
-    # the number of words in the language model's state.
+    # int32 (rows, width + models): target words, the latest first, padded with -1; the last columns
+    # are the numbers of words in the language models' states.
     keys: Any
     end_score: Any  # float64 (rows,): the weighted score of </s>; NaN if not yet computed
     slots: Any
@@ -56,9 +56,10 @@ class Memo(NamedTuple):
 
     count: Any
     # uint64 (slots, 3): a table (see `phrasescore.io.hashing`) whose keys are hashes of a state and
-    # an option. Column 2 is the state after the option.
+    # an option. Column 2 is the state after the option, or `UNFINISHED`.
     keys: Any
-    values: Any  # float64 (slots, 3), in the same memory: column 1 is the weighted score
+    # float64 (slots, 3), in the same memory: column 1 is the weighted score, or an upper bound.
+    values: Any
 
 
 class HypothesisPool(NamedTuple):
@@ -109,10 +110,15 @@ class SearchTables(NamedTuple):
 _Table = TypeVar("_Table", Coverages, States, Memo, HypothesisPool, Arcs, Hypotheses)
 
 
-def make_tables(length: int, width: int, few: int, many: int, pool: int, arcs: int) -> SearchTables:
-    """Return empty tables for a sentence; all numbers of rows are powers of two."""
+def make_tables(
+    length: int, columns: int, few: int, many: int, pool: int, arcs: int
+) -> SearchTables:
+    """Return empty tables for a sentence; ``columns`` is the number of numbers in a state's key.
+
+    All numbers of rows are powers of two.
+    """
     bits = np.zeros((few, max(1, (length + 63) // 64)), np.uint64)
-    state_keys = np.full((many, width + 1), EMPTY, np.int32)
+    state_keys = np.full((many, columns), EMPTY, np.int32)
     pool_keys, limits = np.empty((pool, 3), np.int32), np.full(2, -np.inf)
     parent, option, state = np.empty((3, pool), np.int32)
     scores = np.empty(pool)
@@ -300,44 +306,55 @@ def _is_free(sentence: Any, bits: Any, start: int, size: int) -> Any:
 
 
 @KERNEL
-def _score_phrase(sentence, states, state, option, scratch):  # type: ignore[no-untyped-def]
+def _score_phrase(sentence, states, state, option, scratch, base, lowest):  # type: ignore[no-untyped-def]
     """Return the weighted language model score of an option, and the state after it.
 
-    As soon as the state contains only words of the phrase, the precomputed score for the rest is
-    added. The table must have a free row for a state. ``scratch`` (int32) must have room for the
-    longest phrase plus a state.
+    As soon as a model's state contains only words of the phrase, the precomputed score for the rest
+    is added. As soon as ``base`` plus the score is below ``lowest``, the state is -1. The table
+    must have a free row for a state. ``scratch`` (int32) must have room for a phrase and a state.
     """
     begin, end = sentence.offsets[option], sentence.offsets[option + 1]
-    width, size = states.keys.shape[1] - 1, end - begin
-    for position in range(width):
-        scratch[size + position] = states.keys[state, position]
+    columns, num_models = states.keys.shape[1], len(sentence.language_weights)
+    width, size = columns - num_models, end - begin
+    for column in range(columns):
+        scratch[size + column] = states.keys[state, column]
     for position in range(size):
         scratch[size - 1 - position] = sentence.target[begin + position]
-    length: Any = np.int64(states.keys[state, width])
-    score = 0.0
-    for position in range(size):
-        word, context = sentence.target[begin + position], scratch[size - position :]
-        log_prob, new_length = score_word(sentence.ngrams, context, length, word)
-        length = np.int64(new_length)
-        score += log_prob * sentence.language_weight
-        if length <= position + 1 and position + 1 < size:
-            score += sentence.tail[begin + position + 1]
-            length = np.int64(sentence.last_length[option])
-            break
+    score, longest = 0.0, np.int64(0)
+    for model in range(num_models):
+        length: Any = np.int64(scratch[size + width + model])
+        for position in range(size):
+            word, context = sentence.target[begin + position], scratch[size - position :]
+            log_prob, new_length = score_word(sentence.ngrams, model, context, length, word)
+            length = np.int64(new_length)
+            score += log_prob * sentence.language_weights[model]
+            if base + score < lowest:
+                return score, -1
+            if length <= position + 1 and position + 1 < size:
+                score += sentence.tail[model, begin + position + 1]
+                length = np.int64(sentence.last_length[model, option])
+                break
+        scratch[size + width + model] = length
+        longest = max(longest, length)
     if not sentence.keep_words:
-        for position in range(length, width):
+        for position in range(longest, width):
             scratch[position] = -1
-    scratch[width] = length
-    return score, add_row(states, scratch[: width + 1])[0]
+    for column in range(width, columns):
+        scratch[column] = scratch[size + column]
+    return score, add_row(states, scratch[:columns])[0]
 
 
 @KERNEL
 def end_score(sentence: Any, states: Any, state: int) -> Any:
     """Return the weighted language model score of ``</s>`` after a state."""
     if np.isnan(states.end_score[state]):
-        key = states.keys[state]
-        log_prob, _ = score_word(sentence.ngrams, key, key[-1], END)
-        states.end_score[state] = log_prob * sentence.language_weight
+        key, weights = states.keys[state], sentence.language_weights
+        score = 0.0
+        for model in range(len(weights)):
+            length = key[len(key) - len(weights) + model]
+            log_prob, _ = score_word(sentence.ngrams, model, key, length, END)
+            score += log_prob * weights[model]
+        states.end_score[state] = score
     return states.end_score[state]
 
 
@@ -350,15 +367,21 @@ def memo_key(sentence: Any, state: int, option: int) -> Any:
 
 
 @KERNEL
-def score_option(sentence, states, memo, state, option, scratch):  # type: ignore[no-untyped-def]
-    """Return the memo's slot for an option after a state. The memo must have a free row."""
+def score_option(sentence, states, memo, state, option, scratch, base, lowest):  # type: ignore[no-untyped-def]
+    """Return the memo's slot for an option after a state; the memo must have a free row.
+
+    It may be `UNFINISHED` if the sum of ``base`` and the option's score is below ``lowest``.
+    """
     key = memo_key(sentence, state, option)
     slot = find(memo.keys, key)
     if slot < 0:
         slot = -1 - slot
-        score, new = _score_phrase(sentence, states, state, option, scratch)
-        memo.keys[slot, 0], memo.values[slot, 1], memo.keys[slot, 2] = key, score, np.uint64(new)
         memo.count[0] += 1
+    elif memo.keys[slot, 2] != UNFINISHED or base + memo.values[slot, 1] < lowest:
+        return slot
+    score, new = _score_phrase(sentence, states, state, option, scratch, base, lowest)
+    memo.keys[slot, 0], memo.values[slot, 1] = key, score
+    memo.keys[slot, 2] = UNFINISHED if new < 0 else np.uint64(new)
     return slot
 
 
@@ -368,20 +391,3 @@ def find_orientation(before: int, after: int, start: int, end: int) -> int:
     if start == after:
         return MONOTONE
     return SWAP if before == end else DISCONTINUOUS
-
-
-@KERNEL
-def start_score(sentence: Any, hypotheses: Any, hypothesis: int, start: int, end: int) -> Any:
-    """Return the score for the jump to a span (-inf beyond the limit), and its orientation."""
-    before, after = -1, 0
-    last = hypotheses.option[hypothesis]
-    if last >= 0:
-        before, after = sentence.start[last], sentence.end[last]
-    distance = abs(after - start)
-    orientation = find_orientation(before, after, start, end)
-    if sentence.distortion_limit >= 0 and distance > sentence.distortion_limit:
-        return -np.inf, orientation
-    score = hypotheses.score[hypothesis] - distance * sentence.distortion_weight
-    if last >= 0:
-        score += sentence.forward[last, orientation]
-    return score, orientation

@@ -14,13 +14,14 @@ import numpy as np
 
 from moses_integration.decoder.ngram_table import KERNEL
 from moses_integration.decoder.search_tables import (
+    UNFINISHED,
     add_row,
     end_score,
+    find_orientation,
     hash_rows,
     memo_key,
     memo_room,
     score_option,
-    start_score,
 )
 from phrasescore.io.hashing import first_slot
 
@@ -34,6 +35,23 @@ class Limits(NamedTuple):
     beam_width: float
     keep_arcs: bool  # whether to keep recombined hypotheses, for n-best lists
     by_request: bool  # recombine only hypotheses that send the same request to other features
+
+
+@KERNEL
+def _start_score(sentence: Any, hypotheses: Any, hypothesis: int, start: int, end: int) -> Any:
+    """Return the score for the jump to a span (-inf beyond the limit), and its orientation."""
+    before, after = -1, 0
+    last = hypotheses.option[hypothesis]
+    if last >= 0:
+        before, after = sentence.start[last], sentence.end[last]
+    distance = abs(after - start)
+    orientation = find_orientation(before, after, start, end)
+    if sentence.distortion_limit >= 0 and distance > sentence.distortion_limit:
+        return -np.inf, orientation
+    score = hypotheses.score[hypothesis] - distance * sentence.distortion_weight
+    if last >= 0:
+        score += sentence.forward[last, orientation]
+    return score, orientation
 
 
 @KERNEL
@@ -68,7 +86,7 @@ def expand(sentence: Any, tables: Any, limits: Any, blocks: Any, begin: int, scr
             continue
         complete = coverages.first_gap[coverage] == sentence.length
         for parent in range(block[0], block[1]):
-            base, orientation = start_score(sentence, hypotheses, parent, block[2], block[3])
+            base, orientation = _start_score(sentence, hypotheses, parent, block[2], block[3])
             base += future
             if base < limit[0] or base == -np.inf:
                 continue
@@ -80,8 +98,13 @@ def expand(sentence: Any, tables: Any, limits: Any, blocks: Any, begin: int, scr
                 # The usual case, inlined; score_option also probes other slots.
                 key = memo_key(sentence, state, option)
                 slot = first_slot(memo_keys, key)
-                if memo_keys[slot, 0] != key:
-                    slot = score_option(sentence, states, memo, state, option, scratch)
+                if memo_keys[slot, 0] != key or memo_keys[slot, 2] == UNFINISHED:
+                    highest = score + max(bound[option], 0.0)  # infinite for a negative weight
+                    slot = score_option(
+                        sentence, states, memo, state, option, scratch, highest, limit[0]
+                    )
+                    if memo_keys[slot, 2] == UNFINISHED:
+                        continue
                 score += memo_values[slot, 1]
                 new_state = np.int32(memo_keys[slot, 2])
                 if complete:
@@ -260,7 +283,7 @@ def make_cubes(sentence: Any, tables: Any, blocks: Any) -> Cubes:
         block = blocks[number]
         scores = np.empty(block[1] - block[0])
         for hypothesis in range(block[0], block[1]):
-            score, _ = start_score(sentence, hypotheses, hypothesis, block[2], block[3])
+            score, _ = _start_score(sentence, hypotheses, hypothesis, block[2], block[3])
             scores[hypothesis - block[0]] = score
         count = rows[number]
         if coverages.future[block[6]] > -np.inf:
@@ -288,8 +311,9 @@ def _push(sentence, tables, blocks, cubes, frontier, candidate, scratch):  # typ
     start, end, first, last, coverage = blocks[block][2:]
     row, column = divmod(cell, last - first)
     hypothesis, option = cubes.hypotheses[cubes.rows[block] + row], first + column
-    score, orientation = start_score(sentence, hypotheses, hypothesis, start, end)
-    slot = score_option(sentence, states, memo, hypotheses.state[hypothesis], option, scratch)
+    score, orientation = _start_score(sentence, hypotheses, hypothesis, start, end)
+    state = hypotheses.state[hypothesis]
+    slot = score_option(sentence, states, memo, state, option, scratch, 0.0, -np.inf)
     score += sentence.score[option] + sentence.backward[option, orientation]
     score += memo.values[slot, 1] + coverages.future[coverage]
     if coverages.first_gap[coverage] == sentence.length:
@@ -329,7 +353,7 @@ def expand_cubes(sentence, tables, limits, blocks, cubes, pop_limit, diversity, 
         if -loss >= pool.limits[0]:
             hypothesis, option = cubes.hypotheses[cubes.rows[block] + row], first + column
             state = hypotheses.state[hypothesis]
-            slot = score_option(sentence, states, memo, state, option, scratch)
+            slot = score_option(sentence, states, memo, state, option, scratch, 0.0, -np.inf)
             new_state = np.int32(memo.keys[slot, 2])
             complete = coverages.first_gap[coverage] == sentence.length
             pair = state, new_state

@@ -22,8 +22,8 @@ from moses_integration.decoder.ngram_table import BEGIN
 from moses_integration.decoder.options import Sentence, ranges
 
 DEFAULT_BUFFER_SIZE = 4096
-# Initial numbers of rows, sufficient for a sentence of about ten words.
-_FEW, _MANY = 1 << 10, 1 << 15
+# Initial numbers of rows, sufficient for a few words: new tables take longer to fill than to grow.
+_FEW, _MANY = 1 << 9, 1 << 13
 _CANDIDATES = 10  # candidates that other features score, per hypothesis that a stack keeps
 
 
@@ -168,17 +168,18 @@ class StackSearch:
         if buffers:
             size = _CANDIDATES * limits.stack_size
             self._first = self._last._replace(stack_size=size, by_request=True)
-        order = sentence.ngrams.order
+        order, models = sentence.ngrams.order, len(sentence.language_weights)
         self._width = max([order - 1, 1, *(buffer.feature.context for buffer, _ in buffers)])
+        columns = self._width + models
         pool = 1 << max(2 * self._first.stack_size, 512).bit_length()
         arcs = _MANY if keep_arcs else 1
-        self._tables = tables.make_tables(sentence.length, self._width, _FEW, _MANY, pool, arcs)
+        self._tables = tables.make_tables(sentence.length, columns, _FEW, _MANY, pool, arcs)
         # For each stack, the target, loss, parent and option of each arc into it.
         self._kept_arcs = [(np.empty(0, np.int32), np.empty(0), *np.empty((2, 0), np.int32))]
         longest = int(np.diff(sentence.offsets).max(initial=0))
         # The score of each option plus its language model estimate.
-        self._promise = sentence.score + sentence.tail[sentence.offsets[:-1]]
-        self._scratch = np.zeros(longest + self._width + 1, np.int32)
+        self._promise = sentence.score + sentence.tail[:, sentence.offsets[:-1]].sum(axis=0)
+        self._scratch = np.zeros(longest + columns, np.int32)
         for buffer, _ in buffers:
             buffer.start(self._requests)
 
@@ -205,10 +206,8 @@ class StackSearch:
         hypotheses, coverages, states, *_ = self._tables
         tables.add_row(coverages, coverages.keys[0])
         tables.describe_coverage(self._sentence, coverages, 0)
-        state = np.full(self._width + 1, -1, np.int32)
-        state[-1] = min(1, self._sentence.ngrams.order - 1)
-        if state[-1] or self._sentence.keep_words:
-            state[0] = BEGIN
+        state = np.full(states.keys.shape[1], -1, np.int32)
+        state[0], state[self._width :] = BEGIN, 1
         tables.add_row(states, state)
         hypotheses.stacks[1] = 1
         hypotheses.score[0], hypotheses.parent[0], hypotheses.option[0] = 0.0, -1, -1

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.language_model import NgramModel
-from moses_integration.decoder.options import OptionTable, read_language_model
+from moses_integration.decoder.options import OptionTable, read_language_models
 from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.decoder.search import StackDecoder, Translation
 from moses_integration.decoder.stack_search import DEFAULT_BUFFER_SIZE, StatefulFeature
@@ -39,7 +39,7 @@ class Model(NamedTuple):
         """
         with contextlib.chdir(task.ini.parent):
             configuration = DecoderConfiguration.read(str(task.ini))
-            lm = read_language_model(configuration)
+            lm = read_language_models(configuration)
             tables = read_tables(configuration, task.sentences, aligned=aligned)
             return cls(configuration, OptionTable(configuration, lm, tables), lm)
 

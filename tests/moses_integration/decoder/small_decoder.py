@@ -15,13 +15,14 @@ import kenlm
 import numpy as np
 
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.language_model import read_arpa
-from moses_integration.decoder.options import OptionTable
+from moses_integration.decoder.options import OptionTable, read_language_models
 from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.decoder.search import StackDecoder
 from moses_integration.decoder.stack_search import StatefulFeature
 
 TARGETS = ("p", "q", "r", "s", "t")
+# The words and the order of each language model.
+LANGUAGE_MODELS = ((TARGETS, 3), (("u", "r", "p", "t", "q"), 2), (("s", "v"), 1))
 ORDER = 3
 WEIGHTS = {
     "UnknownWordPenalty0": (1.0,),
@@ -31,6 +32,8 @@ WEIGHTS = {
     "LexicalReordering0": (0.3, 0.2, 0.5, 0.1, 0.6, 0.25),
     "Distortion0": (0.2,),
     "LM0": (0.7,),
+    "LM1": (0.4,),
+    "LM2": (0.1,),
 }
 INI = """\
 [input-factors]
@@ -56,7 +59,7 @@ PhrasePenalty
 PhraseDictionaryMemory name=TranslationModel0 num-features=2 path={folder}/table table-limit=0
 LexicalReordering name=LexicalReordering0 type=wbe-msd-bidirectional-fe-allff path={folder}/moves
 Distortion
-KENLM name=LM0 order=3 path={folder}/lm.arpa
+{models}
 [weight]
 """
 
@@ -74,10 +77,12 @@ class SmallDecoder:
 
     :param folder: where its files go.
     :param targets: translations of a phrase.
+    :param models: number of language models.
     """
 
-    def __init__(self, folder: Path, seed: int, targets: int = 2) -> None:
+    def __init__(self, folder: Path, seed: int, targets: int = 2, models: int = 1) -> None:
         self._folder = folder
+        self.models = {f"LM{number}": folder / f"lm{number}.arpa" for number in range(models)}
         self._random = random.Random(seed)
         # source -> target -> probabilities of the phrase table, and of the reordering table.
         self.table: dict[tuple[str, ...], dict[tuple[str, ...], Any]] = {}
@@ -86,7 +91,8 @@ class SmallDecoder:
                 if size == 1 or self._random.random() < 0.3:
                     self.table[source] = dict(self._phrases(targets))
         self._write()
-        self.kenlm = kenlm.Model(str(folder / "lm.arpa"))
+        # The kenlm package does not read models of order 1.
+        self.kenlm = [kenlm.Model(str(path)) for path in [*self.models.values()][:2]]
 
     def _phrases(self, count: int) -> Iterator[tuple[tuple[str, ...], Any]]:
         for _ in range(count):
@@ -105,16 +111,17 @@ class SmallDecoder:
                     moves.append(f"{pair} {' '.join(map(repr, reordering))}\n")
         (self._folder / "table").write_text("".join(table))
         (self._folder / "moves").write_text("".join(moves))
-        (self._folder / "lm.arpa").write_text(self._arpa())
+        for path, model in zip(self.models.values(), LANGUAGE_MODELS, strict=False):
+            path.write_text(self._arpa(*model))
 
-    def _arpa(self) -> str:
+    def _arpa(self, targets: Sequence[str], order: int) -> str:
         """Return a model with some of the bigrams, and some of the trigrams made of these."""
         draw = self._random
-        words = ("<unk>", "<s>", "</s>", *TARGETS)
+        words = ("<unk>", "<s>", "</s>", *targets)
         follow = [word for word in words if word not in ("<s>", "<unk>")]
         bigrams = [
             (first, second)
-            for first in ("<s>", *TARGETS)
+            for first in ("<s>", *targets)
             for second in follow
             if draw.random() < 0.6
         ]
@@ -126,21 +133,24 @@ class SmallDecoder:
         ]
         lines = ["\\data\\"]
         lists: list[list[tuple[str, ...]]] = [[(word,) for word in words], [*bigrams], [*trigrams]]
+        del lists[order:]
         lines += [f"ngram {size}={len(ngrams)}" for size, ngrams in enumerate(lists, 1)]
         for size, ngrams in enumerate(lists, 1):
             lines.append(f"\n\\{size}-grams:")
             for ngram in ngrams:
                 score = -99.0 if ngram == ("<s>",) else -draw.uniform(0.1, 2.5)
-                backoff = f"\t{-draw.uniform(0.05, 1):.4f}" if size < ORDER else ""
+                backoff = f"\t{-draw.uniform(0.05, 1):.4f}" if size < order else ""
                 lines.append(f"{score:.4f}\t{' '.join(ngram)}{'' if '</s>' in ngram else backoff}")
         return "\n".join([*lines, "\n\\end\\\n"])
 
     def configuration(self, **settings: Any) -> DecoderConfiguration:
         """Return the model as a decoder reads it; no limits but those given."""
         default = {"limit": 2, "stack": 0, "beam": 0, "algorithm": 0, "pops": 100, "diversity": 0}
-        text = INI.format(folder=self._folder, **(default | settings))
+        models = "\n".join(f"KENLM name={name} path={path}" for name, path in self.models.items())
+        text = INI.format(folder=self._folder, models=models, **(default | settings))
         for name, weights in WEIGHTS.items():
-            text += f"{name}= {' '.join(map(str, weights))}\n"
+            if name in self.models or not name.startswith("LM"):
+                text += f"{name}= {' '.join(map(str, weights))}\n"
         path = self._folder / "moses.ini"
         path.write_text(text)
         return DecoderConfiguration.read(str(path))
@@ -155,7 +165,7 @@ class SmallDecoder:
         **settings: Any,
     ) -> StackDecoder:
         configuration = self.configuration(**settings)
-        model = read_arpa(str(self._folder / "lm.arpa"))
+        model = read_language_models(configuration)
         tables = read_tables(configuration, sentences)
         options = OptionTable(configuration, model, tables, other_language_weight)
         return StackDecoder(configuration, options, model, features, buffer_size=buffer_size)
@@ -201,8 +211,7 @@ class SmallDecoder:
 
     def score(self, tokens: Sequence[str], segments: Sequence[Any]) -> float:
         words = _words(segments)
-        score = self.kenlm.score(" ".join(words), bos=True, eos=True) * math.log(10)
-        score *= WEIGHTS["LM0"][0]
+        score = sum(WEIGHTS[name][0] * value for name, value in self.language_scores(words).items())
         score -= WEIGHTS["WordPenalty0"][0] * len(words)
         score += WEIGHTS["PhrasePenalty0"][0] * len(segments)
         before, after, forward = -1, 0, None
@@ -220,6 +229,16 @@ class SmallDecoder:
                 score += moves[3 + kind] * math.log(forward[kind])
             before, after, forward = start, end, reordering[3:]
         return score
+
+    def language_scores(self, words: Sequence[str]) -> dict[str, float]:
+        """Return the natural logarithm of each language model's probability of a sentence."""
+        scores = [model.score(" ".join(words), bos=True, eos=True) for model in self.kenlm]
+        if len(self.models) == 3:
+            lines = self.models["LM2"].read_text().splitlines()
+            fields = [line.split("\t") for line in lines if "\t" in line]
+            unigrams = {word: float(score) for score, word, *_ in fields}
+            scores.append(sum(unigrams.get(word, unigrams["<unk>"]) for word in [*words, "</s>"]))
+        return {name: score * math.log(10) for name, score in zip(self.models, scores, strict=True)}
 
 
 def _words(segments: Sequence[Any]) -> tuple[str, ...]:
@@ -247,7 +266,7 @@ class SecondModel:
     context = ORDER - 1
 
     def __init__(self, small: SmallDecoder) -> None:
-        self._model = small.kenlm
+        (self._model,) = small.kenlm
         self._words: list[str] = []
 
     def begin(self, words: Sequence[str]) -> None:

@@ -57,7 +57,9 @@ def write(folder: Path, text: str = PRUNED) -> str:
     return str(path)
 
 
-def scores(model: NgramModel, words: Sequence[str], *, begin: bool) -> list[tuple[float, int]]:
+def scores(
+    model: NgramModel, words: Sequence[str], *, begin: bool, index: int = 0
+) -> list[tuple[float, int]]:
     ids = {word: place for place, word in enumerate(model.words)}
     context, length = np.zeros(16, np.int32), 0
     if begin:
@@ -65,7 +67,7 @@ def scores(model: NgramModel, words: Sequence[str], *, begin: bool) -> list[tupl
     found = []
     for word in words:
         place = ids.get(word, len(ids) + 3)
-        log_prob, length = score_word(model.tables, context, length, place)
+        log_prob, length = score_word(model.tables, index, context, length, place)
         context = np.concatenate([[place], context[:-1]]).astype(np.int32)
         found.append((log_prob, length))
     return found
@@ -130,7 +132,7 @@ def test_scores_and_states_are_those_of_kenlm(repository: Path, folder: str) -> 
     check_against_kenlm(str(where / "lm.fr.arpa.gz"), lines)
 
 
-@pytest.mark.parametrize("order", range(1, 8))
+@pytest.mark.parametrize("order", range(1, 11))
 def test_models_of_any_order_are_read(tmp_path: Path, order: int) -> None:
     """A model in which "x x" goes on as long as it can: log10 p = -1/n after n-1 words."""
     lines = ["\\data\\", "ngram 1=3", *(f"ngram {n}=1" for n in range(2, order + 1)), ""]
@@ -141,10 +143,10 @@ def test_models_of_any_order_are_read(tmp_path: Path, order: int) -> None:
     path.write_bytes(gzip.compress("\n".join([*lines, "\\end\\", ""]).encode()))
     assert read_arpa_order(str(path)) == order
     model = read_arpa(str(path))
-    found = scores(model, ["x"] * 8, begin=False)
-    wanted = [-1 / min(n, order) for n in range(1, 9)]
+    found = scores(model, ["x"] * 11, begin=False)
+    wanted = [-1 / min(n, order) for n in range(1, 12)]
     assert [log_prob for log_prob, _ in found] == pytest.approx(wanted)
-    assert [length for _, length in found] == [min(n, order - 1) for n in range(1, 9)]
+    assert [length for _, length in found] == [min(n, order - 1) for n in range(1, 12)]
 
 
 def test_a_model_that_lacks_most_suffixes_is_read(tmp_path: Path) -> None:
@@ -303,7 +305,7 @@ class PeculiarArpa:
         ]
 
 
-@pytest.mark.parametrize("order", range(1, 8))
+@pytest.mark.parametrize("order", [*range(1, 8), 10])
 @pytest.mark.parametrize("peculiarities", [*((one,) for one in PECULIARITIES), PECULIARITIES[3:]])
 def test_an_odd_file_is_the_same_to_the_search_to_kenlm_and_by_definition(
     tmp_path: Path, order: int, peculiarities: Sequence[str]
@@ -326,3 +328,23 @@ def test_an_odd_file_is_the_same_to_the_search_to_kenlm_and_by_definition(
     pairs = [PhrasePair(("a",), tuple(words)) for words in texts]
     of_sentences = [value / LN_10 for value in values_of(LanguageModelScore(arpa.path), pairs)]
     assert of_sentences == pytest.approx([sum(log_probs) for log_probs in wanted], abs=1e-4)
+
+
+def test_several_models_are_read_as_each_alone(tmp_path: Path) -> None:
+    """Orders 1 to 10 with some words in common, one without <unk>, in one table."""
+    alone = []
+    for order in (4, 1, 10, 2):
+        peculiarities = ["duplicates", PECULIARITIES[order % len(PECULIARITIES)]]
+        arpa = PeculiarArpa(tmp_path / f"{order}.arpa", order, peculiarities, order)
+        alone.append((arpa, read_arpa(arpa.path)))
+    alone.append((alone[0][0], read_arpa(write(tmp_path))))
+    paths = [*(arpa.path for arpa, _ in alone[:-1]), str(tmp_path / "lm.arpa")]
+    together = read_arpa(*paths)
+    assert together.tables.order == 10
+    assert together.words == list(dict.fromkeys(word for _, model in alone for word in model.words))
+    for index, (arpa, model) in enumerate(alone):
+        choices = [*arpa.words, *"abcde", "unheard", "</s>"]
+        for _ in range(50):
+            words = arpa.rng.choices(choices, k=12)
+            found = scores(together, words, begin=True, index=index)
+            assert found == scores(model, words, begin=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.options import OptionTable, SentenceOptions, read_language_model
+from moses_integration.decoder.options import OptionTable, SentenceOptions, read_language_models
 from moses_integration.decoder.phrase_tables import read_tables
 
 INI = """\
@@ -54,7 +54,7 @@ def read_table(*sentences: str, ini: str = INI, other_language_weight: float = 0
     Path("moses.ini").write_text(ini)
     configuration = DecoderConfiguration.read("moses.ini")
     split = [sentence.split() for sentence in sentences]
-    model = read_language_model(configuration)
+    model = read_language_models(configuration)
     return OptionTable(
         configuration, model, read_tables(configuration, split), other_language_weight
     )
@@ -193,7 +193,7 @@ def test_the_same_tables_serve_other_weights() -> None:
     configuration = DecoderConfiguration.read("moses.ini")
     first = read_table("la")
     tables = read_tables(configuration, [("la",)])
-    model = read_language_model(configuration)
+    model = read_language_models(configuration)
     changed = configuration.with_weights({"LM0": (-0.5,)})
     table = OptionTable(changed, model, tables)
     # Rare words are good now: "a" has ln 0.5 + 0.5 ln 100, "her" ln 0.125 + 0.5 ln 1000.

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from moses_integration.decoder.configuration import STATELESS, DecoderConfiguration
-from moses_integration.decoder.options import OptionTable, SentenceOptions, read_language_model
+from moses_integration.decoder.options import OptionTable, SentenceOptions, read_language_models
 from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.nbest_lines import parse_features
 
@@ -133,7 +133,7 @@ def test_options_and_futures_are_those_of_moses(
     sentences = [line.split() for line in lines]
     printed = run_moses(folder, path, "\n".join(lines) + "\n", tmp_path / "nbest")
     configuration = DecoderConfiguration.read(path)
-    model = read_language_model(configuration)
+    model = read_language_models(configuration)
     table = OptionTable(configuration, model, read_tables(configuration, sentences))
     for sentence, of_moses in zip(sentences, printed, strict=True):
         check_options(table, table.sentence(sentence), of_moses)

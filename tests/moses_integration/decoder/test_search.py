@@ -14,6 +14,7 @@ from moses_integration.decoder.options import SentenceOptions
 from moses_integration.decoder.search import StackDecoder, Translation
 from moses_integration.decoder.search_tables import make_tables
 from moses_integration.decoder.stack_kernels import Limits, offer, prune
+from tests.moses_integration.decoder import small_decoder
 from tests.moses_integration.decoder.given_derivations import score_derivation
 from tests.moses_integration.decoder.small_decoder import (
     Derivation,
@@ -29,6 +30,11 @@ LONG = "bedfacedabcafe"
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> SmallDecoder:
     return SmallDecoder(tmp_path_factory.mktemp("small"), seed=1)
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> SmallDecoder:
+    return SmallDecoder(tmp_path_factory.mktemp("several"), seed=2, models=3)
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +68,52 @@ def test_an_nbest_list_has_all_derivations_in_order(
     assert len(scores) == len(found)
     assert scores == pytest.approx(expected, abs=1e-5)
     assert all(later <= earlier + 1e-9 for earlier, later in pairwise(scores.values()))
+
+
+@pytest.mark.parametrize("settings", [{}, {"algorithm": 1, "pops": 10**6}])
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_several_language_models_score_every_derivation(
+    several: SmallDecoder, sentence: str, settings: dict[str, Any]
+) -> None:
+    """They have other orders and other words; "u" and "v" are words of one of them."""
+    derivations = several.derivations(sentence)  # brute force
+    decoder = several.decoder(SENTENCES, **settings)
+    found = decoder.translate(sentence, nbest=10**6).nbest
+    expected = {derivation.segments: derivation.score for derivation in derivations}
+    scores = {tuple(one[:3] for one in line.segments): line.score for line in found}
+    assert scores == pytest.approx(expected, abs=1e-5)
+    assert decoder.names[:5] == ("LexicalReordering0", "Distortion0", "LM0", "LM1", "LM2")
+    for line in found[::50]:
+        values = dict(zip(decoder.names, (value[0] for value in line.values), strict=True))
+        wanted = several.language_scores(line.words)
+        assert {name: values[name] for name in wanted} == pytest.approx(wanted, abs=1e-5)
+
+
+def test_other_features_go_with_several_language_models(several: SmallDecoder) -> None:
+    derivations = several.derivations("abcd", context_weight=0.8)  # brute force
+    decoder = several.decoder(SENTENCES, [(LastWords(), 0.8)])
+    found = decoder.translate("abcd", nbest=10**6).nbest
+    assert is_same(found[0], derivations[0])
+    scores = [one.score for one in found]
+    np.testing.assert_allclose(scores, [one.score for one in derivations], atol=1e-5)
+
+
+@pytest.mark.parametrize("settings", [{"stack": 6}, {"algorithm": 1, "pops": 30}])
+@pytest.mark.parametrize("parts", [(0.3, 0.4), (0.9, -0.2)])
+def test_two_copies_of_a_model_are_one_with_the_sum_of_their_weights(
+    larger: SmallDecoder,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any],
+    parts: tuple[float, float],
+) -> None:
+    once = larger.decoder([LONG], **settings).translate(LONG, nbest=200, distinct=True)
+    monkeypatch.setitem(larger.models, "LM1", larger.models["LM0"])
+    monkeypatch.setitem(small_decoder.WEIGHTS, "LM0", parts[:1])
+    monkeypatch.setitem(small_decoder.WEIGHTS, "LM1", parts[1:])
+    twice = larger.decoder([LONG], **settings).translate(LONG, nbest=200, distinct=True)
+    assert [one.segments for one in twice.nbest] == [one.segments for one in once.nbest]
+    totals = [one.score for one in twice.nbest]
+    assert totals == pytest.approx([one.score for one in once.nbest], abs=1e-9)
 
 
 def test_a_distinct_list_has_the_best_derivation_of_each_text(small: SmallDecoder) -> None:
@@ -348,7 +400,7 @@ def test_distinct_lists_are_made_of_as_many_paths_as_moses_looks_at(
 
 
 def test_of_two_equal_hypotheses_the_earlier_stays_and_the_other_is_an_arc() -> None:
-    *_, pool, arcs = make_tables(3, 2, 8, 8, 8, 8)
+    *_, pool, arcs = make_tables(3, 3, 8, 8, 8, 8)
     assert offer(pool, arcs, True, -1.0, 1, 11, (0, 5, 6), 2) == (0, True)
     assert offer(pool, arcs, True, -1.0, 2, 12, (0, 5, 6), 2) == (0, False)
     assert (pool.count[0], pool.parent[0], pool.option[0]) == (1, 1, 11)
@@ -372,7 +424,7 @@ def test_a_full_stack_keeps_the_best_and_of_equals_the_earlier() -> None:
         (0, -1.0, [1, 2, 3, 4]),
         (6, -0.5, [0, 1, 2, 3, 4, 5]),  # no more than there may be: no beam, as in Moses
     ):
-        *_, pool, arcs = make_tables(3, 2, 8, 8, 8, 8)
+        *_, pool, arcs = make_tables(3, 3, 8, 8, 8, 8)
         for place, score in enumerate(scores):
             offer(pool, arcs, True, score, place, 0, (place, 0, 0), 0)
             offer(pool, arcs, True, score - 1, place, 1, (place, 0, 0), 0)

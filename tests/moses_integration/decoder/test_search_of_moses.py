@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.options import OptionTable, read_language_model
+from moses_integration.decoder.options import OptionTable, read_language_models
 from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.decoder.search import StackDecoder
 from moses_integration.nbest import read_nbest
@@ -29,7 +29,7 @@ _SPAN = re.compile(r"\|(\d+)-(\d+)\|")
 
 def make_decoder(ini: str, sentences: Sequence[Sequence[str]]) -> StackDecoder:
     configuration = DecoderConfiguration.read(ini)
-    model = read_language_model(configuration)
+    model = read_language_models(configuration)
     table = OptionTable(configuration, model, read_tables(configuration, sentences))
     return StackDecoder(configuration, table, model)
 

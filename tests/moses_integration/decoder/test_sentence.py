@@ -9,8 +9,12 @@ import kenlm
 import numpy as np
 import pytest
 
-from moses_integration.decoder.language_model import read_arpa
-from moses_integration.decoder.options import OptionTable, Sentence, make_sentence
+from moses_integration.decoder.options import (
+    OptionTable,
+    Sentence,
+    make_sentence,
+    read_language_models,
+)
 from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.decoder.search_tables import add_row, find_row, grow, make_tables
 from phrasescore.io.hashing import find, mix
@@ -21,12 +25,12 @@ TOKENS = "bedface"
 
 def make(folder: Path, weight: float) -> tuple[Sentence, list[str], kenlm.Model]:
     small = SmallDecoder(folder, seed=3, targets=6)
-    model = read_arpa(str(folder / "lm.arpa"))
     configuration = small.configuration()
+    model = read_language_models(configuration)
     table = OptionTable(configuration, model, read_tables(configuration, [TOKENS]))
     weighted = configuration.with_weights({"LM0": (weight,)})
     sentence = make_sentence(table.sentence(TOKENS), weighted, model.tables, keep_words=False)
-    return sentence, table.words, kenlm.Model(str(folder / "lm.arpa"))
+    return sentence, table.words, small.kenlm[0]
 
 
 def log_prob(model: kenlm.Model, history: tuple[str, ...], words: list[str]) -> float:
@@ -64,7 +68,7 @@ def test_a_negative_weight_leaves_no_bound(tmp_path: Path) -> None:
 
 ROWS = 8
 # Of 100 words, which are two numbers of 64 bits.
-TABLES = make_tables(100, 2, ROWS, ROWS, ROWS, ROWS)
+TABLES = make_tables(100, 3, ROWS, ROWS, ROWS, ROWS)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +94,7 @@ def test_rows_are_found_when_there_are_more_of_them(table: Any, keys: Any) -> No
 
 
 def test_scores_of_the_end_that_were_not_asked_for_are_not_known() -> None:
-    longer = grow(make_tables(100, 2, ROWS, ROWS, ROWS, ROWS).states, ROWS + 1)
+    longer = grow(make_tables(100, 3, ROWS, ROWS, ROWS, ROWS).states, ROWS + 1)
     assert np.isnan(longer.end_score).all()
 
 
