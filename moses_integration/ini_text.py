@@ -181,6 +181,12 @@ class IniText:
                 raise ConfigError(where, "# phrasescore", problem)
         return settings
 
+    def set_text_settings(self, settings: TextSettings) -> None:
+        """Replace the comments that record settings; the new ones are the first lines."""
+        others = [text for text in self.lines if _SETTING.fullmatch(text) is None]
+        self.lines = [*settings.lines(), *others]
+        self.features = self.read_features()
+
     def weight_file(self) -> tuple[IniLine, str] | None:
         """Return the line that names the file of sparse weights, and its path; None without one."""
         line = self.first_lines().get(_WEIGHT_FILE)
@@ -311,6 +317,14 @@ def with_paths_from(ini: IniText, folder: Path) -> None:
     ini.features = ini.read_features()
     if named := ini.weight_file():
         ini.set_weight_file(_path_from(folder, named[1]))
+    settings = ini.text_settings()
+    paths = {
+        key: os.path.abspath(folder / path)
+        for key, path in asdict(settings).items()
+        if key.startswith("truecase_") and path
+    }
+    if paths:
+        ini.set_text_settings(replace(settings, **paths))
 
 
 def _path_from(folder: Path, path: str) -> str:

@@ -1,5 +1,6 @@
 """Parse and format single lines of n-best lists; see :mod:`moses_integration.nbest`."""
 
+import functools
 import math
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -74,12 +75,21 @@ def format_hypothesis(
     >>> format_hypothesis(0, ["la", "maison"], [("LM0", [-2.5]), ("TM0", [-1, 0])], -1.25)
     b'0 ||| la maison  ||| LM0= -2.5 TM0= -1 0 ||| -1.25\\n'
     """
-    shown = b" ".join(
-        b" ".join([f"{name}=".encode(), *map(format_value, values)]) for name, values in features
-    )
+    listed = list(features)
+    numbers = [value + 0.0 for _, values in listed for value in values]  # -0.0 + 0.0 is 0.0
+    if not math.isfinite(sum(numbers)):
+        for value in numbers:
+            format_value(value)
+    shown = _template(tuple((name, len(values)) for name, values in listed)) % tuple(numbers)
     fields = [b"%d" % sent_id, f"{' '.join(words)} ".encode(), shown, format_value(total)]
     fields += [field.encode() for field in (segmentation, alignment) if field is not None]
     return b" ||| ".join(fields) + b"\n"
+
+
+@functools.cache
+def _template(features: tuple[tuple[str, int], ...]) -> bytes:
+    """Return the format of features, given as names and numbers of values."""
+    return b" ".join(b"%s=%s" % (name.encode(), b" %.7g" * count) for name, count in features)
 
 
 # Parsing

@@ -18,6 +18,7 @@ from moses_integration.ini_text import IniText
 from moses_integration.table_line import check_no_rules
 from phrasescore.errors import DataError
 from phrasescore.io import hashing
+from phrasescore.io.characters import split_line
 from phrasescore.io.hashing import EMPTY, NO_BYTES, add_byte, add_key, combine, find, make_table
 from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
 from phrasescore.io.text import MARKUP, Markup, decode, read_blocks, read_lines, shorten
@@ -51,21 +52,27 @@ def markup_of(ini: IniText) -> Markup:
 
 
 def read_source(
-    path: str, max_words: int | None = None, markup: Markup = MARKUP
+    path: str, max_words: int | None = None, markup: Markup = MARKUP, *, characters: bool = False
 ) -> list[tuple[str, ...]]:
-    """Return the words of each line; reject lines with markup that a decoder would interpret."""
+    """Return the words of each line; reject lines with markup that a decoder would interpret.
+
+    :param characters: return characters instead; see `phrasescore.io.characters`.
+    """
     sentences = []
     for number, raw in enumerate(read_lines(path), start=1):
         line = decode(path, number, raw).removesuffix("\r")
         markup.check(path, number, line)
         words = tuple(filter(None, _BLANKS.split(line)))
-        if max_words is not None and len(words) > max_words:
-            problem = f"expected a sentence with at most {max_words:,} words, found {len(words):,}"
-            raise DataError(path, number, problem)
         for word in words:
             if "|" in word:
                 problem = f"expected words without factors, found {shorten(word)}"
                 raise DataError(path, number, f"{problem}; write &#124; for '|' in a word")
+        if characters:
+            words = tuple(split_line(path, number, words))
+        if max_words is not None and len(words) > max_words:
+            limit = f"{max_words:,} {'characters' if characters else 'words'}"
+            problem = f"expected a sentence with at most {limit}, found {len(words):,}"
+            raise DataError(path, number, problem)
         sentences.append(words)
     return sentences
 
@@ -84,11 +91,11 @@ class TextPhrases:
         self._spaced = b" " + self.text.replace(b"\n", b" \n ")
 
     @classmethod
-    def read(cls, paths: Iterable[str]) -> Self:
-        """Read tokenised texts; each must contain at least one word."""
+    def read(cls, paths: Iterable[str], *, characters: bool = False) -> Self:
+        """Read tokenised texts, as `read_source` does; each must contain at least one word."""
         sentences: list[tuple[str, ...]] = []
         for path in paths:
-            text = read_source(path)
+            text = read_source(path, characters=characters)
             if not any(text):
                 raise DataError(path, None, "expected a tokenised text, found no words")
             sentences += text

@@ -18,17 +18,20 @@ import shlex
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
 from moses_integration.moses_ini import MosesIni
+from moses_integration.nbest_lines import too_few_fields
+from moses_integration.source_text import read_source
 from moses_integration.weight_lines import write_weights
 from phrasescore.errors import PhrasescoreError
+from phrasescore.io.characters import join_text
 from phrasescore.io.output import open_output
-from phrasescore.io.text import read_blocks, read_lines
+from phrasescore.io.text import decode, read_blocks, read_lines
 from phrasescore.records import Weights
 
 NBEST, WEIGHTS, SIZE = "{nbest}", "{weights}", "{size}"
@@ -101,6 +104,13 @@ class DecoderCommand:
         work = nbest.removesuffix(".part").removesuffix(".nbest")
         weights_path, log = f"{work}.weights", f"{work}.log"
         write_weights(weights_path, weights)
+        # Another decoder gets the text as it is.
+        ini = self.ini if self.is_moses else None
+        characters = ini is not None and ini.text_settings().characters
+        if characters:
+            sentences = read_source(source, characters=True)
+            source = f"{work}.characters"
+            _write_text(source, sentences)
         command = self.arguments(weights, nbest, weights_path, size)
         _run(command, source, f"{work}.out", log)
         if not os.path.exists(nbest) or not os.path.getsize(nbest):
@@ -110,6 +120,9 @@ class DecoderCommand:
             if stream.read() != b"\n":
                 problem = f"{nbest}: the last line is truncated; is the disk full?"
                 raise PhrasescoreError(f"{problem}{log_tail(log)}")
+        if characters:
+            with open_output(nbest) as output:
+                output.writelines(_join_lists(nbest, is_distinct=True))
 
 
 class NbestRequest(NamedTuple):
@@ -133,7 +146,10 @@ def translate_with_moses(
     threads: int = 1,
     limits: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Translate sentences; output files are written atomically, and only on success."""
+    """Translate sentences; output files are written atomically, and only on success.
+
+    :param sentences: words, or the characters of a system of characters, which gives words.
+    """
     command = [binary, "-f", ini.path, "-threads", str(threads)]
     command += [word for name, value in limits.items() for word in (f"-{name}", value)]
     if weights:
@@ -147,10 +163,15 @@ def translate_with_moses(
             command += ["distinct"] if request.distinct else []
             command += ["-print-alignment-info-in-n-best"] if request.alignment else []
             command += ["-include-segmentation-in-n-best"] if request.segmentation else []
-        with open(source, "wb") as stream:
-            stream.writelines(f"{' '.join(words)}\n".encode() for words in sentences)
+        _write_text(source, sentences)
         _run(command, source, translations, log, keeps_log=False)
         lines = [line.strip(b" ") for line in read_lines(translations)]
+        characters = ini.text_settings().characters
+        if characters:
+            lines = [
+                join_text(decode(translations, number, line)).encode()
+                for number, line in enumerate(lines, start=1)
+            ]
         if len(lines) != len(sentences):
             problem = f"expected {len(sentences):,} translations from Moses, found {len(lines):,}"
             raise PhrasescoreError(f"{problem}{log_tail(log, is_named=False)}")
@@ -159,9 +180,34 @@ def translate_with_moses(
                 tail = log_tail(log, is_named=False)
                 raise PhrasescoreError(f"Moses wrote no n-best lists{tail}")
             with open_output(request.path) as stream:
-                stream.writelines(read_blocks(nbest))
+                stream.writelines(
+                    _join_lists(nbest, is_distinct=request.distinct)
+                    if characters
+                    else read_blocks(nbest)
+                )
         with open_output(output) as stream:
             stream.writelines(line + b"\n" for line in lines)
+
+
+def _write_text(path: str, sentences: Iterable[Sequence[str]]) -> None:
+    with open(path, "wb") as stream:
+        stream.writelines(f"{' '.join(words)}\n".encode() for words in sentences)
+
+
+def _join_lists(path: str, *, is_distinct: bool) -> Iterator[bytes]:
+    """Yield the lines of n-best lists of characters as lists of words.
+
+    :param is_distinct: leave out all but the first hypothesis with the same words.
+    """
+    seen: set[tuple[bytes, bytes]] = set()
+    for number, raw in enumerate(read_lines(path), start=1):
+        sentence, *fields = raw.split(b"|||", 2)
+        if len(fields) < 2:
+            raise too_few_fields(path, number, raw)
+        words = join_text(decode(path, number, fields[0].strip(b" "))).encode()
+        if not is_distinct or (sentence, words) not in seen:
+            seen.add((sentence, words))
+            yield b"%s||| %s  |||%s\n" % (sentence, words, fields[1])
 
 
 def _run(command: list[str], source: str, output: str, log: str, *, keeps_log: bool = True) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
-from moses_integration.ini_text import named_files
+from moses_integration.ini_text import IniText, TextSettings, named_files
 from moses_integration.moses_ini import MosesIni
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from moses_integration.source_text import TextPhrases
@@ -93,7 +93,7 @@ def annotate(
     check_files(
         [table, ini_path, *inputs, *text_paths], [output, *work_files(output), new_ini_path]
     )
-    chosen = TextFilter(text_paths, keep_others) if text_paths else None
+    chosen = TextFilter(text_paths, keep_others, ini_path) if text_paths else None
     given = {
         place: GivenScores(column.value, HIGHEST_LOG)
         for place, column in enumerate(wanted)
@@ -187,10 +187,16 @@ def check_keep_others(keep_others: float | None, texts: Sequence[object]) -> Non
 
 
 class TextFilter:
-    """Marks, and counts as ``kept``, the table lines whose source occurs in the given texts."""
+    """Marks, and counts as ``kept``, the table lines whose source occurs in the given texts.
 
-    def __init__(self, texts: Sequence[str], keep_others: float | None) -> None:
-        self._phrases = TextPhrases.read(texts)
+    :param moses_ini: a moses.ini, which says whether the table's words are characters.
+    """
+
+    def __init__(
+        self, texts: Sequence[str], keep_others: float | None, moses_ini: str | None
+    ) -> None:
+        settings = TextSettings() if moses_ini is None else IniText.read(moses_ini).text_settings()
+        self._phrases = TextPhrases.read(texts, characters=settings.characters)
         self._default = None if keep_others is None else math.log(keep_others)
         self.kept = 0
 

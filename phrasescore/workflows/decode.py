@@ -54,6 +54,8 @@ def decode(
 
     The translations are in the order of the text, one per line; an empty line stays empty.
 
+    A system whose moses.ini records ``characters = true`` takes and gives words.
+
     :param source: one sentence per line, without markup and factors.
     :param config: the moses.ini; as in Moses, its paths are relative to the working folder.
     :param weights: weights that replace those in the moses.ini: a file, or values by name.
@@ -83,9 +85,13 @@ def decode(
     check_files(read, (output, None if request is None else request.path))
     given: Weights = {} if weights is None else dict(load_weights(weights).search)
     given |= {name: (value,) for name, value in (feature_weights or {}).items()}
-    sentences = read_source(
-        source, MAX_WORDS if decoder == "embedded" else None, markup_of(IniText.read(config))
-    )
+    text = IniText.read(config)
+    characters = text.text_settings().characters
+    if characters and request is not None and (request.alignment or request.segmentation):
+        problem = "--alignment and --segmentation require a system of words"
+        raise ArgumentError(f"{problem}, and {config} translates characters")
+    longest = MAX_WORDS if decoder == "embedded" else None
+    sentences = read_source(source, longest, markup_of(text), characters=characters)
     counts: Counter[str] = Counter()
     if moses_bin is not None:
         ini = MosesIni.read(config)

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 from moses_integration.alignments import PhraseSpan, format_segmentation
 from moses_integration.decoder.configuration import UNKNOWN_WORDS, DecoderConfiguration
 from moses_integration.decoder.moses import NbestRequest
-from moses_integration.decoder.options import OptionTable, read_language_model
+from moses_integration.decoder.options import OptionTable, read_language_models
 from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.decoder.search import StackDecoder, Translation
 from moses_integration.decoder.stack_search import StatefulFeature
@@ -25,6 +25,7 @@ from moses_integration.weight_lines import check_weights
 from phrasescore.devices import usable_threads
 from phrasescore.engines import WorkerPool, is_local, open_pool
 from phrasescore.errors import DataError
+from phrasescore.io.characters import split_characters
 from phrasescore.io.output import open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Weights
@@ -63,8 +64,9 @@ class EmbeddedSearch:
         return [slot.name for slot in self._configuration.slots] + self._settings.feature_names
 
     def read_source(self, path: str) -> list[Sentence]:
-        """Return the words in each line of a text."""
-        return read_source(path, MAX_WORDS, self._markup)
+        """Return the words in each line of a text, or their characters."""
+        is_split = self._configuration.characters
+        return read_source(path, MAX_WORDS, self._markup, characters=is_split)
 
     def open(
         self,
@@ -153,6 +155,7 @@ class EmbeddedSearch:
         tasks = (SentenceTask(at, words, weights, nbest) for at, words in enumerate(sentences))
         counts: Counter[str] = Counter()
         sources, targets = self._unknown_words
+        is_split = self._configuration.characters
         with ExitStack() as stack:
             target = stack.enter_context(open_output(output))
             lists = None if nbest is None else stack.enter_context(open_output(nbest.path))
@@ -164,7 +167,8 @@ class EmbeddedSearch:
                 target.write(found.output)
                 if self._settings.models:
                     sources.count(words)
-                    targets.count(found.output.decode().split())
+                    translated = found.output.decode().split()
+                    targets.count(split_characters(translated) if is_split else translated)
                 if lists is not None:
                     lists.write(found.nbest)
                 counts.update(found.counts)
@@ -274,7 +278,7 @@ class SentenceTranslator:
         self._tables = read_tables(configuration, sentences, aligned=aligned)
         unknown = {word.decode() for word in self._tables.pairs.sources[self._tables.num_known :]}
         self._num_copied = sum(word in unknown for words in sentences for word in words)
-        self._language_model = read_language_model(configuration)
+        self._language_model = read_language_models(configuration)
         self._networks: Sequence[StatefulFeature] | None = None
         self._weights: Weights | None = None
         self._decoder: StackDecoder | None = None
@@ -316,6 +320,8 @@ class SentenceTranslator:
         before = self._counts(self._decoder)
         size, distinct = (0, False) if task.nbest is None else task.nbest[1:3]
         best = self._decoder.translate(task.words, nbest=size, distinct=distinct)
+        if self._ini.characters:
+            best = best.of_characters(distinct=distinct)
         lines = [self._hypothesis(task, found) for found in best.nbest]
         counts = self._counts(self._decoder) - before
         counts["untranslated"] = int(not math.isfinite(best.score))

@@ -2,12 +2,13 @@
 
 import gzip
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from moses_integration.ini_text import files_of, with_paths_from
+from moses_integration.ini_text import IniText, TextSettings, files_of, with_paths_from
 from moses_integration.moses_ini import MosesIni
 from phrasescore.errors import ConfigError, PhrasescoreError
 
@@ -73,6 +74,16 @@ def test_a_weight_file_of_an_ini_elsewhere_may_begin_at_its_folder(sparse_ini: P
     ini = MosesIni.read(str(sparse_ini))
     with_paths_from(ini, sparse_ini.parent)
     assert ini.tuneable_weights()["WT0_un"] == (3.0,)
+
+
+def test_truecasing_models_of_an_ini_elsewhere_begin_at_its_folder(tmp_path: Path) -> None:
+    settings = TextSettings(tokenize="de en", truecase_source="a.model", truecase_target="/b.model")
+    text = "\n".join(["[x]", *settings.lines(), "[y]", ""])
+    ini = IniText("moses.ini", text.encode())
+    with_paths_from(ini, tmp_path)
+    moved = replace(settings, truecase_source=str(tmp_path / "a.model"))
+    assert ini.text_settings() == moved
+    assert ini.lines == [*moved.lines(), "[x]", "[y]", ""]
 
 
 def test_weights_to_add_count_where_weight_has_none() -> None:

@@ -225,10 +225,12 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
                 "expected different names of letters, digits, '_', '.', '+' and '-'; 'dev', "
                 "'name', 'rounds' and 'remarks' are reserved",
             )
-    markup = markup_of(IniText.read(str(wanted.data.moses_ini)))
+    ini = IniText.read(str(wanted.data.moses_ini))
+    markup, characters = markup_of(ini), ini.text_settings().characters
     for text in texts:
         _check_length(text.source, text.references)
-        read_source(str(text.source), markup=markup)  # rejects lines that no decoder accepts
+        # Rejects lines that no decoder accepts.
+        read_source(str(text.source), markup=markup, characters=characters)
     if wanted.engine.decoder == "moses" and not wanted.data.dev.source.read_bytes().endswith(b"\n"):
         problem = "expected a newline after the last line: Moses omits the line without it"
         raise DataError(str(wanted.data.dev.source), None, problem)

@@ -52,6 +52,19 @@ def occurs(line: bytes) -> bool:
     return any(f" {phrase} " in f" {sentence} " for sentence in TEXT.split("\n"))
 
 
+def test_lines_of_characters_are_looked_for_in_the_characters_of_the_texts(folder: Path) -> None:
+    lines = ["m a ||| m e ||| 1\n", "\u2581 n ||| x ||| 1\n", "ma ||| me ||| 1\n"]
+    (folder / "table").write_text("".join(lines), encoding="utf-8")
+    feature = "PhraseDictionaryMemory name=TM0 num-features=1 path=table\n"
+    ini = f"# phrasescore: characters = true\n[feature]\n{feature}[weight]\nTM0= 1\n"
+    (folder / "moses.ini").write_text(ini)
+    (folder / "text").write_text("ma na\nan\n")
+    options = {"moses_ini": folder / "moses.ini", "moses_ini_out": folder / "new.ini"}
+    found = annotate(folder, "out", **options).decode().splitlines()
+    assert [line.split(" ||| ")[0] for line in found] == ["m a", "\u2581 n"]
+    assert (folder / "new.ini").read_text().startswith("# phrasescore: characters = true\n")
+
+
 def test_lines_whose_source_occurs_stay_with_their_scores(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
