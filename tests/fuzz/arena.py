@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 from phrasescore.cli import main
 
-# Seconds of the processor after which a command counts as one that hangs, and of the clock: others
-# use the machine, too.
-DEADLINE, _PATIENCE = 20, 80
+# Seconds of the processor after which a command counts as one that hangs.
+DEADLINE = 20
 
 # Size, time and inode of each file.
 _Snapshot = dict[str, tuple[int, int, int]]
@@ -50,11 +49,16 @@ class Arena:
         os.chdir(folder)
         self._clean = self._known = self._snapshot()
 
-    def run(self, arguments: list[str]) -> Outcome:
+    def run(self, arguments: list[str], deadline: int = DEADLINE) -> Outcome:
+        """Run a command; ``deadline`` is in seconds of the processor."""
         stderr = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="backslashreplace")
         stdout = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="backslashreplace")
         status, trace = None, ""
-        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr), _deadline():
+        with (
+            contextlib.redirect_stdout(stdout),
+            contextlib.redirect_stderr(stderr),
+            _deadline(deadline),
+        ):
             try:
                 main(arguments, prog_name="phrasescore")
             except SystemExit as ended:
@@ -100,16 +104,17 @@ class Arena:
 
 
 @contextlib.contextmanager
-def _deadline() -> Iterator[None]:
+def _deadline(seconds: int) -> Iterator[None]:
     """End what takes too long, by an exception or, in code that sees none, with the process."""
+    patience = 4 * seconds  # of the clock: others use the machine, too
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise HangError
 
     before = signal.signal(signal.SIGALRM, stop), signal.signal(signal.SIGPROF, stop)
-    signal.alarm(_PATIENCE)
-    signal.setitimer(signal.ITIMER_PROF, DEADLINE)
-    faulthandler.dump_traceback_later(2 * _PATIENCE, exit=True, file=2)
+    signal.alarm(patience)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    faulthandler.dump_traceback_later(2 * patience, exit=True, file=2)
     try:
         yield
     finally:
