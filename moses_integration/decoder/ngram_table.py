@@ -39,7 +39,7 @@ class NgramTables(NamedTuple):
     """
 
     order: int  # the highest of all models
-    # int32 (models, words + 1): the id in each model of a word, and last that of unknown words
+    # int32 (models, words + 1): a word's id in each model; the last column has the id of <unk>.
     ids: Any
     unigram_log_probs: Any  # float32, by a model's id
     unigram_backoffs: Any

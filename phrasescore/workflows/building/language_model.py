@@ -65,13 +65,18 @@ def read_sentences(path: str) -> Iterator[tuple[str, ...]]:
     """Yield the sentences of a text; a text without words, and the models' symbols, are errors."""
     has_words = False
     for number, raw in enumerate(read_lines(path), start=1):
-        words = sentence_words(path, number, raw.translate(_SPACES))
-        check_no_marks(path, number, raw, words)
-        if b"<unk>" in raw and "<unk>" in words:
-            raise DataError(
-                path, number, "expected text without <unk>, found it as a word; models add it"
-            )
+        words = plain_words(path, number, raw)
         has_words = has_words or bool(words)
         yield words
     if not has_words:
         raise DataError(path, None, "expected a tokenised text, found no word")
+
+
+def plain_words(path: str, number: int, raw: bytes) -> tuple[str, ...]:
+    """Return the words of a line, which may not be symbols of n-gram models."""
+    words = sentence_words(path, number, raw.translate(_SPACES))
+    check_no_marks(path, number, raw, words)
+    if b"<unk>" in raw and "<unk>" in words:
+        problem = "expected text without <unk>, found it as a word; models add it"
+        raise DataError(path, number, problem)
+    return words

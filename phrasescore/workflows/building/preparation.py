@@ -12,12 +12,13 @@ from moses_integration.alignments import parse_links
 from phrasescore.engines import open_pool
 from phrasescore.errors import DataError
 from phrasescore.io.characters import BOUNDARY, split_line
-from phrasescore.io.corpora import check_no_marks, read_together, sentence_words
+from phrasescore.io.corpora import read_together
 from phrasescore.io.output import open_output
 from phrasescore.io.text import decode, read_lines, shorten
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.building import Building
 from phrasescore.settings.compute import Compute
+from phrasescore.workflows.building.language_model import plain_words
 
 CORPUS = ("corpus.source.gz", "corpus.target.gz")
 TRUECASERS = ("truecase-model.source", "truecase-model.target")
@@ -25,10 +26,6 @@ MAX_RATIO = 9  # of the lengths of both sides, as in clean-corpus-n.perl
 _BLOCK = 500  # lines
 # sacremoses' time is quadratic in the number of words; longer sentences are hardly sentences.
 _MAX_TRUECASED = 1_000
-_SPACES = bytes.maketrans(b"\0\t\r", b"   ")
-
-# The sentences of both sides, and the links of a given alignment.
-_Row = tuple[str, str, bytes]
 
 
 @dataclass(frozen=True)
@@ -63,12 +60,7 @@ class LineRules:
         return prepare
 
     def _words(self, number: int, raw: bytes) -> Sequence[str]:
-        raw = raw.translate(_SPACES)
-        words = sentence_words(self.path, number, raw)
-        check_no_marks(self.path, number, raw, words)
-        if b"<unk>" in raw and "<unk>" in words:
-            problem = "expected text without <unk>, found it as a word; models add it"
-            raise DataError(self.path, number, problem)
+        words = plain_words(self.path, number, raw)
         for word in words if b"|" in raw or b"[" in raw else ():
             if "|" in word:
                 use, cure = "separates fields and factors with |", "&#124; for |"
