@@ -218,6 +218,7 @@ def test_the_n_best_lists_are_of_dev_and_test_with_different_hypotheses(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_commands_of_the_readme_make_the_committed_files(tmp_path: Path) -> None:
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")
     section = readme.partition("\n## Make it again\n")[2].partition("\n## ")[0]
