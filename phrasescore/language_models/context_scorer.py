@@ -8,6 +8,7 @@ advance). A value does not depend on the other contexts of a call, to the last b
 
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from phrasescore.io.kernel_cache import kept_njit
+from phrasescore.io import hashing
+from phrasescore.io.hashing import EMPTY, combine, find, make_table
+from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.feed_forward import FeedForwardNetwork
@@ -33,12 +36,8 @@ WordIds = NDArray[np.int32]
 _CONTEXTS = {"cpu": 4096, "cuda": 65536}
 # Maximum size of a memo's rows, in bytes.
 _BYTES = 1 << 26
-# The constants of splitmix64 (Steele et al., 2014), which mix the bits of a context.
-_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT = np.uint64(29)
 
-_KERNEL = kept_njit()
+drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 
 
 class Numbering(NamedTuple):
@@ -57,9 +56,10 @@ class ContextMemo:
     def __init__(
         self, words: int, width: int, device: torch.device, capacity: int | None = None
     ) -> None:
-        self.capacity = capacity or max(1, _BYTES // (4 * width))
+        most = max(1, _BYTES // (4 * width))
+        self.capacity = min(capacity or most, most)
         self._contexts = np.empty((self.capacity, words), np.int32)
-        self._slots = np.full(1 << (2 * self.capacity).bit_length(), -1, np.int32)
+        self._numbers = make_table(self.capacity, 2)
         self._count = 0
         self._rows = torch.empty(self.capacity, width, device=device)
         self._normalizers = torch.empty(self.capacity, dtype=torch.float64, device=device)
@@ -75,11 +75,11 @@ class ContextMemo:
         :param compute: returns the rows and log Z of distinct new contexts.
         """
         if self._count + len(contexts) > self.capacity:
-            self._slots.fill(-1)
+            self._numbers.fill(0)
             self._count = 0
         known = self._count
         indices = np.empty(len(contexts), np.int64)
-        self._count = _find(contexts, self._contexts, self._slots, known, indices)
+        self._count = _number(contexts, self._contexts, self._numbers, known, indices)
         if self._count > known:
             part = slice(known, self._count)
             try:
@@ -87,39 +87,27 @@ class ContextMemo:
                 self._rows[part], self._normalizers[part] = compute(new)
             except BaseException:
                 # Later calls must not find contexts whose rows are missing.
-                self._slots.fill(-1)
+                self._numbers.fill(0)
                 self._count = 0
                 raise
         return self._rows[: self._count], self._normalizers[: self._count], indices
 
 
-@_KERNEL
-def _find(contexts: Any, kept: Any, slots: Any, count: int, indices: Any) -> int:
+@kept_njit()
+def _number(contexts: Any, kept: Any, numbers: Any, count: int, indices: Any) -> int:
     """Write the index of each context, append the new ones, and return the new count."""
-    mask = np.uint64(len(slots) - 1)
     for row in range(len(contexts)):
-        mixed = _GOLDEN
-        for column in range(contexts.shape[1]):
-            mixed = (mixed ^ np.uint64(contexts[row, column] + 1)) * _FACTOR
-            mixed ^= mixed >> _SHIFT
-        slot = np.int64(mixed & mask)
-        while True:
-            index = slots[slot]
-            if index < 0:
-                index = count
-                slots[slot] = index
-                kept[index] = contexts[row]
-                count += 1
-                break
-            same = True
-            for column in range(contexts.shape[1]):
-                if kept[index, column] != contexts[row, column]:
-                    same = False
-                    break
-            if same:
-                break
-            slot = np.int64(np.uint64(slot + 1) & mask)
-        indices[row] = index
+        key = EMPTY
+        for word in contexts[row]:
+            key = combine(key, np.uint64(word + 1))
+        key |= np.uint64(1)
+        slot = find(numbers, key)
+        if slot < 0:
+            slot = -1 - slot
+            numbers[slot, 0], numbers[slot, 1] = key, count
+            kept[count] = contexts[row]
+            count += 1
+        indices[row] = numbers[slot, 1]
     return count
 
 
@@ -175,9 +163,9 @@ class ContextScorer:
         ids = [*self.vocabulary.ids_of_pieces(words), Vocabulary.END]
         return Numbering(words, np.array(ids, dtype=np.int32))
 
-    def new_memo(self) -> ContextMemo:
-        """Return an empty memo for :meth:`log_probs_of_ids`."""
-        return ContextMemo(self._width, self._num_factors, self._device)
+    def new_memo(self, capacity: int | None = None) -> ContextMemo:
+        """Return an empty memo for :meth:`log_probs_of_ids`, for up to ``capacity`` contexts."""
+        return ContextMemo(self._width, self._num_factors, self._device, capacity)
 
     def log_probs_of_ids(
         self, contexts: WordIds, words: WordIds, memo: ContextMemo | None = None
@@ -191,36 +179,15 @@ class ContextScorer:
         """
         if len(words) == 0:
             return np.zeros(0)
-        with torch.inference_mode():
-            if memo is None:
-                values = self._distinct_log_probs(contexts, words)
-            else:
-                values = self._known_log_probs(contexts, words, memo)
-        return self._probabilities.check(values, 0.0 if self._normalized else np.inf)
-
-    def _distinct_log_probs(self, contexts: WordIds, words: WordIds) -> Floats:
-        """Return log p, with a softmax for each distinct context."""
-        distinct, places = distinct_rows(contexts, self._num_inputs)
-        self.contexts_scored += len(distinct)
-        order = np.argsort(places, kind="stable")
-        step = _CONTEXTS[self._device.type]
-        starts = range(0, len(distinct), step)
-        cuts = np.searchsorted(places[order], np.array(starts[1:], dtype=np.int64))
-        values = np.empty(len(words))
-        for start, part in zip(starts, np.split(order, cuts), strict=True):
-            rows = self._hidden(distinct[start : start + step])
-            values[part] = self._values(rows, places[part] - start, self._rows[words[part]])
-        return values
-
-    def _known_log_probs(self, contexts: WordIds, words: WordIds, memo: ContextMemo) -> Floats:
-        """Return log p, with a softmax for each context that the memo lacks."""
+        memo = memo or self.new_memo(len(words))
         values = np.empty(len(words))
         step = min(memo.capacity, _CONTEXTS[self._device.type])
-        for start in range(0, len(words), step):
-            part = slice(start, start + step)
-            rows, normalizers, places = memo.find(contexts[part], self._layers)
-            values[part] = self._values(rows, places, self._rows[words[part]], normalizers)
-        return values
+        with torch.inference_mode():
+            for start in range(0, len(words), step):
+                part = slice(start, start + step)
+                rows, normalizers, places = memo.find(contexts[part], self._layers)
+                values[part] = self._values(rows, places, self._rows[words[part]], normalizers)
+        return self._probabilities.check(values, 0.0 if self._normalized else np.inf)
 
     def _layers(self, contexts: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """Return the softmax's input rows for contexts, and log Z, which is 0 if omitted."""
@@ -243,14 +210,12 @@ class ContextScorer:
         rows: Tensor,
         places: NDArray[np.int64],
         words: NDArray[np.int64],
-        normalizers: Tensor | None = None,
+        normalizers: Tensor,
     ) -> NDArray[np.float64]:
-        if not self._normalized:
-            scores = self._probabilities.logits(rows, places, words)
-        else:
-            if normalizers is None:
-                normalizers = self._probabilities.log_normalizers(rows)
+        if self._normalized:
             scores = self._probabilities.log_probs(rows, normalizers, places, words)
+        else:
+            scores = self._probabilities.logits(rows, places, words)
         values: Floats = scores.cpu().numpy()
         return values
 
