@@ -12,6 +12,7 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.io import hashing
 from phrasescore.io.hashing import combine
 from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
+from phrasescore.io.ragged import RaggedArray
 from phrasescore.records import FeatureLabel, Weights
 from tuning.metrics import Metric, Statistics
 from tuning.ngrams import Integers
@@ -110,7 +111,8 @@ class Pool:
         kept = _first_of_equals(self.segments, self.features, self.stats)
         if len(kept) == len(self.stats):
             return self
-        starts = _starts(np.bincount(self.segments[kept], minlength=self.num_segments))
+        counts = np.bincount(self.segments[kept], minlength=self.num_segments)
+        starts = np.concatenate([[0], np.cumsum(counts)])
         return replace(self, features=self.features[kept], stats=self.stats[kept], starts=starts)
 
     def with_features(self, kept: Mask) -> "Pool":
@@ -121,10 +123,9 @@ class Pool:
     def subset(self, segments: Sequence[int] | Integers) -> "Pool":
         """Return a pool with the selected segments, in this order; repetitions are allowed."""
         chosen = np.asarray(segments, np.int64)
-        counts = np.diff(self.starts)[chosen]
-        starts = _starts(counts)
-        rows = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], counts)
-        return replace(self, features=self.features[rows], stats=self.stats[rows], starts=starts)
+        rows = RaggedArray(self.stats, self.starts).positions(chosen)
+        features, stats = self.features[rows.values], self.stats[rows.values]
+        return replace(self, features=features, stats=stats, starts=rows.starts)
 
 
 def union(pools: Sequence[Pool]) -> Pool:
@@ -158,10 +159,6 @@ def _features(pool: Pool, labels: tuple[FeatureLabel, ...]) -> Matrix:
     columns = {label: column for column, label in enumerate(labels)}
     features[:, [columns[label] for label in pool.labels]] = pool.features
     return features
-
-
-def _starts(counts: Integers) -> Integers:
-    return np.concatenate([[0], np.cumsum(counts)])
 
 
 def _first_of_equals(segments: Integers, *tables: Matrix) -> Integers:

@@ -8,7 +8,6 @@ table limit. The future estimate for a span is the highest total score of option
 
 import math
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from moses_integration.decoder.ngram_table import BEGIN, KERNEL, LN_10, NgramTab
 from moses_integration.decoder.phrase_tables import PhraseTables
 from moses_integration.decoder.search_tables import NUM_ORIENTATIONS
 from moses_integration.table_line import LOWEST_LOG
+from phrasescore.io.ragged import RaggedArray
 
 
 class SentenceOptions(NamedTuple):
@@ -57,9 +57,9 @@ class OptionTable:
         self.words = list(model.words)
         slots = [slot for slot in configuration.slots if slot.kind in kinds.STATELESS]
         pairs = tables.pairs
-        offsets, ids, unique = self._target_ids(pairs.targets)
-        log_probs = LN_10 * _estimate(model.tables, offsets, ids)
-        lengths = np.diff(offsets)[unique]
+        self._targets, unique = self._target_ids(pairs.targets)
+        log_probs = LN_10 * _estimate(model.tables, self._targets.starts, self._targets.values)
+        lengths = self._targets.lengths[unique]
         values = _values(slots, tables, lengths)
         score = values @ np.concatenate([slot.weights for slot in slots])
         weights = configuration.language_weights()
@@ -67,59 +67,49 @@ class OptionTable:
         estimate = (weights[:, None] * log_probs).sum(axis=0)[unique]
         other = other_language_weight * log_probs[0, unique]
         kept, starts = _prune(configuration, pairs.starts, score + estimate + other)
-        self._spans = {
-            source.decode(): (int(start), int(end))
-            for source, start, end in zip(pairs.sources, starts[:-1], starts[1:], strict=True)
-        }
+        self._sources = {source.decode(): number for number, source in enumerate(pairs.sources)}
+        self._rows = RaggedArray(kept, starts)
         self._values, self._score = values[kept], score[kept]
         self._estimate, self._other_estimate = estimate[kept], other[kept]
         self._reordering = tables.reordering[kept]
-        self._unique, self._offsets, self._ids = unique[kept], offsets, ids
+        self._unique = unique[kept]
         self._alignments: list[bytes] = [pairs.alignments[row] for row in kept]
         self._affiliations = None
         if pairs.affiliations is not None:
-            rows = chain.from_iterable(pairs.affiliations[row] for row in kept)
-            self._affiliations = np.fromiter(rows, np.int32)
-        sizes = np.diff(offsets)[self._unique]
-        self._affiliation_starts = np.cumsum(sizes) - sizes
+            self._affiliations = RaggedArray.from_rows([pairs.affiliations[row] for row in kept])
         self._longest = configuration.search.max_phrase_length
 
-    def _target_ids(self, targets: list[bytes]) -> tuple[Any, Any, Any]:
-        """Return offsets and word ids for the distinct targets, and the index of each target.
+    def _target_ids(self, targets: list[bytes]) -> tuple[RaggedArray, Any]:
+        """Return the word ids (int32) of the distinct targets, and the index of each target.
 
         Words that no language model knows are appended to ``words``.
         """
         index_of: dict[bytes, int] = {}
         unique = [index_of.setdefault(target, len(index_of)) for target in targets]
-        word_ids = {word.encode(): id_ for id_, word in enumerate(self.words)}
-        ids: list[int] = []
-        offsets = [0]
-        for target in index_of:
-            for word in target.split(b" ") if target else ():
-                word_id = word_ids.setdefault(word, len(word_ids))
-                if word_id == len(self.words):
-                    self.words.append(word.decode())
-                ids.append(word_id)
-            offsets.append(len(ids))
-        return np.array(offsets, np.int64), np.array(ids, np.int32), np.array(unique, np.int64)
+        ids = {word.encode(): id_ for id_, word in enumerate(self.words)}
+        rows = [
+            [ids.setdefault(word, len(ids)) for word in target.split(b" ") if word]
+            for target in index_of
+        ]
+        self.words += [word.decode() for word in list(ids)[len(self.words) :]]
+        distinct = RaggedArray.from_rows(rows)
+        distinct = RaggedArray(distinct.values.astype(np.int32), distinct.starts)
+        return distinct, np.array(unique, np.int64)
 
     def sentence(self, tokens: Sequence[str]) -> SentenceOptions:
         """Return the options for one of the sentences that the tables were read for."""
-        table = self._rows_of_spans(tokens)
-        sizes = table[:, 3] - table[:, 2]
-        rows = ranges(table[:, 2], sizes)
-        starts, ends = (np.repeat(table[:, column], sizes).astype(np.int32) for column in (0, 1))
-        unique = self._unique[rows]
-        lengths = self._offsets[unique + 1] - self._offsets[unique]
-        offsets = np.zeros(len(rows) + 1, np.int32)
-        np.cumsum(lengths, out=offsets[1:])
+        spans = self._spans(tokens)
+        rows_of_spans = self._rows.positions(spans[:, 2])
+        rows, sizes = rows_of_spans.values, rows_of_spans.lengths
+        starts, ends = (np.repeat(spans[:, column], sizes).astype(np.int32) for column in (0, 1))
+        targets = self._targets.take(self._unique[rows])
         score, other = self._score[rows], self._other_estimate[rows]
         estimates = score + self._estimate[rows] + other
         return SentenceOptions(
             start=starts,
             end=ends,
-            offsets=offsets,
-            target=self._ids[ranges(self._offsets[unique], lengths)],
+            offsets=targets.starts.astype(np.int32),
+            target=targets.values,
             values=self._values[rows],
             score=score,
             other_estimate=other,
@@ -128,15 +118,15 @@ class OptionTable:
             rows=rows.astype(np.int32),
         )
 
-    def _rows_of_spans(self, tokens: Sequence[str]) -> Any:
-        """Return start, end, first row and last row + 1 for each span that has options."""
-        spans: list[tuple[int, int, int, int]] = []
+    def _spans(self, tokens: Sequence[str]) -> Any:
+        """Return start, end and number of the source phrase for each span that has options."""
+        spans: list[tuple[int, int, int]] = []
         for start in range(len(tokens)):
             for end in range(start + 1, min(len(tokens), start + self._longest) + 1):
-                rows = self._spans.get(" ".join(tokens[start:end]))
-                if rows is not None:
-                    spans.append((start, end, *rows))
-        return np.array(spans, np.int64).reshape(-1, 4)
+                number = self._sources.get(" ".join(tokens[start:end]))
+                if number is not None:
+                    spans.append((start, end, number))
+        return np.array(spans, np.int64).reshape(-1, 3)
 
     def affiliations(self, options: SentenceOptions) -> Any | None:
         """Return the affiliation of each word in ``options.target``, a source word's index.
@@ -146,9 +136,8 @@ class OptionTable:
         """
         if self._affiliations is None:
             return None
-        sizes = np.diff(options.offsets)
-        in_phrases = self._affiliations[ranges(self._affiliation_starts[options.rows], sizes)]
-        return in_phrases + np.repeat(options.start, sizes)
+        in_phrases = self._affiliations.take(options.rows).values
+        return in_phrases + np.repeat(options.start, np.diff(options.offsets))
 
     def alignment(self, row: int) -> str:
         """Return an option's word alignment, such as ``0-0 1-2``; empty if the table has none."""
@@ -188,12 +177,6 @@ def _prune(configuration: DecoderConfiguration, starts: Any, rank: Any) -> tuple
         is_kept &= rank[order] >= best[groups] + math.log(search.option_threshold)
     kept_sizes = np.bincount(groups[is_kept], minlength=len(sizes))
     return order[is_kept], np.concatenate([[0], np.cumsum(kept_sizes)])
-
-
-def ranges(starts: Any, sizes: Any) -> Any:
-    """Concatenate ``range(start, start + size)`` over all starts and sizes."""
-    ends = np.cumsum(sizes)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + sizes, sizes)
 
 
 @KERNEL

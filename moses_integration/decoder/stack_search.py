@@ -19,7 +19,8 @@ from moses_integration.decoder import SearchLimits
 from moses_integration.decoder import search_tables as tables
 from moses_integration.decoder import stack_kernels as kernels
 from moses_integration.decoder.ngram_table import BEGIN
-from moses_integration.decoder.options import Sentence, ranges
+from moses_integration.decoder.options import Sentence
+from phrasescore.io.ragged import RaggedArray
 
 DEFAULT_BUFFER_SIZE = 4096
 # Initial numbers of rows, sufficient for a few words: new tables take longer to fill than to grow.
@@ -285,14 +286,12 @@ class StackSearch:
         ends = keys % 2 == 1
         states, options = np.divmod(keys // 2, len(self._sentence.score))
         histories = self._tables.states.keys[states, :context][:, ::-1]
-        begins, sizes = self._sentence.offsets[options], np.diff(self._sentence.offsets)[options]
-        offsets = np.zeros(len(keys) + 1, np.int64)
-        np.cumsum(sizes, out=offsets[1:])
-        positions = ranges(begins, sizes)
-        phrases, aligned = self._sentence.target[positions], self._aligned
+        target, aligned = self._sentence.target, self._aligned
+        words = RaggedArray(target, self._sentence.offsets).positions(options)
         if aligned is not None:
-            aligned = aligned._replace(affiliations=aligned.affiliations[positions])
-        return Requests(np.ascontiguousarray(histories), phrases, offsets, ends, aligned)
+            aligned = aligned._replace(affiliations=aligned.affiliations[words.values])
+        phrases = target[words.values]
+        return Requests(np.ascontiguousarray(histories), phrases, words.starts, ends, aligned)
 
     def _store(self, stack: int) -> None:
         """Store the pool as a stack, sorted by coverage, then by descending score."""

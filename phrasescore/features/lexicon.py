@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from phrasescore.errors import DataError
 from phrasescore.features import BlockScores, Feature
 from phrasescore.io.journal import new_digest
+from phrasescore.io.ragged import RaggedArray
 from phrasescore.records import PhraseBlock, PhrasePair, Tally
 
 FLOOR = 1e-7  # the smallest probability of a word: the last digit in Moses' lexical tables
@@ -139,15 +139,13 @@ class LexicalScore(Feature):
         predicted, given = [pair.target for pair in block], [pair.source for pair in block]
         if self._reverse:
             predicted, given = given, predicted
-        words, lengths = self._number(predicted)
-        conditions, given_lengths = self._number([(_NULL, *side) for side in given])
+        words = self._number(predicted)
+        conditions = self._number([(_NULL, *side) for side in given])
         # Each predicted word meets each given word of its pair, NULL first.
-        repeats = np.repeat(given_lengths, lengths)
-        begins = np.repeat(np.cumsum(given_lengths) - given_lengths, lengths)
-        offsets = np.cumsum(repeats) - repeats
-        places = np.arange(repeats.sum()) - np.repeat(offsets - begins, repeats)
-        probabilities = self._lookup(words, repeats, conditions, places)
-        sums = np.add.reduceat(probabilities, offsets) if len(offsets) else np.zeros(0)
+        places = conditions.positions(words.owners())
+        lengths, repeats = words.lengths, places.lengths
+        probabilities = self._lookup(words.values, repeats, conditions.values, places.values)
+        sums = np.add.reduceat(probabilities, places.starts[:-1]) if len(places) else np.zeros(0)
         means = sums / repeats
         tally += LexicalTally(tally.side, len(means), int((means < FLOOR).sum()))
         logs = np.log(np.maximum(means, FLOOR))
@@ -156,12 +154,10 @@ class LexicalScore(Feature):
         starts = np.cumsum(lengths + 1) - lengths - 1
         return np.add.reduceat(padded, starts) if len(starts) else np.zeros(0), tally
 
-    def _number(self, sides: list[tuple[str, ...]]) -> tuple[_Ids, _Ids]:
-        """Return the ids of all words, and the length of each entry in ``sides``."""
-        lengths = np.fromiter(map(len, sides), np.int64, len(sides))
+    def _number(self, sides: list[tuple[str, ...]]) -> RaggedArray:
+        """Return the ids of the words of each side."""
         get = self._lexicon.ids.get
-        words = (get(word, 0) for word in chain.from_iterable(sides))
-        return np.fromiter(words, np.int64, int(lengths.sum())), lengths
+        return RaggedArray.from_rows([[get(word, 0) for word in words] for words in sides])
 
     def _lookup(self, words: _Ids, repeats: _Ids, conditions: _Ids, places: _Ids) -> _Floats:
         """Return p(word | condition) for each word, repeated ``repeats`` times, and its conditions.

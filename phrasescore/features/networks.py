@@ -200,9 +200,7 @@ class CslmScores:
         split = vocabulary.split(texts.words)
         # The distinct pieces and their numbers, which only this call uses.
         numbers = {piece: place for place, piece in enumerate(dict.fromkeys(chain(*split)))}
-        pieces = tree_scorer.join_pieces(
-            [numbers[piece] for of_word in split for piece in of_word], split
-        )
+        pieces = RaggedArray.from_rows([[numbers[piece] for piece in word] for word in split])
         log_probs, steps = _score_pieces(
             plan, pieces, lambda tree: score_tree(self._scorer, tree, list(numbers)).values
         )

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -21,7 +20,6 @@ from phrasescore.language_models.word_scorer import (
     WordScorer,
 )
 from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.scoring.tree_scorer import join_pieces
 
 Scorer = TypeVar("Scorer", bound=ContextScorer)
 
@@ -78,8 +76,9 @@ class SearchNetwork(ABC, Generic[Scorer]):
         """Split the new words into pieces; return all pieces by number."""
         known = self._split
         split = self._scorer.vocabulary.split(words[len(known) :])
-        new = [numbers.setdefault(piece, len(numbers)) for piece in chain.from_iterable(split)]
-        pieces = join_pieces(new, split)
+        pieces = RaggedArray.from_rows(
+            [[numbers.setdefault(piece, len(numbers)) for piece in word] for word in split]
+        )
         self._split = RaggedArray.from_lengths(
             np.concatenate([known.values, pieces.values]),
             np.concatenate([known.lengths, pieces.lengths]),

@@ -25,7 +25,7 @@ from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder
 from phrasescore.scoring.prefix_tree import TreeStep, on_device
 from phrasescore.scoring.products import FIXED_ROWS, Products
-from phrasescore.scoring.tree_scorer import build_decoder, log_mean_exp, split_words
+from phrasescore.scoring.tree_scorer import build_decoder, log_mean_exp
 from phrasescore.scoring.word_probabilities import WordProbabilities
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.kinds import kind_names
@@ -161,10 +161,7 @@ class _Network:
         self.columns = np.array(ids, np.int64)
 
     def read(self, sources: Sequence[Source]) -> RaggedArray:
-        words = list(chain.from_iterable(sources))
-        lengths = np.fromiter(map(len, sources), np.int64, len(sources))
-        running = RaggedArray.from_lengths(np.arange(len(words)), lengths)
-        return running.expand(split_words(self._source_vocabulary, words))
+        return RaggedArray.from_rows([self._source_vocabulary.ids(words) for words in sources])
 
     def start(self, sources: Sequence[Source]) -> tuple[Any, Tensor]:
         encoded = self.decoder.encode(self.read(sources))

@@ -5,7 +5,6 @@ contains the prefixes of t + 1 words. The targets of different sources have diff
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -238,8 +237,10 @@ class HypothesisTexts:
         # A new word's number is the number of known words.
         numbers: defaultdict[str, int] = defaultdict()
         numbers.default_factory = numbers.__len__
-        self._sources = _sequences(self.sources, numbers)
-        self._hypotheses = _sequences(hypotheses, numbers)
+        self._sources, self._hypotheses = (
+            RaggedArray.from_rows([[numbers[word] for word in words] for words in sentences])
+            for sentences in (self.sources, hypotheses)
+        )
         self._source_of = np.array(source_of, np.int64)
         self._affiliations = block.affiliations
         aligned = block.affiliations or [()] * len(hypotheses)
@@ -281,9 +282,3 @@ class HypothesisTexts:
         ids = self._hypotheses.values * factor + affiliations
         sequences = RaggedArray(ids, self._hypotheses.starts)
         return build_prefix_tree(sequences, self._source_of, len(self.sources)), factor
-
-
-def _sequences(sentences: Sequence[tuple[str, ...]], numbers: defaultdict[str, int]) -> RaggedArray:
-    lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-    words = map(numbers.__getitem__, chain.from_iterable(sentences))
-    return RaggedArray.from_lengths(np.fromiter(words, np.int64, lengths.sum()), lengths)

@@ -8,7 +8,6 @@ padded or computed twice.
 import pkgutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -247,13 +246,7 @@ class TreeScorer:
 def split_words(vocabulary: Vocabulary, words: Sequence[str]) -> RaggedArray:
     """Return the piece ids of each word, at least one; in a shortlist, words are whole."""
     split = vocabulary.split(words)
-    return join_pieces(vocabulary.ids_of_pieces(list(chain.from_iterable(split))), split)
-
-
-def join_pieces(ids: Sequence[int], split: Sequence[Sequence[str]]) -> RaggedArray:
-    """Group ``ids``, the concatenated piece ids of all words, by word."""
-    lengths = np.fromiter(map(len, split), np.int64, len(split))
-    return RaggedArray.from_lengths(np.array(ids, np.int64), lengths)
+    return RaggedArray.from_rows([vocabulary.ids_of_pieces(pieces) for pieces in split])
 
 
 def count_words_with(number: int, pieces: RaggedArray, words: Iterable[Ids]) -> int:

@@ -274,9 +274,9 @@ class SideSpool:
     def split_words(self, vocabulary: Vocabulary) -> RaggedArray:
         """Return the piece ids of each word, indexed by the word's provisional id."""
         split = vocabulary.split(list(self._ids))
-        ids = vocabulary.ids_of_pieces([each for pieces in split for each in pieces[:: self._step]])
-        lengths = np.fromiter(map(len, split), np.int64, len(split))
-        return RaggedArray.from_lengths(np.array(ids, np.int64), lengths)
+        return RaggedArray.from_rows(
+            [vocabulary.ids_of_pieces(pieces[:: self._step]) for pieces in split]
+        )
 
     def write_words(self, folder: Path, name: str, lines: Indices, vocabulary: Vocabulary) -> None:
         """Write the words of the phrases on these lines, and their characters; see `SplitStore`."""
