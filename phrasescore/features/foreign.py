@@ -1,7 +1,7 @@
 """Score translations under a network from another toolkit, with CTranslate2."""
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,20 +18,16 @@ _logger = logging.getLogger(__name__)
 class ForeignTally(Tally):
     """Counts from scoring with a foreign model."""
 
-    scores: int = 0
-    cached: int = 0
+    scores: int = 0  # that were computed
+    cached: int = 0  # that were found in the cache
     # Number of pieces on both sides of the pairs that the cache lacked, and of unknown pieces.
     pieces: int = 0
     unknown: int = 0
 
-    def with_cached(self, scores: int) -> "ForeignTally":
-        """Return the tally with additional scores that were found in the cache."""
-        return replace(self, scores=self.scores + scores, cached=self.cached + scores)
-
     def __str__(self) -> str:
         cached = f", {self.cached:,} of them from the cache" if self.cached else ""
         unknown = f"{self.unknown:,} of {self.pieces:,} pieces unknown"
-        return f"{self.scores:,} scores by CTranslate2{cached}; {unknown}"
+        return f"{self.scores + self.cached:,} scores by CTranslate2{cached}; {unknown}"
 
 
 class ForeignScore(Feature):

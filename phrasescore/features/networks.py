@@ -51,10 +51,6 @@ class SentenceWork(Tally):
     unknown_words: int = 0
     cached: int | None = None  # number of hypotheses found in the cache; None without a cache
 
-    def with_cached(self, hypotheses: int) -> "SentenceWork":
-        """Return the counts with additional hypotheses that were found in the cache."""
-        return replace(self, cached=(self.cached or 0) + hypotheses)
-
     def __str__(self) -> str:
         read = f"{self.unknown_read:,} of {self.read:,}"
         predicted = f"{self.unknown_words:,} of {self.predicted:,}"

@@ -277,7 +277,8 @@ class Scorer:
                     ]
                     self._cache.store(keys, scores.values.ravel().tolist())
             cached = known.shape[1] - len(missing)
-            self.tallies[place] = self.tallies[place].with_cached(cached)
+            tally = self.tallies[place]
+            self.tallies[place] = replace(tally, cached=(tally.cached or 0) + cached)
             columns.append(known)
         values = np.concatenate(columns)
         ends = np.cumsum([0, *(len(each.block.places) for each in group.lines)]).tolist()
