@@ -6,7 +6,7 @@ kept, up to the width of the beam. A hypothesis that ends is complete and narrow
 the beam can become better than the complete ones: a log-probability never increases.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -26,7 +26,6 @@ from phrasescore.generation.generator import (
 )
 from phrasescore.generation.word_choice import Floats, Ids, best_words, length_limits
 from phrasescore.records import to_words
-from phrasescore.settings.compute import Compute
 from phrasescore.vocabulary import Vocabulary
 
 # Sources are batched so that their beams have about this many hypotheses (rows per step).
@@ -44,15 +43,6 @@ class BeamSettings:
     max_length: int | None = None  # in words; None for twice the source's length plus 10
     copy_unknown: bool = False  # replace <unk> by the source word that is attended to most
 
-    def __post_init__(self) -> None:
-        if self.width < 1:
-            raise PhrasescoreError(f"the beam: expected a width of at least 1, got {self.width}")
-        if not 1 <= self.num_best <= self.width:
-            problem = f"expected a beam at least as wide as the {self.num_best} targets per source,"
-            raise PhrasescoreError(f"{problem} got {self.width}")
-        if self.max_length is not None and self.max_length < 0:
-            raise PhrasescoreError(f"expected a maximum length of 0 or more, got {self.max_length}")
-
 
 class Candidates(NamedTuple):
     """Extensions of hypotheses by one word."""
@@ -67,18 +57,8 @@ class Candidates(NamedTuple):
         return Candidates._make(values[chosen] for values in self)
 
 
-def best_targets(
-    generator: Generator | GeneratorLoader,
-    sources: Iterable[str | Sequence[str]],
-    settings: BeamSettings,
-    engine: Compute,
-) -> Iterator[list[Generated]]:
-    """Yield the best targets for each source, in order; an empty source has one, with score 0."""
-    return beam_work(generator, settings).targets(map(to_words, sources), engine)
-
-
 def beam_work(generator: Generator | GeneratorLoader, settings: BeamSettings) -> TargetWork:
-    """Return the work that `best_targets` submits to an engine."""
+    """Return the work of finding targets on an engine; an empty source has one, with score 0."""
     find = partial(_search_window, settings)
     return TargetWork(generator, find, _batch_size(generator, settings))
 

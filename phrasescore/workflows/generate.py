@@ -14,7 +14,7 @@ from phrasescore.devices import torch_threads
 from phrasescore.engines import local_device
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.features import ENSEMBLE_NAME, NORMALIZED, network_name
-from phrasescore.generation.beam_search import BeamSettings, best_targets
+from phrasescore.generation.beam_search import BeamSettings, beam_work
 from phrasescore.generation.generator import Generated, GeneratorLoader, Source, check_kinds
 from phrasescore.generation.sampling import SampleSettings, count_samples, samples
 from phrasescore.io.corpora import TextLine, read_monolingual_text
@@ -107,7 +107,8 @@ def generate(
     name = settings.name or f"{prefix}0"
     names = [name, name + NORMALIZED] if settings.normalize else [name]
     check_feature_names(names)
-    found = text.counted(best_targets(generator, text.sources(), searching, compute))
+    work = beam_work(generator, searching)
+    found = text.counted(work.targets(text.sources(), compute))
     write_translations(found, source, output, lists, names, progress)
     end = "translations did not end and are truncated at the maximum length"
     return text.finish(unfinished=end, copied=settings.copy_unknown)

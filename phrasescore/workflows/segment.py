@@ -11,7 +11,7 @@ from phrasescore.arguments import StrPath
 from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.generation import segmentation
-from phrasescore.generation.beam_search import BeamSettings, best_targets
+from phrasescore.generation.beam_search import BeamSettings, beam_work
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.generation.random_segmentation import fit_random_cuts
 from phrasescore.io.corpora import read_monolingual_text
@@ -96,9 +96,10 @@ def segment(
         scores = NetworkScorer(reverse, compute)
     generator = Generator([forward], place, precision=compute.precision)
     search = BeamSettings(width=beam, num_best=candidates, unknown=settings.unknown)
+    work = beam_work(generator, search)
 
     def translate(spans: Sequence[tuple[str, ...]]) -> list[list[Generated]]:
-        return list(best_targets(generator, spans, search, Compute(workers=num_threads)))
+        return list(work.targets(spans, Compute(workers=num_threads)))
 
     def score_back(lists: Sequence[HypothesisList]) -> list[list[float]]:
         assert scores is not None

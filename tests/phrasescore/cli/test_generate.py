@@ -148,8 +148,8 @@ def test_unknown_words_are_counted_in_what_is_written_and_not_in_the_rest_of_a_l
 ) -> None:
     found = [Generated(("a",), -1.0), Generated(("<unk>",), -2.0, unknown_words=1)]
     monkeypatch.setattr(
-        "phrasescore.workflows.generate.best_targets",
-        lambda _, sources, *__, **___: [found for _ in sources],
+        "phrasescore.generation.generator.TargetWork.targets",
+        lambda _, sources, __: [found for _ in sources],
     )
     result = run(model, "--nbest", tmp_path / "nbest", 2, stdin="u\n")
     assert (result.exit_code, result.stdout) == (0, "a\n")

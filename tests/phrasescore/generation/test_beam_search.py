@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.generation.beam_search import BATCH_ROWS, BeamSettings, beam_search, best_targets
+from phrasescore.generation.beam_search import BATCH_ROWS, BeamSettings, beam_search, beam_work
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_pairs
@@ -262,20 +262,6 @@ def test_what_finds_no_end_is_cut_and_says_so() -> None:
     assert found.finished
 
 
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        ((0, 1), "width of at least 1, got 0"),
-        ((3, 4), "as wide as the 4 targets per source"),
-        ((3, 0), "the 0 targets"),
-        ((3, 1, False, True, -1), "maximum length of 0 or more, got -1"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(settings: tuple, problem: str) -> None:
-    with pytest.raises(PhrasescoreError, match=problem):
-        BeamSettings(*settings)
-
-
 # Every kind, and whatever is searched beside
 
 
@@ -322,7 +308,7 @@ def test_a_target_does_not_depend_on_what_is_searched_beside_it(
     streamed = [
         targets
         for targets, source in zip(
-            best_targets(generator, sources, settings, THREADS), sources, strict=True
+            beam_work(generator, settings).targets(sources, THREADS), sources, strict=True
         )
         if source
     ]
@@ -333,10 +319,11 @@ def test_a_target_does_not_depend_on_what_is_searched_beside_it(
 
 def test_an_empty_source_is_not_asked_about(tmp_path: Path) -> None:
     generator = Generator(ensemble(["lstm"], tmp_path), CPU)
-    found = list(best_targets(generator, [(), ("u",), ()], BeamSettings(2), THREADS))
+    work = beam_work(generator, BeamSettings(2))
+    found = list(work.targets([(), ("u",), ()], THREADS))
     assert found[0] == found[2] == [Generated((), 0.0)]
     assert [found[1]] == beam_search(generator, [("u",)], BeamSettings(2))
-    assert list(best_targets(generator, [], BeamSettings(2), THREADS)) == []
+    assert list(work.targets([], THREADS)) == []
 
 
 # Copying
