@@ -164,9 +164,12 @@ class NbestList:
     def with_features(self, added: Sequence[bytes], numbers: Ids | None = None) -> bytes:
         """Return the lines with new features; ``numbers`` has the index of each line's text."""
         numbers = np.arange(len(added)) if numbers is None else numbers
-        ends = np.cumsum([len(text) for text in added], dtype=np.int64)
+        starts = np.cumsum([0, *map(len, added)], dtype=np.int64)
         data, texts = (np.frombuffer(part, np.uint8) for part in (self.data, b"".join(added)))
-        lines = insert_texts(data, self.begins, self.value_ends, texts, ends, numbers)
+        spans = starts[:-1][numbers], starts[1:][numbers]
+        lines = insert_texts(
+            data, self.begins[:-1], self.begins[1:], self.value_ends, texts, *spans
+        )
         return lines.tobytes()  # type: ignore[no-any-return]
 
     def without_features(self, names: Collection[str]) -> "NbestList":

@@ -170,28 +170,22 @@ def number_texts(text, begins, ends, table):  # type: ignore[no-untyped-def]
 
 
 @_KERNEL
-def insert_texts(text, begins, positions, added, added_ends, numbers):  # type: ignore[no-untyped-def]
-    """Return the bytes of lines with a text inserted into each.
+def insert_texts(text, begins, ends, positions, added, starts, stops):  # type: ignore[no-untyped-def]
+    """Return the bytes of lines, each with a text inserted.
 
-    :param begins: ``(lines + 1,)``: where each line begins, and where the last line ends.
-    :param positions: ``(lines,)``: where to insert the text in each line.
-    :param added: the concatenated texts.
-    :param added_ends: where each text ends in ``added``.
-    :param numbers: ``(lines,)``: the index of each line's text.
+    :param begins: ``(lines,)``: where each line begins in ``text``; ``ends``: where it ends.
+    :param positions: ``(lines,)``: where to insert the text of each line.
+    :param starts: ``(lines,)``: where this text begins in ``added``; ``stops``: where it ends.
     """
-    size = begins[-1] - begins[0]
-    for number in numbers:
-        size += added_ends[number] - (added_ends[number - 1] if number > 0 else 0)
-    out = np.empty(size, np.uint8)
+    out = np.empty((ends - begins).sum() + (stops - starts).sum(), np.uint8)
     to = 0
     for line in range(len(positions)):
-        number = numbers[line]
-        start = added_ends[number - 1] if number > 0 else 0
         for part, begin, end in (
             (text, begins[line], positions[line]),
-            (added, start, added_ends[number]),
-            (text, positions[line], begins[line + 1]),
+            (added, starts[line], stops[line]),
+            (text, positions[line], ends[line]),
         ):
-            out[to : to + end - begin] = part[begin:end]
-            to += end - begin
+            for position in range(begin, end):
+                out[to] = part[position]
+                to += 1
     return out

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moses_integration import table_line
+from moses_integration.nbest_kernels import insert_texts
 from moses_integration.nbest_lines import parse_number
 from phrasescore.errors import DataError
 from phrasescore.io.text import count_lines, decode, read_blocks, read_lines, shorten
@@ -95,8 +96,10 @@ class TableBlock(NamedTuple):
             begins, ends = begins[self.wanted], ends[self.wanted]
             score_ends = score_ends[self.wanted]
         added = np.frombuffer(table_line.format_scores(finite), np.uint8)
+        stops = np.flatnonzero(added == _NEWLINE)
+        starts = np.concatenate([[0], stops[:-1] + 1])
         text = np.frombuffer(self.data, np.uint8)
-        return table_line.insert_scores(text, begins, ends, score_ends, added).tobytes()  # type: ignore[no-any-return]
+        return insert_texts(text, begins, ends, score_ends, added, starts, stops).tobytes()  # type: ignore[no-any-return]
 
     def table_lines(self) -> Iterator[PhraseTableLine]:
         """Yield the lines of the block one by one."""

@@ -274,23 +274,3 @@ def scan_lines(text, num_scores, begins, score_ends, phrases):  # type: ignore[n
         score_ends[line] = _read_line(text, position, end, num_scores, phrases[line])
         position = end + 1
     begins[len(score_ends)] = len(text)
-
-
-@_KERNEL
-def insert_scores(text, begins, ends, positions, added):  # type: ignore[no-untyped-def]
-    """Return the lines with new scores, formatted by `format_scores`, inserted at ``positions``."""
-    out = np.empty((ends - begins).sum() + len(added) - len(positions), np.uint8)
-    to, new = 0, 0
-    for line in range(len(positions)):
-        for position in range(begins[line], positions[line]):
-            out[to] = text[position]
-            to += 1
-        while added[new] != _NEWLINE:
-            out[to] = added[new]
-            to += 1
-            new += 1
-        new += 1
-        for position in range(positions[line], ends[line]):
-            out[to] = text[position]
-            to += 1
-    return out
