@@ -28,7 +28,7 @@ from moses_integration.nbest_lines import LARGEST_VALUE, parse_number
 from moses_integration.weight_lines import BAD_NAME
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.output import open_output
-from phrasescore.io.text import decode, read_blocks, read_lines, shorten, split_block
+from phrasescore.io.text import decode, read_lines, shorten
 from phrasescore.records import FeatureLabel
 
 _COUNT = re.compile("[0-9]{1,18}")
@@ -40,7 +40,7 @@ Integers = NDArray[np.int64]
 # mert/BleuScorer.cpp writes matches and n-grams alternately for each order, then the reference
 # length. `tuning.metrics.Bleu` has all matches, all n-grams, then the reference length.
 _BLEU_ORDER = (0, 2, 4, 6, 1, 3, 5, 7, 8)
-_NUMBERS = b"0123456789.+-eE \n"
+_NUMBERS = b"0123456789.+-eE "
 _ROWS = 4096  # rows to format at a time, because Python numbers take more memory than numpy's
 
 
@@ -62,7 +62,7 @@ class _Block(NamedTuple):
     size: int
     width: int
     rest: str  # the end of the header: the names of the values, or the name of the metric
-    body: bytes
+    body: list[bytes]  # the lines
 
 
 def read_features(path: str) -> ExtractedLists:
@@ -137,27 +137,26 @@ def _read(path: str, kind: str) -> tuple[ExtractedLists, _Block, list[str]]:
 
 def _blocks(path: str, kind: str) -> Iterator[_Block]:
     end = f"{kind}_TXT_END_0".encode()
-    pieces: list[bytes] = []
-    number = 1  # number of the line at which the pieces start
-    for text in read_blocks(path):
-        start = 0
-        while (position := text.find(end, start)) >= 0:
-            header, _, body = b"".join([*pieces, text[start:position]]).partition(b"\n")
-            block = _parse_header(path, kind, number, header)._replace(body=body)
-            lines = body.count(b"\n")
-            if lines != block.size:
-                problem = f"expected {block.size} lines after this header, found {lines}"
+    lines = read_lines(path)
+    number = 1  # of the header
+    for header in lines:
+        body: list[bytes] = []
+        for line in lines:
+            if line.startswith(end):
+                break
+            body.append(line)
+        else:
+            if header.strip() or b"".join(body).strip():
+                _parse_header(path, kind, number, header)
+                problem = f"the block that begins here has no {end.decode()}: the file is truncated"
                 raise DataError(path, number, problem)
-            yield block
-            number += lines + 2
-            start = text.find(b"\n", position) + 1 or len(text)
-            pieces = []
-        pieces.append(text[start:])
-    header, _, body = b"".join(pieces).partition(b"\n")
-    if header.strip() or body.strip():
-        _parse_header(path, kind, number, header)
-        problem = f"the block that begins here has no {end.decode()}: the file is truncated"
-        raise DataError(path, number, problem)
+            return
+        block = _parse_header(path, kind, number, header)._replace(body=body)
+        if len(body) != block.size:
+            problem = f"expected {block.size} lines after this header, found {len(body)}"
+            raise DataError(path, number, problem)
+        yield block
+        number += len(body) + 2
 
 
 def _parse_header(path: str, kind: str, number: int, raw: bytes) -> _Block:
@@ -173,7 +172,7 @@ def _parse_header(path: str, kind: str, number: int, raw: bytes) -> _Block:
     sent_id, size, width = map(int, words[1:4])
     if size < 1:
         raise DataError(path, number, f"sentence {sent_id} has no hypotheses")
-    return _Block(number, sent_id, size, width, " ".join(words[4:]), b"")
+    return _Block(number, sent_id, size, width, " ".join(words[4:]), [])
 
 
 def _parse_labels(path: str, block: _Block) -> tuple[FeatureLabel, ...]:
@@ -196,9 +195,9 @@ def _parse_labels(path: str, block: _Block) -> tuple[FeatureLabel, ...]:
 
 def _plain_values(block: _Block) -> Values | None:
     """Return the numbers in a block, (hypotheses, values), or None if it has other tokens."""
-    if block.body.translate(None, _NUMBERS):
+    if b"".join(block.body).translate(None, _NUMBERS):
         return None
-    rows = [line.split() for line in split_block(block.body)]
+    rows = [line.split() for line in block.body]
     if any(len(row) != block.width for row in rows):
         return None
     try:
@@ -213,7 +212,7 @@ def _any_values(path: str, block: _Block) -> tuple[Values, list[tuple[int, str, 
     """Return the numbers in a block, and its sparse features as (row, name, value)."""
     rows: list[list[float]] = []
     sparse = []
-    for row, line in enumerate(split_block(block.body)):
+    for row, line in enumerate(block.body):
         number = block.line + 1 + row
         dense = []
         names = set()
