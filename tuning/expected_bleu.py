@@ -58,9 +58,11 @@ def expected_score(
     chances = np.empty(len(pool.stats))
 
     def expect(part: Integers) -> Statistics:
-        _score(pool.features, part, weights * scale, chances)
-        rows = chances[part[0] : part[-1]]
-        np.exp(rows, out=rows)  # vectorised, much faster than in the kernel
+        rows = slice(part[0], part[-1])
+        scores = pool.model_scores(weights * scale, rows)
+        highest = np.maximum.reduceat(scores, part[:-1] - part[0])
+        scores -= np.repeat(highest, np.diff(part))  # so that exp cannot overflow
+        np.exp(scores, out=chances[rows])  # vectorised, much faster than in the kernel
         sums: Statistics = _expect(pool.stats, part, chances)
         return sums
 
@@ -141,22 +143,6 @@ def _sum_of(function: Callable[[Integers], Vector], parts: list[Integers], threa
 
 
 _KERNEL = kept_njit()
-
-
-@_KERNEL
-def _score(features: Any, starts: Any, weights: Any, scores: Any) -> None:
-    """Write model scores minus the highest score in the segment, so that exp cannot overflow."""
-    for segment in range(len(starts) - 1):
-        first, end = starts[segment], starts[segment + 1]
-        highest = -np.inf
-        for row in range(first, end):
-            score = 0.0
-            for column in range(len(weights)):
-                score += features[row, column] * weights[column]
-            scores[row] = score
-            highest = max(highest, score)
-        for row in range(first, end):
-            scores[row] -= highest
 
 
 @_KERNEL

@@ -173,7 +173,7 @@ class _MertSearch:
         # (features,): the standard deviation of each feature; above 0.
         self.units: Vector = problem.pool.deviations()
         # (features, hypotheses): a search along an axis reads one contiguous row.
-        self._columns: Matrix = _standardise(problem.pool.features, self.units)
+        self._columns: Matrix = np.divide(problem.pool.features.T, self.units[:, None], order="C")
 
     def _scores(self, weights: Vector) -> Vector:
         """Return model scores; for a weight vector along an axis, the feature's column itself."""
@@ -240,18 +240,6 @@ class _MertSearch:
 
 
 _KERNEL = kept_njit()
-
-
-@_KERNEL
-def _standardise(features: Any, units: Any) -> Any:
-    columns = np.empty((len(units), len(features)))
-    for begin in range(0, len(features), _ROWS):
-        part = features[begin : begin + _ROWS]
-        for feature in range(len(units)):
-            column = columns[feature, begin : begin + _ROWS]
-            for row in range(len(column)):
-                column[row] = part[row, feature] / units[feature]
-    return columns
 
 
 @_KERNEL

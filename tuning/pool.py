@@ -23,7 +23,6 @@ Mask = NDArray[np.bool_]
 
 drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 
-_LARGEST = 1e39  # the largest absolute feature value, so that squares of sums are finite
 _SAME = 1e-30  # values that differ by at most this are treated as equal
 
 
@@ -36,28 +35,6 @@ class Pool:
     features: Matrix
     stats: Statistics  # (hypotheses, num_stats): sufficient statistics for the metric
     starts: Integers  # (segments + 1,): segment s has the rows starts[s] to starts[s + 1]
-
-    def __post_init__(self) -> None:
-        if self.num_segments == 0:
-            raise PhrasescoreError("expected at least one segment to tune on, got none")
-        empty = np.flatnonzero(np.diff(self.starts) <= 0)
-        if len(empty):
-            problem = f"segment {empty[0]}: expected at least one hypothesis,"
-            raise PhrasescoreError(f"{problem} got none ({len(empty)} segments have none)")
-        for kind, values in (("feature", self.features), ("statistic", self.stats)):
-            highest, lowest = (
-                values.max(initial=0.0),
-                values.min(initial=0.0),
-            )  # NaN if any value is NaN
-            if highest <= _LARGEST and lowest >= -_LARGEST:
-                continue
-            row, column = np.argwhere(~(np.abs(values) <= _LARGEST))[0]
-            segment = int(np.searchsorted(self.starts, row, side="right")) - 1
-            name = str(self.labels[column]) if kind == "feature" else str(column)
-            raise PhrasescoreError(
-                f"segment {segment}, hypothesis {row - self.starts[segment]}: expected a finite"
-                f" number of at most {_LARGEST:g} for {kind} {name}, got {values[row, column]}"
-            )
 
     @property
     def num_segments(self) -> int:
@@ -74,11 +51,11 @@ class Pool:
         """The 0-based segment of each hypothesis: (hypotheses,)."""
         return np.repeat(np.arange(self.num_segments), np.diff(self.starts))
 
-    def model_scores(self, weights: Vector) -> Vector:
-        """Return features @ weights: (hypotheses,); equal rows have equal scores."""
+    def model_scores(self, weights: Vector, rows: slice = slice(None)) -> Vector:
+        """Return features @ weights for each hypothesis; equal rows have equal scores."""
         # A matrix product does not guarantee this. Here each row is summed from left to right.
         vector = np.ascontiguousarray(weights, np.float64)
-        return np.asarray(_model_scores(self.features, vector))
+        return np.asarray(_model_scores(self.features[rows], vector))
 
     def model_best(self, weights: Vector) -> Integers:
         """Return the row with the highest model score in each segment, as `highest` does."""

@@ -52,14 +52,13 @@ def logistic_loss(weights: Vector, differences: Matrix, prior: Vector) -> tuple[
 
 
 def search_pro(problem: Problem) -> Solution:
-    """Return the classifier's weights, interpolated with the start weights by settings.share.
+    """Return the classifier's weights.
 
     All fixed features are combined into one feature, their part of the model score. The classifier
     learns its weight, and the other weights are divided by it. This weight has a minimum above 0,
     in case the fixed features are misleading.
     """
-    pool, settings = problem.pool, problem.settings
-    random = np.random.default_rng(problem.seed)
+    pool, random = problem.pool, np.random.default_rng(problem.seed)
     try:
         better, worse = draw_pairs(problem, random)
         problem.report(f"{len(better):,} pairs")
@@ -67,12 +66,11 @@ def search_pro(problem: Problem) -> Solution:
         return Solution(problem.start, 0, ("stopped before training",))
     if not len(better):
         return Solution(problem.start, 0, ("no two hypotheses differ enough to learn from",))
-    weights, iterations = _classify(problem, pool.features[better] - pool.features[worse])
-    return Solution(settings.share * weights + (1 - settings.share) * problem.start, iterations)
+    return _classify(problem, pool.features[better] - pool.features[worse])
 
 
-def _classify(problem: Problem, differences: Matrix) -> tuple[Vector, int]:
-    """Return the classifier's weights, scaled like the start weights, and its iterations."""
+def _classify(problem: Problem, differences: Matrix) -> Solution:
+    """Return the classifier's weights, scaled like the start weights."""
     free, start = problem.free, problem.start
     units = problem.pool.deviations()[free]
     columns = differences[:, free] / units
@@ -100,7 +98,7 @@ def _classify(problem: Problem, differences: Matrix) -> tuple[Vector, int]:
         weights[free] *= unit / optimum.x[-1]
     elif size > 0:
         weights[free] *= np.abs(start).sum() / size
-    return weights, int(optimum.nit)
+    return Solution(weights, int(optimum.nit))
 
 
 def draw_pairs(problem: Problem, random: np.random.Generator) -> tuple[Integers, Integers]:

@@ -49,6 +49,3 @@ class TuneSettings:
     candidates: int = 5000
     pairs: int = 50
     least_difference: float = 0.05
-    # pro: the fraction of the new weights in the result, above 0 and at most 1; the rest are the
-    # start weights. Hopkins and May (section 5.4.3) use 0.1 in each round of a loop with a decoder.
-    share: float = 1.0

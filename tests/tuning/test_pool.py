@@ -1,6 +1,5 @@
 """Promises of tuning.pool: what is the best, what is the same, what does not vary."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -109,21 +108,3 @@ def test_deviations_are_those_inside_segments() -> None:
     expected = np.sqrt(np.concatenate([(part - part.mean(axis=0)) ** 2 for part in parts]).mean(0))
     assert pool.deviations() == pytest.approx(expected, rel=1e-12)
     assert shifted.deviations() == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("lists", "problem"),
-    [
-        ([], "expected at least one segment to tune on, got none"),
-        ([[(1, 2, 3)], [], []], "segment 1: expected at least one hypothesis, got none (2 segment"),
-        ([[(1, 2, 3)], [(1, 2, 3), (1, np.nan, 3)]], "segment 1, hypothesis 1: expected a finite "),
-        ([[(1, 2, np.inf)]], "segment 0, hypothesis 0: expected a finite number of at most 1e+39 "),
-        ([[(1, -1e200, 3)]], "segment 0, hypothesis 0: expected a finite number of at most 1e+39 "),
-    ],
-    ids=["nothing", "empty", "nan", "inf", "huge"],
-)
-def test_what_cannot_be_tuned_on_is_refused(
-    lists: list[list[tuple[float, float, float]]], problem: str
-) -> None:
-    with pytest.raises(PhrasescoreError, match=f"^{re.escape(problem)}"):
-        make_pool(lists)

@@ -90,13 +90,6 @@ def test_without_a_difference_the_start_stays() -> None:
     assert found.notes == ("no two hypotheses differ enough to learn from",)
 
 
-def test_the_share_mixes_new_weights_with_the_start() -> None:
-    pool = random_pool(5)
-    new = search_pro(_problem(pool, TuneSettings(candidates=100))).weights
-    mixed = search_pro(_problem(pool, TuneSettings(candidates=100, share=0.1))).weights
-    assert mixed == pytest.approx(0.1 * new + 0.9, rel=1e-12)
-
-
 def test_misleading_fixed_features_are_outweighed() -> None:
     # The third feature's planted weight is -0.6, and it is fixed at 1.
     pool = random_pool(5, num_segments=50)
