@@ -175,6 +175,13 @@ class HypothesisList(_List):
         return cls._make((words, translations, places))
 
 
+class AlignedWords(NamedTuple):
+    """A source sentence, and the affiliations of the target words to score."""
+
+    source: Sequence[str]
+    affiliations: "NDArray[np.int64]"  # for each target word, the index of its source word
+
+
 class FeatureLabel(NamedTuple):
     """The name of a feature in Moses' ``Name= v0 v1 ...``, and the index of one of its values."""
 

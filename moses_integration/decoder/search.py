@@ -26,13 +26,13 @@ from moses_integration.decoder.options import OptionTable, SentenceOptions, make
 from moses_integration.decoder.search_tables import NUM_ORIENTATIONS, find_orientation
 from moses_integration.decoder.stack_search import (
     DEFAULT_BUFFER_SIZE,
-    AlignedWords,
     RequestBuffer,
     StackSearch,
     StatefulFeature,
 )
 from phrasescore.io.characters import join_characters
 from phrasescore.io.hashing import mix
+from phrasescore.records import AlignedWords
 
 _MOST_PATHS = 1000  # Moses' limit on the number of paths with n-best-factor 0 (Manager.cpp)
 
@@ -146,7 +146,7 @@ class StackDecoder:
             history = np.full((1, buffer.feature.context), -1, np.int32)
             history[:, -1:] = BEGIN
             words, ends = np.empty(0, np.int32), np.ones(1, np.bool_)
-            aligned = AlignedWords((), words)
+            aligned = AlignedWords((), np.empty(0, np.int64))
             (value,) = buffer.feature.scores(history, words, np.zeros(2, np.int64), ends, aligned)
             added.append(float(value))
             score += weight * added[-1]

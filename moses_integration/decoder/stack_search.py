@@ -21,18 +21,12 @@ from moses_integration.decoder import stack_kernels as kernels
 from moses_integration.decoder.ngram_table import BEGIN
 from moses_integration.decoder.options import Sentence
 from phrasescore.io.ragged import RaggedArray
+from phrasescore.records import AlignedWords
 
 DEFAULT_BUFFER_SIZE = 4096
 # Initial numbers of rows, sufficient for a few words: new tables take longer to fill than to grow.
 _FEW, _MANY = 1 << 9, 1 << 13
 _CANDIDATES = 10  # candidates that other features score, per hypothesis that a stack keeps
-
-
-class AlignedWords(NamedTuple):
-    """A source sentence, and the affiliations of the target words to score."""
-
-    source: Sequence[str]
-    affiliations: Any  # int32: for each target word, the index of its affiliated source word
 
 
 class Requests(NamedTuple):

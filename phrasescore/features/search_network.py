@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
@@ -20,22 +20,11 @@ from phrasescore.language_models.word_scorer import (
     WordScorer,
 )
 from phrasescore.models.checkpoint import Checkpoint
+from phrasescore.records import AlignedWords
 
 Scorer = TypeVar("Scorer", bound=ContextScorer)
 
 START = 1  # the number of <s> in a search's words; BOUNDARY stands in the places before <s>
-
-
-class Aligned(Protocol):
-    """A sentence, and the affiliations of phrase words with its words."""
-
-    @property
-    def source(self) -> Sequence[str]:
-        """The words of the sentence."""
-
-    @property
-    def affiliations(self) -> NDArray[np.int32]:
-        """The index of the source word that each phrase word is affiliated with."""
 
 
 class SearchNetwork(ABC, Generic[Scorer]):
@@ -91,7 +80,7 @@ class SearchNetwork(ABC, Generic[Scorer]):
         phrases: NDArray[np.int32],
         offsets: NDArray[np.int64],
         ends: NDArray[np.bool_],
-        aligned: Aligned | None = None,
+        aligned: AlignedWords | None = None,
         /,
     ) -> Floats:
         """Return log p of each phrase after its history, ``(n,)``, a natural logarithm.
@@ -129,7 +118,7 @@ class SearchNetwork(ABC, Generic[Scorer]):
         return last, pieces.values.astype(np.int32), pieces.starts
 
     @abstractmethod
-    def _log_probs(self, contexts: WordIds, words: WordIds, aligned: Aligned | None) -> Floats:
+    def _log_probs(self, contexts: WordIds, words: WordIds, aligned: AlignedWords | None) -> Floats:
         """Return log p of each word after its context; BOUNDARY is ``</s>``, or ``<s>`` earlier."""
 
 
@@ -147,7 +136,9 @@ class SearchCslm(SearchNetwork[WordScorer]):
         precision = Precision("float32", device)
         super().__init__(WordScorer(checkpoint, device, precision, **options._asdict()), name)
 
-    def _log_probs(self, contexts: WordIds, words: WordIds, _aligned: Aligned | None) -> Floats:
+    def _log_probs(
+        self, contexts: WordIds, words: WordIds, _aligned: AlignedWords | None
+    ) -> Floats:
         return self._scorer.log_probs(self._numbering, contexts, words, self._memo)
 
 
@@ -168,7 +159,7 @@ class SearchJoint(SearchNetwork[JointScorer]):
         self._source: Sequence[str] | None = None
         self._windows = scorer.windows([()])
 
-    def _log_probs(self, contexts: WordIds, words: WordIds, aligned: Aligned | None) -> Floats:
+    def _log_probs(self, contexts: WordIds, words: WordIds, aligned: AlignedWords | None) -> Floats:
         assert aligned is not None
         if aligned.source is not self._source:
             self._source, self._windows = aligned.source, self._scorer.windows([aligned.source])
