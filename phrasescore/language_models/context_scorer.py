@@ -25,7 +25,6 @@ from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.feed_forward import FeedForwardNetwork
 from phrasescore.scoring.prefix_tree import on_device
 from phrasescore.scoring.products import Products
-from phrasescore.scoring.tree_scorer import check_weights
 from phrasescore.scoring.word_probabilities import WordProbabilities
 from phrasescore.vocabulary import Vocabulary
 
@@ -131,7 +130,6 @@ class ContextScorer:
         normalized: bool,
         shortlist: WordIds | None = None,
     ) -> None:
-        check_weights(network)
         self.order = network.config.order
         self.contexts_scored = 0
         self.vocabulary = checkpoint.target_vocabulary

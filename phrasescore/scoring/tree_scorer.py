@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from phrasescore.errors import ModelError
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.records import Tally
 from phrasescore.scoring.prefix_tree import (
@@ -84,18 +83,10 @@ class TreeDecoder(Protocol):
 
 def build_decoder(kind: str, network: nn.Module, products: Products) -> TreeDecoder:
     """Build the decoder for a network of the given kind, on the device of ``products``."""
-    check_weights(network)
     name = get_kind(kind).decoder
     assert name is not None
     decoder: TreeDecoder = pkgutil.resolve_name(name)(network, products)
     return decoder
-
-
-def check_weights(network: nn.Module) -> None:
-    """Raise a ModelError if a weight is not finite: the fast element-wise code ignores NaN."""
-    for name, parameter in network.named_parameters():
-        if not bool(parameter.isfinite().all()):
-            raise ModelError(f"weights {name!r} are not all finite")
 
 
 class TreeLogProbs(NamedTuple):

@@ -151,13 +151,6 @@ def test_distinct_rows_are_sorted_and_found_again() -> None:
         assert distinct.tolist() == sorted({tuple(row): row for row in rows.tolist()}.values())
 
 
-def test_a_network_with_another_kind_of_weights_is_refused(model: RandomCslm) -> None:
-    with torch.no_grad():
-        next(model.checkpoint.model.parameters())[0, 0] = math.nan
-    with pytest.raises(ModelError, match="weights 'embedding' are not all finite"):
-        WordScorer(model.checkpoint, CPU, EXACT)
-
-
 def test_the_n_gram_model_of_this_test_sums_to_one(lm: str) -> None:
     model = kenlm.Model(lm)
     for context in all_contexts():

@@ -211,14 +211,6 @@ def test_a_value_that_is_no_log_probability_is_refused(
         score(scorer, make_pairs())
 
 
-def test_weights_that_are_not_finite_are_refused() -> None:
-    model, _ = make_model()
-    with torch.no_grad():
-        model.encoder.recurrent_reset.weight[1, 2] = torch.nan
-    with pytest.raises(ModelError, match=r"'encoder.recurrent_reset.weight' are not all finite"):
-        make_scorer(model)
-
-
 def test_kernels_for_the_cpu_are_the_torch_code_for_other_devices(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
