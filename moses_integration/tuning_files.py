@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from moses_integration.nbest_lines import LARGEST_VALUE, parse_number
 from moses_integration.weight_lines import BAD_NAME
-from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.errors import DataError
 from phrasescore.io.output import open_output
 from phrasescore.io.text import decode, read_lines, shorten
 from phrasescore.records import FeatureLabel
@@ -242,11 +242,6 @@ def write_features(
     Moses treats features with an underscore in the name as sparse. Nonzero sparse values are
     written with their names. Nine digits suffice for Moses' float32 values.
     """
-    _check_finite(path, values)
-    for name, index in labels:
-        if BAD_NAME.search(name) or ("_" in name and index):
-            problem = f"expected the name of a feature without blanks, found {name!r}"
-            raise PhrasescoreError(f"{path}: {problem}")
     dense = [at for at, (name, _) in enumerate(labels) if "_" not in name]
     sparse = [(at, name.encode()) for at, (name, _) in enumerate(labels) if "_" in name]
     rest = "".join(f"{labels[at]} " for at in dense)
@@ -261,7 +256,6 @@ def write_features(
 
 def write_scores(path: str, statistics: Values, starts: Sequence[int] | Integers) -> None:
     """Write BLEU statistics for Moses' tuners, given in the order of `tuning.metrics.Bleu`."""
-    _check_finite(path, statistics)
     lines = _format_rows(statistics[:, np.argsort(_BLEU_ORDER)])
     _write(path, "SCORES", lines, f"{len(_BLEU_ORDER)} BLEU", starts)
 
@@ -270,11 +264,6 @@ def _format_rows(values: Values) -> Iterator[bytes]:
     template = b"%.9g " * values.shape[1]
     for start in range(0, len(values), _ROWS):
         yield from (template % tuple(row) for row in values[start : start + _ROWS].tolist())
-
-
-def _check_finite(path: str, values: Values) -> None:
-    if not np.isfinite(values).all():
-        raise PhrasescoreError(f"{path}: cannot write numbers that are not finite")
 
 
 def _write(
@@ -311,7 +300,6 @@ def read_start_weights(path: str, num_values: int) -> Values:
 
 def write_start_weights(path: str, weights: Values) -> None:
     """Write an ``init.opt``: the start weights, and the range 0 to 1 for random starts."""
-    _check_finite(path, weights)
     rows = (weights, np.zeros(len(weights)), np.ones(len(weights)))
     with open_output(path) as output:
         output.writelines(b"%s\n" % b" ".join(b"%.9g" % value for value in row) for row in rows)

@@ -1,7 +1,6 @@
 """Promises of moses_integration.tuning_files."""
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from moses_integration.tuning_files import (
 )
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.output import open_output
-from phrasescore.records import FeatureLabel
 
 # The first hypotheses of two sentences of real lists, as Moses' extractor wrote them.
 FEATURES = """\
@@ -209,18 +207,6 @@ def test_files_about_different_hypotheses_are_no_pair(files: Files) -> None:
     assert refusal(lambda: check_pair(features, fewer)) == (
         f"{files.scores}: expected 2 sentences, as {files.features} has, found 1"
     )
-
-
-def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
-    path = tmp_path / "out"
-    one = np.ones((1, 1))
-    for name in ("", "a b", "a\rb"):
-        message = refusal(partial(write_features, str(path), [FeatureLabel(name, 0)], one, [0, 1]))
-        assert "expected the name of a feature without blanks, found" in message
-    nothing = one * np.nan
-    message = refusal(lambda: write_features(str(path), [FeatureLabel("LM0", 0)], nothing, [0, 1]))
-    assert message == f"{path}: cannot write numbers that are not finite"
-    assert not path.exists()
 
 
 def test_lines_may_end_with_a_carriage_return(files: Files) -> None:
