@@ -99,7 +99,7 @@ class Optimise:
         """
         start = np.array(start, np.float64)
         constant = pool.constant_features()
-        _check_start(pool, start, constant)
+        _check_start(start, constant)
         fixed = _fixed_features(pool, settings)
         names = " ".join(str(pool.labels[column]) for column in np.flatnonzero(constant))
         notes = (
@@ -138,12 +138,7 @@ def load_method(name: str) -> Optimise:
     return Optimise(name, getattr(importlib.import_module(module), function))
 
 
-def _check_start(pool: Pool, start: Vector, constant: Mask) -> None:
-    if start.shape != (pool.num_features,):
-        raise PhrasescoreError(f"expected {pool.num_features} start weights, got {start.size}")
-    if not np.isfinite(start).all():
-        name = pool.labels[int(np.flatnonzero(~np.isfinite(start))[0])]
-        raise PhrasescoreError(f"start weight for {name}: expected a finite number")
+def _check_start(start: Vector, constant: Mask) -> None:
     varying = start if constant.all() else start[~constant]
     size = float(np.abs(varying).max(initial=0.0))
     if size == 0:

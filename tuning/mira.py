@@ -8,7 +8,7 @@ a hypothesis is the score that it adds to a pseudo-corpus: the hopes of earlier 
 exponential decay.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,15 +26,6 @@ _DECAY = 0.999  # the fraction of the pseudo-corpus that remains after each segm
 _SPREAD = 3.0  # of model scores within segments at the start, in units of gains
 _LEAST_VISITS = 2000  # the fewest segments to visit: steps are short and pools may be small
 _MOST_HALVINGS = 20  # times that model scores are halved, at most: down to a millionth
-
-
-class _Groups(NamedTuple):
-    """Groups of hypotheses in a segment that have equal statistics, and therefore equal gains."""
-
-    indices: Integers  # (hypotheses,): the group of each hypothesis within its segment
-    # (groups, num_stats): statistics; (segments + 1,): where each segment's groups begin.
-    stats: Statistics
-    starts: Integers
 
 
 class _Corpus:
@@ -55,7 +46,11 @@ class _Corpus:
 class _Mira:
     def __init__(self, problem: Problem, scale: float) -> None:
         self._problem, self._scale = problem, scale
-        self._units, self._groups = problem.pool.deviations(), _group(problem.pool)
+        self._units = problem.pool.deviations()
+        # The group of each hypothesis within its segment, the statistics of each group, and where
+        # each segment's groups begin. The hypotheses of a group have equal statistics.
+        self._groups, firsts, self._starts = _group_rows(problem.pool.stats, problem.pool.starts)
+        self._stats = problem.pool.stats[firsts]
         self._corpus = _Corpus(problem.pool, problem.metric)
         self._weights = problem.start * scale * self._units
         self._restart_average()
@@ -85,15 +80,14 @@ class _Mira:
 
     def learn(self, segments: Integers) -> bool:
         """Visit the segments in the given order; return whether the weights were updated."""
-        pool, groups = self._problem.pool, self._groups
+        pool, groups, starts = self._problem.pool, self._groups, self._starts
         moved = False
         for segment in segments:
-            stats = groups.stats[groups.starts[segment] : groups.starts[segment + 1]]
-            gains = self._corpus.gains(stats)
+            gains = self._corpus.gains(self._stats[starts[segment] : starts[segment + 1]])
             first, end = pool.starts[segment], pool.starts[segment + 1]
             raw = self._weights / self._units
-            hope, fear = _hope_and_fear(pool.features, first, end, raw, groups.indices, gains)
-            gain = gains[groups.indices[hope]] - gains[groups.indices[fear]]
+            hope, fear = _hope_and_fear(pool.features, first, end, raw, groups, gains)
+            gain = gains[groups[hope]] - gains[groups[fear]]
             if gain > 0:
                 moved |= self._step(pool.features[hope] - pool.features[fear], float(gain))
                 self._corpus.add(pool.stats[hope])
@@ -143,11 +137,6 @@ def search_mira(problem: Problem) -> Solution:
     except StopTuning:
         pass
     return Solution(best, epoch)
-
-
-def _group(pool: Pool) -> _Groups:
-    indices, firsts, starts = _group_rows(pool.stats, pool.starts)
-    return _Groups(indices, pool.stats[firsts], starts)
 
 
 _KERNEL = kept_njit()

@@ -12,7 +12,7 @@ from tests.random_pools import random_pool
 from tuning.expected_bleu import expected_score
 from tuning.methods import Problem, load_method
 from tuning.metrics import Chrf, CorpusBleu, bleu
-from tuning.mira import _Corpus, _group, _hope_and_fear, _Mira, search_mira
+from tuning.mira import _Corpus, _group_rows, _hope_and_fear, _Mira, search_mira
 from tuning.pool import Pool, Vector
 from tuning.pro import draw_pairs, logistic_loss, search_pro, sentence_scores
 from tuning.settings import TuneSettings
@@ -180,10 +180,10 @@ def test_the_pseudo_corpus_fades_by_hand() -> None:
 
 
 def test_groups_hold_equal_statistics_of_one_segment() -> None:
-    groups = _group(_pool([1.0, 2, 3, 4], [5.0, 6, 5, 5], [0, 3, 4]))
-    assert groups.indices.tolist() == [0, 1, 0, 0]
-    assert groups.stats.tolist() == [[5.0], [6.0], [5.0]]
-    assert groups.starts.tolist() == [0, 2, 3]
+    groups, firsts, starts = _group_rows(np.array([[5.0], [6], [5], [5]]), np.array([0, 3, 4]))
+    assert groups.tolist() == [0, 1, 0, 0]
+    assert firsts.tolist() == [0, 1, 3]
+    assert starts.tolist() == [0, 2, 3]
 
 
 def test_mira_finds_a_planted_vector() -> None:
