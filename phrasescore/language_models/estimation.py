@@ -87,9 +87,13 @@ def estimate(
         amounts = [level.finish(last, discount_fallback) for level in levels]
         totals = [level.num_kept for level in levels]
         report("applying discounts")
-        unigrams, uniform = _unigram_probabilities(levels.pop(0), amounts.pop(0))
         discounted = list(pool.map(_NgramOrder.discounted, levels, amounts, repeat(block_bytes)))
-    grams: list[Iterable[Rows]] = [[unigrams], *(rows for rows, _ in discounted)]
+    grams: list[Iterable[Rows]] = [rows for rows, _ in discounted]
+    unigrams = np.concatenate(list(grams[0]))
+    # <s> is never predicted. It has the probability 1.
+    unigrams[BEGIN, 1:] = np.array([1, 0], np.float32).view(np.uint32)
+    grams[0] = [unigrams]
+    uniform = np.array([[1 / (len(unigrams) - 1)]], np.float32).view(np.uint32)
     head = "".join(f"ngram {size}={total}\n" for size, total in enumerate(totals, start=1))
     output.write(f"\\data\\\n{head}\n".encode())
     format_rows = _Formatter(words)
@@ -99,7 +103,7 @@ def estimate(
         output.write(f"\\{size}-grams:\n".encode())
         probabilities = RowFile(size + 1, np.uint32)
         is_highest = size == order
-        backoffs = None if is_highest else _Lookup(discounted[size - 1][1], size)
+        backoffs = None if is_highest else _Lookup(discounted[size][1], size)
         shorter = _Lookup(lower, size - 1)
         for rows in grams[size - 1]:
             values = rows.view(np.float32)
@@ -259,32 +263,6 @@ def _discounts(size: int, num_with: NDArray[np.int64]) -> Floats:
                 f"count {count} is {amounts[count]:g}, expected 0 to {count}{cure}"
             )
     return amounts
-
-
-def _unigram_probabilities(level: _NgramOrder, amounts: Floats) -> tuple[Rows, Rows]:
-    """Return the unigrams as `_NgramOrder.discounted` does, and a table of the uniform probability.
-
-    ``<unk>`` has only the share of the uniform distribution, and ``<s>`` has the probability 1.
-    """
-    rows = np.concatenate(list(level.sorter.sorted()))
-    is_pruned = rows[:, 1] >= PRUNED
-    counts = (rows[:, 1] & ~PRUNED).astype(np.int64)
-    total = np.float32(counts.sum())
-    weight = np.float32(0)
-    for count in range(1, 4):
-        num_with = np.count_nonzero(np.minimum(counts[~is_pruned], 3) == count)
-        weight += amounts[count] * np.float32(num_with)
-    weight = (weight + np.float32(counts[is_pruned].sum())) / total
-    unigrams = np.empty((len(rows), 3), np.uint32)
-    unigrams[:, 0] = rows[:, 0]
-    values = unigrams.view(np.float32)
-    values[:, 1] = (counts.astype(np.float32) - amounts[np.minimum(counts, 3)]) / total
-    values[:, 2] = weight
-    values[UNKNOWN, 1], values[BEGIN, 1:] = 0, (1, 0)
-    kept = unigrams[~is_pruned]
-    # <s> is never predicted.
-    uniform = np.array([[np.float32(1.0 / (len(kept) - 1))]], np.float32)
-    return kept, uniform.view(np.uint32)
 
 
 class _Lookup:
