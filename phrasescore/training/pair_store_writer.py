@@ -248,8 +248,7 @@ class SideSpool:
         self._ids, self._step = ids, step
         self._counts: Array = np.zeros(0)
         self.paths = [folder / f"{name}.{part}.part" for part in ("words", "starts")]
-        self._end = 0
-        _append(self.paths[1], np.zeros(1, np.int64))
+        self._file = _RowsFile(self.paths[0], self.paths[1], np.int32)
 
     def add(self, phrases: Sequence[Sequence[str]], weights: Array) -> None:
         """Append phrases; each word adds its phrase's weight to the word's count."""
@@ -258,10 +257,7 @@ class SideSpool:
         ids = np.fromiter(map(self._ids.__getitem__, words), np.int32, len(words))
         self._counts = np.pad(self._counts, (0, len(self._ids) - len(self._counts)))
         np.add.at(self._counts, ids, np.repeat(weights, lengths))
-        words_path, starts_path = self.paths
-        _append(words_path, ids)
-        _append(starts_path, self._end + np.cumsum(lengths))
-        self._end += len(ids)
+        self._file.append(RaggedArray.from_lengths(ids, lengths))
 
     def words(self) -> RaggedArray:
         """Return the provisional word ids of all phrases."""
