@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from phrasescore.errors import PluginError
+from phrasescore.errors import PhrasescoreError, PluginError
 from phrasescore.features import BlockScores, Feature
 from phrasescore.io.text import shorten
 from phrasescore.plugins import Plugin, shown_error
@@ -74,16 +74,11 @@ def checked_values(feature: Any, pairs: Iterable[PhrasePair], title: str) -> Ite
         float, or the object raises an error.
     """
     waiting: deque[PhrasePair] = deque()  # pairs that were read and have no value yet
-    raised: list[BaseException] = []
 
     def note_pairs() -> Iterator[PhrasePair]:
-        try:
-            for pair in pairs:
-                waiting.append(pair)
-                yield pair
-        except BaseException as error:
-            raised.append(error)
-            raise
+        for pair in pairs:
+            waiting.append(pair)
+            yield pair
 
     source = note_pairs()
     number = 0
@@ -95,9 +90,9 @@ def checked_values(feature: Any, pairs: Iterable[PhrasePair], title: str) -> Ite
             value = next(values)
         except StopIteration:
             break
+        except PhrasescoreError:  # from the iterator of pairs
+            raise
         except (Exception, SystemExit) as error:
-            if error in raised:
-                raise
             problem = f"value {number + 1:,}: it raised {shown_error(error)}"
             raise PluginError(title, problem) from error
         number += 1
