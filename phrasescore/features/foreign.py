@@ -8,7 +8,7 @@ import numpy as np
 from phrasescore.features import BlockScores, Feature
 from phrasescore.features.score_cache import score_keys
 from phrasescore.foreign import ForeignText
-from phrasescore.foreign.model import ForeignFolder, ForeignModel, LazyNetwork
+from phrasescore.foreign.model import ForeignModel, ForeignNetwork
 from phrasescore.records import PhraseBlock, Tally
 
 _logger = logging.getLogger(__name__)
@@ -51,8 +51,7 @@ class ForeignScore(Feature):
         text = text or ForeignText()
         model = ForeignModel(folder, text)
         threads = threads if device == "cpu" else 1
-        # It is loaded at the first score: the threads of CTranslate2 do not survive a fork.
-        self._network = LazyNetwork(ForeignFolder(folder, text, device, threads))
+        self._network = ForeignNetwork(model, device, threads)
         self.known_words = model.known_words
         self.fingerprints = (f"{model.fingerprint} {device.partition(':')[0]}",)
         _logger.info("%s reads %s", folder, model.frame())
@@ -65,7 +64,7 @@ class ForeignScore(Feature):
         pairs = list(block.pairs())
         if not pairs:
             return BlockScores(np.empty((1, 0)), ForeignTally())
-        scores = self._network.network().score(pairs)
+        scores = self._network.score(pairs)
         pieces, unknown = sum(pair.pieces for pair in scores), sum(pair.unknown for pair in scores)
         values = np.array([[pair.log_prob for pair in scores]])
         return BlockScores(values, ForeignTally(len(scores), 0, pieces, unknown))

@@ -153,7 +153,7 @@ class ForeignModel:
 
 
 class ForeignNetwork:
-    """A loaded foreign model on one device.
+    """A foreign model on one device, which any thread may use.
 
     The batch changes a pair's value by no more than float32 rounding, and the number of threads
     does not change it. All pairs in a batch have the same numbers of pieces, so nothing is padded.
@@ -162,20 +162,28 @@ class ForeignNetwork:
     """
 
     def __init__(self, model: ForeignModel, device: str = "cpu", threads: int = 1) -> None:
+        self._model, self._device, self._threads = model, device, threads
+        self._lock = threading.Lock()
+        self._loaded: Any = None
+
+    @property
+    def _translator(self) -> Any:
+        """The loaded model; it is loaded on first use, because its threads survive no fork."""
         import ctranslate2
 
-        self._model = model
-        device_type, _, index = device.partition(":")
-        try:
-            self._translator: Any = ctranslate2.Translator(
-                model.folder,
-                device=device_type,
-                device_index=int(index or 0),
-                inter_threads=threads,
-                intra_threads=1,
-            )
-        except (RuntimeError, ValueError, IndexError, MemoryError) as error:
-            raise self._refused(error) from error
+        device, _, index = self._device.partition(":")
+        with self._lock:
+            try:
+                self._loaded = self._loaded or ctranslate2.Translator(
+                    self._model.folder,
+                    device=device,
+                    device_index=int(index or 0),
+                    inter_threads=self._threads,
+                    intra_threads=1,
+                )
+            except (RuntimeError, ValueError, IndexError, MemoryError) as error:
+                raise self._refused(error) from error
+        return self._loaded
 
     def score(self, pairs: Sequence[PhrasePair]) -> list[PieceScore]:
         """Return log p(target ``</s>`` | source) of each pair, with counts.
@@ -287,24 +295,8 @@ class ForeignFolder:
         return replace(self, path=os.path.abspath(self.path), fingerprint=fingerprint)
 
     def load(self) -> ForeignNetwork:
-        """Check the model and load it."""
+        """Check the model, and return it."""
         model = ForeignModel(self.path, self.text, self.truecase_model)
         if self.fingerprint not in (None, model.fingerprint):
             raise ModelError(f"{self.path}: a worker found a different model there")
         return ForeignNetwork(model, self.device, self.threads)
-
-
-class LazyNetwork:
-    """A model that is loaded on first use, because CTranslate2's threads do not survive a fork."""
-
-    def __init__(self, folder: ForeignFolder) -> None:
-        self._folder = folder
-        self._lock = threading.Lock()
-        self._network: ForeignNetwork | None = None
-
-    def network(self) -> ForeignNetwork:
-        """Return the network, loading it on the first call; any thread may call it."""
-        with self._lock:
-            if self._network is None:
-                self._network = self._folder.load()
-        return self._network

@@ -11,7 +11,7 @@ from phrasescore.arguments import StrPath, check_at_least
 from phrasescore.engines import callers, local_device, open_pool
 from phrasescore.features import column_name
 from phrasescore.foreign import ForeignText
-from phrasescore.foreign.model import ForeignFolder, ForeignModel, LazyNetwork
+from phrasescore.foreign.model import ForeignFolder, ForeignModel
 from phrasescore.generation.generator import Generated
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, optional_path
@@ -109,11 +109,10 @@ class ForeignGeneration:
         return replace(self, model=self.model.in_folder())
 
     def load(self) -> Callable[[list[Words]], list[list[Generated]]]:
-        """Return a function that translates; each process loads the model on its first call."""
-        lazy = LazyNetwork(self.model)
+        """Return a function that translates."""
+        network = self.model.load()
 
         def translate(sources: list[Words]) -> list[list[Generated]]:
-            network = lazy.network()
             found = network.translate(sources, self.beam, self.num_best)
             pairs = [
                 PhrasePair(source, words)
