@@ -21,7 +21,7 @@ _POWERS = np.array([float(f"1e{power}") for power in range(23)])
 
 
 @_KERNEL
-def _find_bars(text, begin, end):  # type: ignore[no-untyped-def]
+def find_bars(text, begin, end):  # type: ignore[no-untyped-def]
     """Return the position of the first ``|||``, or -1."""
     for position in range(begin, end - 2):
         if text[position] == _BAR and text[position + 1] == _BAR and text[position + 2] == _BAR:
@@ -37,7 +37,7 @@ def _skip_spaces(text, begin, end):  # type: ignore[no-untyped-def]
 
 
 @_KERNEL
-def _read_digits(text, begin, end, number):  # type: ignore[no-untyped-def]
+def read_digits(text, begin, end, number):  # type: ignore[no-untyped-def]
     """Return where the digits at ``begin`` end, and ``number`` with these digits appended."""
     while begin < end:
         digit = np.int64(text[begin]) - _ZERO
@@ -55,11 +55,11 @@ def _read_number(text, begin, end):  # type: ignore[no-untyped-def]
     The end is -1 for any other text. The value is NaN if it cannot be computed exactly.
     """
     first = begin + 1 if begin < end and text[begin] == _MINUS else begin
-    stop, mantissa = _read_digits(text, first, end, 0)
+    stop, mantissa = read_digits(text, first, end, 0)
     digits, exponent = stop - first, 0
     if digits > 0 and stop < end and text[stop] == _POINT:
         point = stop + 1
-        stop, mantissa = _read_digits(text, point, end, mantissa)
+        stop, mantissa = read_digits(text, point, end, mantissa)
         exponent = point - stop
         digits -= exponent
     if digits == 0:
@@ -67,7 +67,7 @@ def _read_number(text, begin, end):  # type: ignore[no-untyped-def]
     if stop < end and text[stop] == _E:
         sign = text[stop + 1] if stop + 1 < end else _E
         first_digit = stop + 2
-        stop, size = _read_digits(text, first_digit, end, 0)
+        stop, size = read_digits(text, first_digit, end, 0)
         if not 0 < stop - first_digit < 4 or (sign != _PLUS and sign != _MINUS):
             return -1, 0.0
         exponent += -size if sign == _MINUS else size
@@ -108,14 +108,14 @@ def _read_values(text, begin, end, pattern, row):  # type: ignore[no-untyped-def
         position = _skip_spaces(text, value_end, end)
         if feature + 1 < len(sizes) and position == value_end:
             return -1
-    if _find_bars(text, position, min(position + 3, end)) < 0:
+    if find_bars(text, position, min(position + 3, end)) < 0:
         return -1
     position, row[number] = _read_number(text, _skip_spaces(text, position + 3, end), end)
     if position < 0:
         return -1
     while position < end and (text[position] == _SPACE or text[position] == _RETURN):
         position += 1
-    if position < end and _find_bars(text, position, min(position + 3, end)) < 0:
+    if position < end and find_bars(text, position, min(position + 3, end)) < 0:
         return -1
     return value_end
 
@@ -135,7 +135,7 @@ def scan_lines(text, begins, pattern, spans, numbers, is_new):  # type: ignore[n
     last = last_end = 0
     for line in range(len(is_new)):
         begin, end = begins[line], begins[line + 1] - 1
-        key_end = _find_bars(text, begin, end)
+        key_end = find_bars(text, begin, end)
         is_new[line] = line == 0 or key_end < 0 or key_end - begin != last_end - last
         if not is_new[line]:
             for index in range(key_end - begin):
@@ -146,7 +146,7 @@ def scan_lines(text, begins, pattern, spans, numbers, is_new):  # type: ignore[n
         spans[line, 0], spans[line, 3] = key_end, -1
         if key_end < 0:
             continue
-        spans[line, 1], spans[line, 2] = key_end + 3, _find_bars(text, key_end + 3, end)
+        spans[line, 1], spans[line, 2] = key_end + 3, find_bars(text, key_end + 3, end)
         if spans[line, 2] >= 0:
             start = spans[line, 2] + 3
             spans[line, 3] = _read_values(text, start, end, pattern, numbers[line])

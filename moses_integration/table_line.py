@@ -30,6 +30,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from moses_integration.nbest_kernels import find_bars, read_digits
 from phrasescore.errors import DataError, ModelError
 from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.io.text import NUMBER, decode, shorten, split_words
@@ -51,7 +52,7 @@ _LABEL = re.compile(rb"\[(?![0-9]+\])[^\[\]]+\]")
 _KERNEL = kept_njit()
 
 _NEWLINE, _TAB, _SPACE, _BAR = 10, 9, 32, 124
-_PLUS, _MINUS, _POINT, _ZERO, _NINE, _E = 43, 45, 46, 48, 57, 101
+_PLUS, _MINUS, _POINT, _E = 43, 45, 46, 101
 _SEPARATOR = 5  # " ||| "
 # Maximum number of digits before the decimal point in a plain score, and the limit for the first
 # byte of a two-digit exponent. Numbers below 10^8 times 10^29 are within float32's range.
@@ -176,21 +177,11 @@ def joint_count(raw: bytes) -> float:
 
 
 @_KERNEL
-def _is_bars(text, position, end):  # type: ignore[no-untyped-def]
-    return (
-        position + 3 <= end
-        and text[position] == _BAR
-        and text[position + 1] == _BAR
-        and text[position + 2] == _BAR
-    )
-
-
-@_KERNEL
 def _is_separator(text, position, end):  # type: ignore[no-untyped-def]
     return (
         position + _SEPARATOR <= end
         and text[position] == _SPACE
-        and _is_bars(text, position + 1, end)
+        and find_bars(text, position + 1, position + 4) >= 0
         and text[position + 4] == _SPACE
     )
 
@@ -204,33 +195,27 @@ def _phrase_end(text, begin, end):  # type: ignore[no-untyped-def]
                 return -1
             if _is_separator(text, position, end):
                 return position
-        elif byte == _TAB or (byte == _BAR and _is_bars(text, position, end)):
+        elif byte == _TAB or (
+            byte == _BAR and find_bars(text, position, min(position + 3, end)) >= 0
+        ):
             return -1
     return -1
 
 
 @_KERNEL
-def _digits_end(text, begin, end):  # type: ignore[no-untyped-def]
-    position = begin
-    while position < end and _ZERO <= text[position] <= _NINE:
-        position += 1
-    return position
-
-
-@_KERNEL
 def _score_end(text, begin, end):  # type: ignore[no-untyped-def]
     """Return where a score such as 12, 0.5 or 1.25e-07 ends, or -1 if it is not plain."""
-    position = _digits_end(text, begin, end)
+    position, _ = read_digits(text, begin, end, 0)
     if not 0 < position - begin <= _MOST_DIGITS:
         return -1
     if position < end and text[position] == _POINT:
         first = position + 1
-        position = _digits_end(text, first, end)
+        position, _ = read_digits(text, first, end, 0)
         if position == first:
             return -1
     if position < end and text[position] == _E:
         sign, first = position + 1, position + 2
-        position = _digits_end(text, first, end)
+        position, _ = read_digits(text, first, end, 0)
         if position == first:
             return -1
         small = text[sign] == _PLUS and position == first + 2 and text[first] <= _LARGEST_TENS
