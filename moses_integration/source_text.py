@@ -148,22 +148,9 @@ def _matching_lines(path: str, num_fields: int, keys: Any) -> Iterator[tuple[int
 
 
 def _phrase_keys(text: bytes, max_length: int) -> Any:
-    keys = make_table(_count_phrases(np.frombuffer(text, np.uint8), max_length))
+    keys = make_table(max_length * (text.count(b" ") + text.count(b"\n")))
     _add_phrases(np.frombuffer(text, np.uint8), max_length, keys)
     return keys
-
-
-@_KERNEL
-def _count_phrases(text: Any, max_length: int) -> int:
-    """Return an upper bound on the number of phrases that `_add_phrases` adds."""
-    count, words = 0, 0
-    for byte in text:
-        if byte == 32 or byte == 10:
-            words += 1
-            count += min(words, max_length)
-        if byte == 10:
-            words = 0
-    return count
 
 
 @_KERNEL
