@@ -21,9 +21,10 @@ from phrasescore.engines import WorkerPool, open_pool
 from phrasescore.errors import ModelError
 from phrasescore.generation.word_choice import Floats, Ids
 from phrasescore.io.ragged import RaggedArray
+from phrasescore.kernels.gates import TreeStep
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder
-from phrasescore.scoring.prefix_tree import TreeStep, on_device
+from phrasescore.scoring.prefix_tree import on_device
 from phrasescore.scoring.products import FIXED_ROWS, Products
 from phrasescore.scoring.tree_scorer import build_decoder, log_mean_exp
 from phrasescore.scoring.word_probabilities import WordProbabilities

@@ -5,13 +5,47 @@ applies an activation function. With separate tensor operations, this would take
 products; here each node's rows are read once, in place. On a GPU, the functions use plain torch.
 """
 
+from typing import NamedTuple
+
 import numba
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from phrasescore.devices import move
 from phrasescore.kernels.precision import Product, arrays, is_fused, read, unit_of, widen
 from phrasescore.kernels.vector_math import ELEMENTWISE, sigmoid, tanh, use_widest_registers
+
+Ids = NDArray[np.int64]
+
+
+class TreeStep(NamedTuple):
+    """The nodes in a level, on the device. The children of a node (a *family*) are adjacent."""
+
+    parents: Tensor  # (nodes,) int64: rows of the level above, in ascending order
+    words: Tensor  # (nodes,) int64: the last word of each prefix
+    roots: Tensor  # (nodes,) int64: the root of each prefix
+    branching: Tensor  # (families,) int64: the distinct parents, ascending
+    families: Tensor  # (nodes,) int64: the index of each node's parent in ``branching``
+
+    @staticmethod
+    def of(
+        parents: NDArray[np.int64],
+        words: NDArray[np.int64],
+        roots: NDArray[np.int64],
+        device: torch.device,
+    ) -> "TreeStep":
+        """Build the step for one level from its node arrays, and copy it to ``device``."""
+        begins = np.diff(parents, prepend=-1) != 0
+        parts = parents, words, roots, parents[begins], np.cumsum(begins) - 1
+        return TreeStep(*move(device, *(torch.from_numpy(part) for part in parts)))
+
+    @staticmethod
+    def first(count: int, word: int, device: torch.device) -> "TreeStep":
+        """Build the step to each root's empty prefix, as if ``word`` preceded it."""
+        roots = np.arange(count)
+        return TreeStep.of(roots, np.full(count, word), roots, device)
 
 
 @numba.njit(inline="always")
@@ -109,26 +143,18 @@ def _tanh_of_sums(products, bias, out):  # type: ignore[no-untyped-def]
 
 
 def decoder_step(
-    products: Product,
-    positions: Tensor,
-    context: Tensor,
-    roots: Tensor,
-    table: Tensor,
-    words: Tensor,
-    old: Tensor,
-    parents: Tensor,
-    out: Tensor,
+    products: Product, step: TreeStep, context: Tensor, table: Tensor, old: Tensor, out: Tensor
 ) -> None:
     """Write the nodes' states into ``out``, ``(nodes, hidden)``.
 
     Cho et al. (2014), appendix A.1.1: z', r', h~' and their combination.
 
-    :param products: U'_z h', U'_r h' and U' h' for the needed parents, ``(rows, 3 * hidden)``;
-        ``positions``, ``(nodes,)``, are the rows of the nodes' parents.
+    :param products: U'_z h', U'_r h' and U' h' for each family, ``(families, 3 * hidden)``.
     :param context: C_z c, C_r c and C c for each root, ``(roots, 3 * hidden)``.
     :param table: W'_z e, W'_r e and W' e with biases for each word, ``(words, 3 * hidden)``.
-    :param old: the states in the level above, ``(rows, hidden)``; ``parents`` are the nodes' rows.
+    :param old: the states in the level above, ``(rows, hidden)``.
     """
+    positions, roots, words, parents = step.families, step.roots, step.words, step.parents
     if is_fused(out):
         inputs = (positions, context, roots, table, words, old, parents, out)
         _decoder_step(*arrays(*products.parts(), *inputs))
@@ -153,9 +179,7 @@ def tanh_of_sums(products: Tensor, bias: Tensor) -> Tensor:
     return out
 
 
-def maxout(
-    products: Product, context: Tensor, roots: Tensor, table: Tensor, words: Tensor, out: Tensor
-) -> None:
+def maxout(products: Product, step: TreeStep, context: Tensor, table: Tensor, out: Tensor) -> None:
     """Write s, the maxout units, into ``out``, ``(nodes, units)``.
 
     The inputs of unit j are column j of the first half and column j of the second half.
@@ -165,10 +189,10 @@ def maxout(
     :param table: O_y y for each word, ``(words, 2 * units)``.
     """
     if is_fused(out):
-        _maxout(*arrays(*products.parts(), context, roots, table, words, out))
+        _maxout(*arrays(*products.parts(), context, step.roots, table, step.words, out))
         return
-    total = products.values + context.index_select(0, roots)
-    total += table.index_select(0, words)
+    total = products.values + context.index_select(0, step.roots)
+    total += table.index_select(0, step.words)
     torch.maximum(*total.chunk(2, dim=1), out=out)
 
 

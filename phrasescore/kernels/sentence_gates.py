@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from phrasescore.kernels.gates import TreeStep
 from phrasescore.kernels.precision import arrays, is_fused
 from phrasescore.kernels.vector_math import ELEMENTWISE, exp, sigmoid, tanh, use_widest_registers
 
@@ -48,12 +49,11 @@ def _lstm_cell(  # type: ignore[no-untyped-def]
 
 def lstm_cell(
     recurrent: Tensor,
-    positions: Tensor,
+    step: TreeStep,
     below: Tensor,
     places: Tensor,
     bias: Tensor,
     old: Tensor,
-    parents: Tensor,
     hidden: Tensor,
     cell: Tensor,
 ) -> None:
@@ -61,11 +61,11 @@ def lstm_cell(
 
     Zaremba et al. (2014), equation 3. A row of ``4 * hidden`` has the parts i, f, o and g.
 
-    :param recurrent: the gates' input from this layer's previous h, ``(rows, 4 * hidden)``;
-        ``positions``, ``(nodes,)``, contains the row of each node's parent.
+    :param recurrent: the gates' input from this layer's previous h, ``(families, 4 * hidden)``.
     :param below: the gates' input from the layer below; ``places`` contains the row of each node.
-    :param old: c before the step, at the rows ``parents``; it must not overlap with ``cell``.
+    :param old: c of the level above; it must not overlap with ``cell``.
     """
+    positions, parents = step.families, step.parents
     if is_fused(hidden):
         _lstm_cell(*arrays(recurrent, positions, below, places, bias, old, parents, hidden, cell))
         return
@@ -107,10 +107,9 @@ def _attentive_maxout(products, sums, families, table, words, out):  # type: ign
 
 def attentive_blend(
     products: Tensor,
+    step: TreeStep,
     sums: Tensor,
-    families: Tensor,
     table: Tensor,
-    words: Tensor,
     old: Tensor,
     update: Tensor,
     out: Tensor,
@@ -122,6 +121,7 @@ def attentive_blend(
     :param table: W_z e, W_r e and W e with biases for each word, ``(words, 3 * hidden)``.
     :param old: s for each family, ``(families, hidden)``.
     """
+    families, words = step.families, step.words
     if is_fused(update):
         _attentive_blend(*arrays(products, sums, families, table, words, old, update, out))
         return
@@ -132,7 +132,7 @@ def attentive_blend(
 
 
 def attentive_maxout(
-    products: Tensor, sums: Tensor, families: Tensor, table: Tensor, words: Tensor, out: Tensor
+    products: Tensor, step: TreeStep, sums: Tensor, table: Tensor, out: Tensor
 ) -> None:
     """Write t, the maxout units, into ``out``, ``(nodes, units)``.
 
@@ -142,10 +142,10 @@ def attentive_maxout(
     :param table: V_o E y with the bias for each word, ``(words, 2 * units)``.
     """
     if is_fused(out):
-        _attentive_maxout(*arrays(products, sums, families, table, words, out))
+        _attentive_maxout(*arrays(products, sums, step.families, table, step.words, out))
         return
-    total = sums[:, -2 * out.shape[1] :].index_select(0, families)
-    total.add_(products).add_(table.index_select(0, words))
+    total = sums[:, -2 * out.shape[1] :].index_select(0, step.families)
+    total.add_(products).add_(table.index_select(0, step.words))
     torch.maximum(*total.chunk(2, dim=1), out=out)
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from phrasescore.devices import move
 from phrasescore.errors import ModelError
 from phrasescore.io.ragged import RaggedArray
+from phrasescore.kernels.gates import TreeStep as TreeStep
 from phrasescore.kernels.phrases import grow, pack_keys
 from phrasescore.records import PhraseBlock
 from phrasescore.vocabulary import Vocabulary
@@ -137,29 +138,6 @@ class PrefixTree(NamedTuple):
         """
         _, firsts, groups = np.unique(self.ends(), return_index=True, return_inverse=True)
         return firsts, groups
-
-
-class TreeStep(NamedTuple):
-    """The nodes in a level, on the device. The children of a node (a *family*) are adjacent."""
-
-    parents: Tensor  # (nodes,) int64: rows of the level above, in ascending order
-    words: Tensor  # (nodes,) int64: the last word of each prefix
-    roots: Tensor  # (nodes,) int64: the root of each prefix
-    branching: Tensor  # (families,) int64: the distinct parents, ascending
-    families: Tensor  # (nodes,) int64: the index of each node's parent in ``branching``
-
-    @staticmethod
-    def of(parents: Ids, words: Ids, roots: Ids, device: torch.device) -> "TreeStep":
-        """Build the step for one level from its node arrays, and copy it to ``device``."""
-        begins = np.diff(parents, prepend=-1) != 0
-        parts = parents, words, roots, parents[begins], np.cumsum(begins) - 1
-        return TreeStep(*move(device, *(torch.from_numpy(part) for part in parts)))
-
-    @staticmethod
-    def first(count: int, word: int, device: torch.device) -> "TreeStep":
-        """Build the step to each root's empty prefix, as if ``word`` preceded it."""
-        roots = np.arange(count)
-        return TreeStep.of(roots, np.full(count, word), roots, device)
 
 
 def on_device(positions: Ids, device: torch.device) -> Tensor:

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from phrasescore.io.ragged import RaggedArray
+from phrasescore.kernels.gates import TreeStep
 from phrasescore.records import Tally
 from phrasescore.scoring.prefix_tree import (
     Ids,
     PrefixTree,
-    TreeStep,
     build_prefix_tree,
     on_device,
     plan_pairs,

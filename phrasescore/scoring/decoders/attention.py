@@ -16,13 +16,13 @@ from torch.nn import functional
 from phrasescore.devices import move
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels import gates, sentence_gates
+from phrasescore.kernels.gates import TreeStep
 from phrasescore.kernels.precision import Product
 from phrasescore.models.alignment import Places, attend
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_rows
 from phrasescore.models.encoder_decoder import GatedUnit
 from phrasescore.scoring.decoders.gated import split_pairs
-from phrasescore.scoring.prefix_tree import TreeStep
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeDecoder
 
@@ -123,16 +123,14 @@ class AttentionDecoder(TreeDecoder):
         update, masked = take("update", count, size), take("masked", count, size)
         shared = take("shared", len(old), 2 * size)  # by the nodes of a family
         torch.add(products[:, -2 * size :], sums[:, : 2 * size], out=shared)
-        table, words = self._words, step.words
-        gates.encoder_gates(Product(shared), table, words, old, families, update, masked)
+        table = self._words
+        gates.encoder_gates(Product(shared), table, step.words, old, families, update, masked)
         candidates = multiply("candidate", masked, self._candidate)  # (nodes, hidden)
         new = take(f"states {buffer}", count, size)
-        sentence_gates.attentive_blend(candidates, sums, families, table, words, old, update, new)
+        sentence_gates.attentive_blend(candidates, step, sums, table, old, update, new)
         readout = multiply("readout", new, self._readout_state)  # (nodes, 2 * maxout)
         units = take("maxout", count, self._units)
-        sentence_gates.attentive_maxout(
-            readout, sums, families, self._readout_words, step.words, units
-        )
+        sentence_gates.attentive_maxout(readout, step, sums, self._readout_words, units)
         return AttentiveState(annotated, new, buffer, weights, families), units
 
     def attention(self, state: AttentiveState) -> Tensor:

@@ -15,11 +15,12 @@ from torch.nn import functional
 
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels import gates
+from phrasescore.kernels.gates import TreeStep
 from phrasescore.kernels.sentence_gates import join_cells
 from phrasescore.models.batches import pack_steps
 from phrasescore.models.encoder_decoder import MAXOUT_POOL, EncoderDecoder, GatedDecoderNetwork
 from phrasescore.models.grconv import GrconvNetwork, build_pyramid
-from phrasescore.scoring.prefix_tree import Ids, TreeStep, build_prefix_tree, on_device
+from phrasescore.scoring.prefix_tree import Ids, build_prefix_tree, on_device
 from phrasescore.scoring.products import Products, Rows
 from phrasescore.scoring.tree_scorer import TreeDecoder
 
@@ -97,21 +98,11 @@ class GatedDecoder(TreeDecoder):
         branching = products.select("branching", state.rounded, step.branching)
         recurrent = products.product("recurrent", branching, self._recurrent)
         new = take(f"states {buffer}", len(step.words), old.shape[1])  # (nodes, hidden)
-        gates.decoder_step(
-            recurrent,
-            step.families,
-            state.context,
-            step.roots,
-            self._words,
-            step.words,
-            old,
-            step.parents,
-            new,
-        )
+        gates.decoder_step(recurrent, step, state.context, self._words, old, new)
         rounded = products.round("rounded", new)
         readout = products.product("readout", rounded, self._readout_hidden).first(len(new))
         units = take("maxout", len(new), self._units)  # (nodes, maxout)
-        gates.maxout(readout, state.readout, step.roots, self._readout_words, step.words, units)
+        gates.maxout(readout, step, state.readout, self._readout_words, units)
         after = state._replace(states=new, rounded=rounded, buffer=buffer)
         return after, products.multiply("factors", units, self._factor)
 

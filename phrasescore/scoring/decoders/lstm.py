@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from phrasescore.io.ragged import RaggedArray
+from phrasescore.kernels.gates import TreeStep
 from phrasescore.kernels.precision import Factor
 from phrasescore.kernels.sentence_gates import lstm_cell
 from phrasescore.models.batches import pack_steps
 from phrasescore.models.lstm import LstmNetwork, LstmStack
-from phrasescore.scoring.prefix_tree import TreeStep, on_device
+from phrasescore.scoring.prefix_tree import on_device
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeDecoder
 from phrasescore.vocabulary import Vocabulary
@@ -120,17 +121,8 @@ class _Stack:
                 products.workspace.take(f"{name} {number} {after.depth % 2}", len(words), self.size)
                 for name in ("hidden", "cell")
             )
-            lstm_cell(
-                recurrent,
-                step.families,
-                below,
-                places,
-                layer.bias,
-                state.cell[number],
-                step.parents,
-                hidden,
-                cell,
-            )
+            old = state.cell[number]
+            lstm_cell(recurrent, step, below, places, layer.bias, old, hidden, cell)
             after.hidden.append(hidden)
             after.cell.append(cell)
         return after

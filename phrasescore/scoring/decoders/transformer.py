@@ -17,6 +17,7 @@ from torch.nn.functional import pad
 
 from phrasescore.devices import move
 from phrasescore.io.ragged import RaggedArray
+from phrasescore.kernels.gates import TreeStep
 from phrasescore.kernels.head_attention import attend_paths, attend_ranges
 from phrasescore.models.alignment import Places
 from phrasescore.models.batches import batch_rows
@@ -26,7 +27,7 @@ from phrasescore.models.transformer import (
     TransformerNetwork,
     sinusoids,
 )
-from phrasescore.scoring.prefix_tree import Ids, PrefixTree, TreeStep, on_device
+from phrasescore.scoring.prefix_tree import Ids, PrefixTree, on_device
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeDecoder
 

@@ -156,9 +156,14 @@ class TestKernels:
     """Element-wise code that reads products of integers, against the same that reads numbers."""
 
     nodes = 11
-    parents = torch.arange(11).remainder(3)
-    roots = torch.arange(11).remainder(ROOTS)
-    words = torch.arange(11).remainder(WORDS)
+    # Families in another order than nodes, so that the numbers of neither can be mistaken.
+    step = gates.TreeStep(
+        parents=torch.arange(11).remainder(3),
+        words=torch.arange(11).remainder(WORDS),
+        roots=torch.arange(11).remainder(ROOTS),
+        branching=torch.arange(3),
+        families=torch.arange(11).flip(0),
+    )
     table = numbers(WORDS, 3 * HIDDEN, seed=5)
     context = numbers(ROOTS, 3 * HIDDEN, seed=6)
     old = numbers(11, HIDDEN, seed=7).tanh()
@@ -179,17 +184,7 @@ class TestKernels:
         product = self.product(3 * HIDDEN)
         for each in (product, self.read(product)):
             out = torch.empty(self.nodes, HIDDEN)
-            gates.decoder_step(
-                each,
-                torch.arange(11).flip(0),
-                self.context,
-                self.roots,
-                self.table,
-                self.words,
-                self.old,
-                self.parents,
-                out,
-            )
+            gates.decoder_step(each, self.step, self.context, self.table, self.old, out)
             found.append(out)
         torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)
 
@@ -199,7 +194,7 @@ class TestKernels:
         for each in (product, self.read(product)):
             out = torch.empty(self.nodes, HIDDEN)
             context, table = self.context[:, : 2 * HIDDEN], self.table[:, : 2 * HIDDEN]
-            gates.maxout(each, context, self.roots, table, self.words, out)
+            gates.maxout(each, self.step, context, table, out)
             found.append(out)
         torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)
 
@@ -208,7 +203,7 @@ class TestKernels:
         both, one = self.product(2 * HIDDEN), self.product(HIDDEN)
         for first, second in ((both, one), (self.read(both), self.read(one))):
             update, masked, out = torch.empty(3, self.nodes, HIDDEN).unbind()
-            step = (self.table, self.words, self.old, self.parents)
+            step = (self.table, self.step.words, self.old, self.step.parents)
             gates.encoder_gates(first, *step, update, masked)
             gates.encoder_blend(second, *step, update, out)
             found.append(torch.stack([update, masked, out]))
