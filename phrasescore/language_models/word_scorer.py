@@ -115,35 +115,23 @@ class WordScorer(ContextScorer):
         is_inside = self._rows[ids] >= 0
         known = numbering.ids[contexts[is_inside]]
         log_probs[is_inside] = self.log_probs_of_ids(known, ids[is_inside], memo)
-        with self._lock:
-            self._back_off(self._backoff, numbering, contexts, words, is_inside, log_probs)
-        return log_probs
-
-    def _back_off(
-        self,
-        backoff: BackoffModel,
-        numbering: Numbering,
-        contexts: WordIds,
-        words: WordIds,
-        inside: NDArray[np.bool_],
-        log_probs: Floats,
-    ) -> None:
-        width = backoff.width
+        width = self._backoff.width
         recent = contexts[:, contexts.shape[1] - width :]
         distinct, groups = distinct_rows(recent + 1, len(numbering.words) + 1)
         order = np.argsort(groups, kind="stable")
         cuts = np.searchsorted(groups[order], np.arange(len(distinct) + 1))
         for row, (start, end) in zip(distinct - 1, pairwise(cuts), strict=True):
-            begins = bool((row == BOUNDARY).any())
-            state = backoff.state(
-                [numbering.words[word] for word in row if word != BOUNDARY], begins=begins
-            )
+            before = [numbering.words[word] for word in row if word != BOUNDARY]
             indices = order[start:end]
-            known = indices[inside[indices]]
-            if len(known):
-                log_probs[known] += backoff.log_mass(state)
-            for index in indices[~inside[indices]]:
-                log_probs[index] = backoff.log_prob(state, numbering.words[words[index]])
+            inside = indices[is_inside[indices]]
+            with self._lock:
+                state = self._backoff.state(before, begins=bool((row == BOUNDARY).any()))
+                if len(inside):
+                    log_probs[inside] += self._backoff.log_mass(state)
+                for index in indices[~is_inside[indices]]:
+                    word = numbering.words[words[index]]
+                    log_probs[index] = self._backoff.log_prob(state, word)
+        return log_probs
 
 
 def score_tree(scorer: WordScorer, tree: PrefixTree, words: Sequence[str]) -> TreeLogProbs:
