@@ -9,6 +9,7 @@ concatenated without padding. On other devices torch computes the same on padded
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -146,26 +147,25 @@ def _spread(gradients, weights, order, row_pairs, starts, lengths, to_values):  
                 to_value[k] += share * gradient[k]
 
 
-def attend(
-    queries: Tensor,
-    keys: Tensor,
-    energy: Tensor,
-    values: Tensor,
-    places: Places,
-    weights: Tensor,
-    out: Tensor,
-) -> None:
+class Annotations(NamedTuple):
+    """What the alignment model reads of the sources of some rows."""
+
+    keys: Tensor  # (positions, units)
+    energy: Tensor  # v_a, (units,)
+    values: Tensor  # (positions, width)
+    places: Places  # the source of each row; entries after the rows are not used
+
+
+def attend(queries: Tensor, read: Annotations, weights: Tensor, out: Tensor) -> None:
     """Write the weights alpha for each row, and the weighted sums of the values.
 
     In the compiled loop, the bits of a row do not depend on the other rows.
 
-    :param queries: ``(rows, units)``; ``keys``: ``(positions, units)``.
-    :param energy: v_a, ``(units,)``.
-    :param values: ``(positions, width)``.
-    :param places: the source of each row; only the first ``rows`` entries are used.
+    :param queries: ``(rows, units)``.
     :param weights: ``(rows, longest source)``, written; 0 after the end of a source.
     :param out: ``(rows, width)``, written.
     """
+    keys, energy, values, places = read
     if _is_fused(queries):
         starts, lengths = places.starts, places.lengths
         _attend(*arrays(queries, keys, energy, values, starts, lengths, weights, out))
@@ -179,10 +179,7 @@ def attend(
 def attend_backward(
     gradients: Tensor,
     queries: Tensor,
-    keys: Tensor,
-    energy: Tensor,
-    values: Tensor,
-    places: Places,
+    read: Annotations,
     weights: Tensor,
     to_queries: Tensor,
     to_keys: Tensor,
@@ -193,6 +190,7 @@ def attend_backward(
     :param gradients: the gradients of the weighted sums, ``(rows, width)``.
     :param to_queries: overwritten; gradients are added to ``to_keys`` and ``to_energy``.
     """
+    keys, energy, values, places = read
     if _is_fused(queries):
         starts, lengths = places.starts, places.lengths
         inputs = (gradients, queries, keys, energy, values, starts, lengths, weights)

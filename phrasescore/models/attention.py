@@ -14,7 +14,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding
 
-from phrasescore.models.alignment import Places, attend, attend_backward, spread
+from phrasescore.models.alignment import Annotations, Places, attend, attend_backward, spread
 from phrasescore.models.batches import BatchSide, PairBatch, Steps
 from phrasescore.models.encoder_decoder import MAXOUT_POOL, GatedUnit, Readout
 from phrasescore.models.layers import (
@@ -70,13 +70,13 @@ class AttentiveRecurrence(Function):
         gates, queries = inputs.new_empty(count, 2 * size), inputs.new_empty(count, units)
         sums = inputs.new_empty(count, values.shape[1])
         weights = inputs.new_empty(count, places.longest)
-        old = initial
+        old, read = initial, Annotations(keys, energy, values, places)
         for rows in step_rows(steps.sizes):
             old = old[: rows.stop - rows.start]
             before[rows] = old
             products = old @ state_weight.t()
             queries[rows] = products[:, :units]
-            attend(queries[rows], keys, energy, values, places, weights[rows], sums[rows])
+            attend(queries[rows], read, weights[rows], sums[rows])
             gate = torch.add(products[:, units:], sums[rows, : 2 * size], out=gates[rows])
             gate.add_(inputs[rows, : 2 * size]).sigmoid_()
             torch.mul(gate[:, size:], old, out=masked[rows])
@@ -105,7 +105,7 @@ class AttentiveRecurrence(Function):
         to_sums = gates.new_empty(len(gates), values.shape[1])
         to_sums[:, 3 * size :] = readout_gradient
         to_products = gates.new_empty(len(gates), len(state_weight))
-        to_queries = torch.empty_like(queries)
+        to_queries, read = torch.empty_like(queries), Annotations(keys, energy, values, ctx.places)
         to_keys, to_energy = torch.zeros_like(keys), torch.zeros_like(energy)
         for rows in reversed(step_rows(ctx.steps.sizes)):
             upper = to_old[: rows.stop - rows.start].add_(states_gradient[rows])
@@ -114,18 +114,8 @@ class AttentiveRecurrence(Function):
             blend_backward(upper, before[rows], update, candidates[rows], to_gates, z_keeps=False)
             to_masked = to_gates[:, 2 * size :] @ candidate_weight
             reset_backward(to_masked, before[rows], reset, to_gates)
-            attend_backward(
-                to_sums[rows],
-                queries[rows],
-                keys,
-                energy,
-                values,
-                ctx.places,
-                weights[rows],
-                to_queries[rows],
-                to_keys,
-                to_energy,
-            )
+            inputs = to_sums[rows], queries[rows], read, weights[rows]
+            attend_backward(*inputs, to_queries[rows], to_keys, to_energy)
             to_products[rows, :units] = to_queries[rows]
             to_products[rows, units:] = to_gates[:, : 2 * size]
             upper.mul_(1 - update).addcmul_(to_masked, reset)

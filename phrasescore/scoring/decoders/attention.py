@@ -18,7 +18,7 @@ from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels import gates, sentence_gates
 from phrasescore.kernels.gates import TreeStep
 from phrasescore.kernels.precision import Product
-from phrasescore.models.alignment import Places, attend
+from phrasescore.models.alignment import Annotations, Places, attend
 from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_rows
 from phrasescore.models.encoder_decoder import GatedUnit
@@ -118,7 +118,8 @@ class AttentionDecoder(TreeDecoder):
         weights = take("weights", len(old), places.longest)
         sums = take("sums", len(old), annotated.values.shape[1])  # C_z c, C_r c, C c and C_o c
         queries = products[:, : len(self._energy)].contiguous()
-        attend(queries, annotated.keys, self._energy, annotated.values, places, weights, sums)
+        read = Annotations(annotated.keys, self._energy, annotated.values, places)
+        attend(queries, read, weights, sums)
         count, size, buffer = len(families), old.shape[1], 1 - state.buffer
         update, masked = take("update", count, size), take("masked", count, size)
         shared = take("shared", len(old), 2 * size)  # by the nodes of a family
