@@ -11,52 +11,44 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import scipy.optimize
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-Floats = NDArray[np.float64]
+from phrasescore.generation.segmentation import Cut, Floats
 
 _BOUND = 1000.0  # of a and b, which extreme moments (whole sentences) would make infinite
 
 
-class RandomCuts:
-    """Draws segmentations that depend only on the seed and the number of the sentence.
+def random_cuts(per_segment: float, per_square: float, *, max_segment: int, seed: int) -> Cut:
+    """Return a function that draws segmentations; each depends only on the seed and its number.
 
     :param per_segment: a in the module's formula.
     :param per_square: b times the square of ``max_segment``.
     """
+    log_weights = _log_weights(per_segment, per_square, max_segment)
+    # Entry n is the log of the total weight of all segmentations of n words.
+    log_totals = np.zeros(1)
 
-    def __init__(
-        self, per_segment: float, per_square: float, *, max_segment: int, seed: int
-    ) -> None:
-        self.max_segment = max_segment
-        self._seed = seed
-        self._log_weights = _log_weights(per_segment, per_square, max_segment)
-        # Entry n is the log of the total weight of all segmentations of n words.
-        self._log_totals = np.zeros(1)
-
-    def __call__(self, number: int, length: int) -> list[int]:
-        """Return the sizes of the segments in the sentence with this number and length."""
-        generator = np.random.default_rng([self._seed, number])
-        if length >= len(self._log_totals):
-            self._log_totals = _log_totals(self._log_weights, length)
+    def cut(number: int, length: int) -> list[int]:
+        nonlocal log_totals
+        generator = np.random.default_rng([seed, number])
+        if length >= len(log_totals):
+            log_totals = _log_totals(log_weights, length)
         sizes = []
         left = length
         while left:
-            longest = min(left, self.max_segment)
-            before = self._log_totals[left - longest : left][::-1]
-            logs = before + self._log_weights[:longest] - self._log_totals[left]
-            shares = np.cumsum(np.exp(logs))
+            longest = min(left, max_segment)
+            before = log_totals[left - longest : left][::-1]
+            shares = np.cumsum(np.exp(before + log_weights[:longest] - log_totals[left]))
             drawn = generator.random() * shares[-1]
             size = min(int(np.searchsorted(shares, drawn, side="right")) + 1, longest)
             sizes.append(size)
             left -= size
         return sizes
 
+    return cut
 
-def fit_random_cuts(
-    segmentations: Iterable[Sequence[int]], *, max_segment: int, seed: int
-) -> RandomCuts:
+
+def fit_random_cuts(segmentations: Iterable[Sequence[int]], *, max_segment: int, seed: int) -> Cut:
     """Fit cuts to the mean and variance of the segment lengths in ``segmentations``."""
     counts: dict[int, int] = {}
     segments = squares = 0
@@ -66,7 +58,7 @@ def fit_random_cuts(
             segments += len(sizes)
             squares += sum(size**2 for size in sizes)
     if not counts:
-        return RandomCuts(0.0, 0.0, max_segment=max_segment, seed=seed)
+        return random_cuts(0.0, 0.0, max_segment=max_segment, seed=seed)
     lengths = np.array(sorted(counts))
     shares = np.array([counts[length] for length in lengths.tolist()]) / sum(counts.values())
     wanted = np.array([segments, squares / max_segment**2]) / sum(counts.values())
@@ -86,7 +78,7 @@ def fit_random_cuts(
         options={"ftol": 1e-14, "gtol": 1e-9, "maxiter": 1000},
     )
     per_segment, per_square = fit.x.tolist()
-    return RandomCuts(per_segment, per_square, max_segment=max_segment, seed=seed)
+    return random_cuts(per_segment, per_square, max_segment=max_segment, seed=seed)
 
 
 def _log_weights(per_segment: float, per_square: float, max_segment: int) -> Floats:

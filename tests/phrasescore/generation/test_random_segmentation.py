@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from phrasescore.generation.random_segmentation import RandomCuts, fit_random_cuts
+from phrasescore.generation.random_segmentation import fit_random_cuts, random_cuts
+from phrasescore.generation.segmentation import Cut
 from tests.compositions import compositions
 
 DRAWS = 4000
 
 
-def drawn(cuts: RandomCuts, length: int) -> list[list[int]]:
+def drawn(cuts: Cut, length: int) -> list[list[int]]:
     return [cuts(number, length) for number in range(DRAWS)]
 
 
@@ -17,7 +18,7 @@ def drawn(cuts: RandomCuts, length: int) -> list[list[int]]:
 def test_segmentations_have_the_chances_of_the_formula(
     per_segment: float, per_square: float
 ) -> None:
-    cuts = RandomCuts(per_segment, per_square, max_segment=3, seed=5)
+    cuts = random_cuts(per_segment, per_square, max_segment=3, seed=5)
     everything = [tuple(sizes) for sizes in compositions(5, 3)]
     weights = np.array(
         [
@@ -32,12 +33,12 @@ def test_segmentations_have_the_chances_of_the_formula(
 
 
 def test_a_seed_gives_the_same_cuts_whatever_was_cut_before() -> None:
-    cuts = RandomCuts(0.1, -1.0, max_segment=6, seed=3)
+    cuts = random_cuts(0.1, -1.0, max_segment=6, seed=3)
     found = [cuts(number, 12) for number in range(50)]
-    again = RandomCuts(0.1, -1.0, max_segment=6, seed=3)
+    again = random_cuts(0.1, -1.0, max_segment=6, seed=3)
     again(0, 100)
     assert [again(number, 12) for number in reversed(range(50))] == found[::-1]
-    other = RandomCuts(0.1, -1.0, max_segment=6, seed=4)
+    other = random_cuts(0.1, -1.0, max_segment=6, seed=4)
     assert [other(number, 12) for number in range(50)] != found
     assert cuts(0, 0) == []
 
