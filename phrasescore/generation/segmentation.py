@@ -9,7 +9,7 @@ of confidences (eq. 4), found by dynamic programming (eq. 5-6).
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -101,26 +101,22 @@ def best_cuts(confidences: Floats) -> list[int]:
     [2, 1]
     """
     length, longest = confidences.shape
-    # s_j: minus the number of infinite confidences, and the sum of the others.
-    scores: list[tuple[int, float]] = [(0, 0.0)]
-    sizes = [0]
+    # s_j: minus the number of infinite confidences, the sum of the others, and the last size.
+    best: list[tuple[int, float, int]] = [(0, 0.0, 0)]
     values = confidences.tolist()
     for end in range(1, length + 1):
-        best, best_size = (-length - 1, -math.inf), 0
-        for start in range(max(0, end - longest), end):
-            confidence = values[start][end - start - 1]
-            infinite, total = scores[start]
-            is_infinite = confidence == -math.inf
-            candidate = infinite - is_infinite, total + (0.0 if is_infinite else confidence)
-            if candidate > best:
-                best, best_size = candidate, end - start
-        scores.append(best)
-        sizes.append(best_size)
-    cuts = []
-    end = length
-    while end:
-        cuts.append(sizes[end])
-        end -= sizes[end]
+        candidates = []
+        for size in range(1, min(longest, end) + 1):
+            confidence = values[end - size][size - 1]
+            infinite, total, _ = best[end - size]
+            if confidence == -math.inf:
+                candidates.append((infinite - 1, total, size))
+            else:
+                candidates.append((infinite, total + confidence, size))
+        best.append(max(candidates))
+    cuts: list[int] = []
+    while sum(cuts) < length:
+        cuts.append(best[length - sum(cuts)][2])
     return cuts[::-1]
 
 
@@ -182,31 +178,19 @@ class SegmentationWork:
         return "; ".join(parts)
 
 
+@dataclass
 class Segmenter:
-    """Cuts sentences into segments, and translates the segments.
+    """Cuts sentences into segments, and translates the segments."""
 
-    :param score_back: None if the confidence does not need the reverse model.
-    :param cut: the function of a control; None for the segmentation with the highest confidence.
-    """
-
-    def __init__(
-        self,
-        translate: Translate,
-        score_back: ScoreBack | None,
-        confidence: Confidence,
-        *,
-        max_segment: int = 20,
-        cut: Cut | None = None,
-        min_length: int = 1,
-    ) -> None:
-        self._translate = translate
-        self._score_back = score_back
-        self._confidence = confidence
-        self._max_segment = max_segment
-        self._cut = cut
-        self._min_length = min_length
-        self._kept: dict[Words, _Translated] = {}
-        self.work = SegmentationWork()
+    translate: Translate
+    score_back: ScoreBack | None  # None if the confidence does not need the reverse model
+    confidence: Confidence
+    max_segment: int = 20
+    # The function of a control; None for the segmentation with the highest confidence.
+    cut: Cut | None = None
+    min_length: int = 1
+    work: SegmentationWork = field(default_factory=SegmentationWork, init=False)
+    _kept: dict[Words, _Translated] = field(default_factory=dict, init=False)
 
     def segment(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[SegmentedSentence]:
         """Yield each sentence with its segments, in order; sentences are read in blocks."""
@@ -222,8 +206,8 @@ class Segmenter:
         yield from self._finish(block)
 
     def _plan(self, number: int, words: Words) -> "_Planned":
-        length, longest = len(words), self._max_segment
-        cut = cut_nothing if length < self._min_length else self._cut
+        length, longest = len(words), self.max_segment
+        cut = cut_nothing if length < self.min_length else self.cut
         if cut is not None:
             return _Planned(words, True, _bounds(cut(number, length)))
         spans = [
@@ -238,7 +222,7 @@ class Segmenter:
         for planned in block:
             words, is_cut, spans = planned
             if not is_cut:
-                confidences = np.full((len(words), self._max_segment), -math.inf)
+                confidences = np.full((len(words), self.max_segment), -math.inf)
                 for start, end in spans:
                     confidences[start, end - start - 1] = translations[words[start:end]].confidence
                 spans = _bounds(best_cuts(confidences))
@@ -266,15 +250,15 @@ class Segmenter:
 
     def _translate_spans(self, spans: Sequence[Words]) -> list[_Translated]:
         """Return the most confident candidate for each span (eq. 3)."""
-        candidates = self._translate(spans)
+        candidates = self.translate(spans)
         totals = [[candidate.log_prob for candidate in of_span] for of_span in candidates]
-        if self._confidence.both:
-            assert self._score_back is not None
+        if self.confidence.both:
+            assert self.score_back is not None
             lists = [
                 HypothesisList(span, [candidate.words for candidate in of_span])
                 for span, of_span in zip(spans, candidates, strict=True)
             ]
-            back = self._score_back(lists)
+            back = self.score_back(lists)
             totals = [
                 [forward + backward for forward, backward in zip(*pair, strict=True)]
                 for pair in zip(totals, back, strict=True)
@@ -286,7 +270,7 @@ class Segmenter:
             chosen = of_span[index]
             confidence = -math.inf
             if chosen.finished:
-                confidence = self._confidence.value(sums[index], len(span))
+                confidence = self.confidence.value(sums[index], len(span))
             best.append(_Translated(chosen.words, confidence, chosen.finished))
         return best
 
