@@ -281,22 +281,12 @@ class _NbestReader:
                     self._sizes, nbest_lines.feature_style(first_line) or b"= "
                 )
         begins, spans, numbers, is_new = _scan(data, self._pattern)
-        is_plain = spans[:, 3] >= 0
+        is_plain, fields, value_ends = spans[:, 3] >= 0, spans[:, 1:3], spans[:, 3]
+        place = self._path, self._id, self._before + 1
+        block = NbestList(*place, data, begins, fields, value_ends, numbers, is_plain, self._sizes)
 
         def part(first: int, after: int) -> NbestList:
-            lines = slice(first, after)
-            return NbestList(
-                self._path,
-                self._id,
-                self._before + first + 1,
-                data,
-                begins[first : after + 1],
-                spans[lines, 1:3],
-                spans[lines, 3],
-                numbers[lines],
-                is_plain[lines],
-                self._sizes,
-            )
+            return replace(block.lines(first, after), id=self._id)
 
         first = 0
         for line in np.flatnonzero(is_new | ~is_plain).tolist():
