@@ -1,4 +1,7 @@
-"""Compiled loops over the lines in n-best lists; see :mod:`moses_integration.nbest`."""
+"""Compiled loops over the lines in n-best lists; see :mod:`moses_integration.nbest`.
+
+Phrase tables and language models are read with some of them.
+"""
 
 from pathlib import Path
 
@@ -12,11 +15,12 @@ drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 _KERNEL = kept_njit()
 
 _RETURN, _SPACE, _BAR = 13, 32, 124
-_PLUS, _MINUS, _POINT, _ZERO, _E = 43, 45, 46, 48, 101
+_PLUS, _MINUS, _POINT, _ZERO, _LARGE_E, _E = 43, 45, 46, 48, 69, 101
 
 # Integers below 10^15 and powers of ten up to 10^22 are exact in float64. Their product or quotient
 # is therefore the nearest float64, the same that float() returns (Clinger, 1990).
-_MOST_DIGITS = 15
+_LARGEST = 10**15
+_MOST_DIGITS = 15  # of an exponent
 _POWERS = np.array([float(f"1e{power}") for power in range(23)])
 
 
@@ -49,33 +53,55 @@ def read_digits(text, begin, end, number):  # type: ignore[no-untyped-def]
 
 
 @_KERNEL
-def _read_number(text, begin, end):  # type: ignore[no-untyped-def]
-    """Return where a number such as -12, 0.5 or 1.25e-07 ends, and its value.
+def _skip_sign(text, begin, end):  # type: ignore[no-untyped-def]
+    """Return where the text after a sign begins, and whether the sign is a minus."""
+    is_negative = begin < end and text[begin] == _MINUS
+    is_sign = is_negative or (begin < end and text[begin] == _PLUS)
+    return begin + 1 if is_sign else begin, is_negative
 
-    The end is -1 for any other text. The value is NaN if it cannot be computed exactly.
+
+@_KERNEL
+def read_number(text, begin, end):  # type: ignore[no-untyped-def]
+    """Return where a number such as -12, .5 or 1.25e-07 ends, its value, and whether it is exact.
+
+    The end is -1 for any other text.
     """
-    first = begin + 1 if begin < end and text[begin] == _MINUS else begin
-    stop, mantissa = read_digits(text, first, end, 0)
-    digits, exponent = stop - first, 0
-    if digits > 0 and stop < end and text[stop] == _POINT:
-        point = stop + 1
-        stop, mantissa = read_digits(text, point, end, mantissa)
-        exponent = point - stop
-        digits -= exponent
+    position, is_negative = _skip_sign(text, begin, end)
+    mantissa, scale, digits, point = 0, 0, 0, end
+    while position < end:
+        digit = np.int64(text[position]) - _ZERO
+        if 0 <= digit <= 9:
+            digits += 1
+            if mantissa < _LARGEST:
+                mantissa = 10 * mantissa + digit
+                if position > point:
+                    scale -= 1
+            elif position < point:
+                scale += 1
+        elif text[position] == _POINT and point == end:
+            point = position
+        else:
+            break
+        position += 1
     if digits == 0:
-        return -1, 0.0
-    if stop < end and text[stop] == _E:
-        sign = text[stop + 1] if stop + 1 < end else _E
-        first_digit = stop + 2
-        stop, size = read_digits(text, first_digit, end, 0)
-        if not 0 < stop - first_digit < 4 or (sign != _PLUS and sign != _MINUS):
-            return -1, 0.0
-        exponent += -size if sign == _MINUS else size
-    if digits > _MOST_DIGITS or abs(exponent) >= len(_POWERS):
-        return stop, np.nan
-    value = np.float64(mantissa)
-    value = value / _POWERS[-exponent] if exponent < 0 else value * _POWERS[exponent]
-    return stop, -value if first > begin else value
+        return -1, 0.0, False
+    if position < end and (text[position] == _E or text[position] == _LARGE_E):
+        first, is_small = _skip_sign(text, position + 1, end)
+        position, size = read_digits(text, first, end, 0)
+        if not 0 < position - first < _MOST_DIGITS:
+            return -1, 0.0, False
+        scale += -size if is_small else size
+    is_exact = mantissa < _LARGEST and abs(scale) < len(_POWERS)
+    power = _POWERS[abs(scale)] if is_exact else 10.0 ** abs(scale)
+    value = mantissa / power if scale < 0 else mantissa * power
+    return position, -value if is_negative else value, is_exact
+
+
+@_KERNEL
+def _read_exact(text, begin, end):  # type: ignore[no-untyped-def]
+    """Return where a number ends, or -1, and its value: NaN if it cannot be computed exactly."""
+    stop, value, is_exact = read_number(text, begin, end)
+    return stop, value if is_exact else np.nan
 
 
 @_KERNEL
@@ -100,7 +126,7 @@ def _read_values(text, begin, end, pattern, row):  # type: ignore[no-untyped-def
                 first = _skip_spaces(text, position, end)
                 if first == position:
                     return -1
-            value_end, row[number] = _read_number(text, first, end)
+            value_end, row[number] = _read_exact(text, first, end)
             if value_end < 0:
                 return -1
             number += 1
@@ -110,7 +136,7 @@ def _read_values(text, begin, end, pattern, row):  # type: ignore[no-untyped-def
             return -1
     if find_bars(text, position, min(position + 3, end)) < 0:
         return -1
-    position, row[number] = _read_number(text, _skip_spaces(text, position + 3, end), end)
+    position, row[number] = _read_exact(text, _skip_spaces(text, position + 3, end), end)
     if position < 0:
         return -1
     while position < end and (text[position] == _SPACE or text[position] == _RETURN):

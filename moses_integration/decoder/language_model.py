@@ -23,6 +23,7 @@ import numpy as np
 
 from moses_integration.decoder import ngram_table
 from moses_integration.decoder.ngram_table import KERNEL, NgramTables
+from moses_integration.nbest_kernels import read_number
 from phrasescore.errors import DataError
 from phrasescore.io.hashing import copy_rows, find, hash_word, make_table, number_words
 from phrasescore.io.text import NUMBER, decode, read_blocks, shorten
@@ -238,46 +239,6 @@ def _is_blank(byte: int) -> bool:
 
 
 @KERNEL
-def _parse_number(text: Any, start: int, end: int) -> tuple[float, bool]:
-    """Return the number in ``text[start:end]``, and whether this text is a valid number."""
-    position = start
-    negative = position < end and text[position] == 45
-    if position < end and (text[position] == 45 or text[position] == 43):
-        position += 1
-    mantissa, scale, digits, point = 0.0, 0, 0, False
-    while position < end:
-        byte = text[position]
-        if byte == 46 and not point:
-            point = True
-        elif 48 <= byte <= 57:
-            digits += 1
-            if mantissa < 1e15:
-                mantissa = mantissa * 10.0 + (byte - 48)
-                scale -= 1 if point else 0
-            elif not point:
-                scale += 1
-        else:
-            break
-        position += 1
-    if digits == 0:
-        return 0.0, False
-    if position < end and (text[position] == 69 or text[position] == 101):
-        position += 1
-        down = position < end and text[position] == 45
-        if position < end and (text[position] == 45 or text[position] == 43):
-            position += 1
-        exponent, first = 0, position
-        while position < end and 48 <= text[position] <= 57 and exponent < 1000:
-            exponent = exponent * 10 + int(text[position]) - 48
-            position += 1
-        if position == first:
-            return 0.0, False
-        scale += -exponent if down else exponent
-    value = mantissa / 10.0 ** (-scale) if scale < 0 else mantissa * 10.0**scale
-    return -value if negative else value, position == end
-
-
-@KERNEL
 def _parse_block(tables, vocabulary, text, position, order, left, used):  # type: ignore[no-untyped-def]
     """Insert the n-grams of a block into the tables, up to the end of the section.
 
@@ -299,11 +260,11 @@ def _parse_block(tables, vocabulary, text, position, order, left, used):  # type
             continue
         if fields < order + 1 or fields > order + 2:
             return position, lines, done, used, FIELDS
-        log_prob, are_numbers = _parse_number(text, starts[0], ends[0])
-        backoff = -0.0
+        stop, log_prob, _ = read_number(text, starts[0], ends[0])
+        are_numbers, backoff = stop == ends[0], -0.0
         if fields == order + 2:
-            backoff, is_number = _parse_number(text, starts[order + 1], ends[order + 1])
-            are_numbers = are_numbers and is_number
+            stop, backoff, _ = read_number(text, starts[order + 1], ends[order + 1])
+            are_numbers = are_numbers and stop == ends[order + 1]
         if not are_numbers:
             return position, lines, done, used, NO_NUMBER
         if backoff != 0.0 and order == tables.order:

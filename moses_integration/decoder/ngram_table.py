@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from moses_integration import nbest_kernels
 from phrasescore.io import hashing
 from phrasescore.io.hashing import combine, find, make_table
 from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
@@ -28,7 +29,7 @@ LN_10 = math.log(10)  # Moses: 2.30258509299405f (moses/Util.h, TransformLMScore
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 
-drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
+drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__), Path(nbest_kernels.__file__))
 KERNEL = kept_njit()
 
 
