@@ -3,24 +3,19 @@
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from moses_integration.decoder.moses import NbestRequest
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weight_lines import write_weights
 from phrasescore.report.tuning import read_tune_report
-from phrasescore.settings.scoring import Rescoring
-from phrasescore.workflows.experiment.calls import Call, compute_of, limit_words
+from phrasescore.workflows.experiment.commands import column_options, limit_options, options
 from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet, check_inputs
 from phrasescore.workflows.experiment.rows import Preparation, Run, start_weights
 from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.experiment.systems import System
-from phrasescore.workflows.search_settings import SearchSettings, moses_limits
-
-# The order in which ``phrasescore tune`` adds columns.
-_KINDS = {"model": 0, "lm": 1, "lexicon": 2, "reverse_lexicon": 3, "feature": 4}
+from phrasescore.workflows.search_settings import moses_limits
 
 
 @dataclass(frozen=True)
@@ -99,29 +94,37 @@ class _Planner:
             f"{layout.table}_{place}": column for place, column in columns
         }
 
-    def _search(self, run: Run) -> SearchSettings:
-        engine = self._engine
-        names = run.system.search if engine.decoder == "embedded" else ()
-        return replace(
-            engine.settings,
-            features=tuple(self._wanted.models[name].kind for name in names),
-            models=tuple(str(self._shared.model_folder(name)) for name in names),
+    def _searching(self, run: Run) -> tuple[str, ...]:
+        return run.system.search if self._engine.decoder == "embedded" else ()
+
+    def _search(self, run: Run) -> list[str]:
+        """Return the options of ``phrasescore decode`` for the search."""
+        engine, names = self._engine, self._searching(run)
+        words: list[str] = []
+        for name in names:
+            words += options(
+                feature=self._wanted.models[name].kind, model=self._shared.model_folder(name)
+            )
+        words += options(
             **self._shared.cslm(names),
             threads=engine.threads if names else None,
             processes=engine.processes,
         )
+        return [*words, *limit_options(engine.settings)]
 
-    def _cores(self, search: SearchSettings) -> int:
-        return (search.processes or 1) * (search.threads or 1)
+    def _cores(self, run: Run) -> int:
+        threads = self._engine.threads if self._searching(run) else None
+        return (self._engine.processes or 1) * (threads or 1)
 
-    def _decoder(self, search: SearchSettings) -> SearchSettings | str:
+    def _decoder(self, run: Run) -> Iterator[str]:
+        """Yield the decoder as options for ``phrasescore tune``."""
         engine = self._engine
         if engine.moses_bin is None or engine.decoder != "moses":
-            return search
+            return options(decoder="embedded", decoder_flags=shlex.join(self._search(run)) or None)
         command = [str(engine.moses_bin / "moses"), "-threads", str(engine.processes or "all")]
         for name, value in moses_limits(engine.settings).items():
             command += [f"-{name}", value]
-        return shlex.join(command)
+        return options(decoder=shlex.join(command))
 
     def _decode_inputs(self, run: Run) -> tuple[Path, ...]:
         models = self._shared.inputs(self._shared.in_search(run.system))
@@ -139,85 +142,80 @@ class _Planner:
     def _tune(self, run: Run) -> Step:
         engine, dev, own = self._engine, self._wanted.data.dev, run.system
         start, work = run.folder / "start", run.folder / "tuning"
-        names, search = self._shared.in_lists(run.system), self._search(run)
-        call = Call.of(
-            "tune_with_decoder",
-            decoder=self._decoder(search),
-            moses_ini=run.ini,
+        names = self._shared.in_lists(own)
+        words = options(
+            config=run.ini,
             source=dev.source,
             references=dev.references,
-            start=start,
-            folder=work,
+            weights=start,
+            working_dir=work,
             method=self._wanted.tuning.method,
             seed=run.seed,
             nbest_size=own.nbest_size or engine.nbest_size,
             iterations=own.iterations or engine.iterations,
             patience=own.patience or engine.patience,
             threads=engine.threads,
-            # In the order of the command line.
-            columns=tuple(sorted(self._shared.columns(names), key=lambda each: _KINDS[each.kind])),
+        )
+        outputs = options(
             **self._shared.cslm(names),
             translations=run.output(dev),
             output=run.weights,
             report=run.report,
-            report_format="json",
+            format="json",
         )
+        columns = column_options(self._shared.columns(names), "rescore_")
         before = [path for each in self._starts(run) for path in (each.weights, each.report)]
         inputs = (*self._decode_inputs(run), dev.source, *dev.references)
         return Step(
             _step_name("tune", "", run),
-            call,
+            ("tune", *self._decoder(run), *words, *columns, *outputs),
             (*inputs, *self._shared.inputs(names), *before),
             (run.weights, run.report, run.output(dev)),
             (work,),
             partial(self._write_start, run, start),
-            cores=max(self._cores(search), engine.threads or 1),
+            cores=max(self._cores(run), engine.threads or 1),
         )
 
     def _decode(self, run: Run, text: TextSet, output: Path, nbest: Path | None) -> Step:
-        engine, search = self._engine, self._search(run)
-        size = run.system.nbest_size or engine.nbest_size
-        is_moses = engine.decoder == "moses"
-        call = Call.of(
-            "decode",
-            source=text.source,
-            config=run.ini,
-            decoder="moses" if is_moses else None,
-            moses_bin=engine.moses_bin if is_moses else None,
-            search=search,
-            weights=run.weights,
-            nbest=None if nbest is None else NbestRequest(str(nbest), size, distinct=True),
-            output=output,
-        )
+        engine = self._engine
+        words = ["decode", str(text.source), *options(config=run.ini)]
+        if engine.decoder == "moses":
+            words += options(decoder="moses", moses_bin=engine.moses_bin)
+        words += [*self._search(run), *options(weights=run.weights)]
+        if nbest is not None:
+            size = run.system.nbest_size or engine.nbest_size
+            words += ["--nbest", str(nbest), str(size), "--distinct"]
         inputs = (*self._decode_inputs(run), text.source, run.weights)
-        outputs = (output,) if nbest is None else (output, nbest)
-        name = _step_name("decode", text.name, run)
-        return Step(name, call, inputs, outputs, cores=self._cores(search))
+        return Step(
+            _step_name("decode", text.name, run),
+            (*words, *options(output=output)),
+            inputs,
+            (output,) if nbest is None else (output, nbest),
+            cores=self._cores(run),
+        )
 
     def _decode_and_rerank(self, run: Run, text: TextSet) -> Iterator[Step]:
         lists, rescored = (run.folder / f"{text.name}.{end}" for end in ("nbest.gz", "rescored.gz"))
         yield self._decode(run, text, run.folder / f"{text.name}.decoded", lists)
         names, threads = self._shared.in_lists(run.system), self._engine.threads
-        call = Call.of(
-            "rescore",
-            nbest=lists,
-            source=text.source,
-            columns=self._shared.columns(names),
-            settings=Rescoring(**self._shared.cslm(names)),
-            compute=compute_of(threads),
-            output=rescored,
-        )
+        words = ["rescore", str(lists), *options(source=text.source)]
+        words += column_options(self._shared.columns(names))
+        words += options(**self._shared.cslm(names), threads=threads, output=rescored)
         yield Step(
             _step_name("rescore", text.name, run),
-            call,
+            tuple(words),
             (lists, text.source, *self._shared.inputs(names)),
             (rescored,),
             cores=threads,
         )
         output = run.output(text)
-        call = Call.of("rerank", nbest=rescored, weights=run.weights, output=output)
-        inputs = (rescored, run.weights)
-        yield Step(_step_name("rerank", text.name, run), call, inputs, (output,), cores=1)
+        yield Step(
+            _step_name("rerank", text.name, run),
+            ("rerank", str(rescored), *options(weights=run.weights, output=output)),
+            (rescored, run.weights),
+            (output,),
+            cores=1,
+        )
 
     def _write_start(self, run: Run, path: Path) -> None:
         before = None
@@ -234,7 +232,7 @@ class _Planner:
     def _notes(self) -> Iterator[str]:
         engine = self._engine
         name = "Moses" if engine.decoder == "moses" else "the embedded search"
-        limits = " ".join(limit_words(engine.settings))
+        limits = " ".join(limit_options(engine.settings))
         yield f"Decoded by {name}{f' ({limits})' if limits else ''}."
         tuning, systems = self._wanted.tuning, self._wanted.systems
         own = [f"{row.name}: {row.iterations}" for row in systems if row.iterations is not None]

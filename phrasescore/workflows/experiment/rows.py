@@ -13,7 +13,7 @@ from phrasescore.features import ColumnKind, ColumnSpec, column_name, network_na
 from phrasescore.io.resumable import work_files
 from phrasescore.records import WeightPair, Weights
 from phrasescore.report.tuning import TuneReport
-from phrasescore.workflows.experiment.calls import Call, compute_of
+from phrasescore.workflows.experiment.commands import column_options, options
 from phrasescore.workflows.experiment.config import Experiment, TextSet
 from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.experiment.systems import FILE_FEATURES, ModelPlan, System, XbleuPlan
@@ -156,18 +156,15 @@ class Preparation:
         if aligned is None and model.network.is_aligned:
             problem = f"is missing: expected the alignment that {model.name} is trained on"
             raise ConfigError(self._wanted.path, "[data] alignments", problem)
-        call = Call.of(
-            "train",
-            kind=model.kind,
-            inputs=inputs,
+        words = options(
             output=self.model_folder(model.name),
             alignments=aligned,
             preset=model.preset,
             reverse=model.reverse,
             right_to_left=model.right_to_left,
-            **self._limits(model),
         )
-        return self._training(model, call, inputs if aligned is None else (*inputs, aligned))
+        read = inputs if aligned is None else (*inputs, aligned)
+        return self._training(model, (*map(str, inputs), *words), read)
 
     def trained_on(self, system: System) -> dict[str, XbleuPlan]:
         """Return, by name, how a row's networks are fine-tuned from other networks."""
@@ -181,10 +178,9 @@ class Preparation:
             start = self.model_folder(xbleu.model)
             run = next(run for run in runs if run.system.name == xbleu.row)
             model = self._wanted.models[name]
-            call = Call.of(
-                "fine_tune",
-                kind=model.kind,
-                model=start,
+            words = options(
+                objective="xbleu",
+                **{"from": start},
                 output=self.model_folder(name),
                 lists=xbleu.lists,
                 source=xbleu.source,
@@ -192,10 +188,9 @@ class Preparation:
                 alignments=xbleu.alignments,
                 weights=run.weights,
                 feature=self._feature_of(xbleu, run.system),
-                **self._limits(model),
             )
             files = (*xbleu.lists, xbleu.source, *xbleu.parallel)
-            yield self._training(model, call, (start, *files, run.weights))
+            yield self._training(model, tuple(words), (start, *files, run.weights))
 
     def _feature_of(self, xbleu: XbleuPlan, system: System) -> str:
         layout = self.layout(system)
@@ -203,17 +198,12 @@ class Preparation:
             return f"{layout.table}_{layout.num_scores + layout.columns.index(xbleu.model)}"
         return layout.extra[xbleu.model]
 
-    def _threads(self, model: ModelPlan) -> int | None:
-        return model.threads or self._engine.threads
-
-    def _limits(self, model: ModelPlan) -> dict[str, Any]:
-        compute = compute_of(self._threads(model))
-        return {**model.limits, "changes": model.settings, "compute": compute}
-
-    def _training(self, model: ModelPlan, call: Call, read: tuple[Path, ...]) -> Step:
-        output = self.model_folder(model.name)
-        work, cores = output.with_name(f"{output.name}.work"), self._threads(model)
-        return Step(f"train {model.name}", call, read, (output,), (work,), cores=cores)
+    def _training(self, model: ModelPlan, words: tuple[str, ...], read: tuple[Path, ...]) -> Step:
+        output, threads = self.model_folder(model.name), model.threads or self._engine.threads
+        work = output.with_name(f"{output.name}.work")
+        limits = options(**model.limits, set=model.settings, threads=threads)
+        words = ("train", model.kind, *words, *limits)
+        return Step(f"train {model.name}", words, read, (output,), (work,), cores=threads)
 
     def prepare(self, system: System) -> Iterator[Step]:
         """Yield the steps that write a row's table, and its networks for Moses' search."""
@@ -221,18 +211,10 @@ class Preparation:
         if names:
             table, ini = self._table_of(names), self._tables_ini(names)
             threads = self._engine.threads
-            call = Call.of(
-                "annotate",
-                table=self._table,
-                columns=self.columns(names),
-                output=table,
-                moses_ini=self._base,
-                moses_ini_out=ini,
-                compute=compute_of(threads),
-            )
+            words = options(output=table, moses_ini=self._base, moses_ini_out=ini, threads=threads)
             yield Step(
                 f"annotate {'+'.join(names)}",
-                call,
+                ("annotate", str(self._table), *column_options(self.columns(names)), *words),
                 (self._table, self._base, *self.inputs(names)),
                 (table, ini),
                 tuple(map(Path, work_files(str(table)))),
@@ -240,15 +222,14 @@ class Preparation:
             )
         for name, outputs in self._exports(system).items():
             model, (network, *_, new_ini) = self.model_folder(name), outputs
-            call = Call.of(
-                "export",
-                model=model,
-                model_format="nplm",
-                output=network,
-                moses_ini=ini,
-                moses_ini_out=new_ini,
+            words = options(format="nplm", output=network, moses_ini=ini, moses_ini_out=new_ini)
+            yield Step(
+                f"export {new_ini.parent.name}",
+                ("export", str(model), *words),
+                (model, ini),
+                outputs,
+                cores=1,
             )
-            yield Step(f"export {new_ini.parent.name}", call, (model, ini), outputs, cores=1)
             ini = new_ini
 
     def _exports(self, system: System) -> dict[str, tuple[Path, ...]]:
