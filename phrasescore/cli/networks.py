@@ -9,7 +9,7 @@ import click
 
 from phrasescore.arguments import ModelFormat
 from phrasescore.cli import options
-from phrasescore.cli.options import Verb, heading, names_of, take
+from phrasescore.cli.options import heading, names_of, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError
 from phrasescore.settings.compute import Compute
@@ -28,7 +28,7 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
-@click.command(cls=Verb)
+@options.verb()
 @click.argument("kind", metavar="KIND", shell_complete=_complete_kind)
 @options.argument("inputs", metavar="[TABLE|TEXT|SOURCE TARGET]", nargs=-1)
 @heading("Output")
@@ -65,7 +65,6 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
     default=1,
 )
 @options.of(Compute, only=("device", "threads"))
-@options.verbosity
 @click.pass_context
 def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
     """Train a network of the given KIND, and write it to the folder MODEL.
@@ -144,7 +143,7 @@ def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
     _logger.info("%s: %s", given["output"], done.record.summary())
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("model", metavar="MODEL")
 @heading("Output")
 @options.choice(
@@ -158,7 +157,6 @@ def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
 @options.file("--moses-ini", "The moses.ini that the network's feature is added to.", "IN")
 @heading("Output")
 @options.file("--moses-ini-out", "Write the moses.ini with the new feature, at weight 0.", "OUT")
-@options.verbosity
 def export(model: str, output: str, **given: Any) -> None:
     """Export the network MODEL, of the kind cslm or joint, for use in Moses' search.
 

@@ -67,6 +67,11 @@ class Verb(click.Command):
                     formatter.write_dl(records)
 
 
+def verb(kind: type[Verb] = Verb) -> Decorator:
+    """Return a decorator that makes a function a command, with the options of every command."""
+    return lambda function: click.command(cls=kind)(verbosity(function))
+
+
 class FileName(StringParamType):
     """A file or folder name that the shell can complete."""
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from phrasescore.cli import columns, options
-from phrasescore.cli.options import FileName, Verb, heading, names_of, take
+from phrasescore.cli.options import FileName, heading, names_of, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError
 from phrasescore.foreign import ForeignText
@@ -36,7 +36,7 @@ _nbest = options.option(
 )
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("source", metavar="SOURCE")
 @heading("Input")
 @options.file(
@@ -79,7 +79,6 @@ _nbest = options.option(
 )
 @options.of(Compute, only=_OF_ENGINE, engine={"default": "processes"})
 @options.output
-@options.verbosity
 def decode(**given: Any) -> None:
     """Translate SOURCE, one tokenised sentence per line, with the model in a moses.ini.
 
@@ -99,7 +98,7 @@ def decode(**given: Any) -> None:
     run(**given, search=search, engine=engine, progress=show_progress)
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("model", metavar="MODEL")
 @options.argument("source", metavar="[SOURCE]", default="-", required=False)
 @options.of(Generating)
@@ -127,7 +126,6 @@ def decode(**given: Any) -> None:
 @options.flag("--resume", "Continue a run of --augment that was killed.")
 @options.output
 @options.of(Compute)
-@options.verbosity
 @click.pass_context
 def generate(ctx: click.Context, /, model: str, output: str, **given: Any) -> None:
     """Translate each line of SOURCE, a tokenised text, with the network MODEL.
@@ -163,7 +161,7 @@ def generate(ctx: click.Context, /, model: str, output: str, **given: Any) -> No
     _logger.info("%s", done.summary())
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("source", metavar="SOURCE")
 @heading("Networks and features")
 @options.file("--model", "The trained model that translates segments.", "FORWARD", required=True)
@@ -177,7 +175,6 @@ def generate(ctx: click.Context, /, model: str, output: str, **given: Any) -> No
 @options.file("--segments", "Write the segments as JSON, one line per sentence.")
 @options.output
 @options.of(Compute, only=("precision", "device", "threads"))
-@options.verbosity
 def segment(source: str, model: str, output: str, **given: Any) -> None:
     """Translate SOURCE, tokenised sentences, in segments that networks translate confidently.
 

@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 
 from phrasescore.cli import columns, options
-from phrasescore.cli.options import Verb, heading, names_of, take
+from phrasescore.cli.options import heading, names_of, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.translate import decode
 from phrasescore.settings import tuning
@@ -22,7 +22,7 @@ _OF_LISTS = _SHARED | {"lists", "features", "scores", "ifile"}
 _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("lists", metavar="[NBEST]...", nargs=-1)
 @heading("Input")
 @options.files(
@@ -106,7 +106,6 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
 )
 @heading("Long runs")
 @options.flag("--resume --continue resume", "Continue the run in --working-dir.")
-@options.verbosity
 @click.pass_context
 def tune(ctx: click.Context, /, **given: Any) -> None:
     """Find feature weights that increase BLEU on NBEST, Moses' n-best lists for a development set.
