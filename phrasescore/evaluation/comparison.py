@@ -46,18 +46,11 @@ SEED = 12345
 MOST_UNKNOWN = 10  # sentences with more unknown words than this are in one group
 
 
-class Group(NamedTuple):
-    """A group of sentences: its heading, and the indices of its sentences (at least one)."""
-
-    label: str
-    members: list[int]
-
-
 class Breakdown(NamedTuple):
     """Groups of sentences by a property, such as "words in the source"."""
 
     title: str
-    groups: list[Group]
+    groups: dict[str, list[int]]  # by heading: the indices of its sentences (at least one)
 
 
 class ComparedSystem(NamedTuple):
@@ -236,8 +229,15 @@ class Comparison:
         return [system.confidence for system in result.systems]
 
     def by_length(self, side: str, width: int) -> Breakdown:
-        """Group the sentences by their number of words on a side, in steps of ``width``."""
-        return group_by_length(side, [len(words) for words in self.sides[side].words], width)
+        """Group sentences by their number of words on a side: 0, 1 to ``width``, and so on."""
+        members: dict[int, list[int]] = {}
+        for index, words in enumerate(self.sides[side].words):
+            members.setdefault(-(-len(words) // width) * width, []).append(index)
+        groups = {}
+        for last in sorted(members):
+            first = max(last - width + 1, 0)
+            groups[str(last) if first == last else f"{first}-{last}"] = members[last]
+        return Breakdown(f"words in the {side}", groups)
 
     def by_unknown_words(
         self, shortlists: Mapping[str, Vocabulary], network: str | None = None
@@ -246,7 +246,8 @@ class Comparison:
         breakdowns = []
         for side, vocabulary in shortlists.items():
             if side in self.sides:
-                counts = count_unknown(vocabulary, self.sides[side].words)
+                sentences = self.sides[side].words
+                counts = [sum(word not in vocabulary for word in words) for words in sentences]
                 title = side if network is None else f"{side}, to {network}"
                 breakdowns += group_by_unknown_words(title, counts)
         return breakdowns
@@ -254,7 +255,7 @@ class Comparison:
     def score_groups(self, breakdown: Breakdown) -> BreakdownScores:
         """Return the BLEU scores for each group of sentences."""
         groups = []
-        for label, members in breakdown.groups:
+        for label, members in breakdown.groups.items():
             scores = 100 * bleu(self._first_statistics[:, members].sum(axis=1))
             groups.append(GroupScore(label, len(members), tuple(scores.tolist())))
         return BreakdownScores(breakdown.title, tuple(groups))
@@ -263,7 +264,7 @@ class Comparison:
         """Return half the width of the 95% bootstrap interval for BLEU, by group and system."""
         return [
             bootstrap_spread(self.metric, self._first_statistics[:, members], seed)
-            for _, members in breakdown.groups
+            for members in breakdown.groups.values()
         ]
 
 
@@ -342,41 +343,22 @@ def _read_translations(path: str) -> Sentences:
     return text
 
 
-def group_by_length(side: str, lengths: Sequence[int], width: int) -> Breakdown:
-    """Group sentences by their number of words on a side: 0, 1 to ``width``, and so on."""
-    members: dict[int, list[int]] = {}
-    for index, length in enumerate(lengths):
-        members.setdefault(-(-length // width) * width, []).append(index)
-    groups = []
-    for last in sorted(members):
-        first = max(last - width + 1, 0)
-        label = str(last) if first == last else f"{first}-{last}"
-        groups.append(Group(label, members[last]))
-    return Breakdown(f"words in the {side}", groups)
-
-
 def group_by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
     """Group sentences by their unknown words on a side: exactly n, and (Cho et al.) at most n."""
-    exactly, at_most = [], []
+    exactly, at_most = {}, {}
     for number in range(min(max(counts), MOST_UNKNOWN) + 1):
-        members = [index for index, count in enumerate(counts) if count == number]
-        if members:
-            exactly.append(Group(str(number), members))
-        if up_to := [index for index, count in enumerate(counts) if count <= number]:
-            at_most.append(Group(str(number), up_to))
-    above = [index for index, count in enumerate(counts) if count > MOST_UNKNOWN]
-    if above:
-        exactly.append(Group(f"> {MOST_UNKNOWN}", above))
-        at_most.append(Group("any", list(range(len(counts)))))
+        exactly[str(number)] = [index for index, count in enumerate(counts) if count == number]
+        at_most[str(number)] = [index for index, count in enumerate(counts) if count <= number]
+    if above := [index for index, count in enumerate(counts) if count > MOST_UNKNOWN]:
+        exactly[f"> {MOST_UNKNOWN}"] = above
+        at_most["any"] = list(range(len(counts)))
     return [
-        Breakdown(f"unknown words in the {side}", exactly),
-        Breakdown(f"at most this number of unknown words in the {side}", at_most),
+        Breakdown(title, {label: members for label, members in groups.items() if members})
+        for title, groups in (
+            (f"unknown words in the {side}", exactly),
+            (f"at most this number of unknown words in the {side}", at_most),
+        )
     ]
-
-
-def count_unknown(vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]) -> list[int]:
-    """Return the number of words outside a shortlist in each sentence."""
-    return [sum(word not in vocabulary for word in words) for words in sentences]
 
 
 def shortlists_by_side(checkpoint: "Checkpoint") -> dict[str, Vocabulary]:
