@@ -4,12 +4,11 @@ The step's process sends messages to the experiment.
 """
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from phrasescore.arguments import flag
-from phrasescore.features import ColumnSpec
 from phrasescore.workflows.search_settings import SearchSettings
 
 
@@ -41,13 +40,6 @@ def options(**values: object) -> Iterator[str]:
         elif value is not None and value is not False:
             for each in value if isinstance(value, list | tuple) else (value,):
                 yield from (option, str(each))
-
-
-def column_options(columns: Sequence[ColumnSpec], prefix: str = "") -> Iterator[str]:
-    """Yield the options that add columns; for ``phrasescore tune``, they have a prefix."""
-    for column in columns:
-        name = f"{prefix}{column.kind}"
-        yield from options(**{"rescore" if name == "rescore_model" else name: column.value})
 
 
 def limit_options(search: SearchSettings) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weight_lines import write_weights
 from phrasescore.report.tuning import read_tune_report
-from phrasescore.workflows.experiment.commands import column_options, limit_options, options
+from phrasescore.workflows.experiment.commands import limit_options, options
 from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet, check_inputs
 from phrasescore.workflows.experiment.rows import Preparation, Run, start_weights
 from phrasescore.workflows.experiment.steps import Step
@@ -30,18 +30,12 @@ class Plan:
 
 def build_plan(wanted: Experiment, folder: Path, *, only_shown: bool = False) -> Plan:
     """Return all steps, including finished ones; if ``only_shown``, models may be in training."""
-    preparation = Preparation(wanted, folder)
-    check_inputs(wanted, preparation.model_files, only_shown=only_shown)
-    return _Planner(wanted, folder, preparation).plan()
+    planner = _Planner(wanted, folder)
+    check_inputs(wanted, planner.model_files, only_shown=only_shown)
+    return planner.plan()
 
 
-class _Planner:
-    def __init__(self, wanted: Experiment, folder: Path, preparation: Preparation) -> None:
-        self._wanted = wanted
-        self._folder = folder
-        self._engine = wanted.engine
-        self._shared = preparation
-
+class _Planner(Preparation):
     def plan(self) -> Plan:
         named = {name for system in self._wanted.systems for _, name in system.features()}
         models = [model for name, model in self._wanted.models.items() if name in named]
@@ -49,21 +43,21 @@ class _Planner:
         # Rows without networks come first: errors in the texts are seen before training.
         plain = [run for run in runs if not run.system.features()]
         steps = [step for run in plain for step in self._tune_and_decode(run)]
-        steps += [self._shared.train(model) for model in models if not (model.path or model.xbleu)]
+        steps += [self.train(model) for model in models if not (model.path or model.xbleu)]
         # A network that is fine-tuned with the weights of a row comes after that row.
-        late = [system for system in self._wanted.systems if self._shared.trained_on(system)]
+        late = [system for system in self._wanted.systems if self.trained_on(system)]
         for system in self._wanted.systems:
-            steps += self._shared.prepare(system) if system not in late else ()
+            steps += self.prepare(system) if system not in late else ()
         for run in runs:
             if run.system in late:
-                steps += self._shared.train_on(run.system, runs)
-                steps += self._shared.prepare(run.system)
+                steps += self.train_on(run.system, runs)
+                steps += self.prepare(run.system)
             steps += self._tune_and_decode(run) if run not in plain else ()
         # Rows and replicas share the steps of their inputs.
         unique: dict[str, Step] = {}
         for step in steps:
             unique.setdefault(step.name, step)
-        return Plan(tuple(unique.values()), self._shared.written, tuple(runs), tuple(self._notes()))
+        return Plan(tuple(unique.values()), self.written, tuple(runs), tuple(self._notes()))
 
     def _runs(self) -> list[Run]:
         runs = []
@@ -73,7 +67,7 @@ class _Planner:
         for seed in self._wanted.tuning.seeds:
             earlier: list[Run] = []
             for system, name in zip(systems, names, strict=True):
-                ini, *files = self._shared.files_of(system)
+                ini, *files = self.files_of(system)
                 folder = self._folder / "systems" / name / f"seed{seed}"
                 parts = (each for each in earlier if each.system.features() <= system.features())
                 added = self._added(system)
@@ -88,7 +82,7 @@ class _Planner:
 
     def _added(self, system: System) -> dict[str, str]:
         """Return the features that a row adds to moses.ini, by their labels in tuning reports."""
-        layout = self._shared.layout(system)
+        layout = self.layout(system)
         columns = enumerate(layout.columns, layout.num_scores)
         return {f"{name}_0": model for model, name in layout.extra.items()} | {
             f"{layout.table}_{place}": column for place, column in columns
@@ -102,11 +96,9 @@ class _Planner:
         engine, names = self._engine, self._searching(run)
         words: list[str] = []
         for name in names:
-            words += options(
-                feature=self._wanted.models[name].kind, model=self._shared.model_folder(name)
-            )
+            words += options(feature=self._wanted.models[name].kind, model=self.model_folder(name))
         words += options(
-            **self._shared.cslm(names),
+            **self.cslm(names),
             threads=engine.threads if names else None,
             processes=engine.processes,
         )
@@ -127,14 +119,14 @@ class _Planner:
         return options(decoder=shlex.join(command))
 
     def _decode_inputs(self, run: Run) -> tuple[Path, ...]:
-        models = self._shared.inputs(self._shared.in_search(run.system))
+        models = self.inputs(self.in_search(run.system))
         binary = () if self._engine.moses_bin is None else (self._engine.moses_bin / "moses",)
         return (run.ini, *run.model_files, *models, *binary)
 
     def _tune_and_decode(self, run: Run) -> Iterator[Step]:
         yield self._tune(run)
         for text in self._wanted.data.tests:
-            if self._shared.in_lists(run.system):
+            if self.in_lists(run.system):
                 yield from self._decode_and_rerank(run, text)
             else:
                 yield self._decode(run, text, run.output(text), None)
@@ -142,7 +134,7 @@ class _Planner:
     def _tune(self, run: Run) -> Step:
         engine, dev, own = self._engine, self._wanted.data.dev, run.system
         start, work = run.folder / "start", run.folder / "tuning"
-        names = self._shared.in_lists(own)
+        names = self.in_lists(own)
         words = options(
             config=run.ini,
             source=dev.source,
@@ -157,19 +149,19 @@ class _Planner:
             threads=engine.threads,
         )
         outputs = options(
-            **self._shared.cslm(names),
+            **self.cslm(names),
             translations=run.output(dev),
             output=run.weights,
             report=run.report,
             format="json",
         )
-        columns = column_options(self._shared.columns(names), "rescore_")
+        columns = self.column_options(names, "rescore_")
         before = [path for each in self._starts(run) for path in (each.weights, each.report)]
         inputs = (*self._decode_inputs(run), dev.source, *dev.references)
         return Step(
             _step_name("tune", "", run),
             ("tune", *self._decoder(run), *words, *columns, *outputs),
-            (*inputs, *self._shared.inputs(names), *before),
+            (*inputs, *self.inputs(names), *before),
             (run.weights, run.report, run.output(dev)),
             (work,),
             partial(self._write_start, run, start),
@@ -197,14 +189,14 @@ class _Planner:
     def _decode_and_rerank(self, run: Run, text: TextSet) -> Iterator[Step]:
         lists, rescored = (run.folder / f"{text.name}.{end}" for end in ("nbest.gz", "rescored.gz"))
         yield self._decode(run, text, run.folder / f"{text.name}.decoded", lists)
-        names, threads = self._shared.in_lists(run.system), self._engine.threads
+        names, threads = self.in_lists(run.system), self._engine.threads
         words = ["rescore", str(lists), *options(source=text.source)]
-        words += column_options(self._shared.columns(names))
-        words += options(**self._shared.cslm(names), threads=threads, output=rescored)
+        words += self.column_options(names)
+        words += options(**self.cslm(names), threads=threads, output=rescored)
         yield Step(
             _step_name("rescore", text.name, run),
             tuple(words),
-            (lists, text.source, *self._shared.inputs(names)),
+            (lists, text.source, *self.inputs(names)),
             (rescored,),
             cores=threads,
         )
@@ -225,9 +217,9 @@ class _Planner:
                 reversed(starts),
                 key=lambda row: (read_tune_report(row.report).reached, len(row.system.features())),
             )
-            before = (best.weights, self._shared.layout(best.system))
+            before = (best.weights, self.layout(best.system))
         ini = MosesIni.read(str(run.ini))
-        write_weights(str(path), start_weights(ini, self._shared.layout(run.system), before))
+        write_weights(str(path), start_weights(ini, self.layout(run.system), before))
 
     def _notes(self) -> Iterator[str]:
         engine = self._engine

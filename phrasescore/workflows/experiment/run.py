@@ -107,8 +107,6 @@ def run_experiment(
         _logger.info("%d of %d steps are done", sum(states.done(plan.steps)), len(plan.steps))
 
         def after(step: Step, was_run: bool) -> None:
-            for line in states.state(step).warnings if was_run else ():
-                _logger.warning("%s: %s", step.name, line)
             translated = outputs.intersection(step.outputs)
             existing.update(translated)
             if was_run and translated:
@@ -251,7 +249,7 @@ def run_steps(
     """Run the steps that are not done.
 
     A step waits for the earlier steps that write its inputs. When a step fails, all other running
-    steps are stopped; the next run resumes them.
+    steps are stopped; the next run resumes them. The warnings of a step are logged at its end.
 
     :param after: called when a step is done, with whether it had to run.
     :raises KeyboardInterrupt: if a step was interrupted.
@@ -271,6 +269,11 @@ def run_steps(
         step.prepare()
         return RunningStep(step, words, states.state(step), log, kept_open)
 
+    def finish(step: Step) -> None:
+        for line in states.state(step).warnings:
+            _logger.warning("%s: %s", step.name, line)
+        after(step, True)
+
     try:
         while waiting or running:
             while len(running) < jobs and (step := _next(waiting, running)) is not None:
@@ -278,7 +281,7 @@ def run_steps(
                 if states.is_done(step):
                     after(step, False)
                 elif states.recover(step):
-                    after(step, True)
+                    finish(step)
                 else:
                     running.append(start(step))
             for process in list(running):
@@ -294,7 +297,7 @@ def run_steps(
                             raise KeyboardInterrupt
                         raise PhrasescoreError(problem)
                     states.finish(process.step)
-                    after(process.step, True)
+                    finish(process.step)
     except BaseException:
         try:
             stop(running)

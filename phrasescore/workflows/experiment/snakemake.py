@@ -96,12 +96,8 @@ def run_step(config: str | os.PathLike[str], folder: str | os.PathLike[str], ste
     with locked(work) as lock:
         states = StepStates(work, plan.written)
         states.write_files()
-
-        def after(finished: Step, was_run: bool) -> None:
-            for line in states.state(finished).warnings if was_run else ():
-                _logger.warning("%s: %s", finished.name, line)
-
-        run_steps([known[step]], states, absolute / LOGS, 1, _logger.info, after, (lock,))
+        logs = absolute / LOGS
+        run_steps([known[step]], states, logs, 1, _logger.info, lambda *_: None, (lock,))
 
 
 def _read(config: str | os.PathLike[str], folder: Path) -> tuple[Experiment, Plan]:
