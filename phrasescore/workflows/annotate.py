@@ -143,13 +143,9 @@ def annotate(
     for column, tally in zip(computed, tallies, strict=True):
         if isinstance(tally, LexicalTally) and 2 * tally.floored > tally.words:
             _logger.warning(
-                "%s: %s has no translation for %s of %s %s words: is it the lexicon of this "
-                "direction?",
-                shown_path(table),
-                shown_path(column.value),
-                f"{tally.floored:,}",
-                f"{tally.words:,}",
-                tally.side,
+                f"{shown_path(table)}: {shown_path(column.value)} has no translation for "
+                f"{tally.floored:,} of {tally.words:,} {tally.side} words: is it the lexicon of "
+                "this direction?"
             )
     notes = _with_given(list(map(str, tallies)), {n: str(each) for n, each in given.items()})
     return AnnotateSummary(meter.done, kept, tuple(notes))
@@ -234,11 +230,8 @@ def declare_scores(
     in_one_folder = len({os.path.dirname(os.path.abspath(each)) for each in paths}) == 1
     if relative and not in_one_folder and "-" not in paths:
         _logger.warning(
-            "%s is in another folder than %s and has relative paths, which Moses resolves from its "
-            "working folder; make them absolute: %s",
-            new_ini,
-            ini.path,
-            ", ".join(relative),
+            f"{new_ini} is in another folder than {ini.path} and has relative paths, which Moses "
+            f"resolves from its working folder; make them absolute: {', '.join(relative)}"
         )
     return ini
 
@@ -253,19 +246,13 @@ def _path_in_ini(ini: MosesIni, table: str, output: str) -> str | None:
     old = feature.path
     if old and table != "-" and not feature.reads(table):
         _logger.warning(
-            "%s: %s reads %s, not %s, which gets new columns: is it the same table? In the new "
-            "moses.ini, it reads the new table",
-            shown_path(ini.path),
-            feature.name,
-            old,
-            table,
+            f"{shown_path(ini.path)}: {feature.name} reads {old}, not {table}, which gets new "
+            "columns: is it the same table? In the new moses.ini, it reads the new table"
         )
     if output == "-":
         _logger.warning(
-            "the table goes to stdout: in the new moses.ini, path= of %s is still %s; set it to "
-            "the file that holds the new table",
-            feature.name,
-            old or "nothing",
+            f"the table goes to stdout: in the new moses.ini, path= of {feature.name} is still "
+            f"{old or 'nothing'}; set it to the file that holds the new table"
         )
         return None
     runs_here = old and any(same_file(f"{old}{end}", table) for end in ("", ".gz"))

@@ -209,34 +209,23 @@ class _CountedText:
         done = GenerateSummary(**self._counts)
         if self._too_long:
             has_pieces = any(each.is_subwords for each in self._vocabularies.values())
+            trained = f"{self._longest_trained:,} {'pieces' if has_pieces else 'words'}"
             _logger.warning(
-                "%s lines are longer than the longest in training (%s %s); the longest has %s: "
-                "networks translate such lines badly",
-                f"{self._too_long:,}",
-                f"{self._longest_trained:,}",
-                "pieces" if has_pieces else "words",
-                f"{self._longest:,}",
+                f"{self._too_long:,} lines are longer than the longest in training ({trained}); "
+                f"the longest has {self._longest:,}: networks translate such lines badly"
             )
         if done.unfinished:
             lines = ", ".join(map(str, self._lines_unfinished[:_SHOWN_LINES]))
             more = ", ..." if len(self._lines_unfinished) > _SHOWN_LINES else ""
-            _logger.warning(
-                "%s %s (--max-length), in lines %s%s",
-                f"{done.unfinished:,}",
-                unfinished,
-                lines,
-                more,
-            )
+            count = f"{done.unfinished:,} {unfinished}"
+            _logger.warning(f"{count} (--max-length), in lines {lines}{more}")
         if done.predicted_unknown_words:
             level = logging.INFO if copied else logging.WARNING
             written = "replaced by source words" if copied else "written as such"
-            predicted = f"{done.predicted_unknown_words:,}"
-            _logger.log(level, "%s <unk> predicted, %s", predicted, written)
+            _logger.log(level, f"{done.predicted_unknown_words:,} <unk> predicted, {written}")
         _logger.info(
-            "%s lines read, with %s words, %s of them unknown to a network",
-            f"{done.lines:,}",
-            f"{done.words:,}",
-            f"{done.unknown_words:,}",
+            f"{done.lines:,} lines read, with {done.words:,} words, {done.unknown_words:,} of them "
+            "unknown to a network"
         )
         return done
 

@@ -118,12 +118,8 @@ def _warn_of_scales(score: EvenAverage) -> None:
     (low, other), (high, dominant) = sorted(zip(score.deviations(), names, strict=True))
     if high > _DOMINATES * low:
         _logger.warning(
-            "%s dominates the average: its deviation within a list is %.2g, and %.2g for %s; "
-            "`phrasescore tune` finds a weight for each",
-            dominant,
-            high,
-            low,
-            other,
+            f"{dominant} dominates the average: its deviation within a list is {high:.2g}, and "
+            f"{low:.2g} for {other}; `phrasescore tune` finds a weight for each"
         )
 
 

@@ -128,12 +128,10 @@ def segment(
             too_long += sum(len(vocabulary.ids(words)) > longest for words in spans)
             meter.update()
     if too_long:
+        unit = "pieces" if vocabulary.is_subwords else "words"
         _logger.warning(
-            "%s segments are longer than the longest in training (%s %s): networks translate such "
-            "segments badly",
-            f"{too_long:,}",
-            f"{longest:,}",
-            "pieces" if vocabulary.is_subwords else "words",
+            f"{too_long:,} segments are longer than the longest in training ({longest:,} {unit}): "
+            "networks translate such segments badly"
         )
     return SegmentSummary(segmenter.work, too_long)
 

@@ -330,13 +330,8 @@ def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) 
         is_news = bool(curve) or point.update >= now.update - 1
         curve.append(point)
         if is_news and point.quality():
-            _logger.info(
-                "update %s, %.1f minutes: loss %.3f, %s",
-                f"{point.update:,}",
-                point.minutes,
-                point.training_loss,
-                point.quality(),
-            )
+            done = f"update {point.update:,}, {point.minutes:.1f} minutes"
+            _logger.info(f"{done}: loss {point.training_loss:.3f}, {point.quality()}")
 
 
 def _read_aligned_text(source: str, target: str, alignments: str) -> Iterator[CountedPair]:
