@@ -10,7 +10,7 @@ import numpy as np
 
 from moses_integration import alignments as word_alignments
 from moses_integration.list_features import FeatureColumns, Values, feature_matrix
-from moses_integration.nbest import NbestList, read_nbest
+from moses_integration.nbest import NbestList, read_every_list
 from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError, PhrasescoreError, shown_path, some_names
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
@@ -163,11 +163,7 @@ def _numbered(paths: Sequence[str], size: int, source: str) -> Iterator[NbestLis
     done = 0
     expected = f"expected lists of the {size:,} sentences of {shown_path(source)}"
     for path in paths:
-        begin = done
-        for nbest in read_nbest(path):
-            if nbest.id != done - begin:
-                problem = f"expected id {done - begin}, found {nbest.id}"
-                raise DataError(path, nbest.first_line, f"{problem}: a sentence has no hypotheses")
+        for nbest in read_every_list(path):
             if done == size:
                 raise DataError(path, nbest.first_line, f"{expected}, found one more")
             yield nbest

@@ -187,7 +187,7 @@ class ListReader:
         lists = read_tuning_lists(path, len(wanted), columns, allow_missing=missing is not None)
         for part, found in lists:
             values.append(part)
-            if missing is not None and not found.raws[0]:
+            if missing is not None and not found.data:
                 missing.add(found.id)
             distinct = found.distinct()
             known = self._rows(wanted[found.id], distinct)
