@@ -49,9 +49,7 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 @options.file("--from model", "The trained network to start from.", "MODEL")
 @options.files("--lists", "Moses' n-best lists for the sentences in --source.")
 @options.file("--source", "The source sentences, one per line.")
-@options.files(
-    "--references", "Reference translations, one per line; NAME may stand for NAME0, NAME1, ..."
-)
+@options.references()
 @options.file("--weights", "The weights of all features: 'Name= value' lines, or a moses.ini.")
 @options.of(ListTraining, only=_OF_FINE_TUNING)
 @options.of(Shortlists)

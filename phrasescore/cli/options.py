@@ -132,6 +132,12 @@ def files(flags: str, text: str, metavar: str = "FILE", **settings: Any) -> Deco
     return file(flags, text, metavar, multiple=True, **settings)
 
 
+def references(flags: str = "--references", **settings: Any) -> Decorator:
+    """Return the option for reference translations."""
+    text = "Reference translations, one per line; NAME may stand for NAME0, NAME1, ..."
+    return files(flags, f"{text} Repeat the option for another set of references.", **settings)
+
+
 def choice(flags: str, text: str, values: Sequence[str], **settings: Any) -> Decorator:
     """Return an option that accepts one of several words."""
     return option(flags, text, type=click.Choice(values), **settings)

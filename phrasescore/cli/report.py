@@ -19,11 +19,7 @@ _logger = logging.getLogger(__name__)
 @options.files("--model models", "A trained model.", "MODEL")
 @heading("Input")
 @options.file("--source", "Source sentences, one per line.")
-@options.files(
-    "--references",
-    "Reference translations, one per line; NAME may stand for NAME0, NAME1, ... Repeat the option "
-    "for another set of references.",
-)
+@options.references()
 @options.option(
     "--translation translations",
     "The translations of the source from the system NAME. The first hypotheses of each NBEST are "

@@ -20,12 +20,7 @@ _logger = logging.getLogger(__name__)
 @options.verb()
 @options.argument("hypotheses", metavar="[HYP]...", nargs=-1)
 @heading("Input")
-@options.files(
-    "--references",
-    "Reference translations, one per line; NAME may stand for NAME0, NAME1, ... Repeat the option "
-    "for another set of references.",
-    required=True,
-)
+@options.references(required=True)
 @options.file(
     "--nbest",
     "Also measure the oracle for these n-best lists: the hypotheses chosen for the highest BLEU.",

@@ -25,11 +25,7 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
 @options.verb()
 @options.argument("lists", metavar="[NBEST]...", nargs=-1)
 @heading("Input")
-@options.files(
-    "--references --refs",
-    "Reference translations, one per line; NAME may stand for NAME0, NAME1, ... as in "
-    "mert-moses.pl. Repeat the option for another set of references.",
-)
+@options.references("--references --refs")
 @options.files("--features", "Features in the format of Moses' extractor, instead of NBEST.")
 @options.files("--scores", "BLEU statistics for --features, instead of references.")
 @options.file(
