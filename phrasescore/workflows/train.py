@@ -10,7 +10,7 @@ from moses_integration.alignments import affiliate_sentence, parse_links
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
-from phrasescore.arguments import StrPath, check_positive, check_sequences, flag
+from phrasescore.arguments import StrPath, check_sequences, flag
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.evaluation.sentences import find_references
@@ -166,7 +166,6 @@ def fine_tune(
         network has no weight.
     """
     check_sequences(lists=lists, references=references)
-    check_positive(epochs=settings.epochs, minutes=settings.minutes)
     compute.check_only("device", "threads")
     if not lists or not references:
         raise ArgumentError("--lists and --references are both required")

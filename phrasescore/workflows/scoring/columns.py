@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from moses_integration.nbest_lines import LARGEST_VALUE, parse_number
 from moses_integration.phrase_table import read_lexicon
+from moses_integration.table_line import HIGHEST_LOG
 from phrasescore import features
 from phrasescore.arguments import PrecisionName
 from phrasescore.engines import callers, local_device
@@ -31,7 +32,7 @@ _Lines = TypeVar("_Lines", bound=InputLines)
 class GivenScores:
     """Scores that another program computed, one per line of a file or stdin."""
 
-    def __init__(self, path: str, highest: float = LARGEST_VALUE) -> None:
+    def __init__(self, path: str, highest: float) -> None:
         self._path = path
         self._values: NDArray[np.float64] = np.fromiter(self._read(highest), np.float64)
         self.fingerprint = new_digest(self._values.tobytes()).hexdigest()
@@ -255,8 +256,9 @@ def added_columns(
                 model.config.kind, reverse=model.reverse, right_to_left=model.right_to_left
             )
             add_network(prefix, next(rows), reverse=model.reverse)
-        elif spec.name is not None:
-            added.append(AddedColumn(spec.name, given=GivenScores(spec.value)))
+        elif spec.kind == "scores":
+            highest = HIGHEST_LOG if loader.of_phrases else LARGEST_VALUE
+            added.append(AddedColumn(spec.name or "", given=GivenScores(spec.value, highest)))
         else:
             added.append(AddedColumn(name(features.column_name(spec.kind, spec.value)), next(rows)))
     if loader.ensemble:
