@@ -8,8 +8,6 @@ from typing import Any, Literal, TypeVar, get_args
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
-from click.types import StringParamType
 
 from phrasescore.arguments import ReportFormat
 from phrasescore.settings.declaration import Setting, Settings, settings_of
@@ -37,6 +35,9 @@ Subject = Literal[
 SUBJECTS: tuple[Subject, ...] = get_args(Subject)  # in the order of every help text
 
 Decorator = Callable[[Any], Any]  # a decorator for a command's function
+
+# A file or folder name that the shell can complete; the library checks whether it exists.
+FILE_NAME = click.Path(readable=False)
 
 _Kind = TypeVar("_Kind", bound=Settings)
 _METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", os.PathLike: "FILE"}
@@ -72,16 +73,6 @@ def verb(kind: type[Verb] = Verb) -> Decorator:
     return lambda function: click.command(cls=kind)(verbosity(function))
 
 
-class FileName(StringParamType):
-    """A file or folder name that the shell can complete."""
-
-    def shell_complete(
-        self, _ctx: click.Context, _param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Tell the shell to complete file names itself."""
-        return [CompletionItem(incomplete, type="file")]
-
-
 def heading(subject: Subject) -> Decorator:
     """Return a decorator that lists the options below it, up to the next heading, under a subject.
 
@@ -114,7 +105,7 @@ def option(flags: str, text: str, **settings: Any) -> Decorator:
 
 def argument(name: str, metavar: str, **settings: Any) -> Decorator:
     """Return an argument for the name of a file or a folder."""
-    return click.argument(name, metavar=metavar, **{"type": FileName(), **settings})
+    return click.argument(name, metavar=metavar, **{"type": FILE_NAME, **settings})
 
 
 def flag(flags: str, text: str, **settings: Any) -> Decorator:
@@ -124,7 +115,7 @@ def flag(flags: str, text: str, **settings: Any) -> Decorator:
 
 def file(flags: str, text: str, metavar: str = "FILE", **settings: Any) -> Decorator:
     """Return an option for the name of a file, a folder or a program."""
-    return option(flags, text, metavar=metavar, **{"type": FileName(), **settings})
+    return option(flags, text, metavar=metavar, **{"type": FILE_NAME, **settings})
 
 
 def files(flags: str, text: str, metavar: str = "FILE", **settings: Any) -> Decorator:
@@ -210,7 +201,7 @@ def _type_of(setting: Setting) -> Any:
     if setting.choices:
         return click.Choice(setting.choices)
     if setting.kind is os.PathLike:
-        return FileName()
+        return FILE_NAME
     if setting.kind not in (int, float):
         return str
     ranged: Any = click.IntRange if setting.kind is int else click.FloatRange

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from phrasescore.cli import columns, options
-from phrasescore.cli.options import FileName, heading, names_of, take
+from phrasescore.cli.options import FILE_NAME, heading, names_of, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError
 from phrasescore.foreign import ForeignText
@@ -52,7 +52,7 @@ _nbest = options.option(
 @options.of(
     SearchSettings,
     features={"type": click.Choice(sorted(SEARCH_FEATURES))},
-    models={"type": FileName()},
+    models={"type": FILE_NAME},
 )
 @heading("Networks and features")
 @options.option(

@@ -92,13 +92,13 @@ def render_page(report: blocks.Report) -> str:
     plotly_hash, plotly = _pack_plotly() if has_figures else (_hash(""), "")
     parts = "\n".join(map(_part, _SCRIPTS))
     script = f'(() => {{\n"use strict";\n{parts}}})();\n'
-    environment.filters |= {
-        "kind": lambda block: type(block).__name__.lower(),
-        "paragraphs": lambda lead: [text.strip() for text in lead.split("\n\n") if text.strip()],
-        "number_columns": _number_columns,
-        "rows": _rows,
-        "data": _json,
-    }
+    environment.filters.update(
+        kind=lambda block: type(block).__name__.lower(),
+        paragraphs=lambda lead: [text.strip() for text in lead.split("\n\n") if text.strip()],
+        number_columns=_number_columns,
+        rows=_rows,
+        data=_json,
+    )
     return environment.from_string(_part("page.html.j2")).render(
         report=report,
         style=Markup(_part("page.css")),
