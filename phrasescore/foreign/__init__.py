@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from phrasescore.errors import DataError, ModelError
+from phrasescore.errors import DataError
 from phrasescore.io.plain_file import MAX_SUBWORDS, read_plain
 from phrasescore.settings.declaration import Settings, option, optional, switch
 
@@ -138,13 +138,10 @@ class PieceText:
 
 
 def _load_spm(path: str) -> tuple[Any, str]:
+    import sentencepiece
+
     from phrasescore.io.journal import new_digest  # imports xopen, which is slow
 
-    try:
-        import sentencepiece
-    except ImportError:
-        problem = f"{path}: needs sentencepiece: pip install 'phrasescore[ctranslate2]'"
-        raise ModelError(problem) from None
     try:
         data = read_plain(path, MAX_SUBWORDS)
     except OSError as error:
