@@ -18,7 +18,6 @@ from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.models.checkpoint import Checkpoint, direction_of, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Segmenting
 from phrasescore.vocabulary import Vocabulary
@@ -100,13 +99,9 @@ def segment(
     def translate(spans: Sequence[tuple[str, ...]]) -> list[list[Generated]]:
         return list(best_targets(generator, spans, search, Compute(workers=num_threads)))
 
-    def score_back(lists: Sequence[HypothesisList]) -> list[list[float]]:
-        assert scores is not None
-        return list(scores.score_lists(lists))
-
     segmenter = segmentation.Segmenter(
         translate,
-        None if scores is None else score_back,
+        None if scores is None else lambda lists: list(scores.score_lists(lists)),
         segmentation.CONFIDENCES[confidence],
         max_segment=max_segment,
         cut=cut,
