@@ -6,8 +6,8 @@ with other metrics match sacrebleu's command line to the last digit, for the sam
 (Post, 2018, A Call for Clarity in Reporting BLEU Scores).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -20,7 +20,7 @@ from sacrebleu.metrics.ter import TER
 
 from phrasescore.arguments import Tokenizer
 from phrasescore.errors import DataError
-from phrasescore.evaluation.plugin_metric import PluginMetric
+from phrasescore.evaluation.plugin_metric import CheckedMetric
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
 from phrasescore.evaluation.significance import (
     SAMPLES,
@@ -174,25 +174,21 @@ class Comparison:
     @cached_property
     def scores(self) -> list[SystemScore]:
         """The BLEU scores of each system, with significance tests against the baseline."""
-        return list(self._score_systems())
-
-    def _score_systems(self) -> Iterator[SystemScore]:
-        baseline = None
+        found: list[SystemScore] = []
         for system, statistics, whole in zip(
             self.systems, self._statistics, self.multi_bleu(), strict=True
         ):
             scores = tuple((100 * bleu(statistics.sum(axis=1))).tolist())
             ratio = whole.length / whole.reference_length if whole.reference_length else 0.0
             score = SystemScore(system.name, scores, ratio)
-            if baseline is None:
-                baseline = score
-            elif self._has_baseline:
+            if found and self._has_baseline:
                 p_value = randomization_p_value(
                     self.metric, self._statistics[0], statistics, trials=TRIALS, seed=SEED
                 )
-                difference = score.mean - baseline.mean
-                score = SystemScore(system.name, scores, ratio, difference, p_value)
-            yield score
+                difference = score.mean - found[0].mean
+                score = replace(score, difference=difference, p_value=p_value)
+            found.append(score)
+        return found
 
     def sentence_scores(self) -> list[list[float]]:
         """Return smoothed sentence BLEU, 0 to 100, for each system and sentence."""
@@ -205,7 +201,8 @@ class Comparison:
         """Build a metric with the references: one of sacrebleu's, ours, or a plug-in's."""
         words = [text.words for text in self.references]
         if plugin is not None:
-            return _PackageMetric(PluginMetric(plugin, words), len(words), plugin.package)
+            metric = CheckedMetric(plugin.name, plugin.title, plugin.load(), words)
+            return _PackageMetric(metric, len(words), plugin.package)
         if name == "word_accuracy":
             return _PackageMetric(WordAccuracy(words), len(words))
         if name == "cer":
