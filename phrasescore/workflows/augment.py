@@ -225,12 +225,7 @@ class Augmenter:
     def lines(self, group: SourceGroup, pending: _PendingTargets) -> Iterator[bytes]:
         """Yield the lines of a group, including its new pairs."""
         generated = chain.from_iterable(each.result() for each in pending)
-        found = [
-            self._new_targets(
-                block, ((target.words, target.log_prob) for target in targets if target.finished)
-            )
-            for block, targets in zip(group.asked, generated, strict=True)
-        ]
+        found = list(map(self._new_targets, group.asked, generated))
         new = {
             item.source: list(map(NewPair, item.targets, rows))
             for item, rows in zip(found, self.scores.rows(found), strict=True)
@@ -256,19 +251,15 @@ class Augmenter:
             return False
         return True
 
-    def _new_targets(
-        self, block: SourceBlock, targets: Iterable[tuple[Source, float]]
-    ) -> NewTargets:
+    def _new_targets(self, block: SourceBlock, targets: Iterable[Generated]) -> NewTargets:
         new = NewTargets(block.source, [], [])
-        for words, log_prob in targets:
-            if (
-                not phrase_table.is_writable(words)
-                or math.exp(log_prob) < self.settings.min_probability
-            ):
+        for target in targets:
+            is_likely = math.exp(target.log_prob) >= self.settings.min_probability
+            if not (target.finished and is_likely and phrase_table.is_writable(target.words)):
                 continue
-            if block.lacks(words):
-                new.targets.append(words)
-                new.log_probs.append(log_prob)
+            if block.lacks(target.words):
+                new.targets.append(target.words)
+                new.log_probs.append(target.log_prob)
             else:
                 self.counts["known"] += 1
         return new
