@@ -6,6 +6,7 @@ from typing import Any
 from phrasescore.cli import options
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
+from phrasescore.settings.declaration import grouped
 from phrasescore.settings.tuning import Reranking
 
 _logger = logging.getLogger(__name__)
@@ -53,8 +54,7 @@ def rerank(nbest: str, output: str, **given: Any) -> None:
     """
     from phrasescore.workflows.rerank import rerank as run
 
-    settings = options.take(Reranking, given)
-    done = run(nbest, output, **given, settings=settings, progress=show_progress)
+    done = run(nbest, output, **grouped(run, given), progress=show_progress)
     text = "the best hypothesis changed in %s of %s sentences"
     _logger.info(text, f"{done.moved:,}", f"{done.sentences:,}")
     if done.unweighted:

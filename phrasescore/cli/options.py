@@ -171,6 +171,11 @@ def take(kind: type[_Kind], given: dict[str, Any], **fields: Any) -> _Kind:
     return kind(**{name: given.pop(name) for name in names}, **fields)
 
 
+def only(given: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return the parameters with these names, those that a mode of a command has."""
+    return {name: value for name, value in given.items() if name in names}
+
+
 def names_of(*kinds: type[Settings]) -> set[str]:
     """Return the parameter names of the options for settings classes."""
     return {setting.name for kind in kinds for setting in settings_of(kind)}

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from phrasescore.cli import columns, options
-from phrasescore.cli.options import FILE_NAME, heading, names_of, take
+from phrasescore.cli.options import FILE_NAME, heading, names_of, only, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError
 from phrasescore.foreign import ForeignText
@@ -21,12 +21,9 @@ _OF_ENGINE = ("engine", "workers", "ray_address", "allow_unlike")
 # The parameters for each mode of `generate`: translating, CTranslate2, and augmenting.
 _COMMON = {"model", "output", *names_of(Compute)}
 _OF_TEXT = {*_COMMON, "source", "nbest", "name", "beam"}
-_TRANSLATING = {*_OF_TEXT, "augment", *names_of(Generating)}
-_FOREIGN = {*_OF_TEXT, "ctranslate2", "truecase_model", *names_of(ForeignText)} - {"precision"}
-_AUGMENTING = {
-    *(*_COMMON, "augment", "moses_ini", "moses_ini_out", "resume"),
-    *names_of(Augmenting),
-}
+_TRANSLATING = {*_OF_TEXT, *names_of(Generating)}
+_FOREIGN = {*_OF_TEXT, "truecase_model", *names_of(ForeignText)} - {"precision"}
+_AUGMENTING = {*_COMMON, "moses_ini", "moses_ini_out", "resume", *names_of(Augmenting)}
 _nbest = options.option(
     "--nbest",
     "Write the N best translations of each sentence to FILE, in Moses' format.",
@@ -127,7 +124,7 @@ def decode(**given: Any) -> None:
 @options.output
 @options.of(Compute)
 @click.pass_context
-def generate(ctx: click.Context, /, model: str, output: str, **given: Any) -> None:
+def generate(ctx: click.Context, /, **given: Any) -> None:
     """Translate each line of SOURCE, a tokenised text, with the network MODEL.
 
     A beam search finds the best translation. --sample writes random translations instead, and
@@ -135,29 +132,25 @@ def generate(ctx: click.Context, /, model: str, output: str, **given: Any) -> No
     trained with --reverse reads the target side and writes the source side.
     """
     text = take(ForeignText, given)
-    common: dict[str, Any] = {"compute": take(Compute, given), "progress": show_progress}
     if given["ctranslate2"]:
         from phrasescore.workflows.generate_foreign import generate_foreign
 
-        options.refuse_others(ctx, _FOREIGN, "cannot be used with --ctranslate2")
-        names = ("source", "nbest", "name", "beam", "truecase_model")
-        wanted = {name: given[name] for name in names}
-        generate_foreign(model=model, output=output, text=text, **wanted, **common)
+        options.refuse_others(ctx, {*_FOREIGN, "ctranslate2"}, "cannot be used with --ctranslate2")
+        own = grouped(generate_foreign, only(given, _FOREIGN))
+        generate_foreign(**own, text=text, progress=show_progress)
         return
     columns.refuse_foreign_text(ctx, "truecase_model")
     if given["augment"] is None:
         from phrasescore.workflows.generate import generate as run
 
-        options.refuse_others(ctx, _TRANSLATING, "can only be used with --augment")
-        settings = take(Generating, given)
-        run(given["source"], model, output, settings=settings, nbest=given["nbest"], **common)
+        options.refuse_others(ctx, {*_TRANSLATING, "augment"}, "can only be used with --augment")
+        run(**grouped(run, only(given, _TRANSLATING)), progress=show_progress)
         return
     from phrasescore.workflows.augment import augment
 
-    options.refuse_others(ctx, _AUGMENTING, "cannot be used with --augment")
-    adding = take(Augmenting, given)
-    wanted = {name: given[name] for name in ("moses_ini", "moses_ini_out", "resume")}
-    done = augment(given["augment"], model, output, settings=adding, **wanted, **common)
+    options.refuse_others(ctx, {*_AUGMENTING, "augment"}, "cannot be used with --augment")
+    own = grouped(augment, only(given, _AUGMENTING))
+    done = augment(given["augment"], **own, progress=show_progress)
     _logger.info("%s", done.summary())
 
 
