@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -39,16 +39,16 @@ _logger = logging.getLogger(__name__)
 GROUP_LINES = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AugmentSummary:
     """Counts from one run of `augment`; after resuming, they exclude earlier runs."""
 
-    sources: int  # read
-    asked: int  # sources for which targets were generated
-    unknown: int  # number of sources skipped because a network does not know one of their words
+    sources: int = 0  # read
+    asked: int = 0  # sources for which targets were generated
+    unknown: int = 0  # number of sources skipped because a network does not know one of their words
     # Number of pairs added, and of generated pairs that the table already contains.
-    new: int
-    known: int
+    new: int = 0
+    known: int = 0
 
     def summary(self) -> str:
         """Return the counts as one line for the log."""
@@ -168,7 +168,7 @@ def augment(
             ini.write(new_ini_path)
     for note in pool.notes:
         _logger.warning("%s", note)
-    return AugmentSummary(**augmenter.counts)
+    return augmenter.counts
 
 
 def _read_sources(path: str) -> frozenset[Source]:
@@ -202,10 +202,7 @@ class Augmenter:
     scores: PairScores
     only: frozenset[Source] | None  # the sources for which targets are generated; None for all
     settings: Augmenting
-    # The fields of AugmentSummary.
-    counts: dict[str, Any] = field(
-        default_factory=lambda: dict.fromkeys(("sources", "asked", "unknown", "new", "known"), 0)
-    )
+    counts: AugmentSummary = field(default_factory=AugmentSummary)
 
     def submit(
         self, groups: Iterable[list[SourceBlock]], pool: TargetPool
@@ -217,8 +214,8 @@ class Augmenter:
         self, blocks: list[SourceBlock], pool: TargetPool
     ) -> tuple[SourceGroup, _PendingTargets]:
         asked = [block for block in blocks if self._is_asked(block)]
-        self.counts["sources"] += len(blocks)
-        self.counts["asked"] += len(asked)
+        self.counts.sources += len(blocks)
+        self.counts.asked += len(asked)
         windows = self.work.windows(block.source for block in asked)
         return SourceGroup(blocks, asked), list(map(pool.submit, windows))
 
@@ -230,7 +227,7 @@ class Augmenter:
             item.source: list(map(NewPair, item.targets, rows))
             for item, rows in zip(found, self.scores.rows(found), strict=True)
         }
-        self.counts["new"] += sum(map(len, new.values()))
+        self.counts.new += sum(map(len, new.values()))
         for block in group.blocks:
             yield from phrase_table.write_block(
                 block, new.get(block.source, ()), indicator=self.settings.indicator
@@ -247,7 +244,7 @@ class Augmenter:
         for line in block.lines:
             targets.count(line.pair.target)
         if any(Vocabulary.UNKNOWN in known.ids(block.source) for known in self.vocabularies):
-            self.counts["unknown"] += 1
+            self.counts.unknown += 1
             return False
         return True
 
@@ -261,7 +258,7 @@ class Augmenter:
                 new.targets.append(target.words)
                 new.log_probs.append(target.log_prob)
             else:
-                self.counts["known"] += 1
+                self.counts.known += 1
         return new
 
 
