@@ -165,10 +165,9 @@ def of(
     )
 
 
-def take(kind: type[_Kind], given: dict[str, Any], **fields: Any) -> _Kind:
+def take(kind: type[_Kind], given: dict[str, Any]) -> _Kind:
     """Remove the parameters that belong to a settings class, and return its instance."""
-    names = [setting.name for setting in settings_of(kind) if setting.name in given]
-    return kind(**{name: given.pop(name) for name in names}, **fields)
+    return kind(**{name: given.pop(name) for name in names_of(kind) & given.keys()})
 
 
 def only(given: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
