@@ -68,7 +68,7 @@ class Building(TextPreparation, heading="Method"):
         "Number of words in the longest n-grams; Moses reads up to 6 by default.",
         ge=1,
         le=10,
-        shown="5; 10 with --characters",
+        shown="5; 6 with --characters",
     )
 
     # The values of settings that depend on ``characters``.
@@ -92,7 +92,7 @@ class Building(TextPreparation, heading="Method"):
     @property
     def order(self) -> int:
         """The order of the n-gram models."""
-        return self.lm_order or (10 if self.characters else 5)
+        return self.lm_order or (6 if self.characters else 5)
 
     @property
     def phrase_length(self) -> int:

@@ -271,7 +271,7 @@ def test_characters_are_translated_in_order() -> None:
     assert "# phrasescore: characters = true\n" in ini
     assert "[distortion-limit]\n0\n" in ini
     assert "LexicalReordering" not in ini
-    assert "order=10\n" in ini
+    assert "order=6\n" in ini  # the most that Moses reads unless it is compiled for more
 
 
 # Bad input
