@@ -118,8 +118,8 @@ def write_gzip(path: Path, text: str) -> None:
 def write_corpus(folder: Path, seed: int, num_train: int) -> None:
     """Write train.{en,fr,links}.gz and {dev,test,heldout}.{en,fr}.
 
-    The links are the grammar's own. Nothing is made from them: make_alignment.py compares its
-    alignment with them.
+    The links are the grammar's own. Nothing is made from them: they measure the error rate of a
+    statistical alignment.
 
     The first ``NUM_DEV`` pairs are the development set and the next ``NUM_TEST`` the test set, so
     that a longer training part leaves them as they are; the held-out set comes after it.

@@ -262,4 +262,5 @@ def test_the_shipped_example_has_a_report(folder: Folder) -> None:
     assert keys(report) == [
         "translations", "preferences", "samples", "scores", "words", "phrases", "training",
     ]  # fmt: skip
-    assert block(report, "bleu")["rows"][0][:2] == ["test.20best.gz", 65.79]
+    # By sacrebleu 2.6.0 with --tokenize none: 67.60.
+    assert block(report, "bleu")["rows"][0][:2] == ["test.20best.gz", 67.6]
