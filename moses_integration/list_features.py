@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moses_integration.nbest import NbestList, read_nbest
+from moses_integration.nbest import NbestList, read_every_list
 from moses_integration.nbest_lines import WORD_SCORES, format_value
 from moses_integration.weight_lines import BAD_NAME, is_sparse
 from phrasescore.errors import DataError
@@ -143,28 +143,12 @@ def read_tuning_lists(
 
     The values have the columns known so far: (hypotheses, columns).
     """
-
-    def empty_lists(first: int, after: int) -> Iterator[tuple[Values, NbestList]]:
-        for sent_id in range(first, after):
-            yield np.zeros((1, len(columns.labels))), NbestList.empty(path, sent_id)
-
-    expected = 0
-    for nbest in read_nbest(path):
-        if nbest.id >= num_segments:
-            problem = f"id {nbest.id} is out of range: the references have {num_segments:,} lines"
-            raise DataError(path, nbest.first_line, problem)
-        if nbest.id != expected and not allow_missing:
-            problem = f"expected id {expected}, found {nbest.id}: a sentence has no hypotheses"
-            cure = "--allow-missing uses an empty translation"
-            raise DataError(path, nbest.first_line, f"{problem} ({cure})")
-        yield from empty_lists(expected, nbest.id)
-        expected = nbest.id + 1
-        yield columns.arrange(nbest, feature_matrix(nbest)), nbest
-    if expected < num_segments and not allow_missing:
-        problem = f"expected lists for {num_segments:,} sentences, as many as references"
-        cure = "--allow-missing uses empty translations"
-        raise DataError(path, None, f"{problem}, but the last id is {expected - 1} ({cure})")
-    yield from empty_lists(expected, num_segments)
+    cure = "--allow-missing uses an empty translation"
+    for nbest in read_every_list(path, num_segments, allow_missing=allow_missing, cure=cure):
+        if nbest.data:
+            yield columns.arrange(nbest, feature_matrix(nbest)), nbest
+        else:
+            yield np.zeros((1, len(columns.labels))), nbest
 
 
 # Scores for reranking

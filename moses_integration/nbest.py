@@ -240,6 +240,33 @@ def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList
     yield _join(parts)
 
 
+def read_every_list(
+    path: str, size: int | None = None, *, allow_missing: bool = False, cure: str = ""
+) -> Iterator[NbestList]:
+    """Yield the list of each sentence in order, lazily; one that is missing may be empty.
+
+    :param size: the number of sentences; None if the last list is of the last sentence.
+    :param allow_missing: whether a sentence may have no list.
+    :param cure: what a message suggests for a sentence without a list.
+    :raises DataError: if there is no list for a sentence, or no sentence for a list.
+    """
+    expected, hint = 0, f" ({cure})" if cure else ""
+    for found in read_nbest(path):
+        if size is not None and found.id >= size:
+            problem = f"expected lists of {size:,} sentences, found id {found.id}"
+            raise DataError(path, found.first_line, problem)
+        if found.id > expected and not allow_missing:
+            problem = f"expected id {expected}, found {found.id}: a sentence has no hypotheses"
+            raise DataError(path, found.first_line, f"{problem}{hint}")
+        yield from (NbestList.empty(path, number) for number in range(expected, found.id))
+        yield found
+        expected = found.id + 1
+    if size is not None and expected < size and not allow_missing:
+        problem = f"expected lists of {size:,} sentences, found {expected:,}"
+        raise DataError(path, None, f"{problem}{hint}")
+    yield from (NbestList.empty(path, number) for number in range(expected, size or 0))
+
+
 def _join(parts: Sequence[NbestList]) -> NbestList:
     if len(parts) == 1:
         return parts[0]

@@ -62,13 +62,6 @@ def check_at_least(least: float, /, **values: float | None) -> None:
             raise ArgumentError(f"{flag(name)}: expected at least {least:g}, got {value!r}")
 
 
-def check_positive(**values: float | None) -> None:
-    """Raise an ArgumentError for the first value that is 0, negative or NaN; None is accepted."""
-    for name, value in values.items():
-        if value is not None and not value > 0:
-            raise ArgumentError(f"{flag(name)}: expected a number above 0, got {value!r}")
-
-
 def check_sequences(**values: object) -> None:
     """Raise an ArgumentError for the first value that is a single string or path."""
     for name, value in values.items():

@@ -54,7 +54,8 @@ class Decode(Protocol):
         """
 
 
-class Round(NamedTuple):
+@dataclass(frozen=True)
+class Round:
     """A completed round, numbered from 1. All scores are values of the metric, 0 to 1."""
 
     number: int
@@ -242,7 +243,7 @@ class TuningLoop:
 
     def _set_found_score(self, score: float | None) -> None:
         *earlier, latest = self.result.rounds
-        self._change(rounds=(*earlier, latest._replace(found_score=score)))
+        self._change(rounds=(*earlier, replace(latest, found_score=score)))
 
     def _bound_step(self, target: Weights) -> None:
         """Set the next weights: the largest step from the best ones that passes its trial."""

@@ -71,7 +71,7 @@ named_scores = _files(
 )
 # The conversion from Moses' words to a foreign model's pieces.
 foreign_text = options.of(
-    ForeignText, source_spm={"type": options.FileName()}, target_spm={"type": options.FileName()}
+    ForeignText, source_spm={"type": options.FILE_NAME}, target_spm={"type": options.FILE_NAME}
 )
 foreign_models = options.together(
     _files(

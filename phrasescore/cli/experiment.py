@@ -3,13 +3,13 @@
 import click
 
 from phrasescore.cli import options
-from phrasescore.cli.options import Verb, heading
+from phrasescore.cli.options import heading
 from phrasescore.errors import show_controls
 
 _OF_ALL = {"config", "output"}
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("config", metavar="CONFIG")
 @heading("Output")
 @options.file(
@@ -28,7 +28,6 @@ _OF_ALL = {"config", "output"}
     "--folder", "With --export: the folder for all files.", "FOLDER", show_default="OUTPUT.out"
 )
 @options.option("--step", "Run one step, as an exported experiment does.", metavar="NAME")
-@options.verbosity
 @click.pass_context
 def experiment(
     ctx: click.Context,

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from phrasescore.cli import options
-from phrasescore.cli.options import Verb, heading
+from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import show_controls
 
@@ -14,9 +14,8 @@ def _print(found: Any, report_format: str) -> None:
     click.echo(show_controls(found.to_json() if report_format == "json" else found.to_text()))
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.report_format
-@options.verbosity
 def doctor(report_format: str) -> None:
     """Show what phrasescore can use on this machine, and how to install what is missing.
 
@@ -28,9 +27,8 @@ def doctor(report_format: str) -> None:
     _print(run(), report_format)
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.report_format
-@options.verbosity
 def features(report_format: str) -> None:
     """List the features for --feature and the metrics for --metric.
 
@@ -42,12 +40,11 @@ def features(report_format: str) -> None:
     _print(list_features(), report_format)
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("path", metavar="MODEL|TABLE")
 @heading("Networks and features")
 @options.file("--model", "Report how much of TABLE this model's shortlists cover.", "MODEL")
 @options.report_format
-@options.verbosity
 def show(path: str, model: str | None, report_format: str) -> None:
     """Report the content of a model folder or a phrase table.
 

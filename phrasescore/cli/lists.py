@@ -3,20 +3,18 @@
 import logging
 from typing import Any
 
-import click
-
 from phrasescore.cli import options
-from phrasescore.cli.options import Verb, heading
+from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
+from phrasescore.settings.declaration import grouped
 from phrasescore.settings.tuning import Reranking
 
 _logger = logging.getLogger(__name__)
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("lists", metavar="NBEST...", nargs=-1, required=True)
 @options.output
-@options.verbosity
 def combine(lists: tuple[str, ...], output: str) -> None:
     """Merge the n-best lists NBEST from several systems into one list per sentence.
 
@@ -37,7 +35,7 @@ def combine(lists: tuple[str, ...], output: str) -> None:
         _logger.info(text, ", ".join(done.left_out))
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("nbest", metavar="NBEST")
 @heading("Method")
 @options.file(
@@ -47,7 +45,6 @@ def combine(lists: tuple[str, ...], output: str) -> None:
 )
 @options.of(Reranking)
 @options.output
-@options.verbosity
 def rerank(nbest: str, output: str, **given: Any) -> None:
     """Order the hypotheses in NBEST by a new score, and write the best one from each list.
 
@@ -57,8 +54,7 @@ def rerank(nbest: str, output: str, **given: Any) -> None:
     """
     from phrasescore.workflows.rerank import rerank as run
 
-    settings = options.take(Reranking, given)
-    done = run(nbest, output, **given, settings=settings, progress=show_progress)
+    done = run(nbest, output, **grouped(run, given), progress=show_progress)
     text = "the best hypothesis changed in %s of %s sentences"
     _logger.info(text, f"{done.moved:,}", f"{done.sentences:,}")
     if done.unweighted:

@@ -9,11 +9,12 @@ import click
 
 from phrasescore.arguments import ModelFormat
 from phrasescore.cli import options
-from phrasescore.cli.options import Verb, heading, names_of, take
+from phrasescore.cli.options import heading, names_of
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import preset_names
+from phrasescore.settings.declaration import grouped
 from phrasescore.settings.kinds import KINDS
 from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists, UnfinishedRun
 
@@ -28,7 +29,7 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
-@click.command(cls=Verb)
+@options.verb()
 @click.argument("kind", metavar="KIND", shell_complete=_complete_kind)
 @options.argument("inputs", metavar="[TABLE|TEXT|SOURCE TARGET]", nargs=-1)
 @heading("Output")
@@ -49,9 +50,7 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 @options.file("--from model", "The trained network to start from.", "MODEL")
 @options.files("--lists", "Moses' n-best lists for the sentences in --source.")
 @options.file("--source", "The source sentences, one per line.")
-@options.files(
-    "--references", "Reference translations, one per line; NAME may stand for NAME0, NAME1, ..."
-)
+@options.references()
 @options.file("--weights", "The weights of all features: 'Name= value' lines, or a moses.ini.")
 @options.of(ListTraining, only=_OF_FINE_TUNING)
 @options.of(Shortlists)
@@ -65,7 +64,6 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
     default=1,
 )
 @options.of(Compute, only=("device", "threads"))
-@options.verbosity
 @click.pass_context
 def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
     """Train a network of the given KIND, and write it to the folder MODEL.
@@ -84,8 +82,6 @@ def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
     Training stops at the first limit, or when the perplexity on held-out pairs stops decreasing. A
     run that was killed or stopped by Ctrl-C can be continued with --resume.
     """
-    given["state"] = take(UnfinishedRun, given)
-    given["compute"] = take(Compute, given)
     if given.pop("objective") == "xbleu":
         _train_on_lists(ctx, given)
         return
@@ -95,8 +91,6 @@ def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
     options.refuse_others(ctx, allowed, "can only be used with --objective xbleu")
     if not given["inputs"]:
         raise click.UsageError("Missing argument 'TABLE|TEXT|SOURCE TARGET'.")
-    given["settings"] = take(NewNetwork, given)
-    given["shortlists"] = take(Shortlists, given)
     # Job systems set WORLD_SIZE, too; only torchrun, which also starts our ranks, sets this.
     if processes > 1 and "TORCHELASTIC_RUN_ID" in os.environ:
         if processes != int(size := os.environ["WORLD_SIZE"]):
@@ -115,7 +109,7 @@ def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
     from phrasescore.workflows.train import train as run
 
     try:
-        done = run(progress=show_progress, **given)
+        done = run(**grouped(run, given), progress=show_progress)
     except RankLostError:
         if is_first:
             raise
@@ -126,25 +120,19 @@ def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
 def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
     from phrasescore.workflows.train import fine_tune
 
-    own = {*_OF_LISTS, "kind", "output", "alignments"}
-    allowed = own | names_of(ListTraining, UnfinishedRun) | {"objective", "device", "threads"}
+    own = {*_OF_LISTS, "kind", "output", "alignments", "device", "threads"}
+    own |= names_of(ListTraining, UnfinishedRun)
     reason = "cannot be used with --objective xbleu, which trains an existing network"
-    options.refuse_others(ctx, allowed, reason)
+    options.refuse_others(ctx, own | {"objective"}, reason)
     for name in _OF_LISTS:
         if not given[name]:
             flag = {"model": "from"}.get(name, name)
             raise click.UsageError(f"--objective xbleu requires --{flag}")
-    done = fine_tune(
-        **{name: given[name] for name in own},
-        settings=take(ListTraining, given),
-        state=given["state"],
-        compute=given["compute"],
-        progress=show_progress,
-    )
+    done = fine_tune(**grouped(fine_tune, options.only(given, own)), progress=show_progress)
     _logger.info("%s: %s", given["output"], done.record.summary())
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("model", metavar="MODEL")
 @heading("Output")
 @options.choice(
@@ -158,7 +146,6 @@ def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
 @options.file("--moses-ini", "The moses.ini that the network's feature is added to.", "IN")
 @heading("Output")
 @options.file("--moses-ini-out", "Write the moses.ini with the new feature, at weight 0.", "OUT")
-@options.verbosity
 def export(model: str, output: str, **given: Any) -> None:
     """Export the network MODEL, of the kind cslm or joint, for use in Moses' search.
 

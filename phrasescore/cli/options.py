@@ -8,8 +8,6 @@ from typing import Any, Literal, TypeVar, get_args
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
-from click.types import StringParamType
 
 from phrasescore.arguments import ReportFormat
 from phrasescore.settings.declaration import Setting, Settings, settings_of
@@ -37,6 +35,9 @@ Subject = Literal[
 SUBJECTS: tuple[Subject, ...] = get_args(Subject)  # in the order of every help text
 
 Decorator = Callable[[Any], Any]  # a decorator for a command's function
+
+# A file or folder name that the shell can complete; the library checks whether it exists.
+FILE_NAME = click.Path(readable=False)
 
 _Kind = TypeVar("_Kind", bound=Settings)
 _METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", os.PathLike: "FILE"}
@@ -67,14 +68,9 @@ class Verb(click.Command):
                     formatter.write_dl(records)
 
 
-class FileName(StringParamType):
-    """A file or folder name that the shell can complete."""
-
-    def shell_complete(
-        self, _ctx: click.Context, _param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Tell the shell to complete file names itself."""
-        return [CompletionItem(incomplete, type="file")]
+def verb(kind: type[Verb] = Verb) -> Decorator:
+    """Return a decorator that makes a function a command, with the options of every command."""
+    return lambda function: click.command(cls=kind)(verbosity(function))
 
 
 def heading(subject: Subject) -> Decorator:
@@ -109,7 +105,7 @@ def option(flags: str, text: str, **settings: Any) -> Decorator:
 
 def argument(name: str, metavar: str, **settings: Any) -> Decorator:
     """Return an argument for the name of a file or a folder."""
-    return click.argument(name, metavar=metavar, **{"type": FileName(), **settings})
+    return click.argument(name, metavar=metavar, **{"type": FILE_NAME, **settings})
 
 
 def flag(flags: str, text: str, **settings: Any) -> Decorator:
@@ -119,12 +115,18 @@ def flag(flags: str, text: str, **settings: Any) -> Decorator:
 
 def file(flags: str, text: str, metavar: str = "FILE", **settings: Any) -> Decorator:
     """Return an option for the name of a file, a folder or a program."""
-    return option(flags, text, metavar=metavar, **{"type": FileName(), **settings})
+    return option(flags, text, metavar=metavar, **{"type": FILE_NAME, **settings})
 
 
 def files(flags: str, text: str, metavar: str = "FILE", **settings: Any) -> Decorator:
     """Return a repeatable `file` option; the command gets a tuple."""
     return file(flags, text, metavar, multiple=True, **settings)
+
+
+def references(flags: str = "--references", **settings: Any) -> Decorator:
+    """Return the option for reference translations."""
+    text = "Reference translations, one per line; NAME may stand for NAME0, NAME1, ..."
+    return files(flags, f"{text} Repeat the option for another set of references.", **settings)
 
 
 def choice(flags: str, text: str, values: Sequence[str], **settings: Any) -> Decorator:
@@ -163,10 +165,14 @@ def of(
     )
 
 
-def take(kind: type[_Kind], given: dict[str, Any], **fields: Any) -> _Kind:
+def take(kind: type[_Kind], given: dict[str, Any]) -> _Kind:
     """Remove the parameters that belong to a settings class, and return its instance."""
-    names = [setting.name for setting in settings_of(kind) if setting.name in given]
-    return kind(**{name: given.pop(name) for name in names}, **fields)
+    return kind(**{name: given.pop(name) for name in names_of(kind) & given.keys()})
+
+
+def only(given: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return the parameters with these names, those that a mode of a command has."""
+    return {name: value for name, value in given.items() if name in names}
 
 
 def names_of(*kinds: type[Settings]) -> set[str]:
@@ -199,7 +205,7 @@ def _type_of(setting: Setting) -> Any:
     if setting.choices:
         return click.Choice(setting.choices)
     if setting.kind is os.PathLike:
-        return FileName()
+        return FILE_NAME
     if setting.kind not in (int, float):
         return str
     ranged: Any = click.IntRange if setting.kind is int else click.FloatRange

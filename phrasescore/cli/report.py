@@ -3,10 +3,8 @@
 import logging
 from typing import Any
 
-import click
-
 from phrasescore.cli import options
-from phrasescore.cli.options import Verb, heading
+from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
@@ -15,17 +13,13 @@ from phrasescore.settings.evaluation import Reporting
 _logger = logging.getLogger(__name__)
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("inputs", metavar="[TABLE|NBEST]...", nargs=-1)
 @heading("Networks and features")
 @options.files("--model models", "A trained model.", "MODEL")
 @heading("Input")
 @options.file("--source", "Source sentences, one per line.")
-@options.files(
-    "--references",
-    "Reference translations, one per line; NAME may stand for NAME0, NAME1, ... Repeat the option "
-    "for another set of references.",
-)
+@options.references()
 @options.option(
     "--translation translations",
     "The translations of the source from the system NAME. The first hypotheses of each NBEST are "
@@ -56,7 +50,6 @@ _logger = logging.getLogger(__name__)
     "FOLDER",
     required=True,
 )
-@options.verbosity
 def report(inputs: tuple[str, ...], output: str, **given: Any) -> None:
     """Make a page for a browser about what models have learned and how systems translate.
 

@@ -15,7 +15,7 @@ from phrasescore.settings.scoring import Rescoring, TextScoring
 _logger = logging.getLogger(__name__)
 
 
-@click.command(cls=columns.OrderedColumns)
+@options.verb(columns.OrderedColumns)
 @options.argument("table", metavar="TABLE")
 @columns.models
 @columns.features
@@ -40,7 +40,6 @@ _logger = logging.getLogger(__name__)
 )
 @options.resume
 @options.of(Compute)
-@options.verbosity
 @click.pass_context
 def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> None:
     """Add one score column per model or feature to the phrase table TABLE.
@@ -59,7 +58,7 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
         _logger.info("%s", summary)
 
 
-@click.command(cls=columns.OrderedColumns)
+@options.verb(columns.OrderedColumns)
 @options.argument("nbest", metavar="NBEST")
 @heading("Input")
 @options.file("--source", "The tokenised source sentences.", "SRC", required=True)
@@ -74,7 +73,6 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
 @options.output
 @options.resume
 @options.of(Compute)
-@options.verbosity
 @click.pass_context
 def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given: Any) -> None:
     """Add features to the hypotheses of NBEST, an n-best list in Moses' format.
@@ -91,7 +89,7 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given
         _logger.info("%s", line)
 
 
-@click.command(cls=columns.OrderedColumns)
+@options.verb(columns.OrderedColumns)
 @options.argument("source", metavar="SOURCE")
 @options.argument("target", metavar="TARGET")
 @columns.models
@@ -103,7 +101,6 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given
 @columns.word_scores
 @options.output
 @options.of(Compute)
-@options.verbosity
 @click.pass_context
 def score(ctx: click.Context, /, source: str, target: str, output: str, **given: Any) -> None:
     """Print a line of scores for each sentence in SOURCE and its translation in TARGET.

@@ -1,7 +1,6 @@
-"""``python -m phrasescore.cli.step CALL``: run one step of an experiment.
+"""``python -m phrasescore.cli.step VERB ...``: run one step of an experiment.
 
-CALL is JSON, as `phrasescore.workflows.experiment.calls.Call` writes it. Messages for the
-experiment are written to stdout as JSON; all other output is the step's log.
+Messages for the experiment are written to stdout as JSON; all other output is the step's log.
 """
 
 import logging
@@ -9,13 +8,11 @@ import os
 import sys
 import time
 
-import click
 import msgspec
 
 from phrasescore.cli import main
 from phrasescore.cli.options import LOGGERS
-from phrasescore.cli.progress import show_progress
-from phrasescore.workflows.experiment.calls import Call, Message
+from phrasescore.workflows.experiment.commands import Message
 
 _EVERY = 55.0  # seconds between progress messages
 
@@ -43,16 +40,8 @@ class _Sender(logging.Handler):
         self._file.write(msgspec.json.encode(message) + b"\n")
 
 
-@click.command()
-@click.argument("call")
-def step(call: str) -> None:
-    """Run the step that CALL describes, as JSON."""
-    Call.from_json(call).run(progress=show_progress)
-
-
 if __name__ == "__main__":
     sender = _Sender()
     for name in LOGGERS:
         logging.getLogger(name).addHandler(sender)
-    main.add_command(step)
-    main(["step", *sys.argv[1:]], prog_name="phrasescore")
+    main(sys.argv[1:], prog_name="phrasescore")

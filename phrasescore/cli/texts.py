@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from phrasescore.cli import options
-from phrasescore.cli.options import Verb, heading
+from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import show_controls
 from phrasescore.settings.compute import Compute
@@ -17,15 +17,10 @@ from phrasescore.settings.evaluation import Evaluating, Selecting
 _logger = logging.getLogger(__name__)
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("hypotheses", metavar="[HYP]...", nargs=-1)
 @heading("Input")
-@options.files(
-    "--references",
-    "Reference translations, one per line; NAME may stand for NAME0, NAME1, ... Repeat the option "
-    "for another set of references.",
-    required=True,
-)
+@options.references(required=True)
 @options.file(
     "--nbest",
     "Also measure the oracle for these n-best lists: the hypotheses chosen for the highest BLEU.",
@@ -37,7 +32,6 @@ _logger = logging.getLogger(__name__)
 @options.file("--plot", "Save the figures to a file ending in .png, .svg or .pdf.")
 @options.output
 @options.report_format
-@options.verbosity
 def evaluate(**given: Any) -> None:
     """Measure the translations HYP against references; all files have one sentence per line.
 
@@ -49,7 +43,7 @@ def evaluate(**given: Any) -> None:
     run(**grouped(run, given), progress=show_progress)
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("texts", metavar="TEXT...", nargs=-1, required=True)
 @heading("Networks and features")
 @options.file("--model", "A trained language model (kind cslm).", "MODEL")
@@ -68,7 +62,6 @@ def evaluate(**given: Any) -> None:
 )
 @options.report_format
 @options.of(Compute, only=("precision", "device", "threads"))
-@options.verbosity
 def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None:
     """Print the perplexity of each TEXT (one tokenised sentence per line) under language models.
 
@@ -87,7 +80,7 @@ def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None
         click.echo(show_controls("\n\n".join(text.to_text() for text in figures)))
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("text", metavar="TEXT")
 @options.argument("target", metavar="[TARGET]", required=False)
 @heading("Networks and features")
@@ -104,7 +97,6 @@ def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None
 )
 @options.output
 @options.file("--target-output", "Write the selected lines of TARGET.")
-@options.verbosity
 def select(text: str, output: str, **given: Any) -> None:
     """Select the lines of TEXT (tokenised sentences) that are most similar to in-domain text.
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from phrasescore.cli import columns, options
-from phrasescore.cli.options import FileName, Verb, heading, names_of, take
+from phrasescore.cli.options import FILE_NAME, heading, names_of, only, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError
 from phrasescore.foreign import ForeignText
@@ -21,12 +21,9 @@ _OF_ENGINE = ("engine", "workers", "ray_address", "allow_unlike")
 # The parameters for each mode of `generate`: translating, CTranslate2, and augmenting.
 _COMMON = {"model", "output", *names_of(Compute)}
 _OF_TEXT = {*_COMMON, "source", "nbest", "name", "beam"}
-_TRANSLATING = {*_OF_TEXT, "augment", *names_of(Generating)}
-_FOREIGN = {*_OF_TEXT, "ctranslate2", "truecase_model", *names_of(ForeignText)} - {"precision"}
-_AUGMENTING = {
-    *(*_COMMON, "augment", "moses_ini", "moses_ini_out", "resume"),
-    *names_of(Augmenting),
-}
+_TRANSLATING = {*_OF_TEXT, *names_of(Generating)}
+_FOREIGN = {*_OF_TEXT, "truecase_model", *names_of(ForeignText)} - {"precision"}
+_AUGMENTING = {*_COMMON, "moses_ini", "moses_ini_out", "resume", *names_of(Augmenting)}
 _nbest = options.option(
     "--nbest",
     "Write the N best translations of each sentence to FILE, in Moses' format.",
@@ -36,7 +33,7 @@ _nbest = options.option(
 )
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("source", metavar="SOURCE")
 @heading("Input")
 @options.file(
@@ -52,7 +49,7 @@ _nbest = options.option(
 @options.of(
     SearchSettings,
     features={"type": click.Choice(sorted(SEARCH_FEATURES))},
-    models={"type": FileName()},
+    models={"type": FILE_NAME},
 )
 @heading("Networks and features")
 @options.option(
@@ -79,7 +76,6 @@ _nbest = options.option(
 )
 @options.of(Compute, only=_OF_ENGINE, engine={"default": "processes"})
 @options.output
-@options.verbosity
 def decode(**given: Any) -> None:
     """Translate SOURCE, one tokenised sentence per line, with the model in a moses.ini.
 
@@ -99,7 +95,7 @@ def decode(**given: Any) -> None:
     run(**given, search=search, engine=engine, progress=show_progress)
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("model", metavar="MODEL")
 @options.argument("source", metavar="[SOURCE]", default="-", required=False)
 @options.of(Generating)
@@ -127,9 +123,8 @@ def decode(**given: Any) -> None:
 @options.flag("--resume", "Continue a run of --augment that was killed.")
 @options.output
 @options.of(Compute)
-@options.verbosity
 @click.pass_context
-def generate(ctx: click.Context, /, model: str, output: str, **given: Any) -> None:
+def generate(ctx: click.Context, /, **given: Any) -> None:
     """Translate each line of SOURCE, a tokenised text, with the network MODEL.
 
     A beam search finds the best translation. --sample writes random translations instead, and
@@ -137,33 +132,29 @@ def generate(ctx: click.Context, /, model: str, output: str, **given: Any) -> No
     trained with --reverse reads the target side and writes the source side.
     """
     text = take(ForeignText, given)
-    common: dict[str, Any] = {"compute": take(Compute, given), "progress": show_progress}
     if given["ctranslate2"]:
         from phrasescore.workflows.generate_foreign import generate_foreign
 
-        options.refuse_others(ctx, _FOREIGN, "cannot be used with --ctranslate2")
-        names = ("source", "nbest", "name", "beam", "truecase_model")
-        wanted = {name: given[name] for name in names}
-        generate_foreign(model=model, output=output, text=text, **wanted, **common)
+        options.refuse_others(ctx, {*_FOREIGN, "ctranslate2"}, "cannot be used with --ctranslate2")
+        own = grouped(generate_foreign, only(given, _FOREIGN))
+        generate_foreign(**own, text=text, progress=show_progress)
         return
     columns.refuse_foreign_text(ctx, "truecase_model")
     if given["augment"] is None:
         from phrasescore.workflows.generate import generate as run
 
-        options.refuse_others(ctx, _TRANSLATING, "can only be used with --augment")
-        settings = take(Generating, given)
-        run(given["source"], model, output, settings=settings, nbest=given["nbest"], **common)
+        options.refuse_others(ctx, {*_TRANSLATING, "augment"}, "can only be used with --augment")
+        run(**grouped(run, only(given, _TRANSLATING)), progress=show_progress)
         return
     from phrasescore.workflows.augment import augment
 
-    options.refuse_others(ctx, _AUGMENTING, "cannot be used with --augment")
-    adding = take(Augmenting, given)
-    wanted = {name: given[name] for name in ("moses_ini", "moses_ini_out", "resume")}
-    done = augment(given["augment"], model, output, settings=adding, **wanted, **common)
+    options.refuse_others(ctx, {*_AUGMENTING, "augment"}, "cannot be used with --augment")
+    own = grouped(augment, only(given, _AUGMENTING))
+    done = augment(given["augment"], **own, progress=show_progress)
     _logger.info("%s", done.summary())
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("source", metavar="SOURCE")
 @heading("Networks and features")
 @options.file("--model", "The trained model that translates segments.", "FORWARD", required=True)
@@ -177,7 +168,6 @@ def generate(ctx: click.Context, /, model: str, output: str, **given: Any) -> No
 @options.file("--segments", "Write the segments as JSON, one line per sentence.")
 @options.output
 @options.of(Compute, only=("precision", "device", "threads"))
-@options.verbosity
 def segment(source: str, model: str, output: str, **given: Any) -> None:
     """Translate SOURCE, tokenised sentences, in segments that networks translate confidently.
 

@@ -7,11 +7,12 @@ import click
 from click.core import ParameterSource
 
 from phrasescore.cli import columns, options
-from phrasescore.cli.options import Verb, heading, names_of, take
+from phrasescore.cli.options import heading, names_of, only, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.translate import decode
 from phrasescore.settings import tuning
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.declaration import grouped
 from phrasescore.workflows.search_settings import SearchSettings
 from tuning.settings import METRICS
 
@@ -22,14 +23,10 @@ _OF_LISTS = _SHARED | {"lists", "features", "scores", "ifile"}
 _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("lists", metavar="[NBEST]...", nargs=-1)
 @heading("Input")
-@options.files(
-    "--references --refs",
-    "Reference translations, one per line; NAME may stand for NAME0, NAME1, ... as in "
-    "mert-moses.pl. Repeat the option for another set of references.",
-)
+@options.references("--references --refs")
 @options.files("--features", "Features in the format of Moses' extractor, instead of NBEST.")
 @options.files("--scores", "BLEU statistics for --features, instead of references.")
 @options.file(
@@ -106,7 +103,6 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
 )
 @heading("Long runs")
 @options.flag("--resume --continue resume", "Continue the run in --working-dir.")
-@options.verbosity
 @click.pass_context
 def tune(ctx: click.Context, /, **given: Any) -> None:
     """Find feature weights that increase BLEU on NBEST, Moses' n-best lists for a development set.
@@ -127,35 +123,25 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
     elif decoder is None:
         from phrasescore.workflows.tune.lists import tune as tune_lists
 
-        allowed = (
-            _OF_LISTS | names_of(tuning.ListTuning, tuning.ListTuningFiles) | {"device", "threads"}
-        )
-        options.refuse_others(ctx, allowed, "can only be used with --decoder")
-        tune_lists(
-            **{name: given[name] for name in _OF_LISTS},
-            settings=take(tuning.ListTuning, given),
-            files=take(tuning.ListTuningFiles, given),
-            compute=Compute(threads=given["threads"]),
-            progress=show_progress,
-        )
+        own = _OF_LISTS | names_of(tuning.ListTuning, tuning.ListTuningFiles) | {"threads"}
+        options.refuse_others(ctx, own | {"device"}, "can only be used with --decoder")
+        tune_lists(**grouped(tune_lists, only(given, own)), progress=show_progress)
     else:
         from phrasescore.workflows.tune.loop import tune_with_decoder
 
-        allowed = _OF_ROUNDS | names_of(tuning.RoundTuning, tuning.RoundTuningFiles, Compute)
-        allowed |= {"decoder", "decoder_flags", *(f"rescore_{name}" for name in _COLUMNS)}
+        own = _OF_ROUNDS | names_of(tuning.RoundTuning, tuning.RoundTuningFiles, Compute)
+        added = {f"rescore_{name}": name for name in _COLUMNS}
+        allowed = {*own, *added, "decoder", "decoder_flags"}
         options.refuse_others(ctx, allowed, "cannot be used with --decoder")
         flags = given["decoder_flags"]
         tune_with_decoder(
             _search_settings(flags) if decoder == "embedded" else f"{decoder} {flags}".strip(),
-            **{name: given[name] for name in _OF_ROUNDS},
-            settings=take(tuning.RoundTuning, given),
+            **grouped(tune_with_decoder, only(given, own)),
             columns=[
-                columns.column_spec(name, value)
-                for name in _COLUMNS
-                for value in given[f"rescore_{name}"]
+                columns.column_spec(kind, value)
+                for name, kind in added.items()
+                for value in given[name]
             ],
-            files=take(tuning.RoundTuningFiles, given),
-            compute=take(Compute, given),
             progress=show_progress,
         )
 

@@ -39,7 +39,7 @@ class Work(Protocol[_Item, _Result]):
 
 @dataclass(frozen=True)
 class LoadedWork(Generic[Item, Result]):
-    """Work that is already loaded; for threads only."""
+    """Work that is already loaded; for threads and forked processes."""
 
     compute: Callable[[Item], Result]
 

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Generic, Self
 
@@ -57,9 +58,9 @@ class ProcessPool(WorkerPool[Item, Result]):
         self._processes.shutdown(cancel_futures=True)
 
     def _start(self) -> None:
-        start = _Start(self._compute, os.getpid(), self._closed)
         context = multiprocessing.get_context("fork")
-        self._processes = ProcessPoolExecutor(self.workers, context, start.begin)
+        start = partial(_start, self._compute, os.getpid(), self._closed)
+        self._processes = ProcessPoolExecutor(self.workers, context, start)
         with contextlib.suppress(BrokenProcessPool):
             self._processes.submit(os.getpid).result()
 
@@ -103,22 +104,17 @@ class ProcessPool(WorkerPool[Item, Result]):
                 self._begin(task)
 
 
-class _Start:
-    """Initializes a forked process; `compute` is set only there."""
+_computes: list[Callable[[Any], Any]] = []  # the function that a forked process computes
 
-    compute: Callable[[Any], Any] | None = None
 
-    def __init__(self, compute: Callable[[Any], Any], parent: int, closed: Sequence[int]) -> None:
-        self._compute, self._parent, self._closed = compute, parent, closed
-
-    def begin(self) -> None:
-        for descriptor in self._closed:
-            os.close(descriptor)
-        # Ctrl-C is handled by the parent process, which stops this one.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        threading.Thread(target=_end_with, args=(self._parent,), daemon=True).start()
-        _Start.compute = self._compute
+def _start(compute: Callable[[Any], Any], parent: int, closed: Sequence[int]) -> None:
+    for descriptor in closed:
+        os.close(descriptor)
+    # Ctrl-C is handled by the parent process, which stops this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    _computes.append(compute)
 
 
 def _end_with(parent: int) -> None:
@@ -129,9 +125,8 @@ def _end_with(parent: int) -> None:
 
 
 def _compute(item: Any) -> Any:
-    assert _Start.compute is not None
     try:
-        return _Start.compute(item)
+        return _computes[-1](item)
     except Exception as error:
         try:
             # An exception that cannot be unpickled would look like the death of this process.

@@ -114,12 +114,18 @@ def describe(device: str = "cpu") -> dict[str, str]:
     return properties
 
 
-def _processor() -> str:
+def processor_fields() -> dict[str, str]:
+    """Return Linux's description of the first processor; other systems have none."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
-    except OSError:  # other operating systems
-        return platform.machine()
-    fields = dict(line.split(":", 1) for line in text.replace("\t", "").splitlines())
+    except OSError:
+        return {}
+    fields = (line.partition(":") for line in text.splitlines())
+    return {name.strip(): value.strip() for name, _, value in fields}
+
+
+def _processor() -> str:
+    fields = processor_fields()
     flags = fields.get("flags", "").split()
     known = [name for name in _INSTRUCTIONS if name in flags]
-    return " ".join([platform.machine(), fields.get("vendor_id", "").strip(), *known])
+    return " ".join(filter(None, [platform.machine(), fields.get("vendor_id"), *known]))

@@ -6,8 +6,8 @@ with other metrics match sacrebleu's command line to the last digit, for the sam
 (Post, 2018, A Call for Clarity in Reporting BLEU Scores).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -20,7 +20,7 @@ from sacrebleu.metrics.ter import TER
 
 from phrasescore.arguments import Tokenizer
 from phrasescore.errors import DataError
-from phrasescore.evaluation.plugin_metric import PluginMetric
+from phrasescore.evaluation.plugin_metric import CheckedMetric
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
 from phrasescore.evaluation.significance import (
     SAMPLES,
@@ -46,18 +46,11 @@ SEED = 12345
 MOST_UNKNOWN = 10  # sentences with more unknown words than this are in one group
 
 
-class Group(NamedTuple):
-    """A group of sentences: its heading, and the indices of its sentences (at least one)."""
-
-    label: str
-    members: list[int]
-
-
 class Breakdown(NamedTuple):
     """Groups of sentences by a property, such as "words in the source"."""
 
     title: str
-    groups: list[Group]
+    groups: dict[str, list[int]]  # by heading: the indices of its sentences (at least one)
 
 
 class ComparedSystem(NamedTuple):
@@ -181,25 +174,21 @@ class Comparison:
     @cached_property
     def scores(self) -> list[SystemScore]:
         """The BLEU scores of each system, with significance tests against the baseline."""
-        return list(self._score_systems())
-
-    def _score_systems(self) -> Iterator[SystemScore]:
-        baseline = None
+        found: list[SystemScore] = []
         for system, statistics, whole in zip(
             self.systems, self._statistics, self.multi_bleu(), strict=True
         ):
             scores = tuple((100 * bleu(statistics.sum(axis=1))).tolist())
             ratio = whole.length / whole.reference_length if whole.reference_length else 0.0
             score = SystemScore(system.name, scores, ratio)
-            if baseline is None:
-                baseline = score
-            elif self._has_baseline:
+            if found and self._has_baseline:
                 p_value = randomization_p_value(
                     self.metric, self._statistics[0], statistics, trials=TRIALS, seed=SEED
                 )
-                difference = score.mean - baseline.mean
-                score = SystemScore(system.name, scores, ratio, difference, p_value)
-            yield score
+                difference = score.mean - found[0].mean
+                score = replace(score, difference=difference, p_value=p_value)
+            found.append(score)
+        return found
 
     def sentence_scores(self) -> list[list[float]]:
         """Return smoothed sentence BLEU, 0 to 100, for each system and sentence."""
@@ -212,7 +201,8 @@ class Comparison:
         """Build a metric with the references: one of sacrebleu's, ours, or a plug-in's."""
         words = [text.words for text in self.references]
         if plugin is not None:
-            return _PackageMetric(PluginMetric(plugin, words), len(words), plugin.package)
+            metric = CheckedMetric(plugin.name, plugin.title, plugin.load(), words)
+            return _PackageMetric(metric, len(words), plugin.package)
         if name == "word_accuracy":
             return _PackageMetric(WordAccuracy(words), len(words))
         if name == "cer":
@@ -236,8 +226,15 @@ class Comparison:
         return [system.confidence for system in result.systems]
 
     def by_length(self, side: str, width: int) -> Breakdown:
-        """Group the sentences by their number of words on a side, in steps of ``width``."""
-        return group_by_length(side, [len(words) for words in self.sides[side].words], width)
+        """Group sentences by their number of words on a side: 0, 1 to ``width``, and so on."""
+        members: dict[int, list[int]] = {}
+        for index, words in enumerate(self.sides[side].words):
+            members.setdefault(-(-len(words) // width) * width, []).append(index)
+        groups = {}
+        for last in sorted(members):
+            first = max(last - width + 1, 0)
+            groups[str(last) if first == last else f"{first}-{last}"] = members[last]
+        return Breakdown(f"words in the {side}", groups)
 
     def by_unknown_words(
         self, shortlists: Mapping[str, Vocabulary], network: str | None = None
@@ -246,7 +243,8 @@ class Comparison:
         breakdowns = []
         for side, vocabulary in shortlists.items():
             if side in self.sides:
-                counts = count_unknown(vocabulary, self.sides[side].words)
+                sentences = self.sides[side].words
+                counts = [sum(word not in vocabulary for word in words) for words in sentences]
                 title = side if network is None else f"{side}, to {network}"
                 breakdowns += group_by_unknown_words(title, counts)
         return breakdowns
@@ -254,7 +252,7 @@ class Comparison:
     def score_groups(self, breakdown: Breakdown) -> BreakdownScores:
         """Return the BLEU scores for each group of sentences."""
         groups = []
-        for label, members in breakdown.groups:
+        for label, members in breakdown.groups.items():
             scores = 100 * bleu(self._first_statistics[:, members].sum(axis=1))
             groups.append(GroupScore(label, len(members), tuple(scores.tolist())))
         return BreakdownScores(breakdown.title, tuple(groups))
@@ -263,7 +261,7 @@ class Comparison:
         """Return half the width of the 95% bootstrap interval for BLEU, by group and system."""
         return [
             bootstrap_spread(self.metric, self._first_statistics[:, members], seed)
-            for _, members in breakdown.groups
+            for members in breakdown.groups.values()
         ]
 
 
@@ -342,41 +340,22 @@ def _read_translations(path: str) -> Sentences:
     return text
 
 
-def group_by_length(side: str, lengths: Sequence[int], width: int) -> Breakdown:
-    """Group sentences by their number of words on a side: 0, 1 to ``width``, and so on."""
-    members: dict[int, list[int]] = {}
-    for index, length in enumerate(lengths):
-        members.setdefault(-(-length // width) * width, []).append(index)
-    groups = []
-    for last in sorted(members):
-        first = max(last - width + 1, 0)
-        label = str(last) if first == last else f"{first}-{last}"
-        groups.append(Group(label, members[last]))
-    return Breakdown(f"words in the {side}", groups)
-
-
 def group_by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
     """Group sentences by their unknown words on a side: exactly n, and (Cho et al.) at most n."""
-    exactly, at_most = [], []
+    exactly, at_most = {}, {}
     for number in range(min(max(counts), MOST_UNKNOWN) + 1):
-        members = [index for index, count in enumerate(counts) if count == number]
-        if members:
-            exactly.append(Group(str(number), members))
-        if up_to := [index for index, count in enumerate(counts) if count <= number]:
-            at_most.append(Group(str(number), up_to))
-    above = [index for index, count in enumerate(counts) if count > MOST_UNKNOWN]
-    if above:
-        exactly.append(Group(f"> {MOST_UNKNOWN}", above))
-        at_most.append(Group("any", list(range(len(counts)))))
+        exactly[str(number)] = [index for index, count in enumerate(counts) if count == number]
+        at_most[str(number)] = [index for index, count in enumerate(counts) if count <= number]
+    if above := [index for index, count in enumerate(counts) if count > MOST_UNKNOWN]:
+        exactly[f"> {MOST_UNKNOWN}"] = above
+        at_most["any"] = list(range(len(counts)))
     return [
-        Breakdown(f"unknown words in the {side}", exactly),
-        Breakdown(f"at most this number of unknown words in the {side}", at_most),
+        Breakdown(title, {label: members for label, members in groups.items() if members})
+        for title, groups in (
+            (f"unknown words in the {side}", exactly),
+            (f"at most this number of unknown words in the {side}", at_most),
+        )
     ]
-
-
-def count_unknown(vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]) -> list[int]:
-    """Return the number of words outside a shortlist in each sentence."""
-    return [sum(word not in vocabulary for word in words) for words in sentences]
 
 
 def shortlists_by_side(checkpoint: "Checkpoint") -> dict[str, Vocabulary]:

@@ -79,13 +79,6 @@ class CheckedMetric:
             raise PluginError(self._title, f"{name}: {shown_error(error)}") from error
 
 
-class PluginMetric(CheckedMetric):
-    """A metric from another package."""
-
-    def __init__(self, plugin: Plugin, references: Sequence[Sequence[Sequence[str]]]) -> None:
-        super().__init__(plugin.name, plugin.title, plugin.load(), references)
-
-
 def find_metric(name: str) -> Plugin | None:
     """Return the plug-in that provides a metric, or None if the metric is built in or unknown."""
     if name not in OURS:

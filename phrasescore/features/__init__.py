@@ -260,6 +260,16 @@ def column_name(kind: str, value: str) -> str:
     return FILE_NAMES.get(kind) or value.title().replace("_", "")
 
 
+def number_names(prefixes: Iterable[str]) -> list[str]:
+    """Return each prefix with a number from 0 that distinguishes equal prefixes, as in Moses.
+
+    >>> number_names(["LSTM", "CSLM", "LSTM"])
+    ['LSTM0', 'CSLM0', 'LSTM1']
+    """
+    given = list(prefixes)
+    return [f"{prefix}{given[:place].count(prefix)}" for place, prefix in enumerate(given)]
+
+
 def check_feed_forward(
     configs: "Sequence[Config]", backoff_lm: str | None, *, unnormalized: bool
 ) -> None:

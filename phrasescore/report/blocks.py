@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from sacremoses import MosesDetokenizer
+
 from phrasescore.io.output import open_output
 
 Cell = str | int | float | None
@@ -23,20 +25,8 @@ Cell = str | int | float | None
 # they are escaped as \udc80 to \udcff.
 ENCODE_ERRORS = "backslashreplace"
 DATA = "data"  # the folder of the TSV files
+_DETOKENIZER = MosesDetokenizer()
 _TSV_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
-
-# The escapes of Moses' tokeniser (scripts/tokenizer/escape-special-chars.perl). The ampersand comes
-# last, or "&amp;lt;" would be unescaped twice.
-_ESCAPES = (
-    ("&#124;", "|"),
-    ("&lt;", "<"),
-    ("&gt;", ">"),
-    ("&apos;", "'"),
-    ("&quot;", '"'),
-    ("&#91;", "["),
-    ("&#93;", "]"),
-    ("&amp;", "&"),
-)
 
 
 def shown(words: Iterable[str]) -> str:
@@ -46,10 +36,7 @@ def shown(words: Iterable[str]) -> str:
     "l' &lt; <b>"
     """
     text = " ".join(words)
-    if "&" in text:
-        for escape, character in _ESCAPES:
-            text = text.replace(escape, character)
-    return text
+    return str(_DETOKENIZER.unescape_xml(text)) if "&" in text else text
 
 
 @dataclass(frozen=True, slots=True)

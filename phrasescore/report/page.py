@@ -92,14 +92,13 @@ def render_page(report: blocks.Report) -> str:
     plotly_hash, plotly = _pack_plotly() if has_figures else (_hash(""), "")
     parts = "\n".join(map(_part, _SCRIPTS))
     script = f'(() => {{\n"use strict";\n{parts}}})();\n'
-    environment.filters |= {
-        "kind": lambda block: type(block).__name__.lower(),
-        "paragraphs": lambda lead: [text.strip() for text in lead.split("\n\n") if text.strip()],
-        "number_columns": _number_columns,
-        "rows": _rows,
-        "summary": _summary,
-        "data": _json,
-    }
+    environment.filters.update(
+        kind=lambda block: type(block).__name__.lower(),
+        paragraphs=lambda lead: [text.strip() for text in lead.split("\n\n") if text.strip()],
+        number_columns=_number_columns,
+        rows=_rows,
+        data=_json,
+    )
     return environment.from_string(_part("page.html.j2")).render(
         report=report,
         style=Markup(_part("page.css")),
@@ -175,22 +174,3 @@ def _json(block: blocks.Block) -> Markup:
     for character in "<>&\u2028\u2029\0":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
-
-
-def _summary(block: blocks.Points | blocks.Matrix | blocks.Lines | blocks.Pyramid) -> str:
-    """Describe a figure for readers who cannot see it."""
-    match block:
-        case blocks.Points():
-            kind = "Map" if block.is_map else "Scatter plot"
-            axes = f", {block.x_label} against {block.y_label}" if not block.is_map else ""
-            count = f"{len(block.x):,} point{'' if len(block.x) == 1 else 's'}"
-            return f"{kind}: {block.title}. {count}{axes}."
-        case blocks.Matrix():
-            size = f"{len(block.row_labels)} rows, {len(block.column_labels)} columns"
-            return f"Heat map: {block.title}. {size}."
-        case blocks.Lines():
-            kind = "Bars" if block.bars else "Lines"
-            names = ", ".join(series.name for series in block.series)
-            return f"{kind}: {block.title}. {block.y_label} by {block.x_label}: {names}."
-        case blocks.Pyramid():
-            return f"Soft parse: {block.title}. {len(block.words)} words: {' '.join(block.words)}."

@@ -170,21 +170,13 @@ def _setting(field: "dataclasses.Field[Any]", hint: Any, heading: str) -> Settin
     )
 
 
-def settings_parameters(function: Callable[..., Any]) -> dict[str, Settings]:
-    """Return the default `Settings` of a function's parameters, by parameter name."""
-    return {
-        name: parameter.default
-        for name, parameter in inspect.signature(function).parameters.items()
-        if isinstance(parameter.default, Settings)
-    }
-
-
 def grouped(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return keyword arguments for a function, with options grouped into its settings."""
     arguments = dict(options)
-    for parameter, default in settings_parameters(function).items():
-        names = [field.name for field in settings_of(type(default)) if field.name in arguments]
-        if names:
-            own = {name: arguments.pop(name) for name in names}
-            arguments[parameter] = type(default)(**{**vars(default), **own})
+    for name, parameter in inspect.signature(function).parameters.items():
+        if isinstance(settings := parameter.default, Settings):
+            names = [each.name for each in settings_of(type(settings)) if each.name in arguments]
+            own = {each: arguments.pop(each) for each in names}
+            if own:
+                arguments[name] = type(settings)(**{**vars(settings), **own})
     return arguments

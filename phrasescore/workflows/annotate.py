@@ -3,10 +3,9 @@
 import logging
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeVar
 
 from moses_integration.ini_text import IniText, TextSettings, named_files
 from moses_integration.moses_ini import MosesIni
@@ -23,14 +22,10 @@ from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
-from phrasescore.version import __version__
-from phrasescore.workflows.scoring.columns import FeatureLoader, GivenScores, check_counts
-from phrasescore.workflows.scoring.scorer import Scorer
-from phrasescore.workflows.text_checks import unknown_words_of
+from phrasescore.workflows.scoring.columns import check_counts
+from phrasescore.workflows.scoring.list_scorer import ListScorer
 
 _logger = logging.getLogger(__name__)
-
-_Column = TypeVar("_Column")
 
 # Number of lines in a chunk: the most that a killed run loses, and one member of a .gz file.
 CHUNK_LINES = 65536
@@ -94,44 +89,32 @@ def annotate(
         [table, ini_path, *inputs, *text_paths], [output, *work_files(output), new_ini_path]
     )
     chosen = TextFilter(text_paths, keep_others, ini_path) if text_paths else None
-    given = {
-        place: GivenScores(column.value, HIGHEST_LOG)
-        for place, column in enumerate(wanted)
-        if column.kind == "scores"
-    }
-    blocks = check_counts(read_table_blocks(table), table, list(given.values()))
+    blocks = read_table_blocks(table)
     first = next(blocks)
     num_scores = first.num_scores
     ini = declare_scores(ini_path, new_ini_path, table, output, len(wanted), num_scores)
-    loader = FeatureLoader.of(wanted, compute, of_phrases=True)
-    computed = loader.columns
-    names = (f"{shown_path(table)} (source side)", f"{shown_path(table)} (target side)")
-    unknown_words = unknown_words_of(*names, loader.known_words())
-    rows = loader.rows()
-    with Scorer(loader, compute) as scorer:
-        settings = _settings(loader, scorer) | {"chunk": str(CHUNK_LINES)}
-        settings |= {f"scores {place + 1}": each.fingerprint for place, each in given.items()}
+    with ListScorer(wanted, compute=compute, of_phrases=True) as scorer:
+        lines = check_counts(chain([first], blocks), table, scorer.given)
+        settings = scorer.depends_on() | {"chunk": str(CHUNK_LINES)}
         if chosen is not None:
             settings |= chosen.settings
         with (
             open_resumable(output, settings, resume=resume, chunk_lines=CHUNK_LINES) as target,
             Meter("annotate", "lines", progress, lines_of=table) as meter,
         ):
-            remaining = target.remaining(chain([first], blocks), table)
+            remaining = target.remaining(lines, table)
             marked = remaining if chosen is None else chosen.mark(remaining)
-            for block, scores in scorer.score(marked):
-                for side, words in enumerate(unknown_words):
-                    words.count_side(block.block, side)
-                logs = _with_given(
-                    [scores.values[row] for row in rows],
-                    {place: block.of_pairs(each.of(block)) for place, each in given.items()},
-                )
+            names = (f"{shown_path(table)} ({side} side)" for side in ("source", "target"))
+            for block, scores in scorer.score(marked, *names):
+                computed = iter(scores.values)
+                logs = [
+                    next(computed) if added.given is None else block.of_pairs(added.given.of(block))
+                    for added in scorer.added
+                ]
                 target.write(block.with_scores(logs), block.raw, block.num_lines)
                 if not meter.done:
                     meter.skipped = block.before
                 meter.update(block.num_lines)
-            for words in unknown_words:
-                words.warn()
             # Write moses.ini before the table appears: if that fails, the run can be resumed.
             target.flush()
             if ini is not None and new_ini_path is not None:
@@ -139,40 +122,14 @@ def annotate(
     kept = meter.done if chosen is None else chosen.kept
     if meter.done and not kept and not resume:  # of the whole table
         _logger.warning("%s: no source phrase occurs in the texts", shown_path(table))
-    tallies = [scorer.tallies[row] for row in rows]
-    for column, tally in zip(computed, tallies, strict=True):
+    for column, tally in zip(wanted, scorer.tallies, strict=True):
         if isinstance(tally, LexicalTally) and 2 * tally.floored > tally.words:
             _logger.warning(
-                "%s: %s has no translation for %s of %s %s words: is it the lexicon of this "
-                "direction?",
-                shown_path(table),
-                shown_path(column.value),
-                f"{tally.floored:,}",
-                f"{tally.words:,}",
-                tally.side,
+                f"{shown_path(table)}: {shown_path(column.value)} has no translation for "
+                f"{tally.floored:,} of {tally.words:,} {tally.side} words: is it the lexicon of "
+                "this direction?"
             )
-    notes = _with_given(list(map(str, tallies)), {n: str(each) for n, each in given.items()})
-    return AnnotateSummary(meter.done, kept, tuple(notes))
-
-
-def _settings(loader: FeatureLoader, scorer: Scorer) -> dict[str, str]:
-    """Return everything that the columns depend on besides the table."""
-    settings = {"version": f"phrasescore {__version__}"}
-    if loader.models:
-        import torch
-
-        settings["version"] += f", torch {torch.__version__}"
-        settings |= {"precision": loader.precision, "device": loader.device.partition(":")[0]}
-    names = [scorer.features[row].fingerprints[0] for row in loader.rows()]
-    return settings | {f"column {place}": name for place, name in enumerate(names, start=1)}
-
-
-def _with_given(computed: Sequence[_Column], given: Mapping[int, _Column]) -> list[_Column]:
-    """Insert columns with given scores at their indices, which are in ascending order."""
-    columns = list(computed)
-    for place, column in given.items():
-        columns.insert(place, column)
-    return columns
+    return AnnotateSummary(meter.done, kept, tuple(map(str, scorer.tallies)))
 
 
 def check_keep_others(keep_others: float | None, texts: Sequence[object]) -> None:
@@ -234,11 +191,8 @@ def declare_scores(
     in_one_folder = len({os.path.dirname(os.path.abspath(each)) for each in paths}) == 1
     if relative and not in_one_folder and "-" not in paths:
         _logger.warning(
-            "%s is in another folder than %s and has relative paths, which Moses resolves from its "
-            "working folder; make them absolute: %s",
-            new_ini,
-            ini.path,
-            ", ".join(relative),
+            f"{new_ini} is in another folder than {ini.path} and has relative paths, which Moses "
+            f"resolves from its working folder; make them absolute: {', '.join(relative)}"
         )
     return ini
 
@@ -253,19 +207,13 @@ def _path_in_ini(ini: MosesIni, table: str, output: str) -> str | None:
     old = feature.path
     if old and table != "-" and not feature.reads(table):
         _logger.warning(
-            "%s: %s reads %s, not %s, which gets new columns: is it the same table? In the new "
-            "moses.ini, it reads the new table",
-            shown_path(ini.path),
-            feature.name,
-            old,
-            table,
+            f"{shown_path(ini.path)}: {feature.name} reads {old}, not {table}, which gets new "
+            "columns: is it the same table? In the new moses.ini, it reads the new table"
         )
     if output == "-":
         _logger.warning(
-            "the table goes to stdout: in the new moses.ini, path= of %s is still %s; set it to "
-            "the file that holds the new table",
-            feature.name,
-            old or "nothing",
+            f"the table goes to stdout: in the new moses.ini, path= of {feature.name} is still "
+            f"{old or 'nothing'}; set it to the file that holds the new table"
         )
         return None
     runs_here = old and any(same_file(f"{old}{end}", table) for end in ("", ".gz"))

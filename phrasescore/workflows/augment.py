@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -39,16 +39,16 @@ _logger = logging.getLogger(__name__)
 GROUP_LINES = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AugmentSummary:
     """Counts from one run of `augment`; after resuming, they exclude earlier runs."""
 
-    sources: int  # read
-    asked: int  # sources for which targets were generated
-    unknown: int  # number of sources skipped because a network does not know one of their words
+    sources: int = 0  # read
+    asked: int = 0  # sources for which targets were generated
+    unknown: int = 0  # number of sources skipped because a network does not know one of their words
     # Number of pairs added, and of generated pairs that the table already contains.
-    new: int
-    known: int
+    new: int = 0
+    known: int = 0
 
     def summary(self) -> str:
         """Return the counts as one line for the log."""
@@ -168,7 +168,7 @@ def augment(
             ini.write(new_ini_path)
     for note in pool.notes:
         _logger.warning("%s", note)
-    return AugmentSummary(**augmenter.counts)
+    return augmenter.counts
 
 
 def _read_sources(path: str) -> frozenset[Source]:
@@ -202,10 +202,7 @@ class Augmenter:
     scores: PairScores
     only: frozenset[Source] | None  # the sources for which targets are generated; None for all
     settings: Augmenting
-    # The fields of AugmentSummary.
-    counts: dict[str, Any] = field(
-        default_factory=lambda: dict.fromkeys(("sources", "asked", "unknown", "new", "known"), 0)
-    )
+    counts: AugmentSummary = field(default_factory=AugmentSummary)
 
     def submit(
         self, groups: Iterable[list[SourceBlock]], pool: TargetPool
@@ -217,25 +214,20 @@ class Augmenter:
         self, blocks: list[SourceBlock], pool: TargetPool
     ) -> tuple[SourceGroup, _PendingTargets]:
         asked = [block for block in blocks if self._is_asked(block)]
-        self.counts["sources"] += len(blocks)
-        self.counts["asked"] += len(asked)
+        self.counts.sources += len(blocks)
+        self.counts.asked += len(asked)
         windows = self.work.windows(block.source for block in asked)
         return SourceGroup(blocks, asked), list(map(pool.submit, windows))
 
     def lines(self, group: SourceGroup, pending: _PendingTargets) -> Iterator[bytes]:
         """Yield the lines of a group, including its new pairs."""
         generated = chain.from_iterable(each.result() for each in pending)
-        found = [
-            self._new_targets(
-                block, ((target.words, target.log_prob) for target in targets if target.finished)
-            )
-            for block, targets in zip(group.asked, generated, strict=True)
-        ]
+        found = list(map(self._new_targets, group.asked, generated))
         new = {
             item.source: list(map(NewPair, item.targets, rows))
             for item, rows in zip(found, self.scores.rows(found), strict=True)
         }
-        self.counts["new"] += sum(map(len, new.values()))
+        self.counts.new += sum(map(len, new.values()))
         for block in group.blocks:
             yield from phrase_table.write_block(
                 block, new.get(block.source, ()), indicator=self.settings.indicator
@@ -252,25 +244,21 @@ class Augmenter:
         for line in block.lines:
             targets.count(line.pair.target)
         if any(Vocabulary.UNKNOWN in known.ids(block.source) for known in self.vocabularies):
-            self.counts["unknown"] += 1
+            self.counts.unknown += 1
             return False
         return True
 
-    def _new_targets(
-        self, block: SourceBlock, targets: Iterable[tuple[Source, float]]
-    ) -> NewTargets:
+    def _new_targets(self, block: SourceBlock, targets: Iterable[Generated]) -> NewTargets:
         new = NewTargets(block.source, [], [])
-        for words, log_prob in targets:
-            if (
-                not phrase_table.is_writable(words)
-                or math.exp(log_prob) < self.settings.min_probability
-            ):
+        for target in targets:
+            is_likely = math.exp(target.log_prob) >= self.settings.min_probability
+            if not (target.finished and is_likely and phrase_table.is_writable(target.words)):
                 continue
-            if block.lacks(words):
-                new.targets.append(words)
-                new.log_probs.append(log_prob)
+            if block.lacks(target.words):
+                new.targets.append(target.words)
+                new.log_probs.append(target.log_prob)
             else:
-                self.counts["known"] += 1
+                self.counts.known += 1
         return new
 
 

@@ -73,15 +73,10 @@ def doctor() -> Diagnosis:
 
 
 def _processor() -> Finding:
-    from phrasescore.engines.ray_connection import describe
+    from phrasescore.engines.ray_connection import describe, processor_fields
     from phrasescore.kernels.precision import lacks_units
 
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:  # other operating systems
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    found = f"{next(names, 'unknown')}: {describe()['processor']}"
+    found = f"{processor_fields().get('model name', 'unknown')}: {describe()['processor']}"
     faster = [name for name in PRECISIONS if name in ("bfloat16", "int8") and not lacks_units(name)]
     advice = "use --precision float32: the processor has no instructions for bfloat16 or int8"
     if faster:

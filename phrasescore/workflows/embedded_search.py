@@ -177,17 +177,14 @@ class EmbeddedSearch:
         targets.warn()
         if counts["untranslated"]:
             _logger.warning(
-                "%s sentences have empty translations: no phrase order within the distortion limit "
-                "covers them",
-                f"{counts['untranslated']:,}",
+                f"{counts['untranslated']:,} sentences have empty translations: no phrase order "
+                "within the distortion limit covers them"
             )
         if counts["calls"]:
             requests, distinct = counts["requests"], counts["distinct"]
             _logger.info(
-                "networks: %s requests, %.1f%% of them distinct; %.0f at a time",
-                f"{requests:,}",
-                100 * distinct / max(1, requests),
-                distinct / counts["calls"],
+                f"networks: {requests:,} requests, {distinct / max(1, requests):.1%} of them "
+                f"distinct; {distinct / counts['calls']:.0f} at a time"
             )
         return counts
 

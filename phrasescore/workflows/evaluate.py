@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 import numpy as np
 
-from moses_integration.nbest import read_nbest
+from moses_integration.nbest import read_every_list
 from phrasescore.arguments import ReportFormat, StrPath, check_choice, check_sequences
-from phrasescore.errors import ArgumentError, DataError, show_controls
+from phrasescore.errors import ArgumentError, show_controls
 from phrasescore.evaluation.comparison import BreakdownScores, Comparison, Score, shortlists_by_side
 from phrasescore.evaluation.plugin_metric import OURS, find_metric, known_metrics
 from phrasescore.evaluation.sentences import find_references
@@ -269,35 +269,16 @@ def _score_nbest(
     parts: list[Statistics] = []
     segments: list[int] = []
     words_of_first = 0
-
-    def add(sent_id: int, words: list[tuple[str, ...]]) -> None:
-        owners = [sent_id] * len(words)
-        parts.append(metric.statistics(words, owners))
-        segments.extend(owners)
-
+    cure = "--allow-missing uses an empty translation"
+    lists = read_every_list(path, metric.num_segments, allow_missing=allow_missing, cure=cure)
     with Meter("oracle", "hypotheses", progress, lines_of=path) as meter:
-        for nbest in read_nbest(path):
-            expected = len(parts)
-            is_missing = nbest.id != expected and not allow_missing
-            if is_missing or nbest.id >= metric.num_segments:
-                problem = f"expected id {expected} of {metric.num_segments:,} sentences"
-                if expected >= metric.num_segments:
-                    problem = f"expected no more than {metric.num_segments:,} sentences"
-                problem = f"{problem}, found id {nbest.id}"
-                if is_missing and nbest.id < metric.num_segments:
-                    problem = f"{problem} (--allow-missing uses an empty translation)"
-                raise DataError(path, nbest.first_line, problem)
-            for sent_id in range(expected, nbest.id):
-                add(sent_id, [()])
+        for nbest in lists:
             words = list(nbest.distinct().values())
-            add(nbest.id, words)
+            owners = [nbest.id] * len(words)
+            parts.append(metric.statistics(words, owners))
+            segments += owners
             words_of_first += len(words[0])
             meter.update(nbest.num_lines)
-    if len(parts) < metric.num_segments and not allow_missing:
-        problem = f"expected lists for {metric.num_segments:,} sentences, found {len(parts):,}"
-        raise DataError(path, None, problem)
-    for sent_id in range(len(parts), metric.num_segments):
-        add(sent_id, [()])
     warn_of_lengths(path, words_of_first, comparison.references[0].num_words)
     first = BleuScore.of(np.array([part[0] for part in parts]).sum(axis=0))
     statistics = np.concatenate(parts)

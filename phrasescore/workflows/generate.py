@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain, tee
-from typing import Any
 
 from moses_integration.nbest_lines import check_feature_names, format_hypothesis, format_value
 from phrasescore.arguments import StrPath, check_at_least
@@ -32,16 +31,16 @@ USUAL_WIDTH = 10  # hypotheses in the beam, as in Cho et al. (2014b)
 _SHOWN_LINES = 5  # maximum number of lines that a message names
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GenerateSummary:
     """Counts from one run of `generate`."""
 
-    lines: int
-    words: int
-    unknown_words: int  # number of words of the text that are unknown to at least one network
+    lines: int = 0
+    words: int = 0
+    unknown_words: int = 0  # number of words of the text that are unknown to at least one network
     # Number of ``<unk>`` in the translations, including those replaced by source words.
-    predicted_unknown_words: int
-    unfinished: int  # translations truncated, or samples omitted, because they did not end
+    predicted_unknown_words: int = 0
+    unfinished: int = 0  # translations truncated, or samples omitted, because they did not end
 
 
 @torch_threads(1)  # batches have their own threads
@@ -168,10 +167,7 @@ class _CountedText:
         self._vocabularies = {path: each.source_vocabulary for path, each in checkpoints.items()}
         self._longest_trained = min(c.config.training.max_length for c in checkpoints.values())
         self._longest = self._too_long = 0
-        # The fields of the summary.
-        self._counts: dict[str, Any] = dict.fromkeys(
-            ("lines", "words", "unknown_words", "predicted_unknown_words", "unfinished"), 0
-        )
+        self._counts = GenerateSummary()
         self._lines_unfinished: list[int] = []
 
     def sources(self) -> Iterator[Source]:
@@ -180,8 +176,8 @@ class _CountedText:
         for line in self._sentences:
             source = line.words
             check.count(source)
-            self._counts["words"] += len(source)
-            self._counts["unknown_words"] += max(
+            self._counts.words += len(source)
+            self._counts.unknown_words += max(
                 sum(word not in vocabulary for word in source) for vocabulary in vocabularies
             )
             length = max(len(vocabulary.ids(source)) for vocabulary in vocabularies)
@@ -198,46 +194,35 @@ class _CountedText:
 
     def count_written(self, targets: Sequence[Generated], *, left_out: int = 0) -> None:
         """Count the targets written for the next line, and its omitted samples."""
-        self._counts["lines"] += 1
-        self._counts["predicted_unknown_words"] += sum(target.unknown_words for target in targets)
+        self._counts.lines += 1
+        self._counts.predicted_unknown_words += sum(target.unknown_words for target in targets)
         unfinished = left_out + sum(not target.finished for target in targets)
         if unfinished:
-            self._counts["unfinished"] += unfinished
-            self._lines_unfinished.append(self._counts["lines"])
+            self._counts.unfinished += unfinished
+            self._lines_unfinished.append(self._counts.lines)
 
     def finish(self, *, unfinished: str, copied: bool = False) -> GenerateSummary:
         """Return and log the counts; warn about long sentences and unfinished translations."""
-        done = GenerateSummary(**self._counts)
+        done = self._counts
         if self._too_long:
             has_pieces = any(each.is_subwords for each in self._vocabularies.values())
+            trained = f"{self._longest_trained:,} {'pieces' if has_pieces else 'words'}"
             _logger.warning(
-                "%s lines are longer than the longest in training (%s %s); the longest has %s: "
-                "networks translate such lines badly",
-                f"{self._too_long:,}",
-                f"{self._longest_trained:,}",
-                "pieces" if has_pieces else "words",
-                f"{self._longest:,}",
+                f"{self._too_long:,} lines are longer than the longest in training ({trained}); "
+                f"the longest has {self._longest:,}: networks translate such lines badly"
             )
         if done.unfinished:
             lines = ", ".join(map(str, self._lines_unfinished[:_SHOWN_LINES]))
             more = ", ..." if len(self._lines_unfinished) > _SHOWN_LINES else ""
-            _logger.warning(
-                "%s %s (--max-length), in lines %s%s",
-                f"{done.unfinished:,}",
-                unfinished,
-                lines,
-                more,
-            )
+            count = f"{done.unfinished:,} {unfinished}"
+            _logger.warning(f"{count} (--max-length), in lines {lines}{more}")
         if done.predicted_unknown_words:
             level = logging.INFO if copied else logging.WARNING
             written = "replaced by source words" if copied else "written as such"
-            predicted = f"{done.predicted_unknown_words:,}"
-            _logger.log(level, "%s <unk> predicted, %s", predicted, written)
+            _logger.log(level, f"{done.predicted_unknown_words:,} <unk> predicted, {written}")
         _logger.info(
-            "%s lines read, with %s words, %s of them unknown to a network",
-            f"{done.lines:,}",
-            f"{done.words:,}",
-            f"{done.unknown_words:,}",
+            f"{done.lines:,} lines read, with {done.words:,} words, {done.unknown_words:,} of them "
+            "unknown to a network"
         )
         return done
 

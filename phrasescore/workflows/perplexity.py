@@ -149,16 +149,13 @@ class _Models:
     """The models to measure with; the models in a mixture predict the same words."""
 
     def __init__(self, model: str | None, lm: str | None, compute: Compute, meter: Meter) -> None:
-        self._lm, self._meter = lm, meter
-        self._ngrams = None if lm is None else load_kenlm(lm)
-        # The words that a model knows, by the model's path.
+        self._meter = meter
+        # The words that a model knows, by the model's path, and the models by their titles: the
+        # n-gram model, the network, and the network with the n-gram model for unknown words.
         self.known_words: dict[str, Container[str]] = {}
-        if lm is not None and self._ngrams is not None:
-            self.known_words[lm] = self._ngrams
-        # The network by itself, with the n-gram model for unknown words, and without log Z.
-        self._network: WordScorer | None = None
-        self._combined: WordScorer | None = None
-        self._raw: WordScorer | None = None
+        self._models: dict[str, WordScorer | kenlm.Model] = {}
+        if lm is not None:
+            self._models[os.path.basename(lm)] = self.known_words[lm] = load_kenlm(lm)
         if model is None:
             return
         checkpoint, device = load_checkpoint(model), choose_device(compute.device)
@@ -169,17 +166,17 @@ class _Models:
             raise ModelError(f"{problem} use `{verb}` for networks that read a source")
         precision = Precision(compute.precision, device)
         self.known_words[model] = checkpoint.target_vocabulary
-        self._network = WordScorer(checkpoint, device, precision)
         has_subwords = checkpoint.target_vocabulary.is_subwords
-        self._name = "network, subwords" if has_subwords else "network, <unk>"
+        self._network = WordScorer(checkpoint, device, precision)
         self._raw = WordScorer(checkpoint, device, precision, normalized=False)
+        self._models["network, subwords" if has_subwords else "network, <unk>"] = self._network
         if lm is not None and not has_subwords:
-            self._combined = WordScorer(checkpoint, device, precision, backoff=lm)
+            backed_off = WordScorer(checkpoint, device, precision, backoff=lm)
+            self._models["network, backed off"] = backed_off
 
     def _score(
-        self, model: "WordScorer | kenlm.Model | None", sentences: _Sentences
+        self, model: "WordScorer | kenlm.Model", sentences: _Sentences
     ) -> measures.TextScores:
-        assert model is not None
         counted = self._meter.track(sentences)
         if isinstance(model, WordScorer):
             return measures.score_with_network(model, counted)
@@ -187,25 +184,20 @@ class _Models:
 
     def measure(self, sentences: _Sentences, weight: float | None) -> Iterable[ModelPerplexity]:
         """Yield the perplexities under each model, and under the mixture with this weight."""
-        if self._lm is not None:
-            of_ngrams = self._score(self._ngrams, sentences)
-            yield ModelPerplexity(os.path.basename(self._lm), measures.measure(of_ngrams))
-        if self._network is not None:
-            scores = self._score(self._network, sentences)
-            yield ModelPerplexity(self._name, measures.measure(scores))
-        if self._combined is not None:
-            scores = self._score(self._combined, sentences)
-            yield ModelPerplexity("network, backed off", measures.measure(scores))
+        scores = {title: self._score(model, sentences) for title, model in self._models.items()}
+        for title, found in scores.items():
+            yield ModelPerplexity(title, measures.measure(found))
         if weight is not None:
-            mixed = measures.mixture(scores.log_probs, of_ngrams.log_probs, weight)
-            found = measures.measure(measures.TextScores(mixed, scores.unknown))
-            yield ModelPerplexity(f"mixture, {weight:.4f} of the network", found, weight)
+            of_ngrams, *_, last = scores.values()
+            mixed = measures.mixture(last.log_probs, of_ngrams.log_probs, weight)
+            mixture = measures.measure(measures.TextScores(mixed, last.unknown))
+            yield ModelPerplexity(f"mixture, {weight:.4f} of the network", mixture, weight)
 
     def mixture_weight(self, sentences: _Sentences) -> float:
         """Return the network's weight that maximises the probability of a text."""
-        models = (self._combined or self._network, self._ngrams)
+        ngrams, *_, network = self._models.values()
         return measures.mixture_weight(
-            *(self._score(model, sentences).log_probs for model in models)
+            *(self._score(model, sentences).log_probs for model in (network, ngrams))
         )
 
     def log_z(self, sentences: _Sentences) -> LogZ:

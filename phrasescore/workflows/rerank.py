@@ -2,17 +2,17 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from moses_integration.list_features import EvenAverage, Values, WeightedSum, with_total
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
-from moses_integration.nbest import NbestList, read_nbest
+from moses_integration.nbest import NbestList, read_every_list, read_nbest
 from moses_integration.weight_lines import check_weights
 from phrasescore.arguments import StrPath, flag
-from phrasescore.errors import ArgumentError, DataError
+from phrasescore.errors import ArgumentError
 from phrasescore.io.output import check_files, open_output
 from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
@@ -73,10 +73,10 @@ def rerank(
         known = load_weights(weights).lists
         check_weights(known, where)
         score = WeightedSum(known, settings.ignore_missing, settings.ignore_unweighted)
-    read = read_nbest(nbest)
-    lists: Iterable[NbestList | None] = read
+    lists = read_nbest(nbest)
     if not settings.as_lists:
-        lists = _aligned(read, nbest, num_sentences, allow_missing)
+        cure = "--allow-missing writes an empty line"
+        lists = read_every_list(nbest, num_sentences, allow_missing=allow_missing, cure=cure)
     sentences = moved = 0
     with (
         open_output(output) as stream,
@@ -84,7 +84,7 @@ def rerank(
     ):
         for found in lists:
             sentences += 1
-            if found is None:
+            if not found.data:
                 stream.write(b"\n")
                 continue
             scores = score(found)
@@ -118,37 +118,9 @@ def _warn_of_scales(score: EvenAverage) -> None:
     (low, other), (high, dominant) = sorted(zip(score.deviations(), names, strict=True))
     if high > _DOMINATES * low:
         _logger.warning(
-            "%s dominates the average: its deviation within a list is %.2g, and %.2g for %s; "
-            "`phrasescore tune` finds a weight for each",
-            dominant,
-            high,
-            low,
-            other,
+            f"{dominant} dominates the average: its deviation within a list is {high:.2g}, and "
+            f"{low:.2g} for {other}; `phrasescore tune` finds a weight for each"
         )
-
-
-def _aligned(
-    lists: Iterable[NbestList], path: str, num_sentences: int | None, allow_missing: bool
-) -> Iterator[NbestList | None]:
-    """Yield each sentence's list, or None for a sentence without a list."""
-    expected = 0
-    for found in lists:
-        if num_sentences is not None and found.id >= num_sentences:
-            problem = f"expected ids below {num_sentences:,} (--num-sentences), found {found.id}"
-            raise DataError(path, found.first_line, problem)
-        if found.id > expected and not allow_missing:
-            problem = f"expected id {expected}, found {found.id}: a sentence has no list"
-            cure = "--allow-missing writes an empty line for it"
-            raise DataError(path, found.first_line, f"{problem} ({cure})")
-        yield from [None] * (found.id - expected)
-        yield found
-        expected = found.id + 1
-    if num_sentences is not None:
-        if expected < num_sentences and not allow_missing:
-            problem = f"expected lists of {num_sentences:,} sentences, found {expected:,}"
-            cure = "--allow-missing writes empty lines"
-            raise DataError(path, None, f"{problem} ({cure})")
-        yield from [None] * (num_sentences - expected)
 
 
 def _expected_gains(found: NbestList, scores: Values, scale: float, metric: GainName) -> Values:

@@ -10,7 +10,7 @@ from moses_integration.decoder import ALGORITHMS
 from moses_integration.decoder import LIMITS as ALL_LIMITS
 from phrasescore.engines import is_local
 from phrasescore.errors import ArgumentError, DataError, ModelError
-from phrasescore.features import check_feed_forward
+from phrasescore.features import check_feed_forward, number_names
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
 from phrasescore.settings.declaration import option, optional
@@ -120,10 +120,7 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
     @property
     def feature_names(self) -> list[str]:
         """The names, in n-best lists, of the features added to those in moses.ini."""
-        return [
-            f"{SEARCH_FEATURES[name]}{self.features[:place].count(name)}"
-            for place, name in enumerate(self.features)
-        ]
+        return number_names(SEARCH_FEATURES[name] for name in self.features)
 
     def limits(self) -> dict[str, Any]:
         """Return the limits that are not None, by the names of moses.ini's sections."""

@@ -18,7 +18,6 @@ from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.models.checkpoint import Checkpoint, direction_of, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Segmenting
 from phrasescore.vocabulary import Vocabulary
@@ -101,13 +100,9 @@ def segment(
     def translate(spans: Sequence[tuple[str, ...]]) -> list[list[Generated]]:
         return list(work.targets(spans, Compute(workers=num_threads)))
 
-    def score_back(lists: Sequence[HypothesisList]) -> list[list[float]]:
-        assert scores is not None
-        return list(scores.score_lists(lists))
-
     segmenter = segmentation.Segmenter(
         translate,
-        None if scores is None else score_back,
+        None if scores is None else lambda lists: list(scores.score_lists(lists)),
         segmentation.CONFIDENCES[confidence],
         max_segment=max_segment,
         cut=cut,
@@ -129,12 +124,10 @@ def segment(
             too_long += sum(len(vocabulary.ids(words)) > longest for words in spans)
             meter.update()
     if too_long:
+        unit = "pieces" if vocabulary.is_subwords else "words"
         _logger.warning(
-            "%s segments are longer than the longest in training (%s %s): networks translate such "
-            "segments badly",
-            f"{too_long:,}",
-            f"{longest:,}",
-            "pieces" if vocabulary.is_subwords else "words",
+            f"{too_long:,} segments are longer than the longest in training ({longest:,} {unit}): "
+            "networks translate such segments badly"
         )
     return SegmentSummary(segmenter.work, too_long)
 

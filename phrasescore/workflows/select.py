@@ -2,9 +2,10 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from phrasescore.arguments import StrPath, flag
 from phrasescore.devices import usable_threads
-from phrasescore.engines import open_pool
+from phrasescore.engines import LoadedWork, open_pool
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
 from phrasescore.io.output import check_files, open_output, optional_path
@@ -149,18 +150,11 @@ def _read(texts: Sequence[str]) -> Iterator[tuple[list[bytes], _Sides]]:
         yield both.raw.split(b"\n"), both.pair
 
 
-class _SideModels:
-    """The models for each side, which workers share: a :class:`phrasescore.engines.Work`."""
-
-    def __init__(self, models: Sequence[CrossEntropyDifference | None]) -> None:
-        self._models = models
-
-    def load(self) -> Callable[[Sequence[_Sides]], list[Differences]]:
-        return self._differences
-
-    def _differences(self, lines: Sequence[_Sides]) -> list[Differences]:
-        sides = zip(self._models, zip(*lines, strict=True), strict=False)
-        return [model.differences(sentences) for model, sentences in sides if model is not None]
+def _differences(
+    models: Sequence[CrossEntropyDifference | None], lines: Sequence[_Sides]
+) -> list[Differences]:
+    sides = zip(models, zip(*lines, strict=True), strict=False)
+    return [model.differences(sentences) for model, sentences in sides if model is not None]
 
 
 def _score(
@@ -173,7 +167,7 @@ def _score(
     values, tokens, differing = [], 0, 0
     engine = Compute(engine="here" if processes == 1 else "processes", workers=processes)
     with (
-        open_pool(engine, _SideModels(models)) as pool,
+        open_pool(engine, LoadedWork(partial(_differences, models))) as pool,
         Meter("select", "lines", progress, lines_of=texts[0]) as meter,
     ):
         for found in pool.map(_blocks(texts, models)):
@@ -183,9 +177,9 @@ def _score(
             meter.update(len(values[-1]))
     if differing > _MANY_DIFFER * tokens:
         _logger.warning(
-            "%.1f%% of the words are known to only one of the two models, and are <unk> for the "
-            "other one: estimate both with one vocabulary (lmplz --limit_vocab_file)",
-            100 * differing / tokens,
+            f"{differing / tokens:.1%} of the words are known to only one of the two models, and "
+            "are <unk> for the other one: estimate both with one vocabulary (lmplz "
+            "--limit_vocab_file)"
         )
     return np.concatenate(values)
 

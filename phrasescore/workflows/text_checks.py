@@ -109,14 +109,10 @@ class UnknownWordCheck:
             if shown is unknown and 2 * unknown.total() <= self._words:
                 continue
             del self._models[model]
+            examples = ", ".join(shorten(word) for word, _ in shown.most_common(3))
             _logger.warning(
-                "%s: %s of %s counted words are unknown to %s, such as %s: %s",
-                self._text,
-                f"{unknown.total():,}",
-                f"{self._words:,}",
-                model,
-                ", ".join(shorten(word) for word, _ in shown.most_common(3)),
-                cause,
+                f"{self._text}: {unknown.total():,} of {self._words:,} counted words are unknown "
+                f"to {model}, such as {examples}: {cause}"
             )
 
     def _of_form(self, unknown: Counter[str]) -> tuple[Counter[str], str] | None:
@@ -153,9 +149,8 @@ def unknown_words_of(
 def warn_of_alignments(path: str) -> None:
     """Warn about n-best lists in which no word of any hypothesis is aligned."""
     _logger.warning(
-        "%s: no hypothesis has a link in its word alignment: has the decoder's phrase table "
-        "alignments?",
-        shown_path(path),
+        f"{shown_path(path)}: no hypothesis has a link in its word alignment: has the decoder's "
+        "phrase table alignments?"
     )
 
 
@@ -163,11 +158,8 @@ def warn_of_lengths(path: str, words: int, reference_words: int) -> None:
     """Warn about translations less than half or more than twice as long as a set of references."""
     if reference_words > 2 * words or words > 2 * reference_words:
         _logger.warning(
-            "%s has %s words, the references %s: are they for the same text, in the same language, "
-            "with the same tokenisation?",
-            shown_path(path),
-            f"{words:,}",
-            f"{reference_words:,}",
+            f"{shown_path(path)} has {words:,} words, the references {reference_words:,}: are they "
+            "for the same text, in the same language, with the same tokenisation?"
         )
 
 
@@ -175,8 +167,7 @@ def warn_of_texts(systems: Sequence[Sentences], references: Sequence[Sentences])
     """Warn about empty translations, missing references, and very different lengths."""
     for system in systems:
         if system.num_empty:
-            path = shown_path(system.path)
-            _logger.warning("%s has %s empty lines", path, f"{system.num_empty:,}")
+            _logger.warning(f"{shown_path(system.path)} has {system.num_empty:,} empty lines")
     words = [sentences.words for sentences in references]
     missing = sum(not any(sentence) for sentence in zip(*words, strict=True))
     if missing:
@@ -192,8 +183,8 @@ def warn_of_shortlists(checkpoints: "Sequence[Checkpoint]") -> None:
     if all(vocabulary.is_subwords for vocabulary in vocabularies):
         return
     if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
+        sizes = ", ".join(f"{len(vocabulary):,}" for vocabulary in vocabularies)
         _logger.warning(
-            "the ensemble's models have different shortlists (%s words): with a smaller one, <unk> "
-            "gets more probability than a rare word gets with the others",
-            ", ".join(f"{len(vocabulary):,}" for vocabulary in vocabularies),
+            f"the ensemble's models have different shortlists ({sizes} words): with a smaller one, "
+            "<unk> gets more probability than a rare word gets with the others"
         )

@@ -10,7 +10,7 @@ from moses_integration.alignments import affiliate_sentence, parse_links
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
-from phrasescore.arguments import StrPath, check_positive, check_sequences, flag
+from phrasescore.arguments import StrPath, check_sequences, flag
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.evaluation.sentences import find_references
@@ -166,7 +166,6 @@ def fine_tune(
         network has no weight.
     """
     check_sequences(lists=lists, references=references)
-    check_positive(epochs=settings.epochs, minutes=settings.minutes)
     compute.check_only("device", "threads")
     if not lists or not references:
         raise ArgumentError("--lists and --references are both required")
@@ -330,13 +329,8 @@ def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) 
         is_news = bool(curve) or point.update >= now.update - 1
         curve.append(point)
         if is_news and point.quality():
-            _logger.info(
-                "update %s, %.1f minutes: loss %.3f, %s",
-                f"{point.update:,}",
-                point.minutes,
-                point.training_loss,
-                point.quality(),
-            )
+            done = f"update {point.update:,}, {point.minutes:.1f} minutes"
+            _logger.info(f"{done}: loss {point.training_loss:.3f}, {point.quality()}")
 
 
 def _read_aligned_text(source: str, target: str, alignments: str) -> Iterator[CountedPair]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from moses_integration import alignments as word_alignments
 from moses_integration.list_features import FeatureColumns, Values, feature_matrix
-from moses_integration.nbest import NbestList, read_nbest
+from moses_integration.nbest import NbestList, read_every_list
 from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError, PhrasescoreError, shown_path, some_names
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
@@ -19,6 +19,7 @@ from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import FeatureLabel, Weights
+from phrasescore.settings.kinds import NetworkKind
 from phrasescore.training.stores import ListStore, ListStoreBuilder
 from phrasescore.workflows import text_checks
 from tuning.metrics import Bleu, sentence_bleu
@@ -59,35 +60,6 @@ def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
     return NetworkFeature(label, name, found[label.place])
 
 
-class _PairCollector:
-    """Adds pairs to a store, as the ids that a network reads and predicts."""
-
-    def __init__(self, checkpoint: Checkpoint, builder: ListStoreBuilder) -> None:
-        self.kind, self._reverse = checkpoint.config.network, checkpoint.reverse
-        self._step = -1 if checkpoint.right_to_left else 1
-        self._read, self._predicted = checkpoint.source_vocabulary, checkpoint.target_vocabulary
-        self._builder = builder
-        # The indices of phrase pairs, as many hypotheses share a phrase pair.
-        self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
-
-    def add(
-        self,
-        source: tuple[str, ...],
-        target: tuple[str, ...],
-        affiliations: word_alignments.Affiliations = (),
-    ) -> int:
-        """Add a pair unless it is known, and return its index."""
-        if (source, target) in self._known:
-            return self._known[source, target]
-        read, predicted = (target, source) if self._reverse else (source, target)
-        ids = self._read.ids(read) if self.kind.reads_source else []
-        ordered = self._predicted.ids(predicted)[:: self._step]
-        index = self._builder.add_pair(ids, ordered, affiliations)
-        if self.kind.scores_phrases:
-            self._known[source, target] = index
-        return index
-
-
 def read_training_lists(
     paths: Sequence[str],
     source: str,
@@ -118,8 +90,7 @@ def read_training_lists(
     sources, first = texts[0].words, texts[1].words
     linked = None if alignments is None else _read_affiliations(alignments, sources, first)
     builder = ListStoreBuilder()
-    pairs = _PairCollector(checkpoint, builder)
-    reader = _Reader(pairs, weights, feature, where)
+    reader = _Reader(checkpoint, builder, weights, feature, where)
     bleu, gains = Bleu([text.words for text in texts[1:]]), list[float]()
     digest = new_digest()
     known = text_checks.known_words(checkpoint.folder, checkpoint)
@@ -141,11 +112,11 @@ def read_training_lists(
             for hypothesis in words:
                 of_lists.count(hypothesis)
             of_references.count(first[index])
-            if pairs.kind.scores_phrases:
+            if reader.kind.scores_phrases:
                 taught = sorted({pair for row in found for pair in row})
             else:
                 of_words = () if linked is None else linked[index]
-                taught = [pairs.add(sources[index], first[index], of_words)]
+                taught = [reader.add(sources[index], first[index], of_words)]
             builder.add_list(scores, found, taught)
     if not len(builder):
         raise DataError(source, None, "expected sentences with words, found none")
@@ -192,11 +163,7 @@ def _numbered(paths: Sequence[str], size: int, source: str) -> Iterator[NbestLis
     done = 0
     expected = f"expected lists of the {size:,} sentences of {shown_path(source)}"
     for path in paths:
-        begin = done
-        for nbest in read_nbest(path):
-            if nbest.id != done - begin:
-                problem = f"expected id {done - begin}, found {nbest.id}"
-                raise DataError(path, nbest.first_line, f"{problem}: a sentence has no hypotheses")
+        for nbest in read_every_list(path):
             if done == size:
                 raise DataError(path, nbest.first_line, f"{expected}, found one more")
             yield nbest
@@ -207,14 +174,42 @@ def _numbered(paths: Sequence[str], size: int, source: str) -> Iterator[NbestLis
 
 @dataclass
 class _Reader:
-    """Extracts everything that the network learns from lists, except BLEU."""
+    """Extracts everything that the network learns from lists, except BLEU.
 
-    pairs: _PairCollector
+    Adds pairs to a store, as the ids that the network reads and predicts.
+    """
+
+    checkpoint: Checkpoint
+    builder: ListStoreBuilder
     weights: Weights
     feature: NetworkFeature
     where: str
     columns: FeatureColumns = field(default_factory=FeatureColumns)
     _vector: Values = field(default_factory=lambda: np.empty(0))
+    # The indices of phrase pairs, as many hypotheses share a phrase pair.
+    _known: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> NetworkKind:
+        return self.checkpoint.config.network
+
+    def add(
+        self,
+        source: tuple[str, ...],
+        target: tuple[str, ...],
+        affiliations: word_alignments.Affiliations = (),
+    ) -> int:
+        """Add a pair unless it is known, and return its index."""
+        if (source, target) in self._known:
+            return self._known[source, target]
+        model = self.checkpoint
+        read, predicted = (target, source) if model.reverse else (source, target)
+        ids = model.source_vocabulary.ids(read) if self.kind.reads_source else []
+        ordered = model.target_vocabulary.ids(predicted)[:: -1 if model.right_to_left else 1]
+        index = self.builder.add_pair(ids, ordered, affiliations)
+        if self.kind.scores_phrases:
+            self._known[source, target] = index
+        return index
 
     def read(
         self, nbest: NbestList, source: tuple[str, ...]
@@ -261,13 +256,13 @@ class _Reader:
     ) -> list[int]:
         """Return the indices of a hypothesis' pairs: its phrases, or the whole sentence."""
         found = nbest.raws[index], len(source), len(words), nbest.path, nbest.first_line + index
-        if self.pairs.kind.is_aligned:
-            return [self.pairs.add(source, words, word_alignments.affiliate_hypothesis(*found))]
-        if not self.pairs.kind.scores_phrases:
-            return [self.pairs.add(source, words)]
+        if self.kind.is_aligned:
+            return [self.add(source, words, word_alignments.affiliate_hypothesis(*found))]
+        if not self.kind.scores_phrases:
+            return [self.add(source, words)]
         spans = word_alignments.parse_segmentation(*found)
         return [
-            self.pairs.add(
+            self.add(
                 source[span.source_start : span.source_end],
                 words[span.target_start : span.target_end],
             )

@@ -66,10 +66,10 @@ def test_any_feature_of_a_list_of_joshua_is_0_where_it_is_not(lists: Lists) -> N
         (["0 ||| a ||| LM0= nan"], ":1: expected a number, found 'nan'"),
         (["0 ||| a ||| LM0= 1", "1 ||| a ||| LM0= -inf"], ":2: expected a number, found '-inf'"),
         (["1 ||| a ||| LM0= 1"], ":1: expected id 0, found 1: a sentence has no hypotheses"),
-        (["0 ||| a ||| LM0= 1"], ": expected lists for 2 sentences, as many as references"),
+        (["0 ||| a ||| LM0= 1"], ": expected lists of 2 sentences, found 1"),
         (
             ["0 ||| a ||| LM0= 1", "1 ||| a ||| LM0= 1", "2 ||| a ||| LM0= 1"],
-            ":3: id 2 is out of range: the references have 2 lines",
+            ":3: expected lists of 2 sentences, found id 2",
         ),
     ],
 )

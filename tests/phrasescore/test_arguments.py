@@ -8,7 +8,6 @@ import pytest
 from phrasescore.arguments import (
     check_at_least,
     check_choice,
-    check_positive,
     check_sequences,
 )
 from phrasescore.errors import ArgumentError
@@ -22,8 +21,6 @@ NAN = float("nan")
         (lambda: check_choice("ab", side="c"), "--side: expected one of a, b, got 'c'"),
         (lambda: check_at_least(1, beam=5, top=0), "--top: expected at least 1, got 0"),
         (lambda: check_at_least(0.5, rate=NAN), "--rate: expected at least 0.5, got nan"),
-        (lambda: check_positive(scale=0), "--scale: expected a number above 0, got 0"),
-        (lambda: check_positive(scale=NAN), "--scale: expected a number above 0, got nan"),
         (lambda: check_sequences(texts="a"), "texts: expected a sequence, got the string 'a'"),
         (lambda: check_sequences(texts=Path("a")), "texts: expected a sequence, got the string"),
     ],
@@ -39,5 +36,4 @@ def test_a_refused_value_is_shown_with_its_parameter(
 def test_values_at_a_bound_and_none_pass() -> None:
     check_choice(("a", "b"), one="a", other=None)
     check_at_least(1, one=1, other=None)
-    check_positive(one=1e-9, other=None)
     check_sequences(one=["a"], other=(), last=None)

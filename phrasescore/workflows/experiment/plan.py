@@ -3,24 +3,19 @@
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from moses_integration.decoder.moses import NbestRequest
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weight_lines import write_weights
 from phrasescore.report.tuning import read_tune_report
-from phrasescore.settings.scoring import Rescoring
-from phrasescore.workflows.experiment.calls import Call, compute_of, limit_words
+from phrasescore.workflows.experiment.commands import limit_options, options
 from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet, check_inputs
 from phrasescore.workflows.experiment.rows import Preparation, Run, start_weights
 from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.experiment.systems import System
-from phrasescore.workflows.search_settings import SearchSettings, moses_limits
-
-# The order in which ``phrasescore tune`` adds columns.
-_KINDS = {"model": 0, "lm": 1, "lexicon": 2, "reverse_lexicon": 3, "feature": 4}
+from phrasescore.workflows.search_settings import moses_limits
 
 
 @dataclass(frozen=True)
@@ -35,18 +30,12 @@ class Plan:
 
 def build_plan(wanted: Experiment, folder: Path, *, only_shown: bool = False) -> Plan:
     """Return all steps, including finished ones; if ``only_shown``, models may be in training."""
-    preparation = Preparation(wanted, folder)
-    check_inputs(wanted, preparation.model_files, only_shown=only_shown)
-    return _Planner(wanted, folder, preparation).plan()
+    planner = _Planner(wanted, folder)
+    check_inputs(wanted, planner.model_files, only_shown=only_shown)
+    return planner.plan()
 
 
-class _Planner:
-    def __init__(self, wanted: Experiment, folder: Path, preparation: Preparation) -> None:
-        self._wanted = wanted
-        self._folder = folder
-        self._engine = wanted.engine
-        self._shared = preparation
-
+class _Planner(Preparation):
     def plan(self) -> Plan:
         named = {name for system in self._wanted.systems for _, name in system.features()}
         models = [model for name, model in self._wanted.models.items() if name in named]
@@ -54,21 +43,21 @@ class _Planner:
         # Rows without networks come first: errors in the texts are seen before training.
         plain = [run for run in runs if not run.system.features()]
         steps = [step for run in plain for step in self._tune_and_decode(run)]
-        steps += [self._shared.train(model) for model in models if not (model.path or model.xbleu)]
+        steps += [self.train(model) for model in models if not (model.path or model.xbleu)]
         # A network that is fine-tuned with the weights of a row comes after that row.
-        late = [system for system in self._wanted.systems if self._shared.trained_on(system)]
+        late = [system for system in self._wanted.systems if self.trained_on(system)]
         for system in self._wanted.systems:
-            steps += self._shared.prepare(system) if system not in late else ()
+            steps += self.prepare(system) if system not in late else ()
         for run in runs:
             if run.system in late:
-                steps += self._shared.train_on(run.system, runs)
-                steps += self._shared.prepare(run.system)
+                steps += self.train_on(run.system, runs)
+                steps += self.prepare(run.system)
             steps += self._tune_and_decode(run) if run not in plain else ()
         # Rows and replicas share the steps of their inputs.
         unique: dict[str, Step] = {}
         for step in steps:
             unique.setdefault(step.name, step)
-        return Plan(tuple(unique.values()), self._shared.written, tuple(runs), tuple(self._notes()))
+        return Plan(tuple(unique.values()), self.written, tuple(runs), tuple(self._notes()))
 
     def _runs(self) -> list[Run]:
         runs = []
@@ -78,7 +67,7 @@ class _Planner:
         for seed in self._wanted.tuning.seeds:
             earlier: list[Run] = []
             for system, name in zip(systems, names, strict=True):
-                ini, *files = self._shared.files_of(system)
+                ini, *files = self.files_of(system)
                 folder = self._folder / "systems" / name / f"seed{seed}"
                 parts = (each for each in earlier if each.system.features() <= system.features())
                 added = self._added(system)
@@ -93,45 +82,51 @@ class _Planner:
 
     def _added(self, system: System) -> dict[str, str]:
         """Return the features that a row adds to moses.ini, by their labels in tuning reports."""
-        layout = self._shared.layout(system)
+        layout = self.layout(system)
         columns = enumerate(layout.columns, layout.num_scores)
         return {f"{name}_0": model for model, name in layout.extra.items()} | {
             f"{layout.table}_{place}": column for place, column in columns
         }
 
-    def _search(self, run: Run) -> SearchSettings:
-        engine = self._engine
-        names = run.system.search if engine.decoder == "embedded" else ()
-        return replace(
-            engine.settings,
-            features=tuple(self._wanted.models[name].kind for name in names),
-            models=tuple(str(self._shared.model_folder(name)) for name in names),
-            **self._shared.cslm(names),
+    def _searching(self, run: Run) -> tuple[str, ...]:
+        return run.system.search if self._engine.decoder == "embedded" else ()
+
+    def _search(self, run: Run) -> list[str]:
+        """Return the options of ``phrasescore decode`` for the search."""
+        engine, names = self._engine, self._searching(run)
+        words: list[str] = []
+        for name in names:
+            words += options(feature=self._wanted.models[name].kind, model=self.model_folder(name))
+        words += options(
+            **self.cslm(names),
             threads=engine.threads if names else None,
             processes=engine.processes,
         )
+        return [*words, *limit_options(engine.settings)]
 
-    def _cores(self, search: SearchSettings) -> int:
-        return (search.processes or 1) * (search.threads or 1)
+    def _cores(self, run: Run) -> int:
+        threads = self._engine.threads if self._searching(run) else None
+        return (self._engine.processes or 1) * (threads or 1)
 
-    def _decoder(self, search: SearchSettings) -> SearchSettings | str:
+    def _decoder(self, run: Run) -> Iterator[str]:
+        """Yield the decoder as options for ``phrasescore tune``."""
         engine = self._engine
         if engine.moses_bin is None or engine.decoder != "moses":
-            return search
+            return options(decoder="embedded", decoder_flags=shlex.join(self._search(run)) or None)
         command = [str(engine.moses_bin / "moses"), "-threads", str(engine.processes or "all")]
         for name, value in moses_limits(engine.settings).items():
             command += [f"-{name}", value]
-        return shlex.join(command)
+        return options(decoder=shlex.join(command))
 
     def _decode_inputs(self, run: Run) -> tuple[Path, ...]:
-        models = self._shared.inputs(self._shared.in_search(run.system))
+        models = self.inputs(self.in_search(run.system))
         binary = () if self._engine.moses_bin is None else (self._engine.moses_bin / "moses",)
         return (run.ini, *run.model_files, *models, *binary)
 
     def _tune_and_decode(self, run: Run) -> Iterator[Step]:
         yield self._tune(run)
         for text in self._wanted.data.tests:
-            if self._shared.in_lists(run.system):
+            if self.in_lists(run.system):
                 yield from self._decode_and_rerank(run, text)
             else:
                 yield self._decode(run, text, run.output(text), None)
@@ -139,85 +134,80 @@ class _Planner:
     def _tune(self, run: Run) -> Step:
         engine, dev, own = self._engine, self._wanted.data.dev, run.system
         start, work = run.folder / "start", run.folder / "tuning"
-        names, search = self._shared.in_lists(run.system), self._search(run)
-        call = Call.of(
-            "tune_with_decoder",
-            decoder=self._decoder(search),
-            moses_ini=run.ini,
+        names = self.in_lists(own)
+        words = options(
+            config=run.ini,
             source=dev.source,
             references=dev.references,
-            start=start,
-            folder=work,
+            weights=start,
+            working_dir=work,
             method=self._wanted.tuning.method,
             seed=run.seed,
             nbest_size=own.nbest_size or engine.nbest_size,
             iterations=own.iterations or engine.iterations,
             patience=own.patience or engine.patience,
             threads=engine.threads,
-            # In the order of the command line.
-            columns=tuple(sorted(self._shared.columns(names), key=lambda each: _KINDS[each.kind])),
-            **self._shared.cslm(names),
+        )
+        outputs = options(
+            **self.cslm(names),
             translations=run.output(dev),
             output=run.weights,
             report=run.report,
-            report_format="json",
+            format="json",
         )
+        columns = self.column_options(names, "rescore_")
         before = [path for each in self._starts(run) for path in (each.weights, each.report)]
         inputs = (*self._decode_inputs(run), dev.source, *dev.references)
         return Step(
             _step_name("tune", "", run),
-            call,
-            (*inputs, *self._shared.inputs(names), *before),
+            ("tune", *self._decoder(run), *words, *columns, *outputs),
+            (*inputs, *self.inputs(names), *before),
             (run.weights, run.report, run.output(dev)),
             (work,),
             partial(self._write_start, run, start),
-            cores=max(self._cores(search), engine.threads or 1),
+            cores=max(self._cores(run), engine.threads or 1),
         )
 
     def _decode(self, run: Run, text: TextSet, output: Path, nbest: Path | None) -> Step:
-        engine, search = self._engine, self._search(run)
-        size = run.system.nbest_size or engine.nbest_size
-        is_moses = engine.decoder == "moses"
-        call = Call.of(
-            "decode",
-            source=text.source,
-            config=run.ini,
-            decoder="moses" if is_moses else None,
-            moses_bin=engine.moses_bin if is_moses else None,
-            search=search,
-            weights=run.weights,
-            nbest=None if nbest is None else NbestRequest(str(nbest), size, distinct=True),
-            output=output,
-        )
+        engine = self._engine
+        words = ["decode", str(text.source), *options(config=run.ini)]
+        if engine.decoder == "moses":
+            words += options(decoder="moses", moses_bin=engine.moses_bin)
+        words += [*self._search(run), *options(weights=run.weights)]
+        if nbest is not None:
+            size = run.system.nbest_size or engine.nbest_size
+            words += ["--nbest", str(nbest), str(size), "--distinct"]
         inputs = (*self._decode_inputs(run), text.source, run.weights)
-        outputs = (output,) if nbest is None else (output, nbest)
-        name = _step_name("decode", text.name, run)
-        return Step(name, call, inputs, outputs, cores=self._cores(search))
+        return Step(
+            _step_name("decode", text.name, run),
+            (*words, *options(output=output)),
+            inputs,
+            (output,) if nbest is None else (output, nbest),
+            cores=self._cores(run),
+        )
 
     def _decode_and_rerank(self, run: Run, text: TextSet) -> Iterator[Step]:
         lists, rescored = (run.folder / f"{text.name}.{end}" for end in ("nbest.gz", "rescored.gz"))
         yield self._decode(run, text, run.folder / f"{text.name}.decoded", lists)
-        names, threads = self._shared.in_lists(run.system), self._engine.threads
-        call = Call.of(
-            "rescore",
-            nbest=lists,
-            source=text.source,
-            columns=self._shared.columns(names),
-            settings=Rescoring(**self._shared.cslm(names)),
-            compute=compute_of(threads),
-            output=rescored,
-        )
+        names, threads = self.in_lists(run.system), self._engine.threads
+        words = ["rescore", str(lists), *options(source=text.source)]
+        words += self.column_options(names)
+        words += options(**self.cslm(names), threads=threads, output=rescored)
         yield Step(
             _step_name("rescore", text.name, run),
-            call,
-            (lists, text.source, *self._shared.inputs(names)),
+            tuple(words),
+            (lists, text.source, *self.inputs(names)),
             (rescored,),
             cores=threads,
         )
         output = run.output(text)
-        call = Call.of("rerank", nbest=rescored, weights=run.weights, output=output)
-        inputs = (rescored, run.weights)
-        yield Step(_step_name("rerank", text.name, run), call, inputs, (output,), cores=1)
+        yield Step(
+            _step_name("rerank", text.name, run),
+            ("rerank", str(rescored), *options(weights=run.weights, output=output)),
+            (rescored, run.weights),
+            (output,),
+            cores=1,
+        )
 
     def _write_start(self, run: Run, path: Path) -> None:
         before = None
@@ -227,14 +217,14 @@ class _Planner:
                 reversed(starts),
                 key=lambda row: (read_tune_report(row.report).reached, len(row.system.features())),
             )
-            before = (best.weights, self._shared.layout(best.system))
+            before = (best.weights, self.layout(best.system))
         ini = MosesIni.read(str(run.ini))
-        write_weights(str(path), start_weights(ini, self._shared.layout(run.system), before))
+        write_weights(str(path), start_weights(ini, self.layout(run.system), before))
 
     def _notes(self) -> Iterator[str]:
         engine = self._engine
         name = "Moses" if engine.decoder == "moses" else "the embedded search"
-        limits = " ".join(limit_words(engine.settings))
+        limits = " ".join(limit_options(engine.settings))
         yield f"Decoded by {name}{f' ({limits})' if limits else ''}."
         tuning, systems = self._wanted.tuning, self._wanted.systems
         own = [f"{row.name}: {row.iterations}" for row in systems if row.iterations is not None]

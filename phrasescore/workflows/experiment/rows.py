@@ -1,7 +1,6 @@
 """The rows of an experiment: their runs, shared inputs and start weights."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,11 +8,11 @@ from typing import Any, NamedTuple
 from moses_integration.ini_text import named_files, with_paths_from
 from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.errors import ConfigError
-from phrasescore.features import ColumnKind, ColumnSpec, column_name, network_name
+from phrasescore.features import column_name, network_name, number_names
 from phrasescore.io.resumable import work_files
 from phrasescore.records import WeightPair, Weights
 from phrasescore.report.tuning import TuneReport
-from phrasescore.workflows.experiment.calls import Call, compute_of
+from phrasescore.workflows.experiment.commands import options
 from phrasescore.workflows.experiment.config import Experiment, TextSet
 from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.experiment.systems import FILE_FEATURES, ModelPlan, System, XbleuPlan
@@ -72,21 +71,6 @@ class Layout(NamedTuple):
     of_lists: frozenset[str] = frozenset()  # the names in ``extra`` that only n-best lists have
 
 
-def network_names(models: Mapping[str, ModelPlan]) -> dict[str, str]:
-    """Return the feature name of each network in n-best lists, by model.
-
-    >>> network_names({name: ModelPlan(name, "lstm") for name in ("first", "second")})
-    {'first': 'LSTM0', 'second': 'LSTM1'}
-    """
-    counts: Counter[str] = Counter()
-    names = {}
-    for model_name, model in models.items():
-        prefix = network_name(model.kind, reverse=model.reverse, right_to_left=model.right_to_left)
-        names[model_name] = f"{prefix}{counts[prefix]}"
-        counts[prefix] += 1
-    return names
-
-
 class Preparation:
     """The files that rows need before tuning, and the steps that write them."""
 
@@ -115,18 +99,17 @@ class Preparation:
         """Return the folder of a network that exists or will be trained."""
         return self._wanted.models[name].path or self._folder / "models" / name
 
-    def columns(self, names: tuple[str, ...]) -> tuple[ColumnSpec, ...]:
-        """Return the columns for networks and other features."""
-        return tuple(map(self._column, names))
-
-    def _column(self, name: str) -> ColumnSpec:
-        if name in self._wanted.models:
-            return ColumnSpec("model", str(self.model_folder(name)))
-        path = self._wanted.data.feature_files.get(name)
-        if path is None:
-            return ColumnSpec("feature", name)
-        kind: ColumnKind = next((kind for kind in FILE_FEATURES if kind == name), "scores")
-        return ColumnSpec(kind, str(path))
+    def column_options(self, names: tuple[str, ...], prefix: str = "") -> Iterator[str]:
+        """Yield the options that add columns; those of ``phrasescore tune`` have a prefix."""
+        files = self._wanted.data.feature_files
+        for name in names:
+            option, value = "feature", name
+            if name in self._wanted.models:
+                option, value = "model", str(self.model_folder(name))
+            elif name in files:
+                option, value = name if name in FILE_FEATURES else "scores", str(files[name])
+            option = "rescore" if prefix and option == "model" else f"{prefix}{option}"
+            yield from options(**{option: value})
 
     def cslm(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Return the options for a row's language models: ``backoff_lm`` and ``unnormalized``."""
@@ -156,18 +139,15 @@ class Preparation:
         if aligned is None and model.network.is_aligned:
             problem = f"is missing: expected the alignment that {model.name} is trained on"
             raise ConfigError(self._wanted.path, "[data] alignments", problem)
-        call = Call.of(
-            "train",
-            kind=model.kind,
-            inputs=inputs,
+        words = options(
             output=self.model_folder(model.name),
             alignments=aligned,
             preset=model.preset,
             reverse=model.reverse,
             right_to_left=model.right_to_left,
-            **self._limits(model),
         )
-        return self._training(model, call, inputs if aligned is None else (*inputs, aligned))
+        read = inputs if aligned is None else (*inputs, aligned)
+        return self._training(model, (*map(str, inputs), *words), read)
 
     def trained_on(self, system: System) -> dict[str, XbleuPlan]:
         """Return, by name, how a row's networks are fine-tuned from other networks."""
@@ -181,10 +161,9 @@ class Preparation:
             start = self.model_folder(xbleu.model)
             run = next(run for run in runs if run.system.name == xbleu.row)
             model = self._wanted.models[name]
-            call = Call.of(
-                "fine_tune",
-                kind=model.kind,
-                model=start,
+            words = options(
+                objective="xbleu",
+                **{"from": start},
                 output=self.model_folder(name),
                 lists=xbleu.lists,
                 source=xbleu.source,
@@ -192,10 +171,9 @@ class Preparation:
                 alignments=xbleu.alignments,
                 weights=run.weights,
                 feature=self._feature_of(xbleu, run.system),
-                **self._limits(model),
             )
             files = (*xbleu.lists, xbleu.source, *xbleu.parallel)
-            yield self._training(model, call, (start, *files, run.weights))
+            yield self._training(model, tuple(words), (start, *files, run.weights))
 
     def _feature_of(self, xbleu: XbleuPlan, system: System) -> str:
         layout = self.layout(system)
@@ -203,78 +181,60 @@ class Preparation:
             return f"{layout.table}_{layout.num_scores + layout.columns.index(xbleu.model)}"
         return layout.extra[xbleu.model]
 
-    def _threads(self, model: ModelPlan) -> int | None:
-        return model.threads or self._engine.threads
-
-    def _limits(self, model: ModelPlan) -> dict[str, Any]:
-        compute = compute_of(self._threads(model))
-        return {**model.limits, "changes": model.settings, "compute": compute}
-
-    def _training(self, model: ModelPlan, call: Call, read: tuple[Path, ...]) -> Step:
-        output = self.model_folder(model.name)
-        work, cores = output.with_name(f"{output.name}.work"), self._threads(model)
-        return Step(f"train {model.name}", call, read, (output,), (work,), cores=cores)
+    def _training(self, model: ModelPlan, words: tuple[str, ...], read: tuple[Path, ...]) -> Step:
+        output, threads = self.model_folder(model.name), model.threads or self._engine.threads
+        work = output.with_name(f"{output.name}.work")
+        limits = options(**model.limits, set=model.settings, threads=threads)
+        words = ("train", model.kind, *words, *limits)
+        return Step(f"train {model.name}", words, read, (output,), (work,), cores=threads)
 
     def prepare(self, system: System) -> Iterator[Step]:
-        """Yield the steps that write a row's table, and its networks for Moses' search."""
+        """Yield the steps that write a row's table, and its networks for Moses' search.
+
+        The last output of each step is a moses.ini, which names its other outputs.
+        """
         names, ini = system.columns, self._base
         if names:
-            table, ini = self._table_of(names), self._tables_ini(names)
+            table = self._folder / "tables" / "+".join(names) / "phrase-table.gz"
             threads = self._engine.threads
-            call = Call.of(
-                "annotate",
-                table=self._table,
-                columns=self.columns(names),
-                output=table,
-                moses_ini=self._base,
-                moses_ini_out=ini,
-                compute=compute_of(threads),
-            )
+            ini = table.with_name(MOSES_INI)
+            words = options(output=table, moses_ini=self._base, moses_ini_out=ini, threads=threads)
             yield Step(
                 f"annotate {'+'.join(names)}",
-                call,
+                ("annotate", str(self._table), *self.column_options(names), *words),
                 (self._table, self._base, *self.inputs(names)),
                 (table, ini),
                 tuple(map(Path, work_files(str(table)))),
                 cores=threads,
             )
-        for name, outputs in self._exports(system).items():
-            model, (network, *_, new_ini) = self.model_folder(name), outputs
-            call = Call.of(
-                "export",
-                model=model,
-                model_format="nplm",
-                output=network,
-                moses_ini=ini,
-                moses_ini_out=new_ini,
-            )
-            yield Step(f"export {new_ini.parent.name}", call, (model, ini), outputs, cores=1)
-            ini = new_ini
-
-    def _exports(self, system: System) -> dict[str, tuple[Path, ...]]:
-        """Return the files that export each search network to Moses; the last is moses.ini."""
-        exports = {}
         for count, name in enumerate(system.search if self._engine.nplm else (), start=1):
-            folder = self._folder / "moses" / "+".join((*system.columns, *system.search[:count]))
+            model, row = self.model_folder(name), "+".join((*names, *system.search[:count]))
+            new_ini = self._folder / "moses" / row / MOSES_INI
+            output = new_ini.with_name(f"{name}.nplm")
             is_joint = self._wanted.models[name].network.is_aligned
-            ends = ("nplm", *(("nplm.source_vocab", "nplm.target_vocab") if is_joint else ()))
-            exports[name] = (*(folder / f"{name}.{end}" for end in ends), folder / MOSES_INI)
-        return exports
-
-    def _table_of(self, columns: tuple[str, ...]) -> Path:
-        return self._folder / "tables" / "+".join(columns) / "phrase-table.gz"
-
-    def _tables_ini(self, columns: tuple[str, ...]) -> Path:
-        return self._table_of(columns).with_name(MOSES_INI) if columns else self._base
+            vocabularies = [
+                output.with_name(f"{output.name}.{side}_vocab")
+                for side in (("source", "target") if is_joint else ())
+            ]
+            words = options(format="nplm", output=output, moses_ini=ini, moses_ini_out=new_ini)
+            yield Step(
+                f"export {row}",
+                ("export", str(model), *words),
+                (model, ini),
+                (output, *vocabularies, new_ini),
+                cores=1,
+            )
+            ini = new_ini
 
     def files_of(self, system: System) -> tuple[Path, ...]:
         """Return a row's moses.ini, and the files that it names."""
-        ini, files = self._tables_ini(system.columns), self._files
+        ini, files = self._base, self._files
         if system.columns:
             old = Path(self._table_feature.path or "")
-            files = (self._table_of(system.columns), *(path for path in files if path != old))
-        for outputs in self._exports(system).values():
-            ini, files = outputs[-1], (*files, *outputs[:-1])
+            files = tuple(path for path in files if path != old)
+        for step in self.prepare(system):
+            *made, ini = step.outputs
+            files = (*made, *files) if step.words[0] == "annotate" else (*files, *made)
         return (ini, *files)
 
     def in_search(self, system: System) -> tuple[str, ...]:
@@ -289,11 +249,13 @@ class Preparation:
         """Return the features that a row has weights for."""
         models = self._wanted.models
         names = (*self.in_search(system), *self.in_lists(system))
-        extra = network_names({name: models[name] for name in names if name in models})
-        for name in names:
-            if name not in models:
-                kind = next((kind for kind in FILE_FEATURES if kind == name), "feature")
-                extra[name] = f"{column_name(kind, name)}0"
+        prefixes = [
+            network_name(model.kind, reverse=model.reverse, right_to_left=model.right_to_left)
+            if (model := models.get(name)) is not None
+            else column_name(name, name)
+            for name in names
+        ]
+        extra = dict(zip(names, number_names(prefixes), strict=True))
         of_lists = frozenset(extra[name] for name in self.in_lists(system))
         own = self._table_feature.num_features
         return Layout(self._table_feature.name, own, system.columns, extra, of_lists)

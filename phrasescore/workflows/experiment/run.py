@@ -1,8 +1,7 @@
 """Run an experiment: train, annotate, tune and translate for each row of a table of systems.
 
 Each step runs in its own process, so that it cannot change the memory or threads of another step.
-The process receives the step's call as JSON. It sends messages as JSON on its stdout; its stderr is
-the log.
+The process sends messages as JSON on its stdout; its stderr is the log.
 """
 
 import contextlib
@@ -23,7 +22,7 @@ from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.folders import locked
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.workflows.experiment.calls import Call, Message
+from phrasescore.workflows.experiment.commands import Message, shown
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
 from phrasescore.workflows.experiment.plan import Plan, build_plan
 from phrasescore.workflows.experiment.steps import (
@@ -37,7 +36,7 @@ from phrasescore.workflows.experiment.table import ExperimentTable, measure, wri
 _logger = logging.getLogger(__name__)
 
 LOGS = "logs"  # the folder for the steps' logs
-# The program that runs a step: its argument is a call as JSON.
+# The program that runs a step: its arguments are a verb and its options.
 PROGRAM = (sys.executable, "-m", "phrasescore.cli.step")
 _INTERRUPTED = 130  # the exit code of a process stopped by Ctrl-C
 _LOOK_EVERY = 0.1  # seconds to wait for one step before the next step is polled
@@ -66,7 +65,7 @@ def plan_experiment(
     _, plan, absolute = _prepare(config, folder, only_shown=True)
     done = StepStates(absolute, plan.written).done(plan.steps)
     return [
-        PlannedStep(step.name, step.call.shown(), is_done)
+        PlannedStep(step.name, shown(step.words), is_done)
         for step, is_done in zip(plan.steps, done, strict=True)
     ]
 
@@ -108,8 +107,6 @@ def run_experiment(
         _logger.info("%d of %d steps are done", sum(states.done(plan.steps)), len(plan.steps))
 
         def after(step: Step, was_run: bool) -> None:
-            for line in states.state(step).warnings if was_run else ():
-                _logger.warning("%s: %s", step.name, line)
             translated = outputs.intersection(step.outputs)
             existing.update(translated)
             if was_run and translated:
@@ -139,7 +136,7 @@ def collect_table(
     timed = []
     for step in plan.steps:
         seconds = states(step).state(step).seconds
-        timed.append(("" if seconds is None else f"{seconds:,.1f} s", step.call.shown()))
+        timed.append(("" if seconds is None else f"{seconds:,.1f} s", shown(step.words)))
     texts = (wanted.data.dev, *wanted.data.tests)
     return measure(texts, plan.runs, existing, plan.notes, text_table(timed, "rl"), warnings)
 
@@ -159,18 +156,23 @@ class RunningStep:
     """A step running in its own process, which the constructor starts and ``log`` records."""
 
     def __init__(
-        self, step: Step, call: Call, state: StepState, log: Path, kept_open: Sequence[int] = ()
+        self,
+        step: Step,
+        words: Sequence[str],
+        state: StepState,
+        log: Path,
+        kept_open: Sequence[int] = (),
     ) -> None:
         self.step, self.state = step, state
         # Seconds of earlier runs that were stopped.
         self.before = state.spent
         self._log = log
         with log.open("ab") as output:
-            output.write(f"$ {call.shown()}\n".encode(errors="surrogateescape"))
+            output.write(f"$ {shown(words)}\n".encode(errors="surrogateescape"))
             self._begin = output.tell()
             output.flush()
             self._process = subprocess.Popen(
-                [*PROGRAM, call.to_json()],
+                [*PROGRAM, *words],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=output,
@@ -247,7 +249,7 @@ def run_steps(
     """Run the steps that are not done.
 
     A step waits for the earlier steps that write its inputs. When a step fails, all other running
-    steps are stopped; the next run resumes them.
+    steps are stopped; the next run resumes them. The warnings of a step are logged at its end.
 
     :param after: called when a step is done, with whether it had to run.
     :raises KeyboardInterrupt: if a step was interrupted.
@@ -257,15 +259,20 @@ def run_steps(
 
     def start(step: Step) -> RunningStep:
         is_resumed = states.begin(step)
-        call = step.call.resumed() if is_resumed and step.partial else step.call
+        words = (*step.words, "--resume") if is_resumed and step.partial else step.words
         position = f"step {steps.index(step) + 1} of {len(steps)}"
         say(f"{position}: {step.name}{' (resumed)' if is_resumed else ''}")
-        say(f"$ {call.shown()}")
+        say(f"$ {shown(words)}")
         log = logs / f"{re.sub('[ /]', '.', step.name)}.log"
         for path in (log, *step.outputs, *step.partial):
             path.parent.mkdir(parents=True, exist_ok=True)
         step.prepare()
-        return RunningStep(step, call, states.state(step), log, kept_open)
+        return RunningStep(step, words, states.state(step), log, kept_open)
+
+    def finish(step: Step) -> None:
+        for line in states.state(step).warnings:
+            _logger.warning("%s: %s", step.name, line)
+        after(step, True)
 
     try:
         while waiting or running:
@@ -274,7 +281,7 @@ def run_steps(
                 if states.is_done(step):
                     after(step, False)
                 elif states.recover(step):
-                    after(step, True)
+                    finish(step)
                 else:
                     running.append(start(step))
             for process in list(running):
@@ -290,7 +297,7 @@ def run_steps(
                             raise KeyboardInterrupt
                         raise PhrasescoreError(problem)
                     states.finish(process.step)
-                    after(process.step, True)
+                    finish(process.step)
     except BaseException:
         try:
             stop(running)

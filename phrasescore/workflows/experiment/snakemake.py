@@ -16,6 +16,7 @@ from pathlib import Path
 from phrasescore.errors import ArgumentError, ConfigError, PhrasescoreError
 from phrasescore.io.folders import locked
 from phrasescore.io.output import check_files, open_output
+from phrasescore.workflows.experiment.commands import shown
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
 from phrasescore.workflows.experiment.plan import Plan, build_plan, unique_names
 from phrasescore.workflows.experiment.run import LOGS, collect_table, run_steps
@@ -66,9 +67,9 @@ def export_experiment(
             problem = "is missing: expected a number, since a job requests its cores"
             raise ConfigError(os.fspath(config), f"[engine] {key}", problem)
     command = [sys.executable, "-m", "phrasescore", "experiment", str(Path(config).absolute())]
-    shown = shlex.join([*command, "-o", str(absolute), "--step"])
+    run_one = shlex.join([*command, "-o", str(absolute), "--step"])
     # ascii() gives a Python literal, whatever bytes a name has.
-    head = _HEAD.format(config=ascii(str(config)), command=ascii(shown), table=TABLE)
+    head = _HEAD.format(config=ascii(str(config)), command=ascii(run_one), table=TABLE)
     with open_output(os.fspath(output)) as stream:
         stream.write("\n".join([head, *_rules(wanted, plan, absolute)]).encode())
     _logger.info("%s has %d steps and their table", output, len(plan.steps))
@@ -95,12 +96,8 @@ def run_step(config: str | os.PathLike[str], folder: str | os.PathLike[str], ste
     with locked(work) as lock:
         states = StepStates(work, plan.written)
         states.write_files()
-
-        def after(finished: Step, was_run: bool) -> None:
-            for line in states.state(finished).warnings if was_run else ():
-                _logger.warning("%s: %s", finished.name, line)
-
-        run_steps([known[step]], states, absolute / LOGS, 1, _logger.info, after, (lock,))
+        logs = absolute / LOGS
+        run_steps([known[step]], states, logs, 1, _logger.info, lambda *_: None, (lock,))
 
 
 def _read(config: str | os.PathLike[str], folder: Path) -> tuple[Experiment, Plan]:
@@ -133,7 +130,7 @@ def _rules(wanted: Experiment, plan: Plan, folder: Path) -> Iterator[str]:
     # Jobs write the folder's moses.ini, which depends on the user's.
     origins = dict.fromkeys(plan.written, wanted.data.moses_ini)
     for step, rule in _names(plan).items():
-        verb = step.call.verb
+        verb = step.words[0]
         base, factor = _MEMORY[verb]
         memory = f"lambda wildcards, input: {base} + int({factor} * input.size_mb)"
         outputs = [_path(path) for path in step.outputs]
@@ -143,7 +140,7 @@ def _rules(wanted: Experiment, plan: Plan, folder: Path) -> Iterator[str]:
             "threads": [str(step.cores)],
             "resources": [f"mem_mb={memory if factor else base}"],
             # A step runs again if its command changes.
-            "params": [f"command={step.call.shown()!a}"],
+            "params": [f"command={shown(step.words)!a}"],
         }
         yield _rule(rule, parts)
 

@@ -1,6 +1,6 @@
 """Steps that run once: a finished step is not repeated, and a killed step is resumed.
 
-A step has a key: a digest of its call and its inputs' content. It is done when it ran with
+A step has a key: a digest of its command and its inputs' content. It is done when it ran with
 this key and its outputs have not changed since. A changed input or setting therefore repeats only
 the step and the steps that read its outputs. The journal ``steps.json`` is replaced before and
 after each step.
@@ -23,20 +23,19 @@ from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io import journal
 from phrasescore.io.folders import LOCK, OLD, remove_folder
 from phrasescore.io.output import open_output
-from phrasescore.workflows.experiment.calls import Call
 
 STATE = "steps.json"
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A call, with the files and folders that it reads and writes."""
+    """A command, with the files and folders that it reads and writes."""
 
     name: str  # a unique name, which also names the log
-    call: Call
+    words: tuple[str, ...]  # its command: a verb and its options
     inputs: tuple[Path, ...]  # everything that the outputs depend on
     outputs: tuple[Path, ...]  # the files and folders that exist when the step is done
-    # Files of a killed run, from which the call can resume; removed before a fresh start.
+    # Files of a killed run, which ``--resume`` continues; removed before a fresh start.
     partial: tuple[Path, ...] = ()
     # Writes a generated input before the process starts.
     prepare: Callable[[], None] = field(default=lambda: None)
@@ -106,7 +105,7 @@ class StepStates:
 
     def _key(self, step: Step) -> str:
         inputs = [[str(path), self._files.digest(path)] for path in step.inputs]
-        return journal.digest_text(json.dumps([step.call.to_json(), inputs]))
+        return journal.digest_text(json.dumps([step.words, inputs]))
 
     def is_done(self, step: Step) -> bool:
         """Return whether a step is done and need not run."""

@@ -1,11 +1,14 @@
 """The table of an experiment: BLEU of each system, its deviation and its significance."""
 
-import html
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from importlib import resources
 from pathlib import Path
+
+import jinja2
 
 from phrasescore.evaluation.comparison import SEED, TRIALS, Comparison, SystemScore
 from phrasescore.evaluation.significance import p_value_text
@@ -175,47 +178,11 @@ def to_toml(table: ExperimentTable) -> str:
     return "\n".join(lines) + "\n"
 
 
-_STYLE = """\
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 60em; padding: 0 1em }
-table { border-collapse: collapse } th, td { padding: .3em 1em; text-align: left }
-thead th { border-bottom: 2px solid } tbody tr { border-bottom: 1px solid #ccc }
-.better { font-weight: bold } small { color: #666 } pre { overflow-x: auto }
-"""
-
-
 def to_html(table: ExperimentTable) -> str:
     """Return the table as a self-contained HTML page."""
-    heads = "".join(f"<th>{html.escape(text)}</th>" for text in ("", *table.texts, "rounds"))
-    rows = "\n".join(
-        f"<tr><th>{html.escape(row.shown_name)}</th>"
-        + "".join(map(_cell_html, _cells(table, row)))
-        + f"<td>{html.escape(row.rounds)}</td></tr>"
-        for row in table.rows
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    notes = "\n".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
-    steps = html.escape("\n".join(table.steps))
-    return f"""\
-<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>phrasescore experiment</title>
-<style>
-{_STYLE}</style></head><body>
-<h1>BLEU</h1>
-<table><thead><tr>{heads}</tr></thead><tbody>
-{rows}
-</tbody></table>
-<p>Bold: better than the first row with p &lt; 0.05.</p>
-<ul>
-{notes}
-</ul>
-<details><summary>What was run</summary><pre>{steps}</pre></details>
-</body></html>
-"""
-
-
-def _cell_html(cell: SystemScore | None) -> str:
-    if cell is None:
-        return "<td>-</td>"
-    figure, _, rest = _cell_text(cell).partition(" (")
-    is_better = (cell.difference or 0) > 0 and cell.p_value is not None and cell.p_value < 0.05
-    shown = f'<span class="better">{figure}</span>' if is_better else figure
-    return f"<td>{shown}{f' <small>({html.escape(rest)}</small>' if rest else ''}</td>"
+    environment.filters |= {"cells": partial(_cells, table), "shown": _cell_text}
+    template = resources.files("phrasescore.workflows.experiment") / "table.html.j2"
+    return environment.from_string(template.read_text("utf-8")).render(table=table)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from moses_integration.nbest import read_nbest
+from moses_integration.nbest import read_every_list
 from moses_integration.nbest_lines import split_feature
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
 from moses_integration.table_line import joint_count
@@ -180,10 +180,7 @@ def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:
     """Return the first hypothesis in each list; every sentence must have a list."""
     words = []
     with Meter("n-best lists", "hypotheses", progress, lines_of=path) as meter:
-        for expected, nbest in enumerate(read_nbest(path)):
-            if nbest.id != expected:
-                problem = f"expected id {expected}, found {nbest.id}: a sentence has no hypotheses"
-                raise DataError(path, nbest.first_line, problem)
+        for nbest in read_every_list(path):
             words.append(nbest.words(0))
             meter.update(nbest.num_lines)
     return Sentences(path, list(map(" ".join, words)), words)

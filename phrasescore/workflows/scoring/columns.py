@@ -1,9 +1,9 @@
 """The requested columns: scores given in files, and the features that compute the others."""
 
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from moses_integration.nbest_lines import LARGEST_VALUE, parse_number
 from moses_integration.phrase_table import read_lexicon
+from moses_integration.table_line import HIGHEST_LOG
 from phrasescore import features
 from phrasescore.arguments import PrecisionName
 from phrasescore.engines import callers, local_device
@@ -31,7 +32,7 @@ _Lines = TypeVar("_Lines", bound=InputLines)
 class GivenScores:
     """Scores that another program computed, one per line of a file or stdin."""
 
-    def __init__(self, path: str, highest: float = LARGEST_VALUE) -> None:
+    def __init__(self, path: str, highest: float) -> None:
         self._path = path
         self._values: NDArray[np.float64] = np.fromiter(self._read(highest), np.float64)
         self.fingerprint = new_digest(self._values.tobytes()).hexdigest()
@@ -198,13 +199,6 @@ class FeatureLoader:
             feature.fingerprints = (f"{name} {feature.fingerprints[0]}".strip(),)
         return feature
 
-    def rows(self) -> list[int]:
-        """Return the row index of each column in the values of all features."""
-        networks = iter(range(len(self.models)))
-        start = len(self.models) + self.ensemble
-        others = iter(range(start, start + len(self.columns)))
-        return [next(networks if column.kind == "model" else others) for column in self.columns]
-
 
 class AddedColumn(NamedTuple):
     """A column that is added to hypotheses."""
@@ -227,38 +221,35 @@ def added_columns(
     :param names: one name per column and for the ensemble; empty for the default names. Columns
         of given scores have their own names.
     """
-    expected = sum(spec.kind != "scores" for spec in specs) + loader.ensemble
-    if names and len(names) != expected:
-        problem = f"--name: expected one for each of {expected} columns, got {len(names)}"
-        raise ArgumentError(problem)
-    usual: Counter[str] = Counter()
-    given, rows = iter(names), iter(loader.rows())
-    checkpoints = loader.checkpoints
-    models = iter(checkpoints)
-
-    def name(prefix: str) -> str:
-        usual[prefix] += 1
-        return next(given, f"{prefix}{usual[prefix] - 1}")
-
     added: list[AddedColumn] = []
-
-    def add_network(prefix: str, row: int, *, reverse: bool) -> None:
-        column = AddedColumn(name(prefix), row, is_network=True, reverse=reverse)
-        added.append(column)
-        if normalize:
-            added.append(column._replace(name=column.name + features.NORMALIZED, normalized=True))
-
+    checkpoints = loader.checkpoints
+    # The networks' values come first, then the ensemble's.
+    networks, others = count(), count(len(checkpoints) + loader.ensemble)
     for spec in specs:
         if spec.kind == "model":
-            model = next(models)
-            prefix = features.network_name(
+            model = checkpoints[row := next(networks)]
+            name = features.network_name(
                 model.config.kind, reverse=model.reverse, right_to_left=model.right_to_left
             )
-            add_network(prefix, next(rows), reverse=model.reverse)
-        elif spec.name is not None:
-            added.append(AddedColumn(spec.name, given=GivenScores(spec.value)))
+            column = AddedColumn(name, row, is_network=True, reverse=model.reverse)
+        elif spec.kind == "scores":
+            highest = HIGHEST_LOG if loader.of_phrases else LARGEST_VALUE
+            column = AddedColumn(spec.name or "", given=GivenScores(spec.value, highest))
         else:
-            added.append(AddedColumn(name(features.column_name(spec.kind, spec.value)), next(rows)))
+            column = AddedColumn(features.column_name(spec.kind, spec.value), next(others))
+        added.append(column)
     if loader.ensemble:
-        add_network(features.ENSEMBLE_NAME, len(checkpoints), reverse=checkpoints[0].reverse)
-    return added
+        name, reverse = features.ENSEMBLE_NAME, checkpoints[0].reverse
+        added.append(AddedColumn(name, len(checkpoints), is_network=True, reverse=reverse))
+    computed = [column.name for column in added if column.given is None]
+    if names and len(names) != len(computed):
+        problem = f"--name: expected one for each of {len(computed)} columns, got {len(names)}"
+        raise ArgumentError(problem)
+    chosen = iter(names or features.number_names(computed))
+    named: list[AddedColumn] = []
+    for column in added:
+        named.append(column if column.given else column._replace(name=next(chosen)))
+        if normalize and column.is_network:
+            name = named[-1].name + features.NORMALIZED
+            named.append(named[-1]._replace(name=name, normalized=True))
+    return named

@@ -1,11 +1,11 @@
-"""Score n-best lists and parallel text: the columns are loaded once, for any number of files."""
+"""Score tables, n-best lists and texts: the columns are loaded once, for any number of files."""
 
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from moses_integration.nbest_lines import check_feature_names, format_value
 from phrasescore.arguments import StrPath, flag
@@ -33,10 +33,11 @@ _logger = logging.getLogger(__name__)
 
 @dataclass
 class ListScorer:
-    """Scores the pairs of n-best lists or parallel text, and counts unknown words.
+    """Scores the pairs of phrase tables, n-best lists or text, and counts unknown words.
 
     A context manager, which closes the cache. Columns of given scores are for one input file.
 
+    :param of_phrases: whether the pairs are from a phrase table, whose columns have no names.
     :param words: whether the scores of single words are needed, which disables the cache.
     :ivar added: the columns that are added, in order.
     """
@@ -45,19 +46,21 @@ class ListScorer:
     settings: Rescoring = Rescoring()
     compute: Compute = Compute()
     _: KW_ONLY
+    of_phrases: bool = False
     words: bool = False
 
     def __post_init__(self) -> None:
         """Check the arguments, and load models and files."""
         compute = self.compute.on_workers()
         specs = column_specs(self.columns)
-        check_columns(specs, of_phrases=False)
+        check_columns(specs, of_phrases=self.of_phrases)
         if self.settings.ensemble and sum(column.kind == "model" for column in specs) < 2:
             raise ArgumentError("--ensemble requires at least two models")
         backoff = optional_path(self.settings.backoff_lm)
         self._loader = FeatureLoader.of(
             specs,
             compute,
+            of_phrases=self.of_phrases,
             ensemble=self.settings.ensemble,
             words=self.words,
             unnormalized=self.settings.unnormalized,
@@ -74,12 +77,14 @@ class ListScorer:
             specs, self._loader, self.settings.names, normalize=self.settings.normalize
         )
         self.names = tuple(added.name for added in self.added)
-        check_feature_names(self.names)
+        if not self.of_phrases:
+            check_feature_names(self.names)
         features = self._loader.load()
         self._known_words = self._loader.known_words()
         others = [column for column in self._loader.columns if column.kind != "model"]
-        for column, feature in zip(others, features[bool(checkpoints) :], strict=True):
-            if feature.known_words != (None, None):
+        for column, feature in zip(others, features[len(features) - len(others) :], strict=True):
+            # `annotate` checks a lexicon by the share of words without a translation.
+            if not self.of_phrases and feature.known_words != (None, None):
                 self._known_words.append(KnownWords(column.value, *feature.known_words))
         self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None
         self._stack = ExitStack()
@@ -137,6 +142,14 @@ class ListScorer:
         return [added.given for added in self.added if added.given is not None]
 
     @property
+    def tallies(self) -> list[Any]:
+        """The given scores or the tally of each column in this file so far, for a phrase table."""
+        tallies = self._scorer.tallies
+        return [
+            tallies[added.row] if added.row is not None else added.given for added in self.added
+        ]
+
+    @property
     def networks(self) -> "SentenceWork | None":
         """The networks' counts in this file so far; None without networks."""
         return self._scorer.tallies[0] if self._loader.models else None
@@ -158,6 +171,8 @@ class ListScorer:
             import torch
 
             settings["version"] += f", torch {torch.__version__}"
+            device = self._loader.device.partition(":")[0]
+            settings |= {"precision": self._loader.precision, "device": device}
         depends_on = [each for feature in self._features for each in feature.fingerprints]
         for position, added in enumerate(self.added, start=1):
             if added.given is not None:

@@ -14,7 +14,6 @@ from moses_integration.weight_lines import check_weights, is_sparse
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, some_names
 from phrasescore.evaluation.sentences import find_references
-from phrasescore.io.output import check_files, check_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import WeightPair
 from phrasescore.report.tuning import MethodRow, ReplicaRow, TuneReport
@@ -107,13 +106,10 @@ def tune(
     outputs = [output, files.moses_ini_out, files.report]
     outputs += [files.features_out, files.scores_out, files.ifile_out]
     inputs = (*lists, *references, *features, *scores, ifile, files.moses_ini, weights_path(start))
-    outcome.check_outputs(_paths(*inputs), *outputs)
-    optimiser = Optimiser(settings, compute.threads)
     ini = None if files.moses_ini is None else MosesIni.read(os.fspath(files.moses_ini))
-    if ini is not None:
-        outcome.check_outputs(
-            [*map(str, named_files(ini))], output, files.moses_ini_out, files.report
-        )
+    named = () if ini is None else map(str, named_files(ini))
+    outcome.check_outputs([*_paths(*inputs), *named], *outputs)
+    optimiser = Optimiser(settings, compute.threads)
     metric: Metric
     if features:
         metric, pool = CorpusBleu(), read_extracted(_paths(*features), _paths(*scores))
@@ -184,9 +180,7 @@ def tune(
 
 def merge_weights(weights: StrPath, moses_ini: StrPath, moses_ini_out: StrPath) -> None:
     """Write a moses.ini with the weights in a file; if it has two sets, use the search's."""
-    output = os.fspath(moses_ini_out)
-    check_output(output)
-    check_files(_paths(weights, moses_ini), [output])
+    (output,) = outcome.check_outputs(_paths(weights, moses_ini), moses_ini_out)
     ini = MosesIni.read(os.fspath(moses_ini))
     merged = load_weights(weights).search
     check_weights({**ini.tuneable_weights(), **merged}, os.fspath(weights))

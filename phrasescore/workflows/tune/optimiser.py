@@ -11,7 +11,7 @@ from moses_integration.list_features import FeatureColumns, read_tuning_lists
 from moses_integration.tuning_files import check_pair, read_features, read_scores
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
-from phrasescore.evaluation.plugin_metric import PluginMetric, find_metric, known_metrics
+from phrasescore.evaluation.plugin_metric import CheckedMetric, find_metric, known_metrics
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.records import FeatureLabel
 from phrasescore.settings.tuning import TuningMethod
@@ -109,7 +109,7 @@ def read_metric(
     chosen: list[ReferenceMetric] = []
     for name, plugin in plugins.items():
         if plugin is not None:
-            chosen.append(PluginMetric(plugin, words))
+            chosen.append(CheckedMetric(plugin.name, plugin.title, plugin.load(), words))
         elif name == "bleu":
             chosen.append(Bleu(words, reference_length=reference_length))
         else:
@@ -178,7 +178,7 @@ class ListReader:
         :param missing: receives the segments without a list, which get an empty hypothesis;
             None if every segment must have a list.
         """
-        values, rows, sizes = [], [], []
+        values, rows = [], []
         num_words = 0
         wanted = range(self._num_segments) if segments is None else segments
         # A feature that first occurs in a trial must not change the order of features, because a
@@ -187,20 +187,19 @@ class ListReader:
         lists = read_tuning_lists(path, len(wanted), columns, allow_missing=missing is not None)
         for part, found in lists:
             values.append(part)
-            if missing is not None and not found.raws[0]:
+            if missing is not None and not found.data:
                 missing.add(found.id)
             distinct = found.distinct()
             known = self._rows(wanted[found.id], distinct)
             rows.append(np.array([known[hypothesis] for hypothesis in found.hypotheses]))
-            sizes.append(len(part))
             num_words += len(next(iter(distinct.values())))
         if check:
             # A decoder's lists are renamed once they are known to be complete.
             warn_of_lengths(path.removesuffix(".part"), num_words, self._reference_words)
         self._compute()
         labels = columns.labels
-        features = np.zeros((sum(sizes), len(labels)))
-        starts = np.cumsum([0, *sizes], dtype=np.int64)
+        starts = np.cumsum([0, *map(len, values)], dtype=np.int64)
+        features = np.zeros((starts[-1], len(labels)))
         for start, part in zip(starts, values, strict=False):
             features[start : start + len(part), : part.shape[1]] = part
         return Pool(labels, features, self._stats[np.concatenate(rows)], starts)

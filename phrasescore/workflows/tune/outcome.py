@@ -13,7 +13,7 @@ from moses_integration.moses_ini import MosesIni
 from moses_integration.weight_lines import write_weights
 from phrasescore.arguments import StrPath
 from phrasescore.errors import show_controls, some_names
-from phrasescore.io.output import check_files, check_output, open_output, optional_path
+from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.records import WeightPair, Weights
 from phrasescore.report.tuning import FeatureRow, TuneReport
 from phrasescore.settings.tuning import TuningFiles
@@ -29,8 +29,6 @@ _NOTABLE_GAIN = 0.005  # warn if decoding does not confirm a gain of this on the
 def check_outputs(read: Sequence[str | None], *written: StrPath | None) -> list[str]:
     """Check that files can be written and are not inputs as well; return their names."""
     names = [os.fspath(name) for name in written if name is not None]
-    for name in names:
-        check_output(name)
     check_files(read, names)
     return names
 
@@ -69,10 +67,8 @@ def write_ini(ini: MosesIni, weights: Weights, path: str) -> None:
     unknown = ini.set_weights(weights)
     if unknown:
         _logger.warning(
-            "%s has no features for these weights: %s; to get the measured translations, rescore "
-            "the decoder's lists, and rerank them with all weights",
-            ini.path,
-            some_names(unknown),
+            f"{ini.path} has no features for these weights: {some_names(unknown)}; to get the "
+            "measured translations, rescore the decoder's lists, and rerank them with all weights"
         )
     ini.write(path)
 

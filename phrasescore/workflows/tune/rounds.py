@@ -31,7 +31,7 @@ from phrasescore.workflows.embedded_search import EmbeddedSearch
 from phrasescore.workflows.rescore import rescore_file
 from phrasescore.workflows.search_settings import SearchSettings
 from phrasescore.workflows.tune.optimiser import ListReader
-from tuning.loop import Decided, LoopResult
+from tuning.loop import Decided, LoopResult, Round
 from tuning.pool import Pool
 
 if TYPE_CHECKING:
@@ -46,24 +46,11 @@ _ROUND = re.compile(
 _OTHER_FOLDER = "name another working folder"
 
 
-class RoundRecord(msgspec.Struct):
-    """A completed round; scores are from 0 to 1, as in `tuning.loop.Round`."""
-
-    score: float
-    hypotheses: int
-    new: int
-    pool_score: float
-    found_score: float | None
-    # The weights for decoding, and the weights for reranking its lists.
-    weights: Weights
-    list_weights: Weights
-
-
 class TuneJournal(msgspec.Struct):
     """The content of ``tune.json``."""
 
     settings: dict[str, Any]
-    rounds: list[RoundRecord]
+    rounds: tuple[Round, ...]
     next: Weights | None  # the weights for the next decoding; None if the loop has ended
     reason: str = ""
 
@@ -114,9 +101,9 @@ def read_decisions(
     # The JSON journal has lists instead of tuples.
     now = msgspec.json.decode(msgspec.json.encode(settings))
     check_settings(journal.settings, now, str(work), _OTHER_FOLDER)
-    following = [*(done.weights for done in journal.rounds[1:]), journal.next]
+    following = [*(done.weights.search for done in journal.rounds[1:]), journal.next]
     return [
-        Decided(done.list_weights, after, done.found_score)
+        Decided(done.weights.lists, after, done.found_score)
         for done, after in zip(journal.rounds, following, strict=False)
         if after is not None
     ]
@@ -124,18 +111,7 @@ def read_decisions(
 
 def write_rounds(work: Path, settings: Mapping[str, Any], result: LoopResult) -> None:
     """Write the journal after a round."""
-    rounds = [
-        RoundRecord(
-            done.score,
-            done.hypotheses,
-            done.new,
-            done.pool_score,
-            done.found_score,
-            *done.weights,
-        )
-        for done in result.rounds
-    ]
-    journal = TuneJournal(dict(settings), rounds, result.next_weights, result.reason)
+    journal = TuneJournal(dict(settings), result.rounds, result.next_weights, result.reason)
     write_journal(work / JOURNAL, journal)
 
 

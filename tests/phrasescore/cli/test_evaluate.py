@@ -217,9 +217,12 @@ def test_lists_of_another_length_than_the_references_are_warned_of(folder: Folde
 @pytest.mark.parametrize(
     ("nbest", "message"),
     [
-        ("0 ||| a ||| A= 1 ||| 1\n2 ||| a ||| A= 1 ||| 1\n", ":2: expected id 1 of 3 sentences, f"),
-        ("0 ||| a ||| A= 1 ||| 1\n", ": expected lists for 3 sentences, found 1"),
-        (NBEST + "3 ||| a ||| A= 1 ||| 1\n", ":7: expected no more than 3 sentences, found id 3"),
+        (
+            "0 ||| a ||| A= 1 ||| 1\n2 ||| a ||| A= 1 ||| 1\n",
+            ":2: expected id 1, found 2: a sentence",
+        ),
+        ("0 ||| a ||| A= 1 ||| 1\n", ": expected lists of 3 sentences, found 1"),
+        (f"{NBEST}3 ||| a ||| A= 1 ||| 1\n", ":7: expected lists of 3 sentences, found id"),
     ],
 )
 def test_lists_that_are_not_those_of_the_references_are_refused(

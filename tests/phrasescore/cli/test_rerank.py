@@ -139,8 +139,8 @@ def test_a_missing_list_is_an_error_unless_a_line_may_be_empty(folder: Folder) -
     result = folder.run("--average", "A")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        f"Error: {folder.nbest}:1: expected id 0, found 1: a sentence has no list "
-        "(--allow-missing writes an empty line for it)\n"
+        f"Error: {folder.nbest}:1: expected id 0, found 1: a sentence has no hypotheses "
+        "(--allow-missing writes an empty line)\n"
     )
     assert folder.run("--average", "A", "--allow-missing").stdout == "\na\n\n\nb\n"
     assert folder.run("--average", "A", "--nbest").exit_code == 0
@@ -152,15 +152,12 @@ def test_lists_missing_at_the_end_are_seen_where_the_number_is_known(folder: Fol
     assert result.exit_code == 1
     assert result.stderr == (
         f"Error: {folder.nbest}: expected lists of 4 sentences, found 2 "
-        "(--allow-missing writes empty lines)\n"
+        "(--allow-missing writes an empty line)\n"
     )
     result = folder.weighted("--num-sentences", "4", "--allow-missing")
     assert result.stdout == "le maison\nétait\n\n\n"
     result = folder.weighted("--num-sentences", "1")
-    assert (
-        result.stderr
-        == f"Error: {folder.nbest}:4: expected ids below 1 (--num-sentences), found 1\n"
-    )
+    assert result.stderr == f"Error: {folder.nbest}:4: expected lists of 1 sentences, found id 1\n"
 
 
 def test_features_and_weights_that_do_not_match_are_named(folder: Folder) -> None:

@@ -12,13 +12,11 @@ from phrasescore.evaluation.comparison import (
     MOST_UNKNOWN,
     SEED,
     TRIALS,
+    Breakdown,
     BreakdownScores,
     ComparedSystem,
     Comparison,
-    Group,
     GroupScore,
-    count_unknown,
-    group_by_length,
     group_by_unknown_words,
 )
 from phrasescore.evaluation.sentences import Sentences, read_sentences
@@ -216,51 +214,43 @@ def test_a_spread_is_that_of_bleu_over_samples_drawn_one_by_one() -> None:
     assert bootstrap_spread(metric, sample[:, :1], seed=3) == [0.0]
 
 
+def by_length(lengths: list[int], width: int) -> Breakdown:
+    text = sentences([" ".join("a" * length) for length in lengths])
+    return Comparison([], [text]).by_length("reference", width)
+
+
 def test_sentences_of_like_length_are_a_group_and_empty_ones_are_apart() -> None:
-    breakdown = group_by_length("source", [10, 0, 1, 11, 35, 20], width=10)
-    assert breakdown.title == "words in the source"
-    assert breakdown.groups == [
-        Group("0", [1]),
-        Group("1-10", [0, 2]),
-        Group("11-20", [3, 5]),
-        Group("31-40", [4]),
-    ]
+    breakdown = by_length([10, 0, 1, 11, 35, 20], width=10)
+    assert breakdown.title == "words in the reference"
+    expected = {"0": [1], "1-10": [0, 2], "11-20": [3, 5], "31-40": [4]}
+    assert list(breakdown.groups.items()) == list(expected.items())
 
 
 def test_a_group_of_one_length_is_called_by_it() -> None:
-    assert group_by_length("source", [3, 1, 3], width=1).groups == [
-        Group("1", [1]),
-        Group("3", [0, 2]),
-    ]
+    assert by_length([3, 1, 3], width=1).groups == {"1": [1], "3": [0, 2]}
 
 
 def test_unknown_words_are_grouped_exactly_and_up_to_a_number() -> None:
     exactly, at_most = group_by_unknown_words("reference", [0, 3, 0, 1])
-    assert exactly.groups == [Group("0", [0, 2]), Group("1", [3]), Group("3", [1])]
+    assert exactly.groups == {"0": [0, 2], "1": [3], "3": [1]}
     assert at_most.title == "at most this number of unknown words in the reference"
-    assert at_most.groups == [
-        Group("0", [0, 2]),
-        Group("1", [0, 2, 3]),
-        Group("2", [0, 2, 3]),
-        Group("3", [0, 1, 2, 3]),
-    ]
+    assert at_most.groups == {"0": [0, 2], "1": [0, 2, 3], "2": [0, 2, 3], "3": [0, 1, 2, 3]}
 
 
 def test_very_many_unknown_words_share_a_group() -> None:
     counts = [1, MOST_UNKNOWN + 1, MOST_UNKNOWN, MOST_UNKNOWN + 5]
     exactly, at_most = group_by_unknown_words("source", counts)
-    assert exactly.groups == [
-        Group("1", [0]),
-        Group(str(MOST_UNKNOWN), [2]),
-        Group(f"> {MOST_UNKNOWN}", [1, 3]),
+    assert exactly.groups == {"1": [0], str(MOST_UNKNOWN): [2], f"> {MOST_UNKNOWN}": [1, 3]}
+    assert list(at_most.groups.items())[-2:] == [
+        (str(MOST_UNKNOWN), [0, 2]),
+        ("any", [0, 1, 2, 3]),
     ]
-    assert at_most.groups[-1] == Group("any", [0, 1, 2, 3])
-    assert at_most.groups[-2] == Group(str(MOST_UNKNOWN), [0, 2])
 
 
 def test_unknown_words_are_those_outside_the_shortlist() -> None:
-    vocabulary = Vocabulary(["la", "maison"])
-    assert count_unknown(vocabulary, [("la", "rue", "rue"), (), ("maison",)]) == [2, 0, 0]
+    comparison = Comparison([], [sentences(["la rue rue", "", "maison"])])
+    exactly, _ = comparison.by_unknown_words({"reference": Vocabulary(["la", "maison"])})
+    assert exactly.groups == {"0": [1, 2], "2": [0]}
 
 
 @pytest.mark.parametrize(

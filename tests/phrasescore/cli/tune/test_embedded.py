@@ -108,7 +108,7 @@ def test_a_stopped_run_goes_on(embedded: Path) -> None:
     assert len(rounds(whole)) > 1
     tune()
     state = json.loads((embedded / "work" / "tune.json").read_text())
-    state["rounds"], state["next"] = state["rounds"][:1], state["rounds"][1]["weights"]
+    state["rounds"], state["next"] = state["rounds"][:1], state["rounds"][1]["weights"][0]
     (embedded / "work" / "tune.json").write_text(json.dumps(state))
     for path in (embedded / "work").glob("run[2-9]*"):
         path.unlink()

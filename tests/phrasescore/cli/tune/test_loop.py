@@ -22,7 +22,7 @@ def test_rounds_raise_bleu_and_the_best_of_them_is_kept(folder: Folder) -> None:
     best = max(scores)
     assert result.stderr.endswith(f"phrasescore: BLEU {scores[0]:.2f} -> {best:.2f}\n")
     state = folder.state()
-    first_best = state["rounds"][scores.index(best)]["weights"]
+    first_best = state["rounds"][scores.index(best)]["weights"][1]
     assert {name: list(values) for name, values in load_weights("out").lists.items()} == first_best
     assert state["reason"]
     assert state["next"] is None
@@ -133,7 +133,7 @@ def test_scores_of_a_network_join_each_round(
     assert loaded == [str(model.path)]
     assert "RNN0" in load_weights("out").lists
     assert "RNN0" not in load_weights("out").search
-    assert load_weights("out").search.keys() == folder.state()["rounds"][1]["weights"].keys()
+    assert load_weights("out").search.keys() == folder.state()["rounds"][1]["weights"][0].keys()
     assert "RNN0" not in (folder.path / "work" / "moses.ini").read_text()
     assert "RNN0= " not in (folder.path / "work" / "run2.weights").read_text()
     assert (folder.path / "work" / "scores.cache").exists()

@@ -11,25 +11,25 @@ from tests.phrasescore.workflows.experiment.steps_folder import Steps
 
 COMMANDS = """\
 import pathlib, sys, json
-verb, given = json.loads(sys.argv[1])
-verb = verb.partition("_")[0]
+verb, *words = sys.argv[1:]
+given = dict(zip(words, words[1:]))
 with open({calls!r}, "a") as calls:
     calls.write(verb + "\\n")
-output = pathlib.Path(given["output"])
+output = pathlib.Path(given["-o"])
 if verb == "train":
     output.mkdir()
-    (output / "model").write_text(given["kind"])
+    (output / "model").write_text(words[0])
 elif verb == "annotate":
     output.write_text("table")
-    pathlib.Path(given["moses_ini_out"]).write_text(pathlib.Path(given["moses_ini"]).read_text()
+    pathlib.Path(given["--moses-ini-out"]).write_text(pathlib.Path(given["--moses-ini"]).read_text()
         .replace("num-features=2", "num-features=3").replace("0.5 0.25", "0.5 0.25 0"))
 elif verb == "tune":
-    output.write_text(pathlib.Path(given["start"]).read_text())
+    output.write_text(pathlib.Path(given["--weights"]).read_text())
     print(json.dumps({{"news": "round 1: BLEU 12.34"}}))
-    pathlib.Path(given["translations"]).write_text(pathlib.Path(given["source"]).read_text())
-    pathlib.Path(given["report"]).write_text({report!r})
+    pathlib.Path(given["--translations"]).write_text(pathlib.Path(given["--source"]).read_text())
+    pathlib.Path(given["--report"]).write_text({report!r})
 elif verb == "decode":
-    output.write_text(pathlib.Path(given["source"]).read_text())
+    output.write_text(pathlib.Path(words[0]).read_text())
 """
 
 

@@ -7,18 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import phrasescore
-from phrasescore.workflows.experiment.calls import Call
 from phrasescore.workflows.experiment.run import run_steps
 from phrasescore.workflows.experiment.steps import Step, StepStates
 from tests.children import leashed
 
-# The program: writes what it read, with the function's name before it, and a line into "calls".
+# The program: writes what it read, with the verb before it, and a line into "calls".
 COMMAND = """\
-import json, os, pathlib, sys, time
-name, given = json.loads(sys.argv[1])
-source, target = given["source"], given["target"]
-more = ["--" + each for each in ("louder", "slip", "other", "resume") if given.get(each)]
+import os, pathlib, sys, time
+name, source, target, *more = sys.argv[1:]
 folder = pathlib.Path(target).parent
 with open(folder / "calls", "a") as calls:
     calls.write(" ".join([name, *more]) + "\\n")
@@ -66,14 +62,10 @@ class Steps:
         (folder / "command.py").write_text(COMMAND)
 
     def step(self, name: str, source: str, *more: str) -> Step:
-        # A command is printed from the parameters of its function.
-        vars(phrasescore).setdefault(name, lambda: None)
         target = self.folder / f"{name}.out"
-        flags = {each.lstrip("-"): True for each in more}
-        arguments = {"source": self.folder / source, "target": target, **flags}
         return Step(
             name,
-            Call(name, arguments),
+            (name, str(self.folder / source), str(target), *more),
             (self.folder / source,),
             (target,),
             (self.folder / f"part.{name}",),

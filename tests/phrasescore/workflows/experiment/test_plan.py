@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from moses_integration.moses_ini import MosesIni, load_weights
+from phrasescore.workflows.experiment.commands import shown
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.plan import build_plan
 from tests.command_line import check_refusal, run
@@ -35,7 +36,7 @@ def test_each_row_is_tuned_and_decoded_with_what_it_has(folder: Path) -> None:
             for verb in verbs
         ),
     ]
-    commands = {step.name: step.call.shown() for step in plan.steps}
+    commands = {step.name: shown(step.words) for step in plan.steps}
     assert "--feature cslm --model" not in commands["tune +RNN seed 1"]
     for name in ("tune +CSLM+RNN seed 1", "decode news +CSLM+RNN seed 1"):
         assert f"--config {folder}/out/tables/rnn/moses.ini" in commands[name]
@@ -54,7 +55,7 @@ def test_each_row_is_tuned_and_decoded_with_what_it_has(folder: Path) -> None:
 def test_threads_are_those_of_every_network(folder: Path) -> None:
     plan = plan_of(folder, "threads = 3\n[tuning]\nreplicas = 1")
     for step in plan.steps:
-        words = shlex.split(step.call.shown())
+        words = ["phrasescore", *step.words]
         flags = "--decoder-flags"
         decoder = words[words.index(flags) + 1] if flags in words else ""
         assert ("--threads 3" in shlex.join(words).replace(shlex.quote(decoder), "")) == (
@@ -67,7 +68,7 @@ def test_threads_are_those_of_every_network(folder: Path) -> None:
 def test_with_moses_the_language_model_scores_lists(folder: Path) -> None:
     (folder / "moses").write_text("")
     plan = plan_of(folder.joinpath(), 'decoder = "moses"\nmoses_bin = "."\n[tuning]\nreplicas = 1')
-    commands = {step.name: step.call.shown() for step in plan.steps}
+    commands = {step.name: shown(step.words) for step in plan.steps}
     assert f"--rescore {folder}/out/models/cslm" in commands["tune +CSLM+RNN seed 1"]
     assert "--feature cslm" not in commands["tune +CSLM+RNN seed 1"]
     moses = (
@@ -91,11 +92,11 @@ def test_networks_of_the_search_are_named_by_their_kinds(folder: Path) -> None:
     train = (
         f"train joint {folder}/train.en {folder}/train.fr -o {joint} --alignments {folder}/align"
     )
-    assert steps["train joint"].call.shown() == f"phrasescore {train}"
+    assert shown(steps["train joint"].words) == f"phrasescore {train}"
     assert folder / "align" in steps["train joint"].inputs
     search = f"--feature cslm --model {cslm} --feature joint --model {joint}"
-    assert search in steps["tune +CSLM+joint+RNN seed 1"].call.shown()
-    assert search in steps["decode news +CSLM+joint+RNN seed 1"].call.shown()
+    assert search in shown(steps["tune +CSLM+joint+RNN seed 1"].words)
+    assert search in shown(steps["decode news +CSLM+joint+RNN seed 1"].words)
     assert list(plan.runs[2].added) == ["CSLM0_0", "Joint0_0", "TM0_2"]
 
 
@@ -116,7 +117,7 @@ def test_a_moses_with_nplm_has_the_networks_in_its_own_search(folder: Path) -> N
         *("annotate rnn", "export rnn+cslm", "export rnn+cslm+joint"),
     ]
     cslm, joint = plan.steps[6], plan.steps[7]
-    assert cslm.call.shown() == (
+    assert shown(cslm.words) == (
         f"phrasescore export {out}/models/cslm --format nplm -o {first}/cslm.nplm "
         f"--moses-ini {table}/moses.ini --moses-ini-out {first}/moses.ini"
     )
@@ -124,9 +125,9 @@ def test_a_moses_with_nplm_has_the_networks_in_its_own_search(folder: Path) -> N
     vocabularies = tuple(both / f"joint.nplm.{side}_vocab" for side in ("source", "target"))
     assert joint.outputs == (both / "joint.nplm", *vocabularies, both / "moses.ini")
     tune = {step.name: step for step in plan.steps}["tune +CSLM+joint+RNN seed 1"]
-    assert f"--decoder '{folder}/moses -threads 2' --config {both}/moses.ini" in tune.call.shown()
-    assert "--rescore" not in tune.call.shown()
-    assert "--unnormalized" not in tune.call.shown()
+    assert f"--decoder '{folder}/moses -threads 2' --config {both}/moses.ini" in shown(tune.words)
+    assert "--rescore" not in shown(tune.words)
+    assert "--unnormalized" not in shown(tune.words)
     assert {first / "cslm.nplm", *joint.outputs} <= set(tune.inputs)
     # As export names them; no feature is of lists alone.
     assert list(plan.runs[2].added) == ["CSLM0_0", "Joint0_0", "TM0_2"]
@@ -153,14 +154,14 @@ def test_a_network_is_trained_on_with_the_weights_of_an_earlier_row(folder: Path
     steps = {step.name: step for step in plan.steps}
     out = folder / "out"
     weights = out / "systems" / "+RNN" / "seed1" / "weights"
-    assert steps["train column"].call.shown() == (
+    assert shown(steps["train column"].words) == (
         f"phrasescore train encoder-decoder --objective xbleu --from {out}/models/rnn "
         f"-o {out}/models/column --lists {folder}/lists --source {folder}/train.en "
         f"--references {folder}/train.fr --weights {weights} --feature TM0_2 --minutes 3"
     )
     assert {out / "models" / "rnn", folder / "lists", weights} <= set(steps["train column"].inputs)
-    assert " --feature Attention0 " in steps["train sentence"].call.shown()
-    assert f"--model {out}/models/column -o" in steps["annotate column"].call.shown()
+    assert " --feature Attention0 " in shown(steps["train sentence"].words)
+    assert f"--model {out}/models/column -o" in shown(steps["annotate column"].words)
     assert list(plan.runs[3].added) == ["Attention0_0", "TM0_2"]
 
 
@@ -175,9 +176,9 @@ def test_a_joint_model_is_trained_on_with_alignments(folder: Path) -> None:
     config = CONFIG.replace("[engine]", "alignments = 'align'\n[engine]")
     (folder / "x.toml").write_text(f"{before}\n{config}{more}")
     step = {step.name: step for step in build_plan(read_experiment("x.toml"), folder / "out").steps}
-    shown = step["train fine"].call.shown()
-    assert f" --references {folder}/train.fr --alignments {folder}/align --weights " in shown
-    assert " --feature Joint0" in shown
+    command = shown(step["train fine"].words)
+    assert f" --references {folder}/train.fr --alignments {folder}/align --weights " in command
+    assert " --feature Joint0" in command
     assert folder / "align" in step["train fine"].inputs
 
 
@@ -187,7 +188,7 @@ def test_scores_from_elsewhere_are_columns(folder: Path) -> None:
     (folder / "x.toml").write_text(f"{before}\n{config}")
     plan = build_plan(read_experiment("x.toml"), folder / "out")
     annotate = {step.name: step for step in plan.steps}["annotate mine+rnn"]
-    assert f"/table --scores {folder}/table --model " in annotate.call.shown()
+    assert f"/table --scores {folder}/table --model " in shown(annotate.words)
 
 
 def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder: Path) -> None:
@@ -201,17 +202,17 @@ def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder:
     steps = {step.name: step for step in plan.steps}
     lexicon, lm = folder / "lex.f2e", folder / "five.arpa"
     annotate = steps["annotate lexicon+number_mismatch"]
-    assert f"/table --lexicon {lexicon} --feature number_mismatch -o " in annotate.call.shown()
+    assert f"/table --lexicon {lexicon} --feature number_mismatch -o " in shown(annotate.words)
     assert lexicon in annotate.inputs
     tune, rescore = steps["tune +lm seed 1"], steps["rescore news +lm seed 1"]
     model = folder / "out" / "models" / "lstm"
     assert (
-        f"--rescore {model} --rescore-lm {lm} --rescore-lexicon {lexicon} "
+        f"--rescore-lm {lm} --rescore-lexicon {lexicon} --rescore {model} "
         "--rescore-feature length_ratio --translations"
-    ) in tune.call.shown()
-    assert (
-        f"--lm {lm} --lexicon {lexicon} --model {model} --feature length_ratio -o"
-    ) in rescore.call.shown()
+    ) in shown(tune.words)
+    assert (f"--lm {lm} --lexicon {lexicon} --model {model} --feature length_ratio -o") in shown(
+        rescore.words
+    )
     for step in (tune, rescore):
         assert {lexicon, lm, model} <= set(step.inputs)
     run = plan.runs[-1]
@@ -239,12 +240,12 @@ def test_options_of_language_models_reach_all_commands_that_score_with_them(
     ):
         plan = plan_of(folder, f"{engine}[models.cslm]\n{setting}")
         for step in plan.steps:
-            scores = f"{folder}/out/models/cslm" in step.call.shown() and "train" not in step.name
-            assert (option in step.call.shown()) == scores
+            scores = f"{folder}/out/models/cslm" in shown(step.words) and "train" not in step.name
+            assert (option in shown(step.words)) == scores
             if scores:
                 assert option.startswith("--un") or folder / "lm.arpa" in step.inputs
         # Of two rows: tuning, and decoding or rescoring the test set.
-        assert sum(option in step.call.shown() for step in plan.steps) == 4
+        assert sum(option in shown(step.words) for step in plan.steps) == 4
 
 
 def test_options_of_training_are_those_of_the_command_line(folder: Path) -> None:
@@ -262,13 +263,9 @@ path = "old"
     before = 'systems = ["Baseline", "+reverse", {name = "+old", rescore = "old"}]'
     plan = plan_of(folder, more, before)
     assert names(plan)[6:9] == ["train reverse", "train rnn", "annotate rnn+reverse"]
-    assert (
-        plan.steps[6]
-        .call.shown()
-        .endswith(
-            "models/reverse --preset small --reverse --minutes 1.5 --set training.batch_size=32 "
-            "--set model.hidden_size=16"
-        )
+    assert shown(plan.steps[6].words).endswith(
+        "models/reverse --preset small --reverse --minutes 1.5 --set training.batch_size=32 "
+        "--set model.hidden_size=16"
     )
     assert plan.steps[6].partial == (folder / "out" / "models" / "reverse.work",)
 
@@ -288,7 +285,7 @@ right_to_left = true
     rows = "['attention', 'back', 'turned', 'second']"
     before = f"systems = ['Baseline', {{name = '+four', rescore = {rows}}}]"
     plan = plan_of(folder, f"[tuning]\nreplicas = 1\n{more}", before)
-    commands = {step.name: step.call.shown() for step in plan.steps}
+    commands = {step.name: shown(step.words) for step in plan.steps}
     assert commands["train turned"].endswith("models/turned --right-to-left")
     assert "--right-to-left" not in commands["train back"] + commands["train second"]
     # As rescore names them: tests/phrasescore/cli/test_rescore.py.
@@ -300,7 +297,7 @@ right_to_left = true
 def test_a_row_may_have_limits_of_its_own(folder: Path) -> None:
     before = "systems = ['Baseline', {name = '+x', rescore = ['length_ratio'], iterations = 4, "
     plan = plan_of(folder, "[tuning]\nreplicas = 1", before + "nbest_size = 30, patience = 2}]")
-    commands = {step.name: step.call.shown() for step in plan.steps}
+    commands = {step.name: shown(step.words) for step in plan.steps}
     assert "--nbest-size 100 --iterations 15 --patience 5" in commands["tune Baseline seed 1"]
     assert "--nbest-size 30 --iterations 4 --patience 2" in commands["tune +x seed 1"]
     assert "news.nbest.gz 30 --distinct" in commands["decode news +x seed 1"]

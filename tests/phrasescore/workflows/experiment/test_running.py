@@ -12,12 +12,12 @@ import pytest
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.workflows.experiment import run as running
-from phrasescore.workflows.experiment.calls import Call
+from phrasescore.workflows.experiment.commands import shown
 from phrasescore.workflows.experiment.run import RunningStep, stop
 from phrasescore.workflows.experiment.steps import Step, StepState, StepStates
 from tests.phrasescore.workflows.experiment.steps_folder import COMMAND, Steps, run
 
-NOTHING = Call("nothing", {})
+NOTHING = ("nothing",)
 
 
 def test_warnings_of_the_last_run_are_kept(steps: Steps) -> None:
@@ -181,7 +181,7 @@ def test_what_was_started_in_the_background_is_stopped_at_once(
     step = Step("sleep", NOTHING, (), ())
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        at_work = RunningStep(step, step.call, StepState(), tmp_path / "log")
+        at_work = RunningStep(step, step.words, StepState(), tmp_path / "log")
         while b"ready" not in (tmp_path / "log").read_bytes().split(b"\n", 1)[1]:
             assert at_work.wait(0.05) is None
         stop([at_work])
@@ -198,7 +198,7 @@ def _interrupt(_number: int, _frame: object) -> None:
 
 def test_what_is_run_is_said_as_a_user_could_type_it(steps: Steps) -> None:
     steps.run()
-    assert steps.said[:2] == ["step 1 of 3: a", f"$ {steps.steps()[0].call.shown()}"]
+    assert steps.said[:2] == ["step 1 of 3: a", f"$ {shown(steps.steps()[0].words)}"]
 
 
 def test_steps_run_beside_one_another_unless_one_reads_what_the_other_writes(steps: Steps) -> None:

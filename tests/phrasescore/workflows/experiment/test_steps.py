@@ -7,7 +7,6 @@ import pytest
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.workflows.experiment import run as running
-from phrasescore.workflows.experiment.calls import Call
 from phrasescore.workflows.experiment.steps import Step
 from tests.phrasescore.workflows.experiment.steps_folder import Steps, run
 
@@ -101,7 +100,7 @@ def test_the_content_of_a_folder_counts(steps: Steps, monkeypatch: pytest.Monkey
     model = steps.folder / "model"
     model.mkdir()
     (model / "weights").write_text("1")
-    step = Step("show", Call("show", {}), (model,), ())
+    step = Step("show", ("show",), (model,), ())
     assert run(steps.folder, [step]) == ["show"]
     assert run(steps.folder, [step]) == []
     (model / "weights").rename(model / "renamed")
