@@ -67,7 +67,7 @@ def read_number(text, begin, end):  # type: ignore[no-untyped-def]
     The end is -1 for any other text.
     """
     position, is_negative = _skip_sign(text, begin, end)
-    mantissa, scale, digits, point = 0, 0, 0, end
+    mantissa, scale, digits, point = np.int64(0), 0, 0, end
     while position < end:
         digit = np.int64(text[position]) - _ZERO
         if 0 <= digit <= 9:
