@@ -180,7 +180,7 @@ class ListScorer:
             else:
                 assert added.row is not None
                 text = depends_on[added.row] + " normalized" * added.normalized
-            settings[f"feature {position}"] = f"{added.name} {text}"
+            settings[f"feature {position}"] = f"{added.name} {text}".strip()  # a column has no name
         return settings
 
     def word_lines(

@@ -211,7 +211,8 @@ def test_a_run_is_gone_on_with_to_the_same_bytes_and_with_the_same_lexicon_only(
         assert annotate(*options).exit_code == 130
     Path("lex.f2e").write_text(LEX_F2E.replace("0.5", "0.4"))
     check_refusal(
-        annotate(*options, "--resume"), "was started with another value for column 1 (lexicon "
+        annotate(*options, "--resume"),
+        "was started with another value for feature 1 (Lexicon0 lexicon ",
     )
     Path("lex.f2e").write_text(LEX_F2E)
     result = succeeded(annotate(*options, "--resume"))

@@ -193,7 +193,7 @@ def test_annotate_goes_on_with_the_same_scores_alone(tmp_path: Path, table: Path
     assert stopped(200, *command, "-o", "out").exit_code == 130
     write(tmp_path / "scores", values(LINES)[::-1])
     check_refusal(
-        run(*command, "-o", "out", "--resume"), "started with another value for scores 1 ("
+        run(*command, "-o", "out", "--resume"), "started with another value for feature 1 (scores "
     )
     write(tmp_path / "scores", values(LINES))
     result = run(*command, "-o", "out", "--resume")
