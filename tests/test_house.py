@@ -1,5 +1,6 @@
 """The rules of the house that no linter knows."""
 
+import ast
 import configparser
 import re
 import subprocess
@@ -87,6 +88,22 @@ def test_no_module_is_named_after_nothing() -> None:
     vague = {"utils", "util", "helpers", "common", "misc", "base", "manager", "handler"}
     files = [path for path in REPOSITORY.glob("[a-z]*/**/*.py") if path.stem in vague]
     assert files == []
+
+
+def test_no_compiled_generator_is_cached() -> None:
+    # numba raises a KeyError where it compiles a caller of a generator that it has loaded from its
+    # cache: after a first run that was killed, every later run would fail.
+    found = []
+    for folder in ("phrasescore", "moses_integration", "tuning"):
+        for path in (REPOSITORY / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if not isinstance(node, ast.FunctionDef):
+                    continue
+                decorators = " ".join(map(ast.unparse, node.decorator_list))
+                is_cached = "KERNEL" in decorators or "kept_njit" in decorators
+                if is_cached and any(isinstance(each, ast.Yield) for each in ast.walk(node)):
+                    found.append(f"{path.name}: {node.name}")
+    assert found == []
 
 
 def test_no_test_folder_is_a_package() -> None:

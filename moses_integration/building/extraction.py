@@ -7,6 +7,7 @@ least one link is inside (Och and Ney, 2004). Unaligned words at its borders are
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 
 from moses_integration.building.corpus import SentenceBlock
@@ -123,7 +124,8 @@ def _find_spans(links, num_sources, num_targets):  # type: ignore[no-untyped-def
     return target_spans, source_spans
 
 
-@KERNEL
+# Not cached: numba cannot compile a caller of a generator that it loads from the cache.
+@numba.njit(nogil=True, error_model="numpy")
 def _phrases(spans, longest):  # type: ignore[no-untyped-def]
     """Yield the first and last target and source words of all phrase pairs."""
     target_spans, source_spans = spans
