@@ -18,7 +18,7 @@ from moses_integration.building.lexicon import Counts, WordTables, add_counts, c
 from moses_integration.building.lines import write_phrase_table, write_reordering
 from moses_integration.building.pairs import count_pairs, find_totals
 from moses_integration.building.rows import RowLayout, Rows, merge_equal, sort_rows
-from phrasescore.errors import ArgumentError, DataError
+from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.output import open_output, writing
 from phrasescore.io.sorted_rows import Bucket, SortedRuns
 
@@ -106,8 +106,11 @@ def build_tables(
         builder.count_targets()
         num_pairs = builder.write(lexicon, smoothing, min_count, outputs[2:])
         if num_pairs == 0:
-            problem = f"expected links that allow phrases of at most {max_phrase_length} words"
-            raise DataError(os.fspath(alignments), None, f"{problem}, found no phrase pair")
+            raise PhrasescoreError(
+                f"found no phrase pair of at most {max_phrase_length} words that occurs "
+                f"{min_count} times or more: is the text too small for a word "
+                "alignment, or --min-count too large?"
+            )
     return BuiltTables((paths[0], paths[1]), paths[2], [*paths, ""][3], corpus.sentences, num_pairs)
 
 
@@ -227,7 +230,7 @@ class _Builder:
             orders = None
             if len(outputs) > 1:
                 orders = write_reordering(rows, pairs, packing, texts, sides, smoothing)
-            return len(rows), len(pairs[0]), table, orders
+            return len(rows), int((pairs[2] >= min_count).sum()), table, orders
 
         advance = self._steps.begin("score phrase pairs", self._pairs.num_rows)
         num_pairs = 0

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from moses_integration.building import Reordering, build_tables, moses_ini, symmetrize
+from moses_integration.decoder.language_model import read_arpa_order
 from moses_integration.ini_text import TextSettings, path_problem
 from phrasescore.arguments import StrPath, check_at_least, check_sequences
 from phrasescore.devices import usable_threads
-from phrasescore.errors import ArgumentError, PhrasescoreError, shown_path
+from phrasescore.errors import ArgumentError, DataError, PhrasescoreError, shown_path
 from phrasescore.io.folders import model_folders, remove_folder
 from phrasescore.io.journal import digest_content
 from phrasescore.io.output import check_files, open_output, optional_path, writing
@@ -136,8 +137,11 @@ class _Inputs:
             return None
         if fault := path_problem(os.path.abspath(self.lm)):
             raise PhrasescoreError(f"{self.lm}: {fault}")
-        order: int = load_kenlm(self.lm).order
-        return order
+        try:
+            return read_arpa_order(self.lm)  # any order, and without kenlm
+        except DataError:
+            order: int = load_kenlm(self.lm).order
+            return order
 
     def _texts(self) -> dict[str, str]:
         texts = {"SOURCE": self.source, "TARGET": self.target}

@@ -208,7 +208,7 @@ def test_tables_of_the_real_task_are_those_of_moses(shared_data: Path, tmp_path:
             "a\n",
             "x\n",
             "\n",
-            "links: expected links that allow phrases of at most 7 words, found no",
+            "found no phrase pair of at most 7 words that occurs 1 times or more: is the text",
         ),
         ("", "", "", "source: expected parallel text, found an empty file"),
     ],

@@ -3,6 +3,7 @@
 import fcntl
 import gzip
 import os
+import shutil
 import subprocess
 import sys
 from itertools import islice
@@ -357,6 +358,33 @@ def test_a_text_without_n_grams_of_the_order_is_refused_at_once() -> None:
     problem = "more: expected a sentence of at least 4 words, for 6-grams, found 3: --lm-order must"
     write("t", ["x y z u"])
     refused(problem, "--lm-text", "more", "--lm-order", "6")
+    write("blank", ["", ""])
+    options = ["--lm-text", "more", "--lm-text", "blank", "--lm-order", "3"]
+    refused("blank: expected a text, found no word", *options)
+
+
+def test_rare_phrase_pairs_are_left_out_and_not_counted() -> None:
+    # By hand: "a" and "x" occur twice, and no longer pair does.
+    write("s", ["a b", "a c"])
+    write("t", ["x y", "x z"])
+    write("links", ["0-0 1-1", "0-0 1-1"])
+    result = build("--alignments", "links", "--min-count", "2", "--lm-order", "2")
+    assert text("phrase-table.gz") == "a ||| x ||| 1 1 1 1 ||| 0-0 ||| 2 2 2 ||| |||\n"
+    assert "model: 2 sentence pairs, 1 phrase pair\n" in result.stderr
+    shutil.rmtree("model")
+    options = ("--alignments", "links", "--min-count", "3", "--lm-order", "2")
+    problem = "found no phrase pair of at most 7 words that occurs 3 times or more"
+    check_refusal(build(*options, code=1), problem)
+    assert not Path("model").exists()
+
+
+def test_a_given_n_gram_model_may_have_an_order_that_kenlm_does_not_read() -> None:
+    write("t", [f"{line} ." * 3 for line in Path("t").read_text().splitlines()])
+    build("--alignments", "links", "--lm-order", "8")
+    Path("model/lm.arpa.gz").rename("eight.arpa.gz")
+    shutil.rmtree("model")
+    build("--alignments", "links", "--lm", "eight.arpa.gz")
+    assert f"path={Path.cwd()}/eight.arpa.gz order=8\n" in text("moses.ini")
 
 
 def test_the_old_folder_is_kept() -> None:
