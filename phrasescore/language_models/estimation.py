@@ -204,7 +204,8 @@ class _NgramOrder:
         except PhrasescoreError:
             if not discount_fallback:
                 raise
-            _logger.warning("%d-grams have the discounts %g, %g and %g", size, *FALLBACK[1:])
+            found = "the text is too small or too repetitive to estimate the discounts"
+            _logger.warning("%d-grams have fixed discounts: %s", size, found)
             return np.array(FALLBACK, np.float32)
 
     def _add(self, grams: Rows, counted: Rows | None = None) -> None:

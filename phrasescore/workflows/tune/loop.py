@@ -23,7 +23,7 @@ from phrasescore.io.folders import locked
 from phrasescore.io.journal import FileDigests, digest_content
 from phrasescore.io.output import open_output, optional_path
 from phrasescore.io.text import MARKUP, decode, is_stream, read_lines
-from phrasescore.progress import ProgressCallback
+from phrasescore.progress import ProgressCallback, format_count
 from phrasescore.records import WeightPair, Weights
 from phrasescore.report.tuning import RoundRow, TuneReport
 from phrasescore.settings.compute import Compute
@@ -279,7 +279,7 @@ class _LoopRun:
                     is_stopped=lambda: optimiser.stopped,
                 )
                 self._loop.run(decided or (), self._keep_round)
-        _logger.info("%d rounds: %s", len(self.result.rounds), self.result.reason)
+        _logger.info("%s: %s", format_count(len(self.result.rounds), "rounds"), self.result.reason)
         if settings.iterations == 1 and not added:
             _logger.warning(
                 "the weights are still the start weights: a round's weights are tried in the next "
