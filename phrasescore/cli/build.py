@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from phrasescore.cli import options
-from phrasescore.cli.options import Verb, heading
+from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.progress import format_count
 from phrasescore.settings.building import Building
@@ -16,7 +16,7 @@ from phrasescore.settings.estimation import Estimating
 _logger = logging.getLogger(__name__)
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("source", metavar="SOURCE")
 @options.argument("target", metavar="TARGET")
 @heading("Output")
@@ -35,7 +35,6 @@ _logger = logging.getLogger(__name__)
     show_default="all cores",
 )
 @options.resume
-@options.verbosity
 def build(source: str, target: str, output: str, **given: Any) -> None:
     """Build a phrase-based system from parallel text, SOURCE and TARGET, without Moses.
 
@@ -58,14 +57,13 @@ def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> 
         raise click.BadParameter(problem, param=param) from None
 
 
-@click.command(cls=Verb)
+@options.verb()
 @options.argument("texts", metavar="TEXT...", nargs=-1, required=True)
 @options.of(
     Estimating, prune={"type": str, "multiple": False, "default": None, "callback": _numbers}
 )
 @heading("Output")
 @options.output
-@options.verbosity
 def build_lm(texts: tuple[str, ...], output: str, **given: Any) -> None:
     """Estimate an n-gram model of TEXT (tokenised sentences), and write an ARPA file.
 

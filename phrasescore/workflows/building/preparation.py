@@ -152,14 +152,14 @@ class TextPreparer:
         if self.further:
             longest = 0
             with open_output(str(more)) as stream:
-                for each, path in zip(rules[2:], self.further, strict=True):
+                for each in rules[2:]:
                     length = 0
                     with self._prepared([each]) as rows:
                         for (sentence,) in rows:
                             stream.write(sentence.encode() + b"\n")
                             length = max(length, _num_tokens(sentence))
                     if length == 0:
-                        raise DataError(path, None, "expected a text, found no word")
+                        raise DataError(each.path, None, "expected a text, found no word")
                     longest = max(longest, length)
                 self._check_order(longest, self.further[0])
         return counts

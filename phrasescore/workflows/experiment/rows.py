@@ -100,7 +100,7 @@ class Preparation:
         return self._wanted.models[name].path or self._folder / "models" / name
 
     def column_options(self, names: tuple[str, ...], prefix: str = "") -> Iterator[str]:
-        """Yield the options that add columns; those of ``phrasescore tune`` have a prefix."""
+        """Yield the options that add columns. ``phrasescore tune`` has them with a prefix."""
         files = self._wanted.data.feature_files
         for name in names:
             option, value = "feature", name
