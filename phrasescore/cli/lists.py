@@ -37,6 +37,8 @@ def combine(lists: tuple[str, ...], output: str) -> None:
 
 @options.verb()
 @options.argument("nbest", metavar="NBEST")
+@heading("Input")
+@options.file("--source", "The source sentences, for an --mbr-metric that reads them.")
 @heading("Method")
 @options.file(
     "--weights",

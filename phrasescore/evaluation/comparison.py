@@ -20,7 +20,7 @@ from sacrebleu.metrics.ter import TER
 
 from phrasescore.arguments import Tokenizer
 from phrasescore.errors import DataError
-from phrasescore.evaluation.plugin_metric import CheckedMetric
+from phrasescore.evaluation.plugin_metric import build_metric
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
 from phrasescore.evaluation.significance import (
     SAMPLES,
@@ -201,7 +201,8 @@ class Comparison:
         """Build a metric with the references: one of sacrebleu's, ours, or a plug-in's."""
         words = [text.words for text in self.references]
         if plugin is not None:
-            metric = CheckedMetric(plugin.name, plugin.title, plugin.load(), words)
+            sources = None if self.source is None else self.source.words
+            metric = build_metric(plugin, words, sources)
             return _PackageMetric(metric, len(words), plugin.package)
         if name == "word_accuracy":
             return _PackageMetric(WordAccuracy(words), len(words))

@@ -215,7 +215,7 @@ def list_features() -> FeatureList:
     for name in OURS:
         verbs = ("tune", "evaluate") if name in METRICS else ("evaluate",)
         found.append(ListedName("metric", name, _OUR_PACKAGE, verbs))
-    found += _from_packages("metric", OURS, lambda _: ("tune", "evaluate"))
+    found += _from_packages("metric", OURS, lambda _: ("tune", "evaluate", "rerank"))
     return FeatureList(tuple(found))
 
 

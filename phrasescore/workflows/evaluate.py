@@ -184,7 +184,7 @@ def evaluate(
     check_sequences(hypotheses=hypotheses, references=references)
     metrics, paired, by_length = settings.metrics, settings.paired, settings.by_length
     plugins = {name: find_metric(name) for name in dict.fromkeys(metrics)}
-    check_choice(known_metrics(OURS), metric=metrics)
+    check_choice(known_metrics(OURS), metric=[name.partition(":")[0] for name in metrics])
     check_choice(get_args(ReportFormat), format=report_format)
     translated = [os.fspath(path) for path in hypotheses]
     reference_paths = tuple(find_references(references))
@@ -207,8 +207,10 @@ def evaluate(
         raise ArgumentError("--by-length and --by-unknown require translations")
     if "source" in by_length and source_path is None:
         raise ArgumentError("--by-length source requires --source")
-    if source_path is not None and "source" not in by_length and unknown_to is None:
-        raise ArgumentError("--source requires --by-length source or --by-unknown")
+    is_read = "source" in by_length or unknown_to is not None or any(plugins.values())
+    if source_path is not None and not is_read:
+        problem = "--by-length source, --by-unknown or a metric that reads it"
+        raise ArgumentError(f"--source requires {problem}")
     if figure is not None and not is_grouped:
         raise ArgumentError("--plot requires --by-length or --by-unknown")
     if figure is not None and _ending(figure) not in PLOT_FORMATS:

@@ -2,8 +2,9 @@
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast, get_args
 
 import numpy as np
 
@@ -11,16 +12,27 @@ from moses_integration.list_features import EvenAverage, Values, WeightedSum, wi
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
 from moses_integration.nbest import NbestList, read_every_list, read_nbest
 from moses_integration.weight_lines import check_weights
-from phrasescore.arguments import StrPath, flag
-from phrasescore.errors import ArgumentError
-from phrasescore.io.output import check_files, open_output
+from phrasescore.arguments import StrPath, check_choice, flag
+from phrasescore.errors import ArgumentError, DataError
+from phrasescore.evaluation.plugin_metric import (
+    CheckedMetric,
+    build_metric,
+    find_metric,
+    known_metrics,
+)
+from phrasescore.evaluation.sentences import read_sentences
+from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.tuning import Reranking
-from tuning.choices import expected_gains, posterior
+from tuning.choices import expected_gains, expected_scores, posterior
 from tuning.settings import GainName
 
 _logger = logging.getLogger(__name__)
+
+Words = Sequence[str]
+# Maps a list, its distinct hypotheses and their probabilities to their expected gains.
+Gains = Callable[[NbestList, Sequence[Words], Values], Values]
 
 _DOMINATES = 10  # a score dominates if its deviation is more than this many times the other's
 
@@ -41,6 +53,7 @@ def rerank(
     *,
     weights: WeightsSource | None = None,
     settings: Reranking = Reranking(),
+    source: StrPath | None = None,
     progress: ProgressCallback | None = None,
 ) -> RerankSummary:
     """Order the hypotheses in n-best lists by a new score, and write the best of each list.
@@ -51,6 +64,7 @@ def rerank(
 
     :param weights: order by the weighted sum of the features, with weights from a moses.ini,
         from ``Name= value`` lines, or from a mapping by feature name.
+    :param source: the source sentences, for an ``mbr_metric`` that reads them.
     """
     average, mbr = settings.average, settings.mbr
     num_sentences, allow_missing = settings.num_sentences, settings.allow_missing
@@ -61,10 +75,13 @@ def rerank(
     for name in ("mbr_scale", "mbr_metric"):
         if getattr(settings, name) is not None and not mbr:
             raise ArgumentError(f"{flag(name)} requires --mbr")
+    if source is not None and not mbr:
+        raise ArgumentError("--source requires --mbr")
     if settings.as_lists and (allow_missing or num_sentences is not None):
         raise ArgumentError("--num-sentences and --allow-missing cannot be combined with --nbest")
-    nbest, output = os.fspath(nbest), os.fspath(output)
-    check_files((nbest, weights_path(weights)), (output,))
+    nbest, output, source = os.fspath(nbest), os.fspath(output), optional_path(source)
+    check_files((nbest, weights_path(weights), source), (output,))
+    gains = _open_gains(settings.mbr_metric or "bleu", source) if mbr else None
     score: EvenAverage | WeightedSum
     if weights is None:
         score = EvenAverage(list(dict.fromkeys(average)))
@@ -88,9 +105,8 @@ def rerank(
                 stream.write(b"\n")
                 continue
             scores = score(found)
-            if mbr:
-                scale, metric = settings.mbr_scale or 1.0, settings.mbr_metric or "bleu"
-                scores = _expected_gains(found, scores, scale, metric)
+            if gains is not None:
+                scores = _expected_gains(found, scores, settings.mbr_scale or 1.0, gains)
             # The same text may occur in a list several times.
             moved += found.hypothesis(int(scores.argmax())) != found.hypothesis(0)
             stream.write(
@@ -123,12 +139,35 @@ def _warn_of_scales(score: EvenAverage) -> None:
         )
 
 
-def _expected_gains(found: NbestList, scores: Values, scale: float, metric: GainName) -> Values:
+def _open_gains(name: str, source: str | None) -> Gains:
+    """Return the function that computes expected gains with a metric; see `Gains`."""
+    plugin = find_metric(name)
+    if source is not None and plugin is None:
+        raise ArgumentError("--source requires an --mbr-metric of another package")
+    if plugin is None:
+        check_choice(known_metrics(get_args(GainName)), mbr_metric=name)
+        return lambda _, words, shares: expected_gains(words, shares, metric=cast("GainName", name))
+    texts = None if source is None else read_sentences(source, is_source=True).words
+
+    def gains(found: NbestList, words: Sequence[Words], shares: Values) -> Values:
+        if texts is not None and found.id >= len(texts):
+            problem = f"id {found.id} is beyond the source {source}, which has {len(texts)} lines"
+            raise DataError(found.path, found.first_line, problem)
+
+        def build(evidence: Sequence[Words]) -> CheckedMetric:
+            sources = None if texts is None else [texts[found.id]] * len(evidence)
+            return build_metric(plugin, [evidence], sources)
+
+        return expected_scores(words, shares, build)
+
+    return gains
+
+
+def _expected_gains(found: NbestList, scores: Values, scale: float, gains_of: Gains) -> Values:
     """Return the expected metric of each hypothesis; identical hypotheses have equal values."""
     words, which = list(found.distinct().values()), found.numbering[1]
     probabilities = np.bincount(which, posterior(scores, scale)).astype(np.float64)
-    gains = expected_gains(words, probabilities, metric=metric)
-    return np.asarray(gains[which])
+    return np.asarray(gains_of(found, words, probabilities)[which])
 
 
 def _best_text(found: NbestList, scores: Values) -> bytes:
