@@ -142,6 +142,7 @@ class _Planner(Preparation):
             weights=start,
             working_dir=work,
             method=self._wanted.tuning.method,
+            metric=self._wanted.tuning.metric,
             seed=run.seed,
             nbest_size=own.nbest_size or engine.nbest_size,
             iterations=own.iterations or engine.iterations,
@@ -229,8 +230,9 @@ class _Planner(Preparation):
         tuning, systems = self._wanted.tuning, self._wanted.systems
         own = [f"{row.name}: {row.iterations}" for row in systems if row.iterations is not None]
         others = f" ({', '.join(own)})" if own else ""
+        metric = f" for {', '.join(tuning.metric)}" if tuning.metric else ""
         yield (
-            f"Weights of each row tuned on dev by {tuning.method}, seeds "
+            f"Weights of each row tuned on dev by {tuning.method}{metric}, seeds "
             f"{', '.join(map(str, tuning.seeds))}; lists of {engine.nbest_size}, "
             f"{engine.iterations} rounds at most{others}."
         )

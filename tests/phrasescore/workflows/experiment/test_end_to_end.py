@@ -1,6 +1,9 @@
 """``phrasescore experiment`` with the real commands, on a language of ten words."""
 
+import gzip
+import os
 import random
+import sys
 import tomllib
 from pathlib import Path
 
@@ -8,6 +11,8 @@ import pytest
 
 from moses_integration.moses_ini import load_weights
 from tests.command_line import run, succeeded
+from tests.plugin_site import GOOD, REPOSITORY, install
+from tests.tiny_generator import TinyGenerator
 
 INI = """\
 [feature]
@@ -87,3 +92,45 @@ def test_the_whole_way_from_text_to_the_table(folder: Path) -> None:
     assert {name: len(values) for name, values in weights.items()} == {
         "WordPenalty0": 1, "TM0": 2, "Distortion0": 1, "LM0": 1, "CSLM0": 1,
     }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_programs_language_models_and_features_of_other_packages_rescore_lists(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = folder / "site"
+    site.mkdir()
+    install(GOOD, site)
+    monkeypatch.setenv("PYTHONPATH", f"{REPOSITORY}{os.pathsep}{site}")
+    monkeypatch.syspath_prepend(str(site))
+    TinyGenerator(folder / "gpt")
+    (folder / "qe.py").write_text(
+        "import sys\nfor line in sys.stdin: print(-line.count('x'), flush=True)\n"
+    )
+    (folder / "x.toml").write_text(
+        CONFIG.replace("replicas = 1", "replicas = 1\nmethod = 'mira'").replace(
+            '"+CSLM+RNN"',
+            '{ name = "+all", columns = ["copied_words"], '
+            'rescore = ["qe", "copied_words:shortest=2", "gpt"] }',
+        )
+        + f"[features.qe]\ncommand = '{sys.executable} qe.py'\n"
+        + "[features.gpt]\nctranslate2 = 'gpt'\ntext.prompt = '{source}='\n"
+    )
+    succeeded(run("experiment", "x.toml", "-o", "out"))
+    table = tomllib.loads((folder / "out" / "table.toml").read_text())
+    assert table["row"][1]["test"]["bleu"] > 10
+    row = folder / "out" / "systems" / "+all" / "seed1"
+    weights = load_weights(str(row / "weights")).lists
+    assert {"Program0", "CopiedWords0", "CT20"} <= weights.keys()
+    assert len(weights["TM0"]) == 2
+    with gzip.open(row / "test.rescored.gz", "rt") as stream:
+        for line in stream:
+            words, features = line.split(" ||| ")[1:3]
+            assert f"Program0= {-words.count('x')} ".replace("-0", "0") in features
+    result = succeeded(run("experiment", "x.toml", "-o", "out"))
+    assert "step 1" not in result.stderr
+    (folder / "qe.py").write_text("import sys\nfor line in sys.stdin: print(1, flush=True)\n")
+    result = succeeded(run("experiment", "x.toml", "-o", "out", "--dry-run"))
+    assert [
+        line.split("  ")[1].split(":")[0] for line in result.stdout.splitlines() if "to do" in line
+    ]
