@@ -66,16 +66,15 @@ class ForeignText(Settings, heading="CTranslate2"):
         "Moses' words are truecased; those that begin a sentence get a capital."
     )
 
+    def changes(self) -> dict[str, Any]:
+        """Return the settings that differ from the defaults."""
+        usual = vars(type(self)())
+        return {name: value for name, value in vars(self).items() if value != usual[name]}
+
     def options(self) -> list[str]:
         """Return the settings that differ from the defaults as command-line options."""
-        usual = type(self)()
-        changed = [name for name in vars(self) if getattr(self, name) != getattr(usual, name)]
-        return [
-            word
-            for name in changed
-            for word in (flag(name), getattr(self, name))
-            if word is not True
-        ]
+        changes = self.changes().items()
+        return [word for name, value in changes for word in (flag(name), value) if word is not True]
 
 
 class PieceText:

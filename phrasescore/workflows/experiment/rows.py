@@ -17,7 +17,6 @@ from phrasescore.features import (
     network_name,
     number_names,
 )
-from phrasescore.foreign import ForeignText
 from phrasescore.io.journal import digest_text
 from phrasescore.io.resumable import work_files
 from phrasescore.records import WeightPair, Weights
@@ -53,6 +52,11 @@ class Run:
     def report(self) -> Path:
         """The path of the tuning report, as JSON."""
         return self.folder / "report.json"
+
+    @property
+    def system_file(self) -> Path:
+        """The path of the file with which ``phrasescore translate`` uses this row."""
+        return self.folder / "system.toml"
 
     def output(self, text: TextSet) -> Path:
         """Return the path of a text's translation."""
@@ -111,20 +115,18 @@ class Preparation:
 
     def column_options(self, names: tuple[str, ...], prefix: str = "") -> Iterator[str]:
         """Yield the options that add columns. ``phrasescore tune`` has them with a prefix."""
-        texts: list[ForeignText] = []
-        for name in names:
-            if name in self._wanted.models:
-                option = "rescore" if prefix else "model"
-                yield from options(**{option: self.model_folder(name)})
-                continue
-            column = self._column(name)
-            texts += [column.foreign] if column.foreign else []
-            yield from options(**{f"{prefix}{column.kind}": column.value})
+        columns = list(map(self.column, names))
+        for column in columns:
+            option = f"{prefix}{column.kind}"
+            yield from options(**{option.replace("rescore_model", "rescore"): column.value})
+        texts = [column.foreign for column in columns if column.foreign is not None]
         for text in texts[:1]:  # they are equal
             yield from text.options()
 
-    def _column(self, name: str) -> ColumnSpec:
-        """Return the column that a name in a row stands for, unless it is a network's."""
+    def column(self, name: str) -> ColumnSpec:
+        """Return the column that a name in a row stands for."""
+        if name in self._wanted.models:
+            return ColumnSpec("model", str(self.model_folder(name)))
         files = self._wanted.data.feature_files
         for kind in FILE_FEATURES:
             if name == kind:
@@ -144,7 +146,7 @@ class Preparation:
         models = self._wanted.models
         networks = [name for name in names if name in models]
         folders = [self.model_folder(name) for name in networks]
-        columns = [self._column(name) for name in names if name not in models]
+        columns = [self.column(name) for name in names if name not in models]
         others = [path for column in columns for path in column_inputs(column)]
         others += column_files(columns)
         backoff = {path for name in networks if (path := models[name].backoff_lm)}
@@ -276,7 +278,7 @@ class Preparation:
         prefixes = [
             network_name(model.kind, reverse=model.reverse, right_to_left=model.right_to_left)
             if (model := models.get(name)) is not None
-            else column_name((column := self._column(name)).kind, column.value)
+            else column_name((column := self.column(name)).kind, column.value)
             for name in names
         ]
         extra = dict(zip(names, number_names(prefixes), strict=True))

@@ -1,6 +1,5 @@
 """The networks and the rows in an experiment's file."""
 
-import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,13 +17,13 @@ from phrasescore.features import (
     ColumnKind,
     ColumnSpec,
     check_columns,
-    command_words,
 )
 from phrasescore.foreign import ForeignText
 from phrasescore.plugins import find_plugin
 from phrasescore.settings.config import Config, preset_names
 from phrasescore.settings.kinds import NetworkKind, find_kind, get_kind, kind_names, known_kinds
 from phrasescore.settings.toml_file import TomlTable, unknown
+from phrasescore.workflows.scoring.relative_names import resolved_column
 from phrasescore.workflows.search_settings import SEARCH_FEATURES
 
 UNKNOWN_WORDS = "unknown_words"
@@ -208,15 +207,10 @@ def check_feature(table: TomlTable, plan: FeaturePlan, others: Collection[str]) 
         raise table.error(plan.name, "is another model's or feature's name: choose another name")
     if (plan.command is None) == (plan.ctranslate2 is None):
         raise table.error(plan.name, "expected either command or ctranslate2")
-    if plan.command is None:
-        paths = (plan.text.source_spm, plan.text.target_spm)
-        source, target = (path and table.resolve(path) for path in paths)
-        text = replace(plan.text, source_spm=source, target_spm=target)
-        return ColumnSpec("ctranslate2", str(plan.ctranslate2), foreign=text)
-    program, *words = command_words(plan.command)
-    if "/" in program:
-        program = table.resolve(program)
-    return ColumnSpec("scores_command", shlex.join([program, *map(table.resolve, words)]))
+    column = ColumnSpec("scores_command", plan.command or "")
+    if plan.ctranslate2 is not None:
+        column = ColumnSpec("ctranslate2", str(plan.ctranslate2), foreign=plan.text)
+    return resolved_column(column, table)
 
 
 def _like_its_start(

@@ -30,7 +30,7 @@ Distortion0= 0.1
 LM0= 0.1
 """
 CONFIG = """\
-systems = ["Baseline", "+CSLM+RNN"]
+systems = ["Baseline", "+CSLM+RNN", { name = "+LSTM", search = ["cslm"], rescore = ["lstm"] }]
 [data]
 moses_ini = "moses.ini"
 train = ["train.s", "train.t"]
@@ -48,6 +48,9 @@ replicas = 1
 updates = 3
 set.model.hidden_size = 8
 [models.cslm]
+updates = 3
+set.model.hidden_size = 8
+[models.lstm]
 updates = 3
 set.model.hidden_size = 8
 """
@@ -80,7 +83,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_whole_way_from_text_to_the_table(folder: Path) -> None:
     succeeded(run("experiment", "x.toml", "-o", "out"))
     table = tomllib.loads((folder / "out" / "table.toml").read_text())
-    baseline, neural = table["row"]
+    baseline, neural, _ = table["row"]
     # The second translations are likelier, but longer: tuning finds a penalty for words.
     for text in ("dev", "test"):
         assert baseline[text]["bleu"] == pytest.approx(100)
@@ -92,6 +95,10 @@ def test_the_whole_way_from_text_to_the_table(folder: Path) -> None:
     assert {name: len(values) for name, values in weights.items()} == {
         "WordPenalty0": 1, "TM0": 2, "Distortion0": 1, "LM0": 1, "CSLM0": 1,
     }  # fmt: skip
+    for row in ("Baseline", "+CSLM+RNN", "+LSTM"):
+        own = folder / "out" / "systems" / row / "seed1"
+        succeeded(run("translate", own / "system.toml", "test.s", "--workers", "1", "-o", "again"))
+        assert (folder / "again").read_bytes() == (own / "test.out").read_bytes()
 
 
 @pytest.mark.slow
@@ -107,26 +114,27 @@ def test_programs_language_models_and_features_of_other_packages_rescore_lists(
     (folder / "qe.py").write_text(
         "import sys\nfor line in sys.stdin: print(-line.count('x'), flush=True)\n"
     )
+    row = '{ name = "+all", columns = ["copied_words"], '
+    row += 'rescore = ["qe", "copied_words:shortest=2", "gpt"] }'
     (folder / "x.toml").write_text(
-        CONFIG.replace("replicas = 1", "replicas = 1\nmethod = 'mira'").replace(
-            '"+CSLM+RNN"',
-            '{ name = "+all", columns = ["copied_words"], '
-            'rescore = ["qe", "copied_words:shortest=2", "gpt"] }',
-        )
+        f'systems = ["Baseline", {row}]\n'
+        + CONFIG.partition("\n")[2].replace("replicas = 1", "replicas = 1\nmethod = 'mira'")
         + f"[features.qe]\ncommand = '{sys.executable} qe.py'\n"
         + "[features.gpt]\nctranslate2 = 'gpt'\ntext.prompt = '{source}='\n"
     )
     succeeded(run("experiment", "x.toml", "-o", "out"))
     table = tomllib.loads((folder / "out" / "table.toml").read_text())
     assert table["row"][1]["test"]["bleu"] > 10
-    row = folder / "out" / "systems" / "+all" / "seed1"
-    weights = load_weights(str(row / "weights")).lists
+    own = folder / "out" / "systems" / "+all" / "seed1"
+    weights = load_weights(str(own / "weights")).lists
     assert {"Program0", "CopiedWords0", "CT20"} <= weights.keys()
     assert len(weights["TM0"]) == 2
-    with gzip.open(row / "test.rescored.gz", "rt") as stream:
+    with gzip.open(own / "test.rescored.gz", "rt") as stream:
         for line in stream:
             words, features = line.split(" ||| ")[1:3]
             assert f"Program0= {-words.count('x')} ".replace("-0", "0") in features
+    succeeded(run("translate", own / "system.toml", "test.s", "--workers", "1", "-o", "again"))
+    assert (folder / "again").read_bytes() == (own / "test.out").read_bytes()
     result = succeeded(run("experiment", "x.toml", "-o", "out"))
     assert "step 1" not in result.stderr
     (folder / "qe.py").write_text("import sys\nfor line in sys.stdin: print(1, flush=True)\n")
