@@ -269,7 +269,8 @@ class _Program:
         code = self._process.poll()
         how = "closed its output" if code is None else f"ended with exit code {code}"
         if code is not None and code < 0:
-            how = f"was killed by {signal.Signals(-code).name}"
+            names = {number.value: number.name for number in signal.Signals}
+            how = f"was killed by {names.get(-code, f'signal {-code}')}"
         lines = self._messages.decode(errors="replace").split("\n")
         said = " | ".join(filter(None, map(str.strip, lines)))
         return f"{how}, and wrote: {said}" if said else how
@@ -284,6 +285,8 @@ class _Program:
         # Its children may keep the output open.
         while self._process.poll() is None and time.monotonic() < limit:
             self._pump(_EXTRA_SECONDS)
+            if len(self._output) > _LONGEST:
+                break
         self.kill()
         self._process.wait()
         self._pump(0)

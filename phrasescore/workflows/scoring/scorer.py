@@ -189,7 +189,7 @@ class Scorer:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for feature in self.features if error[0] is not None else ():
+        for feature in self.features if any(error) else ():
             feature.stop()
         for note in () if self._pool is None else self._pool.notes:
             _logger.warning("%s", note)
