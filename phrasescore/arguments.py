@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from typing import Literal, get_args
 
-from phrasescore.errors import ArgumentError
+from phrasescore.errors import ArgumentError, PhrasescoreError
 
 StrPath = str | os.PathLike[str]
 
@@ -67,3 +68,11 @@ def check_sequences(**values: object) -> None:
     for name, value in values.items():
         if isinstance(value, str | os.PathLike):
             raise ArgumentError(f"{name}: expected a sequence, got the string {str(value)!r}")
+
+
+def check_extra(extra: str, use: str, modules: Iterable[str]) -> None:
+    """Check that the modules of an optional extra are installed, before any work is done."""
+    if any(find_spec(module) is None for module in modules):
+        raise PhrasescoreError(
+            f"{use} needs packages that are not installed: pip install 'phrasescore[{extra}]'"
+        )

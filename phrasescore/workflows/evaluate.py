@@ -10,7 +10,13 @@ from typing import Any, get_args
 import numpy as np
 
 from moses_integration.nbest import read_every_list
-from phrasescore.arguments import ReportFormat, StrPath, check_choice, check_sequences
+from phrasescore.arguments import (
+    ReportFormat,
+    StrPath,
+    check_choice,
+    check_extra,
+    check_sequences,
+)
 from phrasescore.errors import ArgumentError, show_controls
 from phrasescore.evaluation.comparison import BreakdownScores, Comparison, Score, shortlists_by_side
 from phrasescore.evaluation.plugin_metric import OURS, find_metric, known_metrics
@@ -216,6 +222,8 @@ def evaluate(
     if figure is not None and _ending(figure) not in PLOT_FORMATS:
         endings = ", ".join(f".{name}" for name in PLOT_FORMATS)
         raise ArgumentError(f"--plot: expected a name in {endings}, got {figure!r}")
+    if figure is not None:
+        check_extra("report", "--plot", ("matplotlib",))
     written = optional_path(output)
     check_files((*translated, *reference_paths, lists, source_path), (written, figure))
     comparison = Comparison.read(
