@@ -94,13 +94,13 @@ class DecoderConfiguration:
     _ignored: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, path: str, ignore: Collection[str] = ()) -> Self:
+    def read(cls, path: str, ignore: Collection[str] = (), ini: MosesIni | None = None) -> Self:
         """Read a moses.ini and check the files it names; an unsupported feature is an error.
 
         As in Moses, relative paths are relative to the working folder. Features named in ``ignore``
-        are left out regardless of their weights.
+        are left out regardless of their weights. ``ini`` is the file's content if it has been read.
         """
-        ini = MosesIni.read(path)
+        ini = MosesIni.read(path) if ini is None else ini
         names = [feature.name for feature in ini.features]
         for name in ignore:
             if name not in names:

@@ -228,6 +228,7 @@ class SearchWork:
     threads: int  # number of the networks' CPU threads in each worker
     # The folder where the relative paths in moses.ini start, for a worker on another machine.
     folder: str | None = None
+    configuration: DecoderConfiguration | None = None  # of moses.ini, if it has been read
 
     @property
     def device(self) -> str:
@@ -267,7 +268,8 @@ class SentenceTranslator:
     def __init__(self, work: SearchWork) -> None:
         settings, sentences = work.settings, work.sentences
         self._settings, self._threads = settings, work.threads
-        self._ini = configuration = read_configuration(work.ini_path, settings)
+        configuration = work.configuration or read_configuration(work.ini_path, settings)
+        self._ini = configuration
         # For each value of each feature, whether it appears in n-best lists.
         self._shown = {slot.name: configuration.shown(slot) for slot in configuration.slots}
         self._shown |= dict.fromkeys(settings.feature_names, (True,))

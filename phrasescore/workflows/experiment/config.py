@@ -15,6 +15,7 @@ import msgspec
 
 from moses_integration.ini_text import IniText
 from moses_integration.source_text import markup_of, read_source
+from phrasescore.arguments import TableMetric
 from phrasescore.errors import ArgumentError, ConfigError, DataError
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import read_record
@@ -101,9 +102,10 @@ class Engine:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The tuning method, and its number of replicas."""
+    """The tuning method, its metric, and its number of replicas."""
 
     method: str = "mert"
+    metric: TableMetric = "bleu"  # of tuning and of the table
     replicas: Count | None = None  # None for 3 with a random method, and 1 otherwise
     seed: Annotated[int, msgspec.Meta(ge=0)] = 1
     start: Literal["previous", "moses.ini"] = "previous"
@@ -136,9 +138,9 @@ class Experiment:
     systems: tuple[System, ...]  # the first system is the baseline
 
 
-def read_experiment(path: str) -> Experiment:
-    """Read an experiment's file, and check its settings."""
-    whole = read_table(path)
+def read_experiment(path: str, text: str | None = None) -> Experiment:
+    """Read an experiment's file, and check its settings; ``text`` is its content, if known."""
+    whole = read_table(path, text)
     file = whole.read(_File)
     data, engine, tuning = file.data, file.engine, file.tuning
     if data.train is not None and len(data.train) != 2:
