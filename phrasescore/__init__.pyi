@@ -87,3 +87,8 @@ from phrasescore.workflows.tune.loop import LoopOutcome as LoopOutcome
 from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
 
 __all__: list[str]
+from phrasescore.workflows.translation.translate import SystemTranslation as SystemTranslation
+from phrasescore.workflows.translation.translate import SystemTranslator as SystemTranslator
+from phrasescore.workflows.translation.translate import TranslateSummary as TranslateSummary
+from phrasescore.workflows.translation.translate import load_system as load_system
+from phrasescore.workflows.translation.translate import translate as translate

@@ -94,7 +94,7 @@ def rerank(
             # The same text may occur in a list several times.
             moved += found.hypothesis(int(scores.argmax())) != found.hypothesis(0)
             stream.write(
-                _sorted_lines(found, scores) if settings.as_lists else _best_text(found, scores)
+                sorted_lines(found, scores) if settings.as_lists else _best_text(found, scores)
             )
             meter.update(found.num_lines)
         unweighted: Iterable[str] = ()
@@ -138,7 +138,7 @@ def _best_text(found: NbestList, scores: Values) -> bytes:
     return found.hypothesis(best).strip(b" ") + b"\n"
 
 
-def _sorted_lines(found: NbestList, scores: Values) -> bytes:
+def sorted_lines(found: NbestList, scores: Values) -> bytes:
     """Return all lines in descending order of score, which replaces each line's total."""
     order = (-scores).argsort(kind="stable")
     lines = (with_total(found.raws[at], found.ends[at], float(scores[at])) for at in order)

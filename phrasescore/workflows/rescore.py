@@ -143,7 +143,7 @@ def rescore_file(
                 meter.skipped = each.before
             kept = each.nbest.without_features(scorer.names) if replace else each.nbest
             target.write(
-                kept.with_features(*_feature_texts(scorer.added, each, scores.values)),
+                kept.with_features(*feature_texts(scorer.added, each, scores.values)),
                 each.raw,
                 each.num_lines,
                 ends_chunk=each.place % CHUNK_LISTS == CHUNK_LISTS - 1,
@@ -158,7 +158,7 @@ def rescore_file(
     )
 
 
-def _feature_texts(
+def feature_texts(
     columns: Sequence[AddedColumn], found: "SourcedList", values: Floats
 ) -> tuple[list[bytes], Ids]:
     """Return the texts to append to the lines of a list, and the index of each line's text."""

@@ -133,7 +133,7 @@ class _Initialization:
         is_beside = all((own / each).exists() or (own / f"{each}.gz").exists() for each in files)
         self._paths_from = None if is_beside else Path.cwd()
         with_paths_from(ini, self._paths_from or own)
-        self._configuration = DecoderConfiguration.read(moses_ini, ini=ini)
+        self._configuration = DecoderConfiguration.read(moses_ini, (), self._paths_from or own)
         self._table = Path(self._configuration.slot("PhraseDictionaryMemory").arguments["path"])
         self._given = texts
         self._system = SystemText(ini.text_settings(), self._table, self._paths_from or own)

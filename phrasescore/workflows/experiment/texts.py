@@ -21,9 +21,11 @@ from phrasescore.workflows.text_checks import likely_cause
 
 _logger = logging.getLogger(__name__)
 
-_SAMPLE = 2_000  # lines of each text whose words are looked up
+_LINES = 2_000  # of each text, whose words are looked up
+_LONGEST = 10  # words of a phrase that is looked up: of `build --characters`
 _FIRST = 1_000  # sentence pairs of a system's corpus that must be in the given training text
 
+_Sample = Sequence[Sequence[str]]  # sentences of a text
 Prepare = Callable[[int, bytes], str]  # returns the sentence of a line, given its number and bytes
 
 
@@ -66,36 +68,32 @@ class SystemText:
 
         :raises DataError: if the table does not know most of the words of a text.
         """
-        as_given = [self._count(text, is_changed=False) for text in texts]
-        changed = [self._count(text, is_changed=True) for text in texts]
-        words = {word for sides in (*as_given, *changed) for side in sides for word in side}
-        sources, targets = self._look_up(words)
+        as_given = [self._read(text, is_changed=False) for text in texts]
+        changed = [self._read(text, is_changed=True) for text in texts]
+        sentences = [words for sides in (*as_given, *changed) for side in sides for words in side]
+        sources, targets = self._look_up(sentences)
 
-        def unknown(sides: Sequence[Counter[str]]) -> int:
-            return sum(count for word, count in sides[0].items() if word not in sources)
+        def unknown(sides: Sequence[_Sample]) -> int:
+            return sum(word not in sources for words in sides[0] for word in words)
 
         checked = []
         for text, old, new in zip(texts, as_given, changed, strict=True):
             # Text that is tokenised already has other words if it is tokenised again.
             is_prepared = old == new or unknown(old) < unknown(new)
-            source, *others = old if is_prepared else new
-            self._check_known(text.paths[0], source, sources, others[0])
-            for path, side in zip(text.paths[1:], others, strict=True):
+            sides = old if is_prepared else new
+            self._check_known(text.paths[0], sides[0], sources, sides[1])
+            for path, side in zip(text.paths[1:], sides[1:], strict=True):
                 self._check_known(path, side, targets)
-            count = unknown([source])
-            problem = f"{count:,} of {source.total():,} source words are not in the phrase table"
+            total = sum(map(len, sides[0]))
+            problem = f"{unknown(sides):,} of {total:,} source words are not in the phrase table"
             how = "" if is_prepared else "it is prepared as the training text was; "
             _logger.info("%s: %s%s", text.name, how, problem)
             checked.append(replace(text, is_prepared=is_prepared))
         return checked
 
-    def _count(self, text: GivenText, *, is_changed: bool) -> list[Counter[str]]:
+    def _read(self, text: GivenText, *, is_changed: bool) -> list[_Sample]:
         return [
-            Counter(
-                word
-                for words in islice(self._sentences(path, side, is_changed), _SAMPLE)
-                for word in words
-            )
+            list(islice(self._sentences(path, side, is_changed), _LINES))
             for side, path in enumerate(text.paths)
         ]
 
@@ -105,29 +103,27 @@ class SystemText:
             words = split_words(prepare(number, raw))
             yield split_line(str(path), number, words) if self._settings.characters else words
 
-    def _look_up(self, words: Iterable[str]) -> tuple[set[str], set[str]]:
-        """Return the words that are source phrases of the table, and all words of their targets."""
-        sources, targets = set(), set()
-        for number, line in lines_of_phrases(str(self._table), [(word,) for word in words], 1):
-            source, target, _ = decode(str(self._table), number, line).split("|||", 2)
-            sources.add(source.strip())
+    def _look_up(self, sentences: Iterable[Sequence[str]]) -> tuple[set[str], set[str]]:
+        """Return the words of both sides of the phrases that occur in the sentences."""
+        sources, targets, path = set[str](), set[str](), str(self._table)
+        for number, line in lines_of_phrases(path, sentences, _LONGEST):
+            source, target, _ = decode(path, number, line).split("|||", 2)
+            sources.update(source.split())
             targets.update(target.split())
         return sources, targets
 
     def _check_known(
-        self,
-        path: Path,
-        words: Counter[str],
-        known: set[str],
-        translation: Counter[str] | None = None,
+        self, path: Path, side: _Sample, known: set[str], translation: _Sample = ()
     ) -> None:
-        unknown = Counter({word: n for word, n in words.items() if word not in known})
+        words = Counter(word for words in side for word in words)
+        unknown = Counter({word: count for word, count in words.items() if word not in known})
         if not words:
             raise DataError(str(path), None, "expected sentences, found no words")
         if 2 * unknown.total() <= words.total():
             return
         cause = likely_cause(unknown, known)
-        if translation and 2 * sum(translation[word] for word in known) > translation.total():
+        others = [word in known for words in translation for word in words]
+        if 2 * sum(others) > len(others):
             cause = "are the source and its translation swapped?"
         examples = ", ".join(shorten(word) for word, _ in unknown.most_common(3))
         problem = f"{unknown.total():,} of {words.total():,} words are not in {self._table}"
@@ -202,7 +198,7 @@ def check_alignment(path: Path, train: GivenText, pairs: int) -> None:
         problem = f"expected {pairs:,} lines, as {train.paths[0]} has, found {lines:,}"
         raise DataError(str(path), None, problem)
     rows = read_together(*map(str, (*train.paths, path)))
-    for number, (source, target, links) in enumerate(islice(rows, _SAMPLE), start=1):
+    for number, (source, target, links) in enumerate(islice(rows, _LINES), start=1):
         parse_links(links, len(source.split()), len(target.split()), str(path), number)
 
 
