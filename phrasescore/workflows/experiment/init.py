@@ -22,7 +22,7 @@ from phrasescore.io.output import check_output, open_output
 from phrasescore.io.text import count_lines, is_stream, read_blocks, read_lines
 from phrasescore.progress import format_duration
 from phrasescore.settings.experiment import ExperimentStart
-from phrasescore.workflows.embedded_search import SearchWork, SentenceTask
+from phrasescore.workflows.embedded_search import SearchWork
 from phrasescore.workflows.experiment.choice import (
     ROUNDS,
     choose_networks,
@@ -42,6 +42,7 @@ from phrasescore.workflows.experiment.texts import (
 )
 from phrasescore.workflows.experiment.toml_text import render as render_experiment
 from phrasescore.workflows.search_settings import SearchSettings
+from phrasescore.workflows.translation.sentences import SentenceTask
 
 _logger = logging.getLogger(__name__)
 

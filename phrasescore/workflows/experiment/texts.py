@@ -59,7 +59,7 @@ class SystemText:
         self._changes = any((settings.tokenize, settings.lowercase, *truecasers))
 
     def _prepare(self, path: Path, side: int, *, is_changed: bool = True) -> Prepare:
-        if not (is_changed and self._changes):
+        if not is_changed:
             return lambda number, raw: decode(str(path), number, raw).removesuffix("\r")
         return replace(self._rules[min(side, 1)], path=str(path)).load()
 
@@ -69,7 +69,9 @@ class SystemText:
         :raises DataError: if the table does not know most of the words of a text.
         """
         as_given = [self._read(text, is_changed=False) for text in texts]
-        changed = [self._read(text, is_changed=True) for text in texts]
+        changed = as_given
+        if self._changes:
+            changed = [self._read(text, is_changed=True) for text in texts]
         sentences = [words for sides in (*as_given, *changed) for side in sides for words in side]
         sources, targets = self._look_up(sentences)
 
