@@ -173,9 +173,13 @@ class TomlTable:
             raise self.error(key, f"{_wanted(kind, value)}, got {value!r}") from error
 
 
-def read_table(path: str) -> TomlTable:
-    """Read a file as a table, with paths relative to the file's folder. See `read_toml`."""
-    return TomlTable(path, "", read_toml(path), folder=Path(os.path.abspath(path)).parent)
+def read_table(path: str, text: str | None = None) -> TomlTable:
+    """Read a file as a table, with paths relative to the file's folder. See `read_toml`.
+
+    :param text: the file's content, if it is not written yet.
+    """
+    values = read_toml(path) if text is None else tomllib.loads(text)
+    return TomlTable(path, "", values, folder=Path(os.path.abspath(path)).parent)
 
 
 def _base(kind: Any) -> Any:

@@ -244,7 +244,7 @@ def evaluate(
         breakdowns += comparison.by_unknown_words(_read_shortlists(unknown_to, comparison))
     evaluation = Evaluation(
         reference_paths,
-        comparison.metric.num_segments,
+        len(comparison.references[0].texts),
         tuple(
             SystemFigures(
                 system.path,
@@ -280,7 +280,8 @@ def _score_nbest(
     segments: list[int] = []
     words_of_first = 0
     cure = "--allow-missing uses an empty translation"
-    lists = read_every_list(path, metric.num_segments, allow_missing=allow_missing, cure=cure)
+    count = len(comparison.references[0].texts)
+    lists = read_every_list(path, count, allow_missing=allow_missing, cure=cure)
     with Meter("oracle", "hypotheses", progress, lines_of=path) as meter:
         for nbest in lists:
             words = list(nbest.distinct().values())

@@ -15,6 +15,7 @@ import msgspec
 
 from moses_integration.ini_text import IniText
 from moses_integration.source_text import markup_of, read_source
+from phrasescore.arguments import TableMetric
 from phrasescore.errors import ConfigError, DataError
 from phrasescore.evaluation.plugin_metric import known_metrics
 from phrasescore.features import ColumnSpec, column_files
@@ -110,13 +111,18 @@ class Engine:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The tuning method, and its number of replicas."""
+    """The tuning method, its metric, and its number of replicas."""
 
     method: str = "mert"
     replicas: Count | None = None  # None for 3 with a random method, and 1 otherwise
     seed: Annotated[int, msgspec.Meta(ge=0)] = 1
     start: Literal["previous", "moses.ini"] = "previous"
     metric: tuple[str, ...] = ()  # as in ``phrasescore tune --metric``; empty for BLEU
+
+    @property
+    def table_metric(self) -> TableMetric:
+        """The metric of the table: the tuning's, if the table can show it."""
+        return "word_accuracy" if self.metric == ("word_accuracy",) else "bleu"
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -150,9 +156,9 @@ class Experiment:
     text: TextProcessing | None = None  # for the systems' files; None for that of moses.ini
 
 
-def read_experiment(path: str) -> Experiment:
-    """Read an experiment's file, and check its settings."""
-    whole = read_table(path)
+def read_experiment(path: str, text: str | None = None) -> Experiment:
+    """Read an experiment's file, and check its settings; ``text`` is its content, if known."""
+    whole = read_table(path, text)
     file = whole.read(_File)
     data, engine, tuning = file.data, file.engine, file.tuning
     if data.train is not None and len(data.train) != 2:

@@ -28,10 +28,17 @@ class Plan:
     notes: tuple[str, ...] = ()
 
 
-def build_plan(wanted: Experiment, folder: Path, *, only_shown: bool = False) -> Plan:
-    """Return all steps, including finished ones; if ``only_shown``, models may be in training."""
+def build_plan(
+    wanted: Experiment, folder: Path, *, only_shown: bool = False, is_checked: bool = False
+) -> Plan:
+    """Return all steps, including finished ones.
+
+    :param only_shown: whether models may be in training.
+    :param is_checked: whether the inputs have been checked.
+    """
     planner = _Planner(wanted, folder)
-    check_inputs(wanted, planner.model_files, only_shown=only_shown)
+    if not is_checked:
+        check_inputs(wanted, planner.model_files, only_shown=only_shown)
     return planner.plan()
 
 

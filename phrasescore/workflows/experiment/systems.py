@@ -136,6 +136,11 @@ class System:
     patience: Count | None = None
     nbest_size: Count | None = None
 
+    @property
+    def models(self) -> frozenset[str]:
+        """The names of the models and features, wherever they are."""
+        return frozenset((*self.columns, *self.search, *self.rescore))
+
     def features(self) -> frozenset[tuple[str, str]]:
         """Return (place, name) of each model and feature, where the place is its list of names."""
         places = {"columns": self.columns, "search": self.search, "rescore": self.rescore}
