@@ -3,7 +3,10 @@
 from phrasescore.errors import StoppedError as StoppedError
 from phrasescore.features import ColumnSpec as ColumnSpec
 from phrasescore.foreign import ForeignText as ForeignText
+from phrasescore.generation.generator import Generated as Generated
+from phrasescore.models.checkpoint import CurvePoint as CurvePoint
 from phrasescore.models.checkpoint import TrainingRecord as TrainingRecord
+from phrasescore.records import HypothesisList as HypothesisList
 from phrasescore.records import PhrasePair as PhrasePair
 from phrasescore.records import WeightPair as WeightPair
 from phrasescore.settings.building import Building as Building
@@ -82,5 +85,8 @@ from phrasescore.workflows.tune.lists import TuneOutcome as TuneOutcome
 from phrasescore.workflows.tune.lists import tune as tune
 from phrasescore.workflows.tune.loop import LoopOutcome as LoopOutcome
 from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
+from tuning.arrays import tune_arrays as tune_arrays
+from tuning.methods import Tuned as Tuned
+from tuning.settings import TuneSettings as TuneSettings
 
 __all__: list[str]

@@ -21,7 +21,13 @@ from sacrebleu.metrics.ter import TER
 from phrasescore.arguments import Tokenizer
 from phrasescore.errors import DataError
 from phrasescore.evaluation.plugin_metric import CheckedMetric
-from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
+from phrasescore.evaluation.sentences import (
+    Sentences,
+    Text,
+    check_aligned,
+    read_sentences,
+    read_text,
+)
 from phrasescore.evaluation.significance import (
     SAMPLES,
     PairedComparison,
@@ -147,7 +153,8 @@ class Comparison:
         return cls(
             references=[read_sentences(path) for path in references],
             systems=[
-                ComparedSystem(name, [*map(_read_translations, paths)]) for name, paths in systems
+                ComparedSystem(name, [read_translations(path) for path in paths])
+                for name, paths in systems
             ],
             source=None if source is None else read_sentences(source, is_source=True),
             has_baseline=has_baseline,
@@ -332,11 +339,12 @@ class _PackageMetric(Metric):
     _compute_segment_statistics: Any = None
 
 
-def _read_translations(path: str) -> Sentences:
-    text = read_sentences(path)
+def read_translations(translations: Text, name: str = "") -> Sentences:
+    """Return translations as `read_text` does; an n-best list is an error."""
+    text = read_text(translations, name)
     if text.texts[0].count(" ||| ") >= 3:
         problem = "expected one translation per line, found an n-best list: pass it with --nbest"
-        raise DataError(path, 1, problem)
+        raise DataError(text.path, 1, problem)
     return text
 
 

@@ -72,6 +72,8 @@ class TextPerplexities:
             )
         return "\n".join(lines)
 
+    __repr__ = to_text
+
     def to_dict(self) -> dict[str, object]:
         """Return the content of a JSON object; a perplexity is None if no token is known."""
         models: list[dict[str, object]] = []

@@ -56,6 +56,10 @@ class ExperimentTable:
     steps: tuple[str, ...]  # the commands with their times in seconds, for the HTML file
     warnings: tuple[str, ...] = ()  # from the steps, with their names; the notes include them
 
+    def __repr__(self) -> str:
+        """Return the table as text."""
+        return to_text(self)
+
 
 def measure(
     texts: Sequence[TextSet],

@@ -52,6 +52,10 @@ class LoopOutcome:
     weights: WeightPair
     report: TuneReport
 
+    def __repr__(self) -> str:
+        """Return the report as text."""
+        return self.report.to_text()
+
 
 def tune_with_decoder(
     decoder: Decoder | SearchSettings | str,

@@ -109,7 +109,7 @@ def test_texts_of_other_lengths_and_n_best_lists_are_refused(tmp_path: Path) -> 
     Path(whole).write_text("a\nb\n")
     Path(short).write_text("a\n")
     Path(lists).write_text("0 ||| a ||| F= 1 ||| 1\n" * 2)
-    with pytest.raises(DataError, match="short:1: the file ends with this line"):
+    with pytest.raises(DataError, match="short:1: the text ends with this line"):
         Comparison.read([("one", [whole, short])], [whole])
     with pytest.raises(DataError, match=r"lists:1: .*found an n-best list"):
         Comparison.read([("one", [lists])], [whole])

@@ -1,0 +1,99 @@
+"""Tune weights on arrays of features and statistics, without files."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phrasescore.errors import ArgumentError
+from phrasescore.records import FeatureLabel
+from tuning.methods import Report, Tuned, load_method
+from tuning.metrics import CorpusBleu, Metric
+from tuning.pool import Pool
+from tuning.settings import METHODS, MethodName, TuneSettings
+
+
+def tune_arrays(
+    features: ArrayLike,
+    statistics: ArrayLike,
+    segments: ArrayLike,
+    start: ArrayLike,
+    *,
+    metric: Metric = CorpusBleu(),
+    names: Sequence[str] | None = None,
+    method: MethodName = "mert",
+    settings: TuneSettings = TuneSettings(),
+    seed: int = 1,
+    report: Report = lambda _line: None,
+) -> Tuned:
+    """Return weights whose best hypotheses score at least as well as with the start weights.
+
+    The hypotheses of a segment are translations of one sentence; ties are in their order.
+    `phrasescore.tune` finds the same weights for the same hypotheses in files.
+
+    :param features: shape ``(hypotheses, features)``; a model score is ``features @ weights``.
+    :param statistics: shape ``(hypotheses, num_stats)``, as ``metric.statistics`` returns them.
+    :param segments: shape ``(hypotheses,)``: the 0-based segment of each hypothesis.
+    :param start: shape ``(features,)``: the start weights.
+    :param metric: the function of the summed statistics to maximise, such as
+        `tuning.metrics.Chrf`; by default BLEU.
+    :param names: the names of the features, for notes and for ``settings.fixed``.
+    :param report: is called with a line for each step.
+    :raises ArgumentError: if the arrays' shapes do not fit together, a number is not finite, or a
+        segment has no hypothesis.
+
+    >>> features = [[1, 0], [0, 1], [1, 0], [0, 1]]
+    >>> words = [["a", "house", "is", "big"], ["the", "house", "is", "big"]] * 2
+    >>> from tuning.metrics import Bleu
+    >>> bleu = Bleu([[words[1], words[1]]])
+    >>> statistics = bleu.statistics(words, [0, 0, 1, 1])
+    >>> tuned = tune_arrays(features, statistics, [0, 0, 1, 1], [1, 0.5], metric=bleu)
+    >>> print(f"{tuned.start_score:.2f} -> {tuned.score:.2f}")
+    0.00 -> 1.00
+    """
+    if method not in METHODS:
+        raise ArgumentError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
+    table = _numbers("features", features, 2)
+    weights = _numbers("start", start, 1, length=table.shape[1])
+    stats = _numbers("statistics", statistics, 2, length=len(table))
+    if stats.shape[1] != metric.num_stats:
+        problem = f"expected {metric.num_stats} for {metric.name}, got {stats.shape[1]}"
+        raise ArgumentError(f"statistics: {problem} columns")
+    owners = _numbers("segments", segments, 1, length=len(table)).astype(np.int64)
+    if len(owners) == 0 or owners.min() < 0 or (owners != np.asarray(segments)).any():
+        raise ArgumentError("segments: expected a whole number from 0 for at least one hypothesis")
+    counts = np.bincount(owners)
+    if not counts.all():
+        raise ArgumentError(f"segments: {int(counts.argmin())} has no hypothesis")
+    columns = [f"F{column}" for column in range(table.shape[1])] if names is None else list(names)
+    if len(columns) != table.shape[1]:
+        problem = f"expected one for each of {table.shape[1]} features, got {len(columns)}"
+        raise ArgumentError(f"names: {problem}")
+    order = np.argsort(owners, kind="stable")
+    pool = Pool(
+        tuple(FeatureLabel(name, 0) for name in columns),
+        np.ascontiguousarray(table[order]),
+        np.ascontiguousarray(stats[order]),
+        np.concatenate([[0], np.cumsum(counts)]),
+    )
+    optimise = load_method(method)
+    return optimise(pool.distinct(), metric, weights, settings, seed=seed, report=report)
+
+
+def _numbers(
+    name: str, values: ArrayLike, dimensions: int, *, length: int | None = None
+) -> NDArray[np.float64]:
+    """Return an array of finite numbers, after checking its shape."""
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"{name}: expected an array of numbers: {error}") from error
+    if array.ndim != dimensions:
+        raise ArgumentError(
+            f"{name}: expected {dimensions} dimensions, got the shape {array.shape}"
+        )
+    if length is not None and len(array) != length:
+        raise ArgumentError(f"{name}: expected the length {length}, got {len(array)}")
+    if not np.isfinite(array).all():
+        raise ArgumentError(f"{name}: expected finite numbers")
+    return array
