@@ -53,22 +53,19 @@ def tune_arrays(
     """
     if method not in METHODS:
         raise ArgumentError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
-    table = _numbers("features", features, 2)
-    weights = _numbers("start", start, 1, length=table.shape[1])
-    stats = _numbers("statistics", statistics, 2, length=len(table))
-    if stats.shape[1] != metric.num_stats:
-        problem = f"expected {metric.num_stats} for {metric.name}, got {stats.shape[1]}"
-        raise ArgumentError(f"statistics: {problem} columns")
-    owners = _numbers("segments", segments, 1, length=len(table)).astype(np.int64)
+    table = _numbers("features", features, None, None)
+    size, width = table.shape
+    weights = _numbers("start", start, width)
+    stats = _numbers("statistics", statistics, size, metric.num_stats)
+    owners = _numbers("segments", segments, size).astype(np.int64)
     if len(owners) == 0 or owners.min() < 0 or (owners != np.asarray(segments)).any():
         raise ArgumentError("segments: expected a whole number from 0 for at least one hypothesis")
     counts = np.bincount(owners)
     if not counts.all():
         raise ArgumentError(f"segments: {int(counts.argmin())} has no hypothesis")
-    columns = [f"F{column}" for column in range(table.shape[1])] if names is None else list(names)
-    if len(columns) != table.shape[1]:
-        problem = f"expected one for each of {table.shape[1]} features, got {len(columns)}"
-        raise ArgumentError(f"names: {problem}")
+    columns = [f"F{column}" for column in range(width)] if names is None else list(names)
+    if len(columns) != width:
+        raise ArgumentError(f"names: expected {width}, one per feature, got {len(columns)}")
     order = np.argsort(owners, kind="stable")
     pool = Pool(
         tuple(FeatureLabel(name, 0) for name in columns),
@@ -80,20 +77,16 @@ def tune_arrays(
     return optimise(pool.distinct(), metric, weights, settings, seed=seed, report=report)
 
 
-def _numbers(
-    name: str, values: ArrayLike, dimensions: int, *, length: int | None = None
-) -> NDArray[np.float64]:
-    """Return an array of finite numbers, after checking its shape."""
+def _numbers(name: str, values: ArrayLike, *shape: int | None) -> NDArray[np.float64]:
+    """Return an array of finite numbers with the given shape, in which None is any length."""
     try:
         array = np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"{name}: expected an array of numbers: {error}") from error
-    if array.ndim != dimensions:
-        raise ArgumentError(
-            f"{name}: expected {dimensions} dimensions, got the shape {array.shape}"
-        )
-    if length is not None and len(array) != length:
-        raise ArgumentError(f"{name}: expected the length {length}, got {len(array)}")
+    fits = (wanted in (None, found) for wanted, found in zip(shape, array.shape, strict=False))
+    if array.ndim != len(shape) or not all(fits):
+        wanted = ", ".join("any" if length is None else str(length) for length in shape)
+        raise ArgumentError(f"{name}: expected the shape ({wanted}), got {array.shape}")
     if not np.isfinite(array).all():
         raise ArgumentError(f"{name}: expected finite numbers")
     return array

@@ -3,15 +3,17 @@
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phrasescore.arguments import StrPath, check_at_least, check_sequences
-from phrasescore.devices import choose_device, torch_threads
+from phrasescore.devices import choose_device
 from phrasescore.engines import callers
 from phrasescore.features import ColumnSpec
 from phrasescore.generation.beam_search import beam_work
-from phrasescore.generation.generator import Generated, Generator
+from phrasescore.generation.generator import Generated, Generator, GeneratorLoader
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.records import (
     HypothesisList,
@@ -26,18 +28,13 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Generating
 from phrasescore.workflows.generate import beam_settings
 from phrasescore.workflows.scoring.columns import FeatureLoader
-from phrasescore.workflows.scoring.scorer import (
-    Floats,
-    LineScores,
-    PairLines,
-    Scorer,
-    group_pairs,
-)
+from phrasescore.workflows.scoring.scorer import LineScores, PairLines, Scorer, group_pairs
 from phrasescore.workflows.text_checks import UnknownWordCheck, known_words, unknown_words_of
 
 # The input types of `PhrasePair` and `HypothesisList`.
 _Pair = tuple[Sentence, Sentence]
 _List = tuple[Sentence, Sequence[Sentence]]
+Vector = NDArray[np.float64]
 
 
 def load_model(path: StrPath, *, compute: Compute = Compute()) -> "ScoringModel":
@@ -50,8 +47,7 @@ class NetworkScorer:
     """Scores with one network, in threads of this process; several iterators may be active.
 
     :param checks: count the unknown words of the sources and of the targets.
-    :param of_phrases: whether pairs are scored as a phrase table's; see `FeatureLoader`.
-    :param words: whether to also compute the scores of words.
+    :param options: ``of_phrases`` and ``words`` of a `FeatureLoader`.
     """
 
     def __init__(
@@ -59,20 +55,12 @@ class NetworkScorer:
         checkpoint: Checkpoint,
         compute: Compute,
         checks: Sequence[UnknownWordCheck] = (),
-        *,
-        of_phrases: bool = False,
-        words: bool = False,
+        **options: Any,
     ) -> None:
         device, threads = str(choose_device(compute.device)), callers(compute.on_workers())
         columns = (ColumnSpec("model", checkpoint.folder),)
         self._loader = FeatureLoader(
-            columns,
-            (checkpoint,),
-            device,
-            compute.precision,
-            threads,
-            of_phrases=of_phrases,
-            words=words,
+            columns, (checkpoint,), device, compute.precision, threads, **options
         )
         self._features, self._engine = self._loader.load(), Compute(workers=threads)
         self._checks = checks
@@ -133,7 +121,7 @@ class ScoringModel:
         """Return the model's kind, sizes, vocabularies and perplexity."""
         return f"ScoringModel\n{self._report.summary()}"
 
-    def score(self, sources: Sequence[Sentence], targets: Sequence[Sentence]) -> Floats:
+    def score(self, sources: Sequence[Sentence], targets: Sequence[Sentence]) -> Vector:
         """Return the score of each source and its target, as `phrasescore.score` computes it.
 
         :return: shape ``(pairs,)``.
@@ -176,8 +164,7 @@ class ScoringModel:
         check_sequences(sentences=sentences)
         check_at_least(1, num_best=num_best)
         settings.check_only("beam", "normalize", "unknown", "copy_unknown", "max_length")
-        search = beam_settings(settings, num_best, "num_best")
-        work = beam_work(self._generator, search)
+        work = beam_work(self._generator, beam_settings(settings, num_best, "num_best"))
         texts = self._checks[self.reverse].counted(map(to_words, sentences))
         return work.targets(texts, Compute(workers=callers(self._compute.on_workers())))
 
@@ -187,13 +174,8 @@ class ScoringModel:
 
     @cached_property
     def _generator(self) -> Generator:
-        compute = self._compute
-        with torch_threads(1):
-            return Generator(
-                [self._report.checkpoint],
-                choose_device(compute.device),
-                precision=compute.precision,
-            )
+        models, compute = (self._report.checkpoint,), self._compute
+        return GeneratorLoader(models, compute.device, compute.precision).load()
 
     def score_pairs(self, pairs: Iterable[PhrasePair | _Pair]) -> Iterator[float]:
         """Yield the score of each pair, in order; pairs are read lazily, in blocks.
