@@ -57,9 +57,9 @@ def to_sentences(**texts: Iterable[Sentence]) -> list[list[tuple[str, ...]]]:
                 found[-1].append(to_words(sentence))
             except TypeError as error:
                 raise TypeError(f"{name}[{index}]: {error}") from error
-    lengths = ", ".join(f"{len(words)} {name}" for name, words in zip(texts, found, strict=True))
     if len({*map(len, found)}) > 1:
-        raise ArgumentError(f"expected one sentence in each for a pair, got {lengths}")
+        names, counts = (" and ".join(map(str, each)) for each in (texts, map(len, found)))
+        raise ArgumentError(f"{names}: expected equal numbers of sentences, got {counts}")
     return found
 
 

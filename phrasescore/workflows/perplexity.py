@@ -92,6 +92,10 @@ class PerplexitySummary:
 
     texts: tuple[TextPerplexities, ...]
 
+    def __repr__(self) -> str:
+        """Return the perplexities as text."""
+        return "\n\n".join(map(repr, self.texts))
+
 
 def perplexity(
     texts: Sequence[StrPath],

@@ -210,7 +210,7 @@ def test_a_model_prints_what_it_is(tmp_path: Path) -> None:
     [
         (lambda m: m.score("la", ["the"]), ArgumentError, "sources: expected a sequence, got"),
         (lambda m: m.score(["la"], "the"), ArgumentError, "targets: expected a sequence, got"),
-        (lambda m: m.score(["la"], []), ArgumentError, "got 1 sources, 0 targets"),
+        (lambda m: m.score(["la"], []), ArgumentError, "sources and targets: .* got 1 and 0"),
         (lambda m: m.score(["la", 5], ["the"] * 2), TypeError, r"sources\[1\]: expected words"),
         (lambda m: m.score([["a b"]], ["the"]), TypeError, r"sources\[0\]: expected single words"),
         (lambda m: m.translate(None), TypeError, "expected words, or a sentence as a string"),
