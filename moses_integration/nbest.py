@@ -226,9 +226,16 @@ def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList
     :raises DataError: at the first ``next`` if the file cannot be opened or is empty; later, on
         reaching an invalid line.
     """
+    yield from parse_nbest(read_blocks(path), path, new_names)
+
+
+def parse_nbest(
+    blocks: Iterable[bytes], path: str, new_names: Collection[str] = ()
+) -> Iterator[NbestList]:
+    """Yield the lists in blocks of whole lines; ``path`` is their name in messages."""
     reader = _NbestReader(path, new_names)
     parts: list[NbestList] = []
-    for data in read_blocks(path):
+    for data in blocks:
         for part in reader.read(data):
             if part is None:
                 yield _join(parts)

@@ -1,5 +1,7 @@
 # The public names and their homes. `phrasescore/__init__.py` imports them on first use.
 
+from moses_integration.nbest_values import Hypothesis as Hypothesis
+from moses_integration.nbest_values import read_lists as read_lists
 from phrasescore.errors import StoppedError as StoppedError
 from phrasescore.features import ColumnSpec as ColumnSpec
 from phrasescore.foreign import ForeignText as ForeignText
@@ -67,8 +69,10 @@ from phrasescore.workflows.report import ReportSummary as ReportSummary
 from phrasescore.workflows.report import make_report as make_report
 from phrasescore.workflows.rerank import RerankSummary as RerankSummary
 from phrasescore.workflows.rerank import rerank as rerank
+from phrasescore.workflows.rerank import rerank_lists as rerank_lists
 from phrasescore.workflows.rescore import RescoreSummary as RescoreSummary
 from phrasescore.workflows.rescore import rescore as rescore
+from phrasescore.workflows.rescore import rescore_lists as rescore_lists
 from phrasescore.workflows.score import ScoreSummary as ScoreSummary
 from phrasescore.workflows.score import score as score
 from phrasescore.workflows.search_settings import SearchSettings as SearchSettings

@@ -37,7 +37,7 @@ def tune_arrays(
     :param start: shape ``(features,)``: the start weights.
     :param metric: the function of the summed statistics to maximise, such as
         `tuning.metrics.Chrf`; by default BLEU.
-    :param names: the names of the features, for notes and for ``settings.fixed``.
+    :param names: the name of each column's feature, for notes and for ``settings.fixed``.
     :param report: is called with a line for each step.
     :raises ArgumentError: if the arrays' shapes do not fit together, a number is not finite, or a
         segment has no hypothesis.
@@ -65,10 +65,10 @@ def tune_arrays(
         raise ArgumentError(f"segments: {int(counts.argmin())} has no hypothesis")
     columns = [f"F{column}" for column in range(width)] if names is None else list(names)
     if len(columns) != width:
-        raise ArgumentError(f"names: expected {width}, one per feature, got {len(columns)}")
+        raise ArgumentError(f"names: expected {width}, one per column, got {len(columns)}")
     order = np.argsort(owners, kind="stable")
     pool = Pool(
-        tuple(FeatureLabel(name, 0) for name in columns),
+        tuple(FeatureLabel(name, columns[:at].count(name)) for at, name in enumerate(columns)),
         np.ascontiguousarray(table[order]),
         np.ascontiguousarray(stats[order]),
         np.concatenate([[0], np.cumsum(counts)]),

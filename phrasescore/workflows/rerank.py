@@ -2,7 +2,6 @@
 
 import logging
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +9,9 @@ import numpy as np
 from moses_integration.list_features import EvenAverage, Values, WeightedSum, with_total
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
 from moses_integration.nbest import NbestList, read_every_list, read_nbest
+from moses_integration.nbest_values import Hypothesis, HypothesisLists, hypotheses_of, lists_of
 from moses_integration.weight_lines import check_weights
-from phrasescore.arguments import StrPath, flag
+from phrasescore.arguments import StrPath, check_sequences, flag
 from phrasescore.errors import ArgumentError
 from phrasescore.io.output import check_files, open_output
 from phrasescore.io.text import decode
@@ -52,27 +52,12 @@ def rerank(
     :param weights: order by the weighted sum of the features, with weights from a moses.ini,
         from ``Name= value`` lines, or from a mapping by feature name.
     """
-    average, mbr = settings.average, settings.mbr
     num_sentences, allow_missing = settings.num_sentences, settings.allow_missing
-    if (weights is None) == (not average):
-        raise ArgumentError("expected either --weights or --average (--mbr can be used with both)")
-    if (settings.ignore_missing or settings.ignore_unweighted) and weights is None:
-        raise ArgumentError("--ignore-missing and --ignore-unweighted require --weights")
-    for name in ("mbr_scale", "mbr_metric"):
-        if getattr(settings, name) is not None and not mbr:
-            raise ArgumentError(f"{flag(name)} requires --mbr")
     if settings.as_lists and (allow_missing or num_sentences is not None):
         raise ArgumentError("--num-sentences and --allow-missing cannot be combined with --nbest")
     nbest, output = os.fspath(nbest), os.fspath(output)
+    score = NewScore(weights, settings)
     check_files((nbest, weights_path(weights)), (output,))
-    score: EvenAverage | WeightedSum
-    if weights is None:
-        score = EvenAverage(list(dict.fromkeys(average)))
-    else:
-        where = weights_path(weights) or "the weights"
-        known = load_weights(weights).lists
-        check_weights(known, where)
-        score = WeightedSum(known, settings.ignore_missing, settings.ignore_unweighted)
     lists = read_nbest(nbest)
     if not settings.as_lists:
         cure = "--allow-missing writes an empty line"
@@ -88,28 +73,81 @@ def rerank(
                 stream.write(b"\n")
                 continue
             scores = score(found)
-            if mbr:
-                scale, metric = settings.mbr_scale or 1.0, settings.mbr_metric or "bleu"
-                scores = _expected_gains(found, scores, scale, metric)
             # The same text may occur in a list several times.
             moved += found.hypothesis(int(scores.argmax())) != found.hypothesis(0)
             stream.write(
-                _sorted_lines(found, scores) if settings.as_lists else _best_text(found, scores)
+                sorted_lines(found, scores) if settings.as_lists else _best_text(found, scores)
             )
             meter.update(found.num_lines)
-        unweighted: Iterable[str] = ()
-        if isinstance(score, WeightedSum):
-            used = {name: score.weights[name] for name in score.used}
-            check_weights(used, f"{where}, of features that the lists have")
-            unweighted = sorted(score.unweighted)
-            unused = [name for name in score.weights if name not in score.used]
-            if unused:
-                _logger.warning(
-                    "no hypothesis has these features, which have weights: %s", ", ".join(unused)
-                )
-        else:
+        unweighted = score.check_used()
+    return RerankSummary(sentences, meter.done, moved, unweighted)
+
+
+def rerank_lists(
+    lists: HypothesisLists,
+    *,
+    weights: WeightsSource | None = None,
+    settings: Reranking = Reranking(),
+) -> list[list[Hypothesis]]:
+    """Return the hypotheses for each sentence in the order of a new score, as `rerank` does.
+
+    :param settings: all fields except the ones about missing sentences and about the output.
+    """
+    settings.check_only(
+        "average", "mbr", "mbr_scale", "mbr_metric", "ignore_missing", "ignore_unweighted"
+    )
+    check_sequences(lists=lists)
+    score = NewScore(weights, settings)
+    lines = b"".join(sorted_lines(found, score(found)) for found in lists_of(lists))
+    score.check_used()
+    return hypotheses_of(lines)
+
+
+class NewScore:
+    """The score by which hypotheses are ordered."""
+
+    def __init__(self, weights: WeightsSource | None, settings: Reranking) -> None:
+        """Check the settings, and load the weights."""
+        if (weights is None) == (not settings.average):
+            problem = "expected either --weights or --average (--mbr can be used with both)"
+            raise ArgumentError(problem)
+        if (settings.ignore_missing or settings.ignore_unweighted) and weights is None:
+            raise ArgumentError("--ignore-missing and --ignore-unweighted require --weights")
+        for name in ("mbr_scale", "mbr_metric"):
+            if getattr(settings, name) is not None and not settings.mbr:
+                raise ArgumentError(f"{flag(name)} requires --mbr")
+        self._settings = settings
+        self._score: EvenAverage | WeightedSum
+        if weights is None:
+            self._score = EvenAverage(list(dict.fromkeys(settings.average)))
+            return
+        self._where = weights_path(weights) or "the weights"
+        known = load_weights(weights).lists
+        check_weights(known, self._where)
+        self._score = WeightedSum(known, settings.ignore_missing, settings.ignore_unweighted)
+
+    def __call__(self, found: NbestList) -> Values:
+        """Return the score of each hypothesis."""
+        scores = self._score(found)
+        if not self._settings.mbr:
+            return scores
+        scale, metric = self._settings.mbr_scale or 1.0, self._settings.mbr_metric or "bleu"
+        return _expected_gains(found, scores, scale, metric)
+
+    def check_used(self) -> tuple[str, ...]:
+        """Warn of unused weights or of very different scales; return the unweighted features."""
+        score = self._score
+        if not isinstance(score, WeightedSum):
             _warn_of_scales(score)
-    return RerankSummary(sentences, meter.done, moved, tuple(unweighted))
+            return ()
+        used = {name: score.weights[name] for name in score.used}
+        check_weights(used, f"{self._where}, of features that the lists have")
+        unused = [name for name in score.weights if name not in score.used]
+        if unused:
+            _logger.warning(
+                "no hypothesis has these features, which have weights: %s", ", ".join(unused)
+            )
+        return tuple(sorted(score.unweighted))
 
 
 def _warn_of_scales(score: EvenAverage) -> None:
@@ -138,7 +176,7 @@ def _best_text(found: NbestList, scores: Values) -> bytes:
     return found.hypothesis(best).strip(b" ") + b"\n"
 
 
-def _sorted_lines(found: NbestList, scores: Values) -> bytes:
+def sorted_lines(found: NbestList, scores: Values) -> bytes:
     """Return all lines in descending order of score, which replaces each line's total."""
     order = (-scores).argsort(kind="stable")
     lines = (with_total(found.raws[at], found.ends[at], float(scores[at])) for at in order)

@@ -54,18 +54,18 @@ def test_the_weights_are_those_for_the_same_lists_in_a_file(tmp_path: Path, meth
 
 def test_segments_may_be_in_any_order_and_features_may_be_fixed() -> None:
     pool = random_pool(1)
-    fixed = TuneSettings(fixed=(FeatureLabel("TM", 0),), starts=2, near_starts=2)
+    fixed = TuneSettings(fixed=(FeatureLabel("TM", 1),), starts=2, near_starts=2)
     start = np.array([0.5, -0.2, 0.3])
     expected = load_method("mert")(pool, CorpusBleu(), start, fixed, seed=1)
     order = np.random.default_rng(1).permutation(len(pool.stats))
     order = order[np.argsort(order % 15, kind="stable")]  # a segment's rows keep their order
     found = tune_arrays(
         *(pool.features[order], pool.stats[order], pool.segments[order], start),
-        names=["LM", "TM", "TM1"],
+        names=["LM", "TM", "TM"],
         settings=fixed,
     )
     assert found.weights.tolist() == expected.weights.tolist()
-    assert found.weights[1] == -0.2
+    assert found.weights[2] == 0.3
     assert found.score > found.start_score
 
 
@@ -88,7 +88,7 @@ def test_segments_may_be_in_any_order_and_features_may_be_fixed() -> None:
         ),
         ({"start": [1, 2, 3]}, r"start: expected the shape \(2\), got \(3,\)"),
         ({"start": 1.0}, r"start: expected the shape \(2\), got \(\)"),
-        ({"names": ["LM0"]}, "names: expected 2, one per feature, got 1"),
+        ({"names": ["LM0"]}, "names: expected 2, one per column, got 1"),
         ({"method": "minimum"}, "method: expected one of mert, mira, pro, xbleu, got 'minimum'"),
     ],
 )
