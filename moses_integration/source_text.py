@@ -58,23 +58,36 @@ def read_source(
 
     :param characters: return characters instead; see `phrasescore.io.characters`.
     """
-    sentences = []
-    for number, raw in enumerate(read_lines(path), start=1):
-        line = decode(path, number, raw).removesuffix("\r")
-        markup.check(path, number, line)
-        words = tuple(filter(None, _BLANKS.split(line)))
-        for word in words:
-            if "|" in word:
-                problem = f"expected words without factors, found {shorten(word)}"
-                raise DataError(path, number, f"{problem}; write &#124; for '|' in a word")
-        if characters:
-            words = tuple(split_line(path, number, words))
-        if max_words is not None and len(words) > max_words:
-            limit = f"{max_words:,} {'characters' if characters else 'words'}"
-            problem = f"expected a sentence with at most {limit}, found {len(words):,}"
-            raise DataError(path, number, problem)
-        sentences.append(words)
-    return sentences
+    return [
+        parse_sentence(path, number, raw, max_words, markup, characters=characters)
+        for number, raw in enumerate(read_lines(path), start=1)
+    ]
+
+
+def parse_sentence(
+    path: str,
+    number: int,
+    raw: bytes,
+    max_words: int | None = None,
+    markup: Markup = MARKUP,
+    *,
+    characters: bool = False,
+) -> tuple[str, ...]:
+    """Return the words of a line of a text; see `read_source`."""
+    line = decode(path, number, raw).removesuffix("\r")
+    markup.check(path, number, line)
+    words = tuple(filter(None, _BLANKS.split(line)))
+    for word in words:
+        if "|" in word:
+            problem = f"expected words without factors, found {shorten(word)}"
+            raise DataError(path, number, f"{problem}; write &#124; for '|' in a word")
+    if characters:
+        words = tuple(split_line(path, number, words))
+    if max_words is not None and len(words) > max_words:
+        limit = f"{max_words:,} {'characters' if characters else 'words'}"
+        problem = f"expected a sentence with at most {limit}, found {len(words):,}"
+        raise DataError(path, number, problem)
+    return words
 
 
 class TextPhrases:
@@ -119,9 +132,7 @@ def lines_of_phrases(
     path: str, sentences: Iterable[Sequence[str]], max_length: int
 ) -> Iterator[tuple[int, bytes]]:
     """Yield (1-based number, text) for each line whose first field is a phrase of a sentence."""
-    distinct = {" ".join(sentence) for sentence in sentences}
-    text = "".join(f"{sentence}\n" for sentence in sorted(distinct)).encode()
-    return _matching_lines(path, 1, _phrase_keys(text, max_length))
+    return _matching_lines(path, 1, keys_of_sentences(sentences, max_length))
 
 
 def lines_of_pairs(path: str, pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[int, bytes]]:
@@ -141,10 +152,22 @@ def _matching_lines(path: str, num_fields: int, keys: Any) -> Iterator[tuple[int
         for start, end, line in matches.tolist():
             yield number + line, block[start:end]
         if problem >= 0:
-            found = shorten(block[problem:].partition(b"\n")[0])
-            wanted = f"expected at least {num_fields + 1} fields separated by '|||'"
-            raise DataError(path, number + lines, f"{wanted}, found {found}")
+            raise too_few_fields(path, number + lines, block[problem:], num_fields)
         number += lines
+
+
+def too_few_fields(path: str, number: int, text: bytes, num_fields: int) -> DataError:
+    """Return an error for a line, with which ``text`` begins, whose key is not complete."""
+    found = shorten(text.partition(b"\n")[0])
+    wanted = f"expected at least {num_fields + 1} fields separated by '|||'"
+    return DataError(path, number, f"{wanted}, found {found}")
+
+
+def keys_of_sentences(sentences: Iterable[Sequence[str]], max_length: int) -> Any:
+    """Return a table of the keys of all phrases in sentences."""
+    distinct = {" ".join(sentence) for sentence in sentences}
+    text = "".join(f"{sentence}\n" for sentence in sorted(distinct)).encode()
+    return _phrase_keys(text, max_length)
 
 
 def _phrase_keys(text: bytes, max_length: int) -> Any:
@@ -196,7 +219,7 @@ def _look_up(text: Any, phrases: Any, keys: Any, found: Any, is_longer: Any) -> 
 
 
 @_KERNEL
-def _read_key(text: Any, position: int, num_fields: int) -> tuple[Any, int, int]:
+def read_key(text: Any, position: int, num_fields: int) -> tuple[Any, int, int]:
     """Return a line's key, the number of complete fields, and where reading stopped."""
     key, word, fields = EMPTY, NO_BYTES, 0
     while fields < num_fields and position < len(text):
@@ -221,7 +244,7 @@ def _read_key(text: Any, position: int, num_fields: int) -> tuple[Any, int, int]
 def _insert_keys(text: Any, num_fields: int, keys: Any) -> None:
     position = 0
     while position < len(text):
-        key, _, position = _read_key(text, position, num_fields)
+        key, _, position = read_key(text, position, num_fields)
         add_key(keys, key)
         position += 1  # skip the newline
 
@@ -232,7 +255,7 @@ def _scan(text: Any, num_fields: int, keys: Any) -> tuple[Any, int, int]:
     matches = np.empty((64, 3), np.int64)
     size, line, start = 0, 0, 0
     while start < len(text):
-        key, fields, position = _read_key(text, start, num_fields)
+        key, fields, position = read_key(text, start, num_fields)
         if fields < num_fields:
             return matches[:size], line, start
         while position < len(text) and text[position] != 10:

@@ -94,3 +94,8 @@ from tuning.methods import Tuned as Tuned
 from tuning.settings import TuneSettings as TuneSettings
 
 __all__: list[str]
+from phrasescore.workflows.translation.translate import SystemTranslation as SystemTranslation
+from phrasescore.workflows.translation.translate import SystemTranslator as SystemTranslator
+from phrasescore.workflows.translation.translate import TranslateSummary as TranslateSummary
+from phrasescore.workflows.translation.translate import load_system as load_system
+from phrasescore.workflows.translation.translate import translate as translate

@@ -6,13 +6,14 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from moses_integration.decoder import ALGORITHMS, LIMITS, SearchLimits, limit_values
 from moses_integration.decoder.language_model import read_arpa_order
-from moses_integration.ini_text import TRUE_VALUES, IniFeature, IniLine
+from moses_integration.ini_text import TRUE_VALUES, IniFeature, IniLine, with_paths_from
 from moses_integration.moses_ini import CONVERTERS, MosesIni, is_phrase_table
 from moses_integration.weight_lines import LARGEST_WEIGHT, format_weight
 from phrasescore.errors import ConfigError, DataError, shown_path
@@ -94,13 +95,15 @@ class DecoderConfiguration:
     _ignored: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, path: str, ignore: Collection[str] = ()) -> Self:
+    def read(cls, path: str, ignore: Collection[str] = (), paths_from: Path | None = None) -> Self:
         """Read a moses.ini and check the files it names; an unsupported feature is an error.
 
-        As in Moses, relative paths are relative to the working folder. Features named in ``ignore``
-        are left out regardless of their weights.
+        As in Moses, relative paths are relative to the working folder, unless ``paths_from`` is
+        another folder. Features named in ``ignore`` are left out regardless of their weights.
         """
         ini = MosesIni.read(path)
+        if paths_from is not None:
+            with_paths_from(ini, paths_from)
         names = [feature.name for feature in ini.features]
         for name in ignore:
             if name not in names:

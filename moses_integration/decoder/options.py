@@ -39,12 +39,35 @@ class SentenceOptions(NamedTuple):
     rows: Any  # int32 (options,): row numbers in the OptionTable
 
 
+class TargetNumbers:
+    """Numbers the words of language models, and further words of translations.
+
+    :ivar words: the words by number.
+    """
+
+    def __init__(self, model: NgramModel) -> None:
+        self.words = list(model.words)
+        self._numbers = {word.encode(): number for number, word in enumerate(self.words)}
+
+    def number(self, phrase: bytes) -> list[int]:
+        """Return the numbers of the words of a phrase."""
+        row = []
+        for word in filter(None, phrase.split(b" ")):
+            number = self._numbers.setdefault(word, len(self.words))
+            if number == len(self.words):
+                self.words.append(word.decode())
+            row.append(number)
+        return row
+
+
 class OptionTable:
     """The options for all phrases in the given sentences, under one set of weights.
 
     :param other_language_weight: the total weight of other features that are language models. The
         first n-gram model estimates their scores for words that are not yet translated.
+    :param numbers: the words by number, to which new ones are added; None for a new numbering.
     :ivar words: the words by id, starting with the words of the language models.
+    :ivar kept: the rows in ``tables`` that are kept for each source phrase, best first.
     """
 
     def __init__(
@@ -53,22 +76,24 @@ class OptionTable:
         model: NgramModel,
         tables: PhraseTables,
         other_language_weight: float = 0.0,
+        numbers: "TargetNumbers | None" = None,
     ) -> None:
-        self.words = list(model.words)
+        numbers = numbers or TargetNumbers(model)
+        self.words = numbers.words
         slots = [slot for slot in configuration.slots if slot.kind in kinds.STATELESS]
         pairs = tables.pairs
-        self._targets, unique = self._target_ids(pairs.targets)
+        self._targets, unique = _distinct(numbers, pairs.targets)
         log_probs = LN_10 * _estimate(model.tables, self._targets.starts, self._targets.values)
         lengths = self._targets.lengths[unique]
         values = _values(slots, tables, lengths)
-        score = values @ np.concatenate([slot.weights for slot in slots])
-        weights = configuration.language_weights()
         # A matrix product rounds differently for other numbers of phrases.
+        score = (values * np.concatenate([slot.weights for slot in slots])).sum(axis=1)
+        weights = configuration.language_weights()
         estimate = (weights[:, None] * log_probs).sum(axis=0)[unique]
         other = other_language_weight * log_probs[0, unique]
         kept, starts = _prune(configuration, pairs.starts, score + estimate + other)
         self._sources = {source.decode(): number for number, source in enumerate(pairs.sources)}
-        self._rows = RaggedArray(kept, starts)
+        self.kept = RaggedArray(kept, starts)
         self._values, self._score = values[kept], score[kept]
         self._estimate, self._other_estimate = estimate[kept], other[kept]
         self._reordering = tables.reordering[kept]
@@ -79,27 +104,10 @@ class OptionTable:
             self._affiliations = RaggedArray.from_rows([pairs.affiliations[row] for row in kept])
         self._longest = configuration.search.max_phrase_length
 
-    def _target_ids(self, targets: list[bytes]) -> tuple[RaggedArray, Any]:
-        """Return the word ids (int32) of the distinct targets, and the index of each target.
-
-        Words that no language model knows are appended to ``words``.
-        """
-        index_of: dict[bytes, int] = {}
-        unique = [index_of.setdefault(target, len(index_of)) for target in targets]
-        ids = {word.encode(): id_ for id_, word in enumerate(self.words)}
-        rows = [
-            [ids.setdefault(word, len(ids)) for word in target.split(b" ") if word]
-            for target in index_of
-        ]
-        self.words += [word.decode() for word in list(ids)[len(self.words) :]]
-        distinct = RaggedArray.from_rows(rows)
-        distinct = RaggedArray(distinct.values.astype(np.int32), distinct.starts)
-        return distinct, np.array(unique, np.int64)
-
     def sentence(self, tokens: Sequence[str]) -> SentenceOptions:
         """Return the options for one of the sentences that the tables were read for."""
         spans = self._spans(tokens)
-        rows_of_spans = self._rows.positions(spans[:, 2])
+        rows_of_spans = self.kept.positions(spans[:, 2])
         rows, sizes = rows_of_spans.values, rows_of_spans.lengths
         starts, ends = (np.repeat(spans[:, column], sizes).astype(np.int32) for column in (0, 1))
         targets = self._targets.take(self._unique[rows])
@@ -147,6 +155,15 @@ class OptionTable:
 def read_language_models(configuration: DecoderConfiguration) -> NgramModel:
     """Read the language models that a moses.ini names."""
     return read_arpa(*(slot.arguments["path"] for slot in configuration.language_models()))
+
+
+def _distinct(numbers: TargetNumbers, targets: list[bytes]) -> tuple[RaggedArray, Any]:
+    """Return the word numbers (int32) of the distinct targets, and the index of each target."""
+    index_of: dict[bytes, int] = {}
+    unique = [index_of.setdefault(target, len(index_of)) for target in targets]
+    distinct = RaggedArray.from_rows(list(map(numbers.number, index_of)))
+    distinct = RaggedArray(distinct.values.astype(np.int32), distinct.starts)
+    return distinct, np.array(unique, np.int64)
 
 
 def _values(slots: Sequence[FeatureSlot], tables: PhraseTables, lengths: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from moses_integration.alignments import Affiliations, affiliate_phrase, check_links
 from moses_integration.decoder import configuration as kinds
-from moses_integration.decoder.configuration import DecoderConfiguration
+from moses_integration.decoder.configuration import DecoderConfiguration, FeatureSlot
 from moses_integration.source_text import lines_of_pairs, lines_of_phrases
 from moses_integration.table_line import FLOAT32_OVERFLOW, LOWEST_LOG
 from phrasescore.errors import DataError
@@ -50,41 +50,63 @@ def read_tables(
     """
     sentences = list(sentences)
     slot, longest = configuration.slot(kinds.PHRASE_TABLE), configuration.search.max_phrase_length
-    path, num_scores = slot.arguments["path"], len(slot.weights)
-    pairs = read_phrase_pairs(path, sentences, longest, num_scores, aligned=aligned)
-    num_known = len(pairs.sources)
+    path = slot.arguments["path"]
+    lines = lines_of_phrases(path, sentences, longest)
+    pairs = read_phrase_pairs(path, lines, len(slot.weights), aligned=aligned)
     words = {word.encode() for sentence in sentences for word in sentence}
-    unknown = sorted(words - set(pairs.sources))
-    for word in unknown:
-        dropped = configuration.search.drop_unknown and re.search(b"[0-9]", word) is None
-        pairs.sources.append(word)
-        pairs.targets.append(b"" if dropped else word)
-        pairs.alignments.append(b"" if dropped else b"0-0")
-        if pairs.affiliations is not None:
-            pairs.affiliations.append(() if dropped else (0,))
-    starts = np.append(pairs.starts, pairs.starts[-1] + 1 + np.arange(len(unknown)))
-    zeros = np.zeros((len(unknown), num_scores))
-    pairs = pairs._replace(starts=starts, log_probs=np.concatenate([pairs.log_probs, zeros]))
+    num_known = len(pairs.sources)
+    pairs = with_unknown_words(configuration, pairs, words - set(pairs.sources))
     order = configuration.find(kinds.REORDERING)
     if order is None:
-        return PhraseTables(
-            pairs, num_known, np.zeros((len(pairs.targets), kinds.NUM_REORDERING_SCORES))
-        )
-    rows = np.repeat(np.arange(len(pairs.sources)), np.diff(pairs.starts))
-    keys = list(zip((pairs.sources[row] for row in rows), pairs.targets, strict=True))
-    default = [math.log(float(score)) for score in order.arguments["default-scores"].split(",")]
-    return PhraseTables(pairs, num_known, read_reordering(order.arguments["path"], keys, default))
+        return PhraseTables(pairs, num_known, no_reordering(pairs))
+    path, keys = order.arguments["path"], keys_of(pairs)
+    scores = read_reordering(path, keys, default_reordering(order), lines_of_pairs(path, keys))
+    return PhraseTables(pairs, num_known, scores)
+
+
+def with_unknown_words(
+    configuration: DecoderConfiguration, pairs: PhrasePairs, words: Iterable[bytes]
+) -> PhrasePairs:
+    """Return the pairs with a pair for each word that is not a source phrase."""
+    unknown = sorted(words)
+    targets, alignments, affiliations = [], [], []
+    for word in unknown:
+        dropped = configuration.search.drop_unknown and re.search(b"[0-9]", word) is None
+        targets.append(b"" if dropped else word)
+        alignments.append(b"" if dropped else b"0-0")
+        affiliations.append(() if dropped else (0,))
+    known = pairs.affiliations
+    zeros = np.zeros((len(unknown), pairs.log_probs.shape[1]))
+    return PhrasePairs(
+        [*pairs.sources, *unknown],
+        np.append(pairs.starts, pairs.starts[-1] + 1 + np.arange(len(unknown))),
+        [*pairs.targets, *targets],
+        np.concatenate([pairs.log_probs, zeros]),
+        [*pairs.alignments, *alignments],
+        None if known is None else [*known, *affiliations],
+    )
+
+
+def keys_of(pairs: PhrasePairs) -> list[tuple[bytes, bytes]]:
+    """Return the source and the target of each pair."""
+    rows = np.repeat(np.arange(len(pairs.sources)), np.diff(pairs.starts)).tolist()
+    return list(zip((pairs.sources[row] for row in rows), pairs.targets, strict=True))
+
+
+def no_reordering(pairs: PhrasePairs) -> Any:
+    """Return the reordering scores of a model without a reordering table."""
+    return np.zeros((len(pairs.targets), kinds.NUM_REORDERING_SCORES))
+
+
+def default_reordering(order: FeatureSlot) -> list[float]:
+    """Return the logarithms of the scores of pairs that are missing from a reordering table."""
+    return [math.log(float(score)) for score in order.arguments["default-scores"].split(",")]
 
 
 def read_phrase_pairs(
-    path: str,
-    sentences: Iterable[Sequence[str]],
-    max_phrase_length: int,
-    num_scores: int,
-    *,
-    aligned: bool = False,
+    path: str, lines: Iterable[tuple[int, bytes]], num_scores: int, *, aligned: bool = False
 ) -> PhrasePairs:
-    """Read the pairs whose source phrase occurs in at least one sentence."""
+    """Read the pairs in lines of a phrase table, which are given by number and text."""
     group_of: dict[bytes, int] = {}
     groups: list[int] = []
     targets: list[bytes] = []
@@ -94,7 +116,7 @@ def read_phrase_pairs(
     affiliated: dict[tuple[bytes, int, int], Affiliations] = {}  # equal ones are shared
     known: dict[bytes, bytes] = {}
     known_alignments: dict[bytes, bytes] = {}
-    for number, line in lines_of_phrases(path, sentences, max_phrase_length):
+    for number, line in lines:
         fields = line.removesuffix(b"\r").split(b"|||", 4)
         if len(fields) < 3:
             problem = f"expected at least 3 fields separated by '|||', found {len(fields)}"
@@ -132,7 +154,10 @@ def read_phrase_pairs(
 
 
 def read_reordering(
-    path: str, pairs: Sequence[tuple[bytes, bytes]], default: Sequence[float]
+    path: str,
+    pairs: Sequence[tuple[bytes, bytes]],
+    default: Sequence[float],
+    lines: Iterable[tuple[int, bytes]],
 ) -> Any:
     """Return the reordering scores of phrase pairs, float64 (pairs, scores), natural logarithms.
 
@@ -141,13 +166,14 @@ def read_reordering(
 
     :param pairs: source and target phrases, with single spaces between words; pairs may repeat.
     :param default: logarithms to use for pairs that are missing from the table.
+    :param lines: the table's lines of these pairs, by number and text.
     """
     row_of: dict[tuple[bytes, bytes], int] = {}
     rows = [row_of.setdefault(pair, len(row_of)) for pair in pairs]
     log_probs = np.tile(np.array(default, np.float64), (len(row_of), 1))
     rows_read: list[int] = []
     scores: list[float] = []
-    for number, line in lines_of_pairs(path, row_of):
+    for number, line in lines:
         fields = line.split(b"|||")
         if len(fields) != 3:
             problem = "expected 'source ||| target ||| scores'"

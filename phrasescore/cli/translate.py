@@ -96,6 +96,40 @@ def decode(**given: Any) -> None:
 
 
 @options.verb()
+@options.argument("system", metavar="SYSTEM")
+@options.argument("source", metavar="[TEXT]", default="-", required=False)
+@heading("Input")
+@options.flag(
+    "--tokenized", "TEXT has the system's words, as dev and test have; so has the output."
+)
+@heading("Output")
+@options.option(
+    "--nbest",
+    "Write the N best translations of each sentence to FILE, in Moses' format with all features.",
+    type=(str, click.IntRange(min=1)),
+    metavar="FILE N",
+)
+@options.file("--explain", "Write the features of each translation to this file, as JSON.")
+@options.flag(
+    "--confidence",
+    "After each translation, write a tab and the probability that it is the best of its list.",
+)
+@options.output
+@options.of(Compute, only=("workers", "device"))
+def translate(**given: Any) -> None:
+    """Translate TEXT with a tuned SYSTEM: search, rescoring and reranking in one process.
+
+    SYSTEM is the file system.toml that 'phrasescore experiment' writes for each of its rows. Each
+    line of TEXT gives one line of output, in order. Without TEXT, stdin is read, and each line is
+    translated as soon as it is there.
+    """
+    from phrasescore.workflows.translation.translate import translate as run
+
+    compute = take(Compute, given)
+    run(**given, compute=compute, progress=show_progress)
+
+
+@options.verb()
 @options.argument("model", metavar="MODEL")
 @options.argument("source", metavar="[SOURCE]", default="-", required=False)
 @options.of(Generating)

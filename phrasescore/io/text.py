@@ -104,6 +104,7 @@ class _CheckedReader(io.RawIOBase):
         self._source = source
         self._opened = opened
         self._at_start = True
+        self._read = source.read1 if isinstance(source, io.BufferedReader) else source.read
 
     def share(self) -> float:
         """Return the share of the file read so far, from 0 to 1; 0 if unknown."""
@@ -118,7 +119,8 @@ class _CheckedReader(io.RawIOBase):
     def readinto(self, buffer: "WriteableBuffer") -> int:
         view = memoryview(buffer)
         try:
-            data = self._source.read(len(view))
+            # Of a pipe, what is there: the rest may come only after an answer.
+            data = self._read(len(view))
         except _READ_ERRORS as error:
             raise DataError(self._path, None, self._problem(error)) from error
         if self._at_start and data.startswith(codecs.BOM_UTF8):

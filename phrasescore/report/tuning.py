@@ -81,6 +81,8 @@ class TuneReport:
     ended: str = ""
     warnings: tuple[str, ...] = ()
     ended_by_itself: bool = True
+    # The scale of model scores for the confidence of translations; only with a decoder.
+    confidence_scale: float | None = None
 
     def last_line(self) -> str:
         """Return the scores before and after tuning, such as ``BLEU 57.09 -> 61.27``."""
@@ -91,7 +93,7 @@ class TuneReport:
         report = asdict(self)
         absent = [name for name in ("replicas", "cross_validation") if not report[name]]
         if not self.rounds:
-            absent += ["rounds", "ended", "warnings", "ended_by_itself"]
+            absent += ["rounds", "ended", "warnings", "ended_by_itself", "confidence_scale"]
         for name in absent:
             del report[name]
         return json.dumps(report, indent=2, ensure_ascii=False) + "\n"

@@ -1,42 +1,42 @@
 """The embedded search over a text, on an engine: tables and networks are loaded once."""
 
 import functools
-import itertools
 import logging
-import math
 import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Self
 
-from moses_integration.alignments import PhraseSpan, format_segmentation
-from moses_integration.decoder.configuration import UNKNOWN_WORDS, DecoderConfiguration
+from moses_integration.decoder.configuration import UNKNOWN_WORDS
 from moses_integration.decoder.moses import NbestRequest
-from moses_integration.decoder.options import OptionTable, read_language_models
+from moses_integration.decoder.options import OptionTable
 from moses_integration.decoder.phrase_tables import read_tables
-from moses_integration.decoder.search import StackDecoder, Translation
-from moses_integration.decoder.stack_search import StatefulFeature
+from moses_integration.decoder.search import StackDecoder
 from moses_integration.ini_text import IniText
-from moses_integration.nbest_lines import format_hypothesis
 from moses_integration.source_text import MAX_WORDS, markup_of, read_source
 from moses_integration.weight_lines import check_weights
 from phrasescore.devices import usable_threads
 from phrasescore.engines import WorkerPool, is_local, open_pool
 from phrasescore.errors import DataError
 from phrasescore.io.characters import split_characters
-from phrasescore.io.output import open_output, optional_path
+from phrasescore.io.output import open_output
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Weights
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.kinds import KINDS
-from phrasescore.workflows.search_settings import LIMITS, SearchSettings, choose_engine
+from phrasescore.workflows.search_settings import SearchSettings, choose_engine
 from phrasescore.workflows.text_checks import KnownWords, UnknownWordCheck, unknown_words_of
+from phrasescore.workflows.translation.sentences import (
+    OutputLines,
+    Sentence,
+    SentenceTask,
+    SentenceTranslator,
+    read_configuration,
+)
 
 _logger = logging.getLogger(__name__)
-
-Sentence = tuple[str, ...]
 
 _AHEAD = 8  # sentences queued per worker, so that all stay busy during a slow sentence
 
@@ -200,23 +200,6 @@ class EmbeddedSearch:
         return unknown_words_of("the source", "the translations", models)
 
 
-class OutputLines(NamedTuple):
-    """The output lines for a sentence: its translation and its n-best list."""
-
-    output: bytes
-    nbest: bytes
-    counts: Counter[str]  # the counts that `EmbeddedSearch.translate` returns
-
-
-class SentenceTask(NamedTuple):
-    """A sentence to translate, as sent to a worker."""
-
-    sent_id: int
-    words: Sentence
-    weights: Weights
-    nbest: NbestRequest | None
-
-
 @dataclass(frozen=True)
 class SearchWork:
     """The work of translating with a moses.ini: a :class:`phrasescore.engines.Work`."""
@@ -238,14 +221,14 @@ class SearchWork:
         """Return a copy for workers on other machines, which have the same folders."""
         return replace(self, folder=os.getcwd())
 
-    def load(self) -> "SentenceTranslator":
+    def load(self) -> "TextTranslator":
         """Read the tables and the language model."""
         if self.folder is not None:
             try:
                 os.chdir(self.folder)  # each worker has its own process
             except OSError as error:
                 raise DataError(self.folder, None, f"cannot be entered: {error}") from error
-        translator = SentenceTranslator(self)
+        translator = TextTranslator(self)
         translator.prepare(self.weights)
         if self.folder is not None:
             translator.load_networks()  # so that the engine can compare the workers' torch
@@ -255,28 +238,15 @@ class SearchWork:
         return translator
 
 
-def read_configuration(ini_path: str, settings: SearchSettings) -> DecoderConfiguration:
-    """Read a moses.ini, and apply the limits in the settings."""
-    limits = {LIMITS[section]: value for section, value in settings.limits().items()}
-    return DecoderConfiguration.read(ini_path, settings.ignore).with_limits(**limits)
-
-
-class SentenceTranslator:
-    """Translates sentences; each worker loads the networks on its first sentence."""
+class TextTranslator(SentenceTranslator):
+    """Translates the sentences of one text, under any weights."""
 
     def __init__(self, work: SearchWork) -> None:
-        settings, sentences = work.settings, work.sentences
-        self._settings, self._threads = settings, work.threads
-        self._ini = configuration = read_configuration(work.ini_path, settings)
-        # For each value of each feature, whether it appears in n-best lists.
-        self._shown = {slot.name: configuration.shown(slot) for slot in configuration.slots}
-        self._shown |= dict.fromkeys(settings.feature_names, (True,))
-        aligned = any(KINDS[kind].is_aligned for kind in settings.features)
-        self._tables = read_tables(configuration, sentences, aligned=aligned)
+        configuration, sentences = read_configuration(work.ini_path, work.settings), work.sentences
+        super().__init__(configuration, work.settings, work.threads)
+        self._tables = read_tables(configuration, sentences, aligned=self._aligned)
         unknown = {word.decode() for word in self._tables.pairs.sources[self._tables.num_known :]}
         self._num_copied = sum(word in unknown for words in sentences for word in words)
-        self._language_model = read_language_models(configuration)
-        self._networks: Sequence[StatefulFeature] | None = None
         self._weights: Weights | None = None
         self._decoder: StackDecoder | None = None
 
@@ -284,12 +254,9 @@ class SentenceTranslator:
         """Prepare the option table and the decoder for the given weights."""
         if weights == self._weights:
             return
-        extra = self._settings.feature_names
-        own = {name: values for name, values in weights.items() if name not in extra}
-        self._network_weights = [weights.get(name, (0.0,))[0] for name in extra]
-        configuration = self._ini.with_weights(own)
+        configuration = self._ini.with_weights(self._own_weights(weights))
         self._table = OptionTable(
-            configuration, self._language_model, self._tables, sum(self._network_weights)
+            configuration, self._language_model, self._tables, sum(self._network_weights(weights))
         )
         self._make_decoder = functools.partial(
             StackDecoder, configuration, self._table, self._language_model
@@ -300,94 +267,15 @@ class SentenceTranslator:
         """Compile the search by translating a sentence without networks."""
         self._make_decoder().translate(words)
 
-    def load_networks(self) -> Sequence[StatefulFeature]:
-        """Return the networks, which are loaded once."""
-        if self._networks is None:
-            self._networks = _load_networks(self._settings, self._threads)
-        return self._networks
+    def _decoder_of(self, task: SentenceTask) -> StackDecoder:
+        self.prepare(task.weights)
+        if self._decoder is None:
+            features, size = self._features(task.weights), self._settings.buffer_size
+            self._decoder = self._make_decoder(features, buffer_size=size)
+        return self._decoder
 
     def __call__(self, task: SentenceTask | None) -> OutputLines:
         """Return a sentence's lines; for None, the count of ``copied`` words in the text."""
         if task is None:
             return OutputLines(b"", b"", Counter(copied=self._num_copied))
-        self.prepare(task.weights)
-        if self._decoder is None:
-            features = list(zip(self.load_networks(), self._network_weights, strict=True))
-            self._decoder = self._make_decoder(features, buffer_size=self._settings.buffer_size)
-        before = self._counts(self._decoder)
-        size, distinct = (0, False) if task.nbest is None else task.nbest[1:3]
-        best = self._decoder.translate(task.words, nbest=size, distinct=distinct)
-        if self._ini.characters:
-            best = best.of_characters(distinct=distinct)
-        lines = [self._hypothesis(task, found) for found in best.nbest]
-        counts = self._counts(self._decoder) - before
-        counts["untranslated"] = int(not math.isfinite(best.score))
-        return OutputLines(f"{' '.join(best.words)}\n".encode(), b"".join(lines), counts)
-
-    @staticmethod
-    def _counts(decoder: StackDecoder) -> Counter[str]:
-        counts: Counter[str] = Counter()
-        for buffer, _ in decoder.buffers:
-            counts.update(requests=buffer.requests, distinct=buffer.distinct, calls=buffer.calls)
-        return counts
-
-    def _hypothesis(self, task: SentenceTask, found: Translation) -> bytes:
-        assert task.nbest is not None
-        columns = zip(self._shown.items(), found.values, strict=True)
-        features = [
-            (name, kept)
-            for (name, shown), values in columns
-            if (kept := list(itertools.compress(values, shown)))
-        ]
-        return format_hypothesis(
-            task.sent_id,
-            found.words,
-            features,
-            found.score,
-            alignment=self._alignment(found) if task.nbest.alignment else None,
-            segmentation=self._segmentation(found) if task.nbest.segmentation else None,
-        )
-
-    @staticmethod
-    def _segmentation(found: Translation) -> str:
-        ends = itertools.accumulate(len(segment.words) for segment in found.segments)
-        return format_segmentation(
-            [
-                PhraseSpan(segment.start, segment.end, end - len(segment.words), end)
-                for segment, end in zip(found.segments, ends, strict=True)
-            ]
-        )
-
-    def _alignment(self, found: Translation) -> str:
-        points, position = [], 0
-        for segment in found.segments:
-            inner = [point.split("-") for point in self._table.alignment(segment.option).split()]
-            for source, target in sorted((int(one), int(other)) for one, other in inner):
-                points.append(f"{segment.start + source}-{position + target}")
-            position += len(segment.words)
-        return " ".join(points)
-
-
-def _load_networks(settings: SearchSettings, threads: int) -> list[StatefulFeature]:
-    """Return the networks; torch is imported here, in the process that uses it."""
-    if not settings.models:
-        return []
-    import torch
-
-    from phrasescore.devices import choose_device
-    from phrasescore.features.search_network import SearchCslm, SearchJoint
-    from phrasescore.language_models.word_scorer import CslmOptions
-    from phrasescore.models.checkpoint import load_checkpoint
-
-    torch.set_num_threads(threads)
-    device = choose_device(settings.device)
-    backoff = optional_path(settings.backoff_lm)
-    options = CslmOptions(normalized=not settings.unnormalized, backoff=backoff)
-    return [
-        (SearchJoint if KINDS[kind].is_aligned else SearchCslm)(
-            load_checkpoint(model), device, options=options, name=name
-        )
-        for kind, name, model in zip(
-            settings.features, settings.feature_names, settings.models, strict=True
-        )
-    ]
+        return self.translate(task)

@@ -1,7 +1,7 @@
 """Settings of the embedded search: its features, limits and processes."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from phrasescore.settings.config import Config
 from phrasescore.settings.declaration import option, optional
 from phrasescore.settings.kinds import KINDS, kind_names
 from phrasescore.settings.scoring import FeedForwardScoring
+from phrasescore.settings.toml_file import TomlTable, unknown
 
 # Features that a search may add to the features of moses.ini, and their names in n-best lists.
 SEARCH_FEATURES = {name: KINDS[name].feature for name in kind_names(is_feed_forward=True)}
@@ -147,6 +148,22 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
 _FIELDS = {field.name for field in fields(SearchSettings)}
 # The settings that are limits, by the names of moses.ini's sections.
 LIMITS = {section: field for section, field in ALL_LIMITS.items() if field in _FIELDS}
+# The limits' names in TOML files, and the fields of `SearchSettings`.
+_TOML_LIMITS = {**LIMITS, "stack-size": "stack_size", "buffer-size": "buffer_size"}
+
+
+def read_limits(table: TomlTable, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the limits in a table of a TOML file by their fields in `SearchSettings`."""
+    limits = {}
+    for key, value in given.items():
+        if (name := key.replace("_", "-")) not in _TOML_LIMITS:
+            raise table.error(key, unknown("limit", name, _TOML_LIMITS))
+        limits[_TOML_LIMITS[name]] = value
+        try:
+            SearchSettings(**{_TOML_LIMITS[name]: value})
+        except ArgumentError as error:
+            raise table.error(key, str(error).partition(": ")[2]) from error
+    return limits
 
 
 def moses_limits(settings: SearchSettings) -> dict[str, str]:

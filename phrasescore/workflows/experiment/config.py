@@ -15,22 +15,21 @@ import msgspec
 
 from moses_integration.ini_text import IniText
 from moses_integration.source_text import markup_of, read_source
-from phrasescore.errors import ArgumentError, ConfigError, DataError
+from phrasescore.errors import ConfigError, DataError
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import read_record
 from phrasescore.settings.config import Config
-from phrasescore.settings.toml_file import TomlTable, read_table, unknown
+from phrasescore.settings.toml_file import TomlTable, read_table
 from phrasescore.workflows.experiment import systems
 from phrasescore.workflows.experiment.systems import PAPER, Count, ModelPlan, Rounds, System
-from phrasescore.workflows.search_settings import LIMITS, SearchSettings
+from phrasescore.workflows.search_settings import SearchSettings, read_limits
+from phrasescore.workflows.translation.text import TextProcessing
 from tuning.settings import METHODS
 
 _logger = logging.getLogger(__name__)
 
 PREVIOUS = "previous"
 NOT_RANDOM = ("xbleu",)  # methods that find the same weights with every seed
-# The search's limits: their names in the file, and the fields of `SearchSettings`.
-_LIMITS = {**LIMITS, "stack-size": "stack_size", "buffer-size": "buffer_size"}
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class Engine:
     # Maximum number of tuning rounds, and of consecutive rounds without an improvement.
     iterations: Rounds = 15
     patience: Count = 5
-    search: dict[str, Any] = field(default_factory=dict)  # limits, by the names in `_LIMITS`
+    search: dict[str, Any] = field(default_factory=dict)  # limits, see `read_limits`
 
     @property
     def searches_with_networks(self) -> bool:
@@ -96,7 +95,7 @@ class Engine:
     @property
     def settings(self) -> SearchSettings:
         """The search's limits as `SearchSettings`."""
-        return SearchSettings(**{_limit(name): value for name, value in self.search.items()})
+        return SearchSettings(**self.search)
 
 
 @dataclass(frozen=True)
@@ -121,6 +120,7 @@ class _File:
     engine: Engine = field(default_factory=Engine)
     models: dict[str, ModelPlan] = field(default_factory=dict)
     tuning: Tuning = field(default_factory=Tuning)
+    text: TextProcessing | None = None
     systems: Any = PAPER
 
 
@@ -134,6 +134,7 @@ class Experiment:
     models: dict[str, ModelPlan]  # includes the models that only rows name
     tuning: Tuning
     systems: tuple[System, ...]  # the first system is the baseline
+    text: TextProcessing | None = None  # for the systems' files; None for that of moses.ini
 
 
 def read_experiment(path: str) -> Experiment:
@@ -152,7 +153,8 @@ def read_experiment(path: str) -> Experiment:
         raise whole.table("engine").error("moses_bin", problem)
     if engine.nplm and engine.decoder != "moses":
         raise whole.table("engine").error("nplm", 'requires decoder = "moses"')
-    _check_search(whole.table("engine").table("search"), engine.search)
+    limits = read_limits(whole.table("engine").table("search"), engine.search)
+    engine = replace(engine, search=limits)
     whole.table("tuning").check_choice("method", tuning.method, METHODS)
     if tuning.method in NOT_RANDOM and (tuning.replicas or 1) > 1:
         problem = f"nothing is random in {tuning.method}: all would be the same; expected 1"
@@ -168,7 +170,7 @@ def read_experiment(path: str) -> Experiment:
         for text in (data.dev, *data.tests)
     )
     data = replace(data, dev=dev, test=dict(zip(data.test, tests, strict=True)))
-    return Experiment(path, data, engine, models, tuning, rows)
+    return Experiment(path, data, engine, models, tuning, rows, file.text)
 
 
 def _check_search_networks(
@@ -183,20 +185,6 @@ def _check_search_networks(
             problem = f"Moses omits log Z from {model.name}'s scores: expected 0.1"
             table = whole.table("models").table(model.name)
             raise table.error("set.model.self_normalization", problem)
-
-
-def _check_search(table: TomlTable, given: dict[str, Any]) -> None:
-    for key, value in given.items():
-        if (name := key.replace("_", "-")) not in _LIMITS:
-            raise table.error(key, unknown("limit", name, _LIMITS))
-        try:
-            SearchSettings(**{_limit(key): value})
-        except ArgumentError as error:
-            raise table.error(key, str(error).partition(": ")[2]) from error
-
-
-def _limit(key: str) -> str:
-    return _LIMITS[key.replace("_", "-")]
 
 
 def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool) -> None:

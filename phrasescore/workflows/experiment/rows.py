@@ -44,6 +44,11 @@ class Run:
         """The path of the tuning report, as JSON."""
         return self.folder / "report.json"
 
+    @property
+    def system_file(self) -> Path:
+        """The path of the file with which ``phrasescore translate`` uses this row."""
+        return self.folder / "system.toml"
+
     def output(self, text: TextSet) -> Path:
         """Return the path of a text's translation."""
         return self.folder / f"{text.name}.out"

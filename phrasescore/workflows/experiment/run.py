@@ -25,12 +25,14 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.workflows.experiment.commands import Message, shown
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
 from phrasescore.workflows.experiment.plan import Plan, build_plan
+from phrasescore.workflows.experiment.rows import Preparation
 from phrasescore.workflows.experiment.steps import (
     Step,
     StepState,
     StepStates,
     check_experiment_folder,
 )
+from phrasescore.workflows.experiment.system_file import write_system
 from phrasescore.workflows.experiment.table import ExperimentTable, measure, write_table
 
 _logger = logging.getLogger(__name__)
@@ -109,6 +111,9 @@ def run_experiment(
         def after(step: Step, was_run: bool) -> None:
             translated = outputs.intersection(step.outputs)
             existing.update(translated)
+            for run in plan.runs:
+                if run.report in step.outputs:
+                    write_system(run, Preparation(wanted, absolute), wanted)
             if was_run and translated:
                 write_table(table(), absolute)
             meter.update(note=step.name)

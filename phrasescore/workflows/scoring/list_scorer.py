@@ -17,7 +17,7 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
 from phrasescore.version import __version__
 from phrasescore.workflows.scoring.columns import FeatureLoader, GivenScores, added_columns
-from phrasescore.workflows.scoring.scorer import AnyLines, LineScores, Scorer
+from phrasescore.workflows.scoring.scorer import AnyLines, Floats, InputPairs, LineScores, Scorer
 from phrasescore.workflows.text_checks import (
     KnownWords,
     UnknownWordCheck,
@@ -122,19 +122,25 @@ class ListScorer:
         if self._unknown_words is None:  # counted over all files, to warn only once
             self._unknown_words = unknown_words_of(source, target, self._known_words)
         sources, targets = self._unknown_words
-        computed = [added for added in self.added if added.given is None]
-        rows = [added.row for added in computed if added.row is not None]
         for each, scores in self._scorer.score(lines):
-            block = each.block
-            sources.count_side(block, 0)
-            targets.count_side(block, 1)
-            values = scores.values[rows]
-            for row, added in enumerate(computed):
-                if added.normalized:
-                    values[row] /= block.lengths(0 if added.reverse else 1) + 1
-            yield each, LineScores(values, scores.words)
+            sources.count_side(each.block, 0)
+            targets.count_side(each.block, 1)
+            yield each, LineScores(self._added_values(each.block, scores), scores.words)
         sources.warn()
         targets.warn()
+
+    def score_list(self, lines: InputPairs) -> Floats:
+        """Return the values of one list's pairs, with a row for each of `added`."""
+        ((_, scores),) = self._scorer.score([lines])
+        return self._added_values(lines.block, scores)
+
+    def _added_values(self, block: PhraseBlock, scores: LineScores) -> Floats:
+        computed = [added for added in self.added if added.given is None]
+        values = scores.values[[added.row for added in computed if added.row is not None]]
+        for row, added in enumerate(computed):
+            if added.normalized:
+                values[row] /= block.lengths(0 if added.reverse else 1) + 1
+        return values
 
     @property
     def given(self) -> list[GivenScores]:

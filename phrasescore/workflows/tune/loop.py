@@ -36,8 +36,10 @@ from phrasescore.workflows.tune import outcome
 from phrasescore.workflows.tune import rounds as round_files
 from phrasescore.workflows.tune.optimiser import ListReader, Optimiser, read_metric
 from phrasescore.workflows.tune.rounds import Decoder, Rounds
+from tuning.choices import calibrated_scale
 from tuning.loop import LoopResult, TuningLoop
 from tuning.pool import weights_vector
+from tuning.pro import sentence_scores
 
 if TYPE_CHECKING:
     from phrasescore.workflows.scoring.list_scorer import ListScorer
@@ -358,8 +360,18 @@ class _LoopRun:
             warnings=tuple(problems),
             ended=result.reason,
             ended_by_itself=not result.is_cut,
+            confidence_scale=self._confidence_scale(),
         )
         return both, report
+
+    def _confidence_scale(self) -> float:
+        """Return the scale that makes posteriors of the best round's lists true on average."""
+        best, reader = self.result.best, self.rounds.reader
+        assert best is not None
+        pool = reader.read(str(self.rounds.lists(best.number)), check=False)
+        scores = pool.model_scores(weights_vector(best.weights.lists, pool.labels))
+        gains = sentence_scores(reader.metric, pool.stats)
+        return calibrated_scale(scores, gains, pool.starts)
 
     def write_translations(self, path: str, lists: Weights) -> None:
         """Write the best hypothesis in each list of the best round, reranked with ``lists``."""

@@ -3,14 +3,18 @@
 import gzip
 import math
 import random
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from moses_integration.decoder.phrase_tables import log_of, read_phrase_pairs, read_reordering
+from moses_integration.decoder import phrase_tables
+from moses_integration.decoder.phrase_tables import PhrasePairs, log_of
 from moses_integration.phrase_table import read_phrase_table
-from moses_integration.source_text import lines_of_phrases
+from moses_integration.source_text import keys_of_sentences, lines_of_pairs, lines_of_phrases
+from moses_integration.table_index import TableIndex
 from phrasescore.errors import DataError
 
 # Not sorted; blanks and separators where no tool of Moses puts them.
@@ -26,14 +30,58 @@ la maison bleue ||| x ||| 1
 SENTENCES = [("la", "maison"), (), ("bleue", "maison", "bleue")]
 
 
+Sentences = Sequence[Sequence[str]]
+
+
+@pytest.fixture(params=["file", "index", "index of the sentences"])
+def tables(request: pytest.FixtureRequest) -> "Tables":
+    return Tables(request.param)
+
+
+class Tables:
+    """Reads the lines of tables from the file, or from an index."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def lines(self, path: str, sentences: Sentences, longest: int) -> Iterator[tuple[int, bytes]]:
+        if self._kind == "file":
+            return lines_of_phrases(path, sentences, longest)
+        phrases = {
+            " ".join(sentence[start:end]).encode()
+            for sentence in sentences
+            for start in range(len(sentence))
+            for end in range(start + 1, min(start + longest, len(sentence)) + 1)
+        }
+        kept = None if self._kind == "index" else keys_of_sentences(sentences, longest)
+        return TableIndex(path, 1, kept).lines(sorted(phrases))
+
+    def read_phrase_pairs(
+        self, path: str, sentences: Sentences, longest: int, num_scores: int
+    ) -> PhrasePairs:
+        lines = self.lines(path, sentences, longest)
+        return phrase_tables.read_phrase_pairs(path, lines, num_scores)
+
+    def read_reordering(
+        self, path: str, pairs: Sequence[tuple[bytes, bytes]], default: list[float]
+    ) -> Any:
+        if self._kind == "file":
+            lines = lines_of_pairs(path, pairs)
+        else:
+            sources = [tuple(source.decode().split(" ")) for source, _ in pairs]
+            kept = None if self._kind == "index" else keys_of_sentences(sources, 20)
+            lines = TableIndex(path, 2, kept).lines({b"%b|||%b" % pair for pair in pairs})
+        return phrase_tables.read_reordering(path, pairs, default, lines)
+
+
 def write(folder: Path, text: str, name: str = "table") -> str:
     path = folder / name
     path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
     return str(path)
 
 
-def test_pairs_of_phrases_that_occur_are_read_in_groups(tmp_path: Path) -> None:
-    pairs = read_phrase_pairs(write(tmp_path, TABLE), SENTENCES, 20, 2)
+def test_pairs_of_phrases_that_occur_are_read_in_groups(tables: Tables, tmp_path: Path) -> None:
+    pairs = tables.read_phrase_pairs(write(tmp_path, TABLE), SENTENCES, 20, 2)
     assert pairs.sources == [b"la maison", b"la", b"maison bleue"]
     assert pairs.starts.tolist() == [0, 2, 4, 5]
     assert pairs.targets == [b"the house", b"the home", b"the", b"'", b"blue house"]
@@ -44,26 +92,26 @@ def test_pairs_of_phrases_that_occur_are_read_in_groups(tmp_path: Path) -> None:
     assert pairs.log_probs == pytest.approx(np.array(wanted), rel=1e-6)
 
 
-def test_only_spaces_and_tabs_separate_words(tmp_path: Path) -> None:
+def test_only_spaces_and_tabs_separate_words(tables: Tables, tmp_path: Path) -> None:
     table = "a\v \x1c\u00a0 ||| x\f\t\u3000\u0085 \v ||| 1 1 ||| 0-0\r\n"
-    pairs = read_phrase_pairs(write(tmp_path, table), [("a\v", "\x1c\u00a0")], 20, 2)
+    pairs = tables.read_phrase_pairs(write(tmp_path, table), [("a\v", "\x1c\u00a0")], 20, 2)
     assert pairs.sources == ["a\v \x1c\u00a0".encode()]
     assert pairs.targets == ["x\f \u3000\u0085 \v".encode()]
     assert pairs.alignments == [b"0-0"]
     path = write(tmp_path, "a\v ||| x\f ||| 1\r\na ||| x ||| 0.5\r\n", "reordering")
-    found = read_reordering(path, [(b"a\v", b"x\f"), (b"a", b"x")], [-1.0])
+    found = tables.read_reordering(path, [(b"a\v", b"x\f"), (b"a", b"x")], [-1.0])
     assert found == pytest.approx(np.array([[0.0], [math.log(0.5)]]))
 
 
-def test_phrases_longer_than_the_limit_are_left_out(tmp_path: Path) -> None:
-    assert read_phrase_pairs(write(tmp_path, TABLE), SENTENCES, 1, 2).sources == [b"la"]
+def test_phrases_longer_than_the_limit_are_left_out(tables: Tables, tmp_path: Path) -> None:
+    assert tables.read_phrase_pairs(write(tmp_path, TABLE), SENTENCES, 1, 2).sources == [b"la"]
 
 
-def test_a_table_without_matches_gives_no_pairs(tmp_path: Path) -> None:
-    pairs = read_phrase_pairs(write(tmp_path, TABLE), [("unheard",)], 20, 2)
+def test_a_table_without_matches_gives_no_pairs(tables: Tables, tmp_path: Path) -> None:
+    pairs = tables.read_phrase_pairs(write(tmp_path, TABLE), [("unheard",)], 20, 2)
     assert (pairs.sources, pairs.targets, pairs.log_probs.shape) == ([], [], (0, 2))
     assert pairs.starts.tolist() == [0]
-    assert read_phrase_pairs(write(tmp_path, TABLE), [], 20, 2).targets == []
+    assert tables.read_phrase_pairs(write(tmp_path, TABLE), [], 20, 2).targets == []
 
 
 def test_small_probabilities_are_those_of_float32() -> None:
@@ -89,21 +137,23 @@ def test_small_probabilities_are_those_of_float32() -> None:
         ("la ||| the|DT ||| 1 1", "expected words without factors, found 'the|DT'"),
     ],
 )
-def test_a_broken_line_is_an_error_with_its_number(tmp_path: Path, line: str, problem: str) -> None:
+def test_a_broken_line_is_an_error_with_its_number(
+    tables: Tables, tmp_path: Path, line: str, problem: str
+) -> None:
     path = write(tmp_path, TABLE.split("\n")[0] + f"\n{line}\nla ||| a ||| 1 1\n", "table.gz")
     with pytest.raises(DataError) as caught:
-        read_phrase_pairs(path, SENTENCES, 20, 2)
+        tables.read_phrase_pairs(path, SENTENCES, 20, 2)
     assert caught.value.line == 2
     assert problem in str(caught.value)
 
 
-def test_a_target_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
+def test_a_target_that_is_not_utf8_is_an_error(tables: Tables, tmp_path: Path) -> None:
     (tmp_path / "table").write_bytes(b"la ||| \xff ||| 1 1\n")
     with pytest.raises(DataError, match=r"table:1: expected UTF-8, found byte 0xff at byte 1"):
-        read_phrase_pairs(str(tmp_path / "table"), SENTENCES, 20, 2)
+        tables.read_phrase_pairs(str(tmp_path / "table"), SENTENCES, 20, 2)
 
 
-def test_the_filter_finds_what_looking_at_each_line_finds(tmp_path: Path) -> None:
+def test_the_filter_finds_what_looking_at_each_line_finds(tables: Tables, tmp_path: Path) -> None:
     rng = random.Random(3)
     words = ["a", "b", "c", "aa", "é"]
     lines = [" ".join(rng.choices(words, k=rng.randint(1, 5))) + " ||| x ||| 1" for _ in range(900)]
@@ -121,18 +171,19 @@ def test_the_filter_finds_what_looking_at_each_line_finds(tmp_path: Path) -> Non
             if line.split(" ||| ")[0] in phrases
         ]
         path = write(tmp_path, "\n".join(lines))
-        found = lines_of_phrases(path, sentences, max_length)
+        found = tables.lines(path, sentences, max_length)
         assert [(number, line.decode()) for number, line in found] == wanted
         assert 0 < len(wanted) < len(lines)
 
 
 def test_what_is_read_of_the_examples_table_is_what_the_plain_reader_reads(
+    tables: Tables,
     repository: Path,
 ) -> None:
     path = str(repository / "examples/english-french/phrase-table.gz")
     text = (repository / "examples/english-french/dev.en").read_text(encoding="utf-8")
     sentences = [tuple(line.split()) for line in text.split("\n")[:5]]
-    pairs = read_phrase_pairs(path, sentences, 20, 4)
+    pairs = tables.read_phrase_pairs(path, sentences, 20, 4)
     padded = [f" {' '.join(sentence)} " for sentence in sentences]
     wanted = {
         (line.pair.source, line.pair.target)
@@ -156,10 +207,12 @@ la  |||  the ||| 0.25 0.25 0.5 1 0 1
 """
 
 
-def test_reordering_scores_are_those_of_the_last_line_of_a_pair(tmp_path: Path) -> None:
+def test_reordering_scores_are_those_of_the_last_line_of_a_pair(
+    tables: Tables, tmp_path: Path
+) -> None:
     path = write(tmp_path, REORDERING)
     pairs = [(b"la", b"maison"), (b"la", b"the"), (b"la", b"la"), (b"la", b"the")]
-    scores = read_reordering(path, pairs, [-1.0] * 6)
+    scores = tables.read_reordering(path, pairs, [-1.0] * 6)
     the = [math.log(0.25), math.log(0.25), math.log(0.5), 0, -100, 0]
     assert scores == pytest.approx(np.array([[-1.0] * 6, the, [0.0] * 6, the]))
 
@@ -174,10 +227,10 @@ def test_reordering_scores_are_those_of_the_last_line_of_a_pair(tmp_path: Path) 
     ],
 )
 def test_a_broken_line_of_a_reordering_table_is_an_error(
-    tmp_path: Path, line: str, problem: str
+    tables: Tables, tmp_path: Path, line: str, problem: str
 ) -> None:
     path = write(tmp_path, f"la ||| la ||| 1 1 1 1 1 1\n{line}\n", "table.gz")
     with pytest.raises(DataError) as caught:
-        read_reordering(path, [(b"la", b"the")], [0.0] * 6)
+        tables.read_reordering(path, [(b"la", b"the")], [0.0] * 6)
     assert caught.value.line == 2
     assert problem in str(caught.value)

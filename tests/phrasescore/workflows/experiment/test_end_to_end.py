@@ -25,7 +25,7 @@ Distortion0= 0.1
 LM0= 0.1
 """
 CONFIG = """\
-systems = ["Baseline", "+CSLM+RNN"]
+systems = ["Baseline", "+CSLM+RNN", { name = "+LSTM", search = ["cslm"], rescore = ["lstm"] }]
 [data]
 moses_ini = "moses.ini"
 train = ["train.s", "train.t"]
@@ -43,6 +43,9 @@ replicas = 1
 updates = 3
 set.model.hidden_size = 8
 [models.cslm]
+updates = 3
+set.model.hidden_size = 8
+[models.lstm]
 updates = 3
 set.model.hidden_size = 8
 """
@@ -75,7 +78,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_whole_way_from_text_to_the_table(folder: Path) -> None:
     succeeded(run("experiment", "x.toml", "-o", "out"))
     table = tomllib.loads((folder / "out" / "table.toml").read_text())
-    baseline, neural = table["row"]
+    baseline, neural, _ = table["row"]
     # The second translations are likelier, but longer: tuning finds a penalty for words.
     for text in ("dev", "test"):
         assert baseline[text]["bleu"] == pytest.approx(100)
@@ -87,3 +90,7 @@ def test_the_whole_way_from_text_to_the_table(folder: Path) -> None:
     assert {name: len(values) for name, values in weights.items()} == {
         "WordPenalty0": 1, "TM0": 2, "Distortion0": 1, "LM0": 1, "CSLM0": 1,
     }  # fmt: skip
+    for row in ("Baseline", "+CSLM+RNN", "+LSTM"):
+        own = folder / "out" / "systems" / row / "seed1"
+        succeeded(run("translate", own / "system.toml", "test.s", "--workers", "1", "-o", "again"))
+        assert (folder / "again").read_bytes() == (own / "test.out").read_bytes()

@@ -1,0 +1,65 @@
+"""Write ``system.toml`` for a row of an experiment, for ``phrasescore translate``."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from phrasescore.io.output import open_output
+from phrasescore.report.tuning import read_tune_report
+from phrasescore.workflows.experiment.config import Experiment
+from phrasescore.workflows.experiment.rows import Preparation, Run
+
+
+def write_system(run: Run, planner: Preparation, wanted: Experiment) -> None:
+    """Write the system's file beside the translations of a row, which has been tuned."""
+    scale = read_tune_report(run.report).confidence_scale
+    name = run.system.name.replace("\r", " ")
+    lines = [
+        f"# Row {name} of {wanted.path}, seed {run.seed}; docs/translate.md has all keys.",
+        *_settings(run, planner, wanted, 1.0 if scale is None else scale),
+    ]
+    with open_output(str(run.system_file)) as stream:
+        stream.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def _settings(run: Run, planner: Preparation, wanted: Experiment, scale: float) -> Iterator[str]:
+    engine, row = wanted.engine, run.system
+
+    def path(given: Path) -> str:
+        # Within the experiment's folder, paths stay right when the folder is moved.
+        root = run.folder.parents[2]
+        is_inside = root in given.parents
+        return json.dumps(os.path.relpath(given, run.folder) if is_inside else str(given))
+
+    yield f"moses_ini = {path(run.ini)}"
+    yield f"weights = {path(run.weights)}"
+    yield f"nbest_size = {row.nbest_size or engine.nbest_size}"
+    yield f"confidence_scale = {scale!r}  # calibrated on dev"
+    searching = row.search if engine.decoder == "embedded" else ()
+    if engine.decoder == "moses" and engine.moses_bin is not None:
+        yield 'decoder = "moses"'
+        yield f"moses_bin = {path(engine.moses_bin)}"
+    if searching:
+        models = ", ".join(path(planner.model_folder(name)) for name in searching)
+        yield f"search_models = [{models}]"
+    cslm = planner.cslm((*searching, *planner.in_lists(row)))
+    if cslm["backoff_lm"] is not None:
+        yield f"backoff_lm = {path(Path(cslm['backoff_lm']))}"
+    if cslm["unnormalized"]:
+        yield "unnormalized = true"
+    if limits := engine.settings.limits():
+        yield from ("", "[search]", *(f"{key} = {json.dumps(limits[key])}" for key in limits))
+    if wanted.text is not None:
+        texts = {key: value for key, value in asdict(wanted.text).items() if value}
+        yield from ["", "[text]"]
+        for key, value in texts.items():
+            shown = path(value) if isinstance(value, Path) else json.dumps(value)
+            yield f"{key} = {shown}"
+    # The keys of a column are the options of ``rescore``.
+    words = list(planner.column_options(planner.in_lists(row)))
+    for option, value in zip(words[::2], words[1::2], strict=True):
+        key = option.removeprefix("--").replace("-", "_")
+        yield from ("", "[[rescore]]")
+        yield f"{key} = {json.dumps(value) if key == 'feature' else path(Path(value))}"

@@ -1,0 +1,1 @@
+"""Translate with a whole tuned system: search, rescoring and reranking in one process."""

@@ -1,0 +1,195 @@
+"""Translate a sentence with a system: the search, the features of its list, and the best one."""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from moses_integration.alignments import PhraseSpan, parse_segmentation
+from moses_integration.decoder.configuration import UNKNOWN_WORDS
+from moses_integration.decoder.moses import NbestRequest
+from moses_integration.list_features import Values, WeightedSum
+from moses_integration.nbest import NbestList, parse_nbest
+from phrasescore.errors import ArgumentError, ConfigError
+from phrasescore.records import Weights
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.scoring import Rescoring
+from phrasescore.workflows.rerank import sorted_lines
+from phrasescore.workflows.rescore import SourcedList, feature_texts
+from phrasescore.workflows.scoring.list_scorer import ListScorer
+from phrasescore.workflows.translation.sentences import (
+    OutputLines,
+    SentenceTask,
+    StreamTranslator,
+    read_configuration,
+)
+from phrasescore.workflows.translation.system import TranslationSystem
+from phrasescore.workflows.translation.text import SystemSentence
+from tuning.choices import posterior
+
+_LIST = "the n-best list"
+
+
+class SystemTask(NamedTuple):
+    """A sentence to translate, as sent to a worker."""
+
+    number: int  # from 0, the id in n-best lists
+    sentence: SystemSentence
+    nbest: int = 0  # number of hypotheses to return
+    confidence: bool = False
+    explain: bool = False  # whether to return the features and the phrases
+    decoded: OutputLines | None = None  # Moses' output, so that there is no search
+
+    def needs_list(self, system: TranslationSystem) -> bool:
+        """Return whether the search must make an n-best list."""
+        return bool(system.columns or self.nbest or self.confidence or self.explain)
+
+
+class FeaturePart(NamedTuple):
+    """A feature of a hypothesis: its values, their weights, and the sum of their products."""
+
+    name: str
+    values: tuple[float, ...]
+    weights: tuple[float, ...]
+    contribution: float
+
+
+class ExplainedHypothesis(NamedTuple):
+    """A hypothesis with everything that its score consists of."""
+
+    words: str  # separated by spaces
+    score: float
+    features: tuple[FeaturePart, ...]
+    phrases: tuple[PhraseSpan, ...]  # in target order; none from Moses or a system of characters
+
+
+class SystemOutput(NamedTuple):
+    """What a worker returns for a sentence."""
+
+    words: str  # separated by spaces
+    confidence: float  # from 0 to 1; see `phrasescore.workflows.translation.translate`
+    nbest: bytes  # the n-best list in Moses' format, best first
+    explained: tuple[ExplainedHypothesis, ...]  # best first
+    counts: Counter[str]
+
+
+@dataclass(frozen=True)
+class SystemWork:
+    """The work of translating with a system: a :class:`phrasescore.engines.Work`."""
+
+    system: TranslationSystem
+    sentences: Sequence[SystemSentence] | None  # None if they are not known in advance
+    device: str
+
+    def load(self) -> "SystemPipeline":
+        """Read the models and the tables, and compile the search before a fork."""
+        return SystemPipeline(self)
+
+
+class SystemPipeline:
+    """Translates sentences: everything is loaded, except the networks of the search."""
+
+    def __init__(self, work: SystemWork) -> None:
+        self._system = system = work.system
+        self._scorer: ListScorer | None = None
+        self._stack = ExitStack()
+        names: Sequence[str] = ()
+        if system.columns:
+            settings = Rescoring(
+                backoff_lm=system.list_backoff, unnormalized=system.list_unnormalized
+            )
+            try:
+                compute = Compute(workers=1, device=work.device)
+                scorer = ListScorer(system.columns, settings, compute)
+            except ArgumentError as error:
+                raise ConfigError(system.path, "rescore", str(error)) from error
+            self._scorer, names = self._stack.enter_context(scorer), scorer.names
+        self._translator: StreamTranslator | None = None
+        if system.moses_bin is None:
+            configuration = read_configuration(
+                str(system.moses_ini), system.search, system.paths_from
+            )
+            sizes = {slot.name: len(slot.weights) for slot in configuration.slots}
+            sizes |= dict.fromkeys(system.search.feature_names, 1)
+            shown = [slot.name for slot in configuration.slots if any(configuration.shown(slot))]
+            shown += system.search.feature_names
+            weights = system.check_weights(sizes, shown, names)
+            own = {slot.name: slot.weights for slot in configuration.slots}
+            tokens = None
+            if work.sentences is not None:
+                tokens = [each.tokens for each in work.sentences]
+            self._translator = StreamTranslator(
+                configuration, system.search, weights.search, tokens, threads=1
+            )
+            self._translator.compile()
+        else:
+            own = system.read_ini().tuneable_weights()
+            sizes = {name: len(values) for name, values in own.items()}
+            sizes.setdefault(f"{UNKNOWN_WORDS}0", 1)
+            weights = system.check_weights(sizes, own, names)
+        self.weights: Weights = weights.lists if names else {**own, **weights.search}
+
+    def __call__(self, task: SystemTask) -> SystemOutput:
+        """Return the translation of a sentence."""
+        decoded = task.decoded
+        if decoded is None:
+            assert self._translator is not None
+            request = self._request(task)
+            decoded = self._translator.translate(
+                SentenceTask(task.number, task.sentence.tokens, {}, request)
+            )
+        best = decoded.output.decode().removesuffix("\n")
+        if not decoded.nbest:  # not needed, or no translation within the distortion limit
+            return SystemOutput(best, 0.0, b"", (), decoded.counts)
+        (found,) = parse_nbest([decoded.nbest], _LIST)
+        if self._scorer is None:
+            scores = np.array([found.total(index) for index in range(found.num_lines)])
+            order = list(range(found.num_lines))
+        else:
+            found, scores = self._rescore(found, task.sentence)
+            order = (-scores).argsort(kind="stable").tolist()
+            best = found.hypothesis(order[0]).strip(b" ").decode()
+        shares = posterior(scores, self._system.confidence_scale)
+        nbest = b"".join(sorted_lines(found, scores).splitlines(True)[: task.nbest])
+        shown = order[: max(1, task.nbest)] if task.explain else []
+        explained = tuple(self._explain(found, index, scores, task) for index in shown)
+        return SystemOutput(best, float(shares[order[0]]), nbest, explained, decoded.counts)
+
+    def _request(self, task: SystemTask) -> NbestRequest | None:
+        """Return which list of the search is needed, or None if only the best translation is."""
+        if not task.needs_list(self._system):
+            return None
+        size = max(task.nbest, self._system.nbest_size)
+        has_phrases = task.explain and task.sentence.tokens is task.sentence.words
+        return NbestRequest("", size, distinct=True, segmentation=has_phrases)
+
+    def _rescore(self, found: NbestList, sentence: SystemSentence) -> tuple[NbestList, Values]:
+        """Return the list with the system's features, and the score of each hypothesis.
+
+        As in files, the features have the digits of an n-best list.
+        """
+        assert self._scorer is not None
+        each = SourcedList(0, found, sentence.words)
+        values = self._scorer.score_list(each)
+        lines = found.with_features(*feature_texts(self._scorer.added, each, values))
+        (found,) = parse_nbest([lines], _LIST)
+        return found, WeightedSum(self.weights)(found)
+
+    def _explain(
+        self, found: NbestList, index: int, scores: Values, task: SystemTask
+    ) -> ExplainedHypothesis:
+        words = found.hypothesis(index).strip(b" ").decode()
+        features = []
+        for name, values in found.features(index).items():
+            weights = self.weights.get(name, (0.0,) * len(values))
+            total = sum(one * other for one, other in zip(values, weights, strict=True))
+            features.append(FeaturePart(name, values, weights, total))
+        phrases: tuple[PhraseSpan, ...] = ()
+        source, target = task.sentence.words, words.split(" ") if words else []
+        if target and self._translator is not None and task.sentence.tokens is source:
+            raw, line = found.raws[index], found.first_line + index
+            phrases = tuple(parse_segmentation(raw, len(source), len(target), _LIST, line))
+        return ExplainedHypothesis(words, float(scores[index]), tuple(features), phrases)

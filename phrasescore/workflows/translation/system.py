@@ -1,0 +1,208 @@
+"""A system: the file ``system.toml``, which names everything that translates a text.
+
+Paths are relative to the file. Relative paths in the moses.ini are relative to ``paths_from``, the
+folder of the moses.ini by default, as in an experiment. ``docs/translate.md`` describes all keys.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from moses_integration.ini_text import with_paths_from
+from moses_integration.moses_ini import MosesIni, load_weights
+from phrasescore.arguments import StrPath
+from phrasescore.errors import ConfigError, DataError, PhrasescoreError
+from phrasescore.features import ColumnSpec
+from phrasescore.records import WeightPair, Weights
+from phrasescore.settings.config import Config
+from phrasescore.settings.kinds import get_kind
+from phrasescore.settings.toml_file import TomlTable, read_table
+from phrasescore.workflows.search_settings import SearchSettings, read_limits
+from phrasescore.workflows.translation.text import TextProcessing
+
+_Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
+@dataclass(frozen=True)
+class ListColumn:
+    """A feature of the n-best lists, in ``[[rescore]]``: one of the keys names it."""
+
+    model: Path | None = None  # the folder of a trained model
+    feature: str | None = None
+    lm: Path | None = None
+    lexicon: Path | None = None
+    reverse_lexicon: Path | None = None
+    ctranslate2: Path | None = None
+
+    def spec(self, table: TomlTable) -> ColumnSpec:
+        """Return the column; ``table`` names it in messages."""
+        given = {key: value for key, value in vars(self).items() if value is not None}
+        if len(given) != 1:
+            names = ", ".join(vars(self))
+            raise table.error("", f"expected one of {names}; found {', '.join(given) or 'none'}")
+        ((kind, value),) = given.items()
+        return ColumnSpec(kind, str(value))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class _SystemFile:
+    moses_ini: Path
+    paths_from: Path | None = None
+    weights: Path | None = None
+    decoder: Literal["embedded", "moses"] = "embedded"
+    moses_bin: Path | None = None
+    nbest_size: _Count = 100
+    search_models: tuple[Path, ...] = ()
+    backoff_lm: Path | None = None
+    unnormalized: bool = False
+    confidence_scale: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+    search: dict[str, Any] = field(default_factory=dict)
+    text: TextProcessing | None = None
+    rescore: Any = ()
+
+
+@dataclass(frozen=True)
+class TranslationSystem:
+    """Everything that translates a text, as `read_system` reads it."""
+
+    path: str  # the name of the file
+    moses_ini: Path
+    paths_from: Path
+    text: TextProcessing
+    search: SearchSettings
+    columns: tuple[ColumnSpec, ...]  # the features of the n-best lists
+    weights_path: Path | None
+    weights: WeightPair | None  # None for the weights in the moses.ini
+    moses_bin: Path | None  # the folder of Moses' programs; None for the embedded search
+    nbest_size: int
+    confidence_scale: float
+    list_backoff: Path | None  # for the models among the columns, as for `rescore`
+    list_unnormalized: bool
+
+    def read_ini(self) -> MosesIni:
+        """Return the moses.ini, with paths that do not depend on the working folder."""
+        ini = MosesIni.read(str(self.moses_ini))
+        with_paths_from(ini, self.paths_from)
+        return ini
+
+    def check_weights(
+        self, sizes: dict[str, int], shown: Iterable[str], added: Iterable[str]
+    ) -> WeightPair:
+        """Return the weights after checking that they fit the features.
+
+        :param sizes: the number of weights of each feature of the search.
+        :param shown: the features of the search that n-best lists have.
+        :param added: the features of the n-best lists that the search lacks.
+        """
+        added, shown = list(added), list(shown)
+        if self.weights is None:
+            own = self.read_ini().tuneable_weights()
+            weights = WeightPair({}, dict(own))
+        else:
+            weights = self.weights
+        search = {name: own for name, own in weights.search.items() if name not in added}
+        for name in self.search.feature_names:
+            if name not in search:
+                raise self._error(f"no weight for the search's feature {name}")
+        if added:
+            self._check_lists(weights.lists, {*sizes, *added}, [*shown, *added])
+        for name, values in search.items():
+            base = name.partition("_")[0]
+            if base not in sizes:
+                raise self._error(f"there is a weight for {name}, a feature that the search lacks")
+            if base == name and len(values) != sizes[name]:
+                problem = f"expected {sizes[name]} weights for {name}, found {len(values)}"
+                raise self._error(problem)
+        return WeightPair(search, weights.lists)
+
+    def _check_lists(self, weights: Weights, known: set[str], needed: list[str]) -> None:
+        for name in needed:
+            if name not in weights:
+                raise self._error(f"no weight for {name}, a feature of the n-best lists")
+        for name in weights:
+            if name.partition("_")[0] not in known:
+                problem = f"there is a weight for {name}, a feature that the n-best lists lack"
+                raise self._error(problem)
+
+    def _error(self, problem: str) -> ConfigError:
+        return ConfigError(self.path, "weights", problem)
+
+
+def read_system(path: StrPath) -> TranslationSystem:
+    """Read a system's file, and check it and the files that it names, but not their content.
+
+    :raises ConfigError: if the file is invalid.
+    :raises PhrasescoreError: if a file or a model is missing.
+    """
+    path = os.fspath(path)
+    whole = read_table(path)
+    file = whole.read(_SystemFile)
+    if (file.decoder == "moses") != (file.moses_bin is not None):
+        raise whole.error("moses_bin", 'must be given with decoder = "moses", and only there')
+    if file.decoder == "moses" and file.search_models:
+        raise whole.error("search_models", 'requires decoder = "embedded"')
+    limits = read_limits(whole.table("search"), file.search)
+    kinds = [_kind_of(whole, "search_models", model) for model in file.search_models]
+    columns = tuple(_columns(whole, file.rescore))
+    listed = [
+        _kind_of(whole, "rescore", Path(each.value)) for each in columns if each.kind == "model"
+    ]
+    try:
+        search = SearchSettings(
+            features=kinds,
+            models=list(map(str, file.search_models)),
+            backoff_lm=file.backoff_lm if _is_cslm(kinds) else None,
+            unnormalized=file.unnormalized and bool(kinds),
+            **limits,
+        )
+        search.check()
+    except PhrasescoreError as error:
+        raise whole.error("search_models", str(error)) from error
+    for each in (file.moses_ini, file.weights, file.moses_bin, file.backoff_lm, *_files(columns)):
+        if each is not None and not Path(each).exists():
+            raise DataError(str(each), None, f"{path} names it: cannot open: No such file")
+    unnormalized = file.unnormalized and any(get_kind(kind).is_feed_forward for kind in listed)
+    system = TranslationSystem(
+        path=path,
+        moses_ini=file.moses_ini,
+        paths_from=file.paths_from or file.moses_ini.parent,
+        text=file.text or TextProcessing(),
+        search=search,
+        columns=columns,
+        weights_path=file.weights,
+        weights=None if file.weights is None else load_weights(file.weights),
+        moses_bin=file.moses_bin,
+        nbest_size=file.nbest_size,
+        confidence_scale=file.confidence_scale,
+        list_backoff=file.backoff_lm if _is_cslm(listed) else None,
+        list_unnormalized=unnormalized,
+    )
+    if file.text is None:
+        return replace(system, text=TextProcessing.of(system.read_ini().text_settings()))
+    return system
+
+
+def _columns(whole: TomlTable, rows: Any) -> Iterable[ColumnSpec]:
+    if not isinstance(rows, list | tuple):
+        raise whole.error("rescore", f"expected tables [[rescore]], got {rows!r}")
+    for place, row in enumerate(rows, start=1):
+        table = whole.inner(f"rescore {place}", row)
+        yield table.read(ListColumn).spec(table)
+
+
+def _kind_of(whole: TomlTable, key: str, model: Path) -> str:
+    if not model.is_dir():
+        raise whole.error(key, f"there is no model {model}")
+    return Config.from_toml(model / "config.toml").kind
+
+
+def _is_cslm(kinds: Iterable[str]) -> bool:
+    return any(not get_kind(kind).reads_source for kind in kinds)
+
+
+def _files(columns: Iterable[ColumnSpec]) -> list[str]:
+    return [column.value for column in columns if column.kind not in ("model", "feature")]

@@ -1,0 +1,111 @@
+"""The text of a system: lines become the words that it translates, and translations become text."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from moses_integration.ini_text import TextSettings
+from moses_integration.source_text import MAX_WORDS, parse_sentence
+from phrasescore.io.text import MARKUP, Markup
+from phrasescore.workflows.building.preparation import LineRules
+
+
+@dataclass(frozen=True)
+class TextProcessing:
+    """How a line of text becomes the words of a system; all defaults mean that it already is.
+
+    The fields have the names of `moses_integration.ini_text.TextSettings`.
+    """
+
+    tokenize: str = ""  # the languages of source and target for sacremoses, "fr en"
+    lowercase: bool = False
+    truecase_source: Path | None = None  # sacremoses' truecasing models
+    truecase_target: Path | None = None
+
+    @classmethod
+    def of(cls, settings: TextSettings) -> "TextProcessing":
+        """Return the processing that a moses.ini records."""
+        models = settings.truecase_source, settings.truecase_target
+        paths = [Path(model) if model else None for model in models]
+        return cls(settings.tokenize, settings.lowercase, *paths)
+
+    def __post_init__(self) -> None:
+        models = [str(path or "") for path in (self.truecase_source, self.truecase_target)]
+        problem = TextSettings(False, self.tokenize, self.lowercase, *models).problem()
+        if problem is not None:
+            raise ValueError(problem)
+
+
+class SystemSentence(NamedTuple):
+    """A sentence to translate: its words, and the tokens of the search, words or characters."""
+
+    words: tuple[str, ...]
+    tokens: tuple[str, ...]
+
+
+class TextConverter:
+    """Converts the lines of a text, and translations of them.
+
+    :param path: the name of the text in messages.
+    :param characters: whether the system translates characters.
+    :param markup: the markup that the decoder would interpret, which is an error.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        text: TextProcessing = TextProcessing(),
+        *,
+        characters: bool = False,
+        markup: Markup = MARKUP,
+    ) -> None:
+        self._path, self._characters, self._markup = path, characters, markup
+        source, target = text.tokenize.split(" ") if text.tokenize else (None, None)
+        model = text.truecase_source
+        self._prepare: Callable[[int, bytes], str] | None = None
+        if text != TextProcessing():
+            truecaser = None if model is None else str(model)
+            self._prepare = LineRules(path, source, text.lowercase, truecaser).load()
+        self._detokenize: Callable[[str], str] = _unchanged
+        self._detruecase: Callable[[str], str] = _unchanged
+        if text.truecase_target is not None:
+            self._detruecase = _load_detruecaser()
+        if target is not None:
+            self._detokenize = _load_detokenizer(target)
+
+    def prepare(self, number: int, raw: bytes) -> SystemSentence:
+        """Return the sentence in a line, given by its 1-based number and its bytes.
+
+        :raises DataError: if the line is not UTF-8, too long, or has markup or factors.
+        """
+        if self._prepare is not None:
+            raw = self._prepare(number, raw).encode()
+        words = parse_sentence(self._path, number, raw, MAX_WORDS, self._markup)
+        if not self._characters:
+            return SystemSentence(words, words)
+        return SystemSentence(
+            words, parse_sentence(self._path, number, raw, MAX_WORDS, characters=True)
+        )
+
+    def restore(self, translation: str) -> str:
+        """Return a translation, words separated by spaces, as text."""
+        return self._detokenize(self._detruecase(translation))
+
+
+def _unchanged(text: str) -> str:
+    return text
+
+
+def _load_detruecaser() -> Callable[[str], str]:
+    from sacremoses import MosesDetruecaser
+
+    detruecaser: Any = MosesDetruecaser()
+    return lambda text: str(detruecaser.detruecase(text, return_str=True)) if text else ""
+
+
+def _load_detokenizer(language: str) -> Callable[[str], str]:
+    from sacremoses import MosesDetokenizer
+
+    detokenizer: Any = MosesDetokenizer(lang=language)
+    return lambda text: str(detokenizer.detokenize(text.split(" "))) if text else ""

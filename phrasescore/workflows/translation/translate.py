@@ -1,0 +1,363 @@
+"""Translate text with a system, a sentence at a time."""
+
+import logging
+import os
+import queue
+import tempfile
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import repeat
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from moses_integration.decoder.moses import NbestRequest, translate_with_moses
+from moses_integration.moses_ini import MosesIni
+from moses_integration.nbest import read_every_list
+from moses_integration.source_text import markup_of
+from phrasescore.arguments import StrPath
+from phrasescore.devices import choose_device, usable_threads
+from phrasescore.engines import Pending, WorkerPool, open_pool
+from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.io.output import check_files, open_output, optional_path
+from phrasescore.io.text import is_stream, read_lines
+from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.records import Weights, to_words
+from phrasescore.settings.compute import Compute
+from phrasescore.workflows.search_settings import moses_limits
+from phrasescore.workflows.translation.pipeline import (
+    ExplainedHypothesis,
+    SystemOutput,
+    SystemTask,
+    SystemWork,
+)
+from phrasescore.workflows.translation.sentences import OutputLines
+from phrasescore.workflows.translation.system import TranslationSystem, read_system
+from phrasescore.workflows.translation.text import SystemSentence, TextConverter, TextProcessing
+
+_logger = logging.getLogger(__name__)
+
+_AHEAD = 4  # sentences queued per worker, so that all stay busy during a slow sentence
+
+
+@dataclass(frozen=True, slots=True)
+class SystemTranslation:
+    """The translation of a sentence by a system."""
+
+    source: tuple[str, ...]  # the words that were translated
+    text: str
+    words: tuple[str, ...]  # the text before detokenising
+    # The probability, 0 to 1, that no other hypothesis of the list is better (docs/translate.md).
+    confidence: float | None
+    nbest: bytes  # the n-best list in Moses' format with the system's features, if requested
+    # The best hypotheses with their features, if requested.
+    hypotheses: tuple[ExplainedHypothesis, ...]
+
+    def to_json(self) -> bytes:
+        """Return the fields as a JSON object, except ``nbest``."""
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "nbest"}
+        fields["hypotheses"] = [
+            {**each._asdict(), "features": [part._asdict() for part in each.features]}
+            for each in self.hypotheses
+        ]
+        return msgspec.json.encode(fields)
+
+
+@dataclass(frozen=True, slots=True)
+class TranslateSummary:
+    """Counts from one run of `translate`."""
+
+    sentences: int
+    untranslated: int  # sentences without any translation within the limits
+
+
+class SystemTranslator:
+    """A system that is loaded once and translates any text; `load_system` returns it.
+
+    A context manager, which starts and ends the workers.
+
+    :param tokenized: whether texts and translations are the system's words.
+    :param path: the name of the text in messages.
+    """
+
+    def __init__(
+        self,
+        system: TranslationSystem,
+        compute: Compute = Compute(),
+        *,
+        tokenized: bool = False,
+        path: str = "the text",
+    ) -> None:
+        compute.check_only("workers", "device")
+        self.system, self._ini = system, system.read_ini()
+        self._converter = TextConverter(
+            path,
+            TextProcessing() if tokenized else system.text,
+            characters=self._ini.text_settings().characters,
+            markup=markup_of(self._ini),
+        )
+        self._device = str(choose_device(compute.device))
+        workers = usable_threads(compute.workers) if self._device == "cpu" else 1
+        self._compute = Compute(engine="here" if workers == 1 else "processes", workers=workers)
+        self._pool: WorkerPool[SystemTask, SystemOutput] | None = None
+        self.untranslated = 0
+
+    def __repr__(self) -> str:
+        return f"<SystemTranslator of {self.system.path}>"
+
+    def open(self, sentences: Sequence[SystemSentence] | None = None) -> Self:
+        """Load the system, and start the workers.
+
+        :param sentences: the text, if it is known: only its lines of the tables are then kept.
+        """
+        system = self.system
+        if system.search.models:
+            system = replace(system, search=replace(system.search, device=self._device))
+        work = SystemWork(system, sentences, self._device)
+        self._pool = open_pool(self._compute, work).__enter__()
+        return self
+
+    def __enter__(self) -> Self:
+        return self if self._pool is not None else self.open()
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.__exit__(*error)
+
+    def prepare(self, number: int, raw: bytes) -> SystemSentence:
+        """Return the sentence in a line of the text, given by its number from 1 and its bytes."""
+        return self._converter.prepare(number, raw)
+
+    def translate(
+        self,
+        sentences: Iterable[str | Sequence[str]],
+        *,
+        nbest: int = 0,
+        confidence: bool = False,
+        explain: bool = False,
+    ) -> Iterator[SystemTranslation]:
+        """Yield the translation of each sentence, in order; the sentences are read lazily.
+
+        :param sentences: strings, or sequences of words, which are joined with spaces.
+        :param nbest: number of hypotheses in the n-best lists and, with ``explain``, of those that
+            are explained.
+        """
+        if isinstance(sentences, str):
+            raise TypeError(f"expected a list of sentences, got the string {sentences!r}")
+        texts = (each if isinstance(each, str) else " ".join(to_words(each)) for each in sentences)
+        lines = (text.encode() for text in texts)
+        return self.translate_lines(lines, nbest=nbest, confidence=confidence, explain=explain)
+
+    def translate_lines(
+        self,
+        lines: Iterable[bytes],
+        *,
+        nbest: int = 0,
+        confidence: bool = False,
+        explain: bool = False,
+        is_live: bool = False,
+    ) -> Iterator[SystemTranslation]:
+        """Yield the translation of each line, as `translate` does.
+
+        :param is_live: whether to yield translations while the next line is awaited. Moses reads
+            all lines first.
+        """
+        tasks: Iterator[SystemTask] = (
+            SystemTask(number, self.prepare(number + 1, line), nbest, confidence, explain)
+            for number, line in enumerate(lines)
+        )
+        if self._pool is None:
+            raise ArgumentError("a SystemTranslator is a context manager: use it in a with block")
+        pool = self._pool
+        with ExitStack() as stack:
+            if self.system.moses_bin is not None:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="phrasescore-"))
+                tasks = self._decode(Path(folder), list(tasks))
+            is_read = is_live and self.system.moses_bin is None
+            next_task: _Next = lambda _: next(tasks, _END)  # noqa: E731
+            if is_read:
+                next_task = _read_in_thread(tasks, _AHEAD * pool.workers)
+            for task, output in _in_order(pool, next_task):
+                self.untranslated += output.counts["untranslated"]
+                yield SystemTranslation(
+                    task.sentence.words,
+                    self._converter.restore(output.words),
+                    tuple(output.words.split(" ")) if output.words else (),
+                    output.confidence if confidence else None,
+                    output.nbest,
+                    output.explained,
+                )
+
+    def _decode(self, folder: Path, tasks: Sequence[SystemTask]) -> Iterator[SystemTask]:
+        """Yield the tasks with Moses' translations and lists."""
+        system, output, nbest = self.system, folder / "output", folder / "nbest"
+        assert system.moses_bin is not None
+        ini_path = folder / "moses.ini"
+        self._ini.write(str(ini_path))
+        request = None
+        if tasks and tasks[0].needs_list(system):
+            request = NbestRequest(
+                str(nbest), max(tasks[0].nbest, system.nbest_size), distinct=True
+            )
+        translate_with_moses(
+            str(system.moses_bin / "moses"),
+            MosesIni.read(str(ini_path)),
+            {} if system.weights is None else self._known(system.weights.search),
+            [task.sentence.tokens for task in tasks],
+            str(output),
+            request,
+            threads=usable_threads(self._compute.workers),
+            limits=moses_limits(system.search),
+        )
+        lists: Iterable[bytes] = repeat(b"")
+        if request is not None:
+            found = read_every_list(str(nbest), len(tasks), allow_missing=True)
+            lists = (each.raw if each.data else b"" for each in found)
+        for task, best, hypotheses in zip(tasks, read_lines(str(output)), lists, strict=False):
+            yield task._replace(decoded=OutputLines(best, hypotheses, Counter()))
+
+    def _known(self, weights: Weights) -> Weights:
+        names = {feature.name for feature in self._ini.features}
+        return {name: own for name, own in weights.items() if name.partition("_")[0] in names}
+
+
+_END = object()  # after the last task
+_Next = Callable[[bool], object]  # returns a task or `_END`; if it need not wait, maybe None
+
+
+def _in_order(
+    pool: WorkerPool[SystemTask, SystemOutput], next_task: _Next
+) -> Iterator[tuple[SystemTask, SystemOutput]]:
+    """Yield tasks with their outputs, each as soon as it is ready and those before it are."""
+    pending: deque[tuple[SystemTask, Pending[SystemOutput]]] = deque()
+    window = _AHEAD * pool.workers
+    task: object = None
+    problem: PhrasescoreError | None = None
+    while task is not _END or pending:
+        if task is not _END and len(pending) < window:
+            try:
+                task = next_task(not pending)
+            except PhrasescoreError as error:  # it is raised after the sentences before it
+                task, problem = _END, error
+            if isinstance(task, SystemTask):
+                pending.append((task, pool.submit(task)))
+                continue
+        if pending:
+            first, output = pending.popleft()
+            yield first, output.result()
+    if problem is not None:
+        raise problem
+
+
+def _read_in_thread(tasks: Iterator[SystemTask], size: int) -> _Next:
+    """Return a function that returns the next task, or None if it would have to wait."""
+    read: queue.Queue[tuple[object, Exception | None]] = queue.Queue(size)
+
+    def run() -> None:
+        try:
+            for task in tasks:
+                read.put((task, None))
+            read.put((_END, None))
+        except Exception as error:
+            read.put((_END, error))
+
+    threading.Thread(target=run, daemon=True).start()
+
+    def next_task(wait: bool) -> object:
+        try:
+            task, error = read.get(wait)
+        except queue.Empty:
+            return None
+        if error is not None:
+            raise error
+        return task
+
+    return next_task
+
+
+def load_system(
+    system: StrPath, *, compute: Compute = Compute(), tokenized: bool = False
+) -> SystemTranslator:
+    """Return the translator of a system, a context manager.
+
+    :param system: the file ``system.toml``.
+    :param compute: ``workers`` and ``device``.
+    :param tokenized: whether texts and translations are the system's words.
+    """
+    return SystemTranslator(read_system(system), compute, tokenized=tokenized)
+
+
+def translate(
+    system: StrPath,
+    source: StrPath = "-",
+    output: StrPath = "-",
+    *,
+    nbest: tuple[StrPath, int] | None = None,
+    explain: StrPath | None = None,
+    confidence: bool = False,
+    tokenized: bool = False,
+    compute: Compute = Compute(),
+    progress: ProgressCallback | None = None,
+) -> TranslateSummary:
+    """Translate a text with a whole system: search, rescoring and reranking.
+
+    The output has one line per line of the text, in order. A stream is translated line by line, as
+    it is read. The translations are those of `decode`, `rescore` and `rerank`.
+
+    :param system: the file ``system.toml``, which an experiment writes for each of its rows.
+    :param nbest: the file for n-best lists in Moses' format, with all features and the best
+        hypothesis first, and the number of hypotheses per sentence.
+    :param explain: a file of JSON objects, one per line: the features of each translation.
+    :param confidence: append a tab and the probability that the hypothesis is the list's best one.
+    :param tokenized: whether the text and the translations are the system's words.
+    :param compute: ``workers`` and ``device``.
+    """
+    system, source, output = os.fspath(system), os.fspath(source), os.fspath(output)
+    lists = None if nbest is None else os.fspath(nbest[0])
+    read = read_system(system)
+    files = (read.moses_ini, read.weights_path, *read.search.models)
+    check_files(
+        (source, system, *map(optional_path, files)), (output, lists, optional_path(explain))
+    )
+    translator = SystemTranslator(read, compute, tokenized=tokenized, path=source)
+    is_live = is_stream(source)
+    sentences = None
+    if not is_live:
+        numbered = enumerate(read_lines(source), start=1)
+        sentences = [translator.prepare(number, raw) for number, raw in numbered]
+    with ExitStack() as stack:
+        stack.enter_context(translator.open(sentences))
+        target = stack.enter_context(open_output(output))
+        list_file, json_file = (
+            None if path is None else stack.enter_context(open_output(os.fspath(path)))
+            for path in (lists, explain)
+        )
+        total = None if sentences is None else len(sentences)
+        meter = stack.enter_context(Meter("translate", "sentences", progress, total=total))
+        for found in translator.translate_lines(
+            read_lines(source),
+            nbest=0 if nbest is None else nbest[1],
+            confidence=confidence,
+            explain=explain is not None,
+            is_live=is_live,
+        ):
+            shown = "" if found.confidence is None else f"\t{found.confidence:.4f}"
+            target.write(f"{found.text}{shown}\n".encode())
+            if list_file is not None:
+                list_file.write(found.nbest)
+            if json_file is not None:
+                json_file.write(found.to_json() + b"\n")
+            for file in (target, list_file, json_file) if is_live else ():
+                if file is not None:
+                    file.flush()
+            meter.update()
+    if translator.untranslated:
+        _logger.warning(
+            f"{translator.untranslated:,} sentences have empty translations: no phrase order "
+            "within the distortion limit covers them"
+        )
+    return TranslateSummary(meter.done, translator.untranslated)

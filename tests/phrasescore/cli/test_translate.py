@@ -1,0 +1,298 @@
+"""``phrasescore translate``: one command gives what decode, rescore and rerank give."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import phrasescore
+from moses_integration.nbest import read_nbest
+from phrasescore.errors import ArgumentError
+from phrasescore.models.checkpoint import save_checkpoint
+from tests.command_line import check_refusal, run, succeeded
+from tests.doubles import RandomCslm
+from tests.phrasescore.cli.test_decode import INI, LM, MOSES, TABLE
+from tests.phrasescore.cli.test_decode_characters import LM as CHARACTER_LM
+from tests.phrasescore.cli.test_decode_characters import SETTING, SOURCE
+from tests.phrasescore.cli.test_decode_characters import TABLE as CHARACTER_TABLE
+from tests.random_networks import RandomNetwork
+
+TEXT = "la maison\n\nmaison xyz la bleue maison\nla la maison bleue\n"
+WEIGHTS = """\
+[search]
+WordPenalty0= -0.5
+TM0= 1 0.25
+Distortion0= 1
+LM0= 0.5
+CSLM0= 0.25
+[lists]
+WordPenalty0= -0.25
+TM0= 0.5 0.5
+Distortion0= 1
+LM0= 0.25
+CSLM0= 0.5
+Attention0= 3
+UnknownWords0= -0.5
+"""
+SYSTEM = """\
+moses_ini = "moses.ini"
+weights = "weights"
+nbest_size = 9
+confidence_scale = 0.5
+search_models = ["cslm"]
+[search]
+stack = 30
+[[rescore]]
+model = "attention"
+[[rescore]]
+feature = "unknown_words"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    texts = {"table": TABLE, "lm.arpa": LM, "moses.ini": INI, "source": TEXT}
+    for name, text in (texts | {"weights": WEIGHTS, "system.toml": SYSTEM}).items():
+        (tmp_path / name).write_text(text)
+    RandomCslm(["the", "house", "home"], order=3, path=tmp_path / "cslm")
+    network = RandomNetwork("attention", ["la", "maison"], ["the", "house", "home"])
+    save_checkpoint(tmp_path / "attention", network.checkpoint)
+    return tmp_path
+
+
+def three_commands(*options: str, source: str = "source") -> bytes:
+    """Return the translations of decode, rescore and rerank; their lists are in ``rescored``."""
+    search = ["--feature", "cslm", "--model", "cslm", "--stack", "30", "--processes", "1"]
+    wanted = ["--weights", "weights", "--nbest", "nbest", "9", "--distinct", "-o", "decoded"]
+    succeeded(run("decode", source, "--config", "moses.ini", *search, *wanted, *options))
+    columns = ["--model", "attention", "--feature", "unknown_words", "--threads", "1"]
+    succeeded(run("rescore", "nbest", "--source", source, *columns, "-o", "rescored"))
+    succeeded(run("rerank", "rescored", "--weights", "weights", "-o", "reranked"))
+    return Path("reranked").read_bytes()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_translations_are_those_of_three_commands(folder: Path, workers: str) -> None:
+    options = ("--workers", workers, "--nbest", "lists", "9", "-o", "out")
+    succeeded(run("translate", "system.toml", "source", *options))
+    expected = three_commands()
+    assert (folder / "out").read_bytes() == expected
+    assert expected != (folder / "decoded").read_bytes()  # reranking changes something
+    # The lists are sorted by the new score, and have it as total.
+    succeeded(run("rerank", "rescored", "--weights", "weights", "--nbest", "-o", "sorted"))
+    assert (folder / "lists").read_bytes() == (folder / "sorted").read_bytes()
+
+
+def test_a_moses_ini_alone_is_a_system(folder: Path) -> None:
+    (folder / "plain.toml").write_text('moses_ini = "moses.ini"\n')
+    result = run("translate", "plain.toml", "source", "--workers", "1")
+    decoded = run("decode", "source", "--config", "moses.ini", "--processes", "1")
+    assert (result.exit_code, result.stdout) == (0, decoded.stdout)
+    lists = ("--nbest", "lists", "3", "-o", "out")
+    succeeded(run("translate", "plain.toml", "source", "--workers", "1", *lists))
+    wanted = ("--nbest", "nbest", "100", "--distinct", "-o", "decoded")
+    succeeded(run("decode", "source", "--config", "moses.ini", "--processes", "1", *wanted))
+    for found, expected in zip(read_nbest("lists"), read_nbest("nbest"), strict=True):
+        assert found.hypotheses == expected.hypotheses[:3]
+
+
+def test_paths_do_not_depend_on_the_working_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = run("translate", "system.toml", "source", "--workers", "1").stdout
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    result = run("translate", "../system.toml", "../source", "--workers", "1")
+    assert (result.exit_code, result.stdout) == (0, expected)
+
+
+def test_each_line_of_a_stream_is_answered_before_the_next_one_is_written(folder: Path) -> None:
+    lines = TEXT.splitlines(keepends=True)
+    expected = run("translate", "system.toml", "source", "--workers", "1").stdout
+    command = [sys.executable, "-m", "phrasescore", "translate", "system.toml", "--workers", "2"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        answers = []
+        for line in lines:
+            process.stdin.write(line)
+            process.stdin.flush()
+            answers.append(process.stdout.readline())
+        process.stdin.close()
+        assert (process.stdout.read(), process.wait()) == ("", 0)
+    assert "".join(answers) == expected
+
+
+def test_the_sentences_before_a_wrong_line_of_a_stream_are_translated(folder: Path) -> None:
+    (folder / "plain.toml").write_text('moses_ini = "moses.ini"\n')
+    text = "la maison\nmaison\nla <b>maison</b>\nla\n"
+    result = run("translate", "plain.toml", "--workers", "1", stdin=text)
+    assert (result.exit_code, result.stdout) == (1, "the house\nhome\n")
+    assert "<stdin>:3: expected words, found markup: '<b>'" in result.stderr
+    # Of a file, no line is translated before all are read.
+    (folder / "wrong").write_text(text)
+    check_refusal(run("translate", "plain.toml", "wrong", "--workers", "1"), "wrong:3: expected")
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_confidence_is_the_posterior_of_the_list() -> None:
+    options = ("--workers", "1", "--confidence", "--nbest", "lists", "9")
+    result = succeeded(run("translate", "system.toml", "source", *options))
+    lines = [line.split("\t") for line in result.stdout.splitlines()]
+    assert [text for text, _ in lines] == three_commands().decode().splitlines()
+    for (_, confidence), found in zip(lines, read_nbest("lists"), strict=True):
+        totals = [found.total(place) for place in range(found.num_lines)]
+        shares = [math.exp(0.5 * total) for total in totals]
+        assert float(confidence) == pytest.approx(shares[0] / sum(shares), abs=1e-4)
+
+
+def test_the_contributions_of_the_features_are_explained(folder: Path) -> None:
+    options = ("--workers", "1", "--explain", "json", "--nbest", "lists", "2", "-o", "out")
+    succeeded(run("translate", "system.toml", "source", *options))
+    answers = [json.loads(line) for line in (folder / "json").read_text().splitlines()]
+    assert [answer["text"] for answer in answers] == (folder / "out").read_text().splitlines()
+    assert answers[0]["source"] == ["la", "maison"]
+    for answer, found in zip(answers, read_nbest("lists"), strict=True):
+        assert len(answer["hypotheses"]) == found.num_lines
+        for place, hypothesis in enumerate(answer["hypotheses"]):
+            parts = {part["name"]: part for part in hypothesis["features"]}
+            values = {name: tuple(part["values"]) for name, part in parts.items()}
+            assert values == found.features(place)
+            total = sum(part["contribution"] for part in parts.values())
+            assert total == pytest.approx(hypothesis["score"]) == pytest.approx(found.total(place))
+        best = answer["hypotheses"][0]
+        assert best["words"] == answer["text"]
+        ends = [after for *_, after in best["phrases"]]
+        assert not answer["text"] or ends[-1] == len(best["words"].split())
+
+
+def test_text_is_prepared_and_restored(folder: Path) -> None:
+    (folder / "case.en").write_text("la (9/9)\nmaison (5/5)\nHome (3/4) home (1)\n")
+    (folder / "plain.toml").write_text(
+        'moses_ini = "moses.ini"\n'
+        '[text]\ntokenize = "fr en"\ntruecase_source = "case.en"\ntruecase_target = "case.en"\n'
+    )
+    (folder / "raw").write_text("La maison\nLa maison, xyz!\nL&P | <b>\n")
+    result = succeeded(run("translate", "plain.toml", "raw", "--workers", "1"))
+    # A sentence begins with a capital, has its punctuation joined, and no escapes.
+    assert result.stdout == "The house\nThe house, xyz!\nL & P | < b >\n"
+    tokens = run("translate", "plain.toml", "source", "--workers", "1", "--tokenized")
+    assert tokens.stdout.startswith("the house\n")
+
+
+def test_what_a_moses_ini_says_of_its_text_is_used(folder: Path) -> None:
+    (folder / "moses.ini").write_text(f"# phrasescore: lowercase = true\n{INI}")
+    (folder / "plain.toml").write_text('moses_ini = "moses.ini"\n')
+    result = run("translate", "plain.toml", "--workers", "1", stdin="LA Maison\n")
+    assert (result.exit_code, result.stdout) == (0, "the house\n")
+
+
+def test_a_system_of_characters_translates_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    texts = {"table": CHARACTER_TABLE, "lm.arpa": CHARACTER_LM, "source": SOURCE}
+    texts |= {"moses.ini": SETTING + INI, "system.toml": 'moses_ini = "moses.ini"\n'}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    result = run("translate", "system.toml", "source", "--workers", "1", "--confidence")
+    decoded = run("decode", "source", "--config", "moses.ini", "--processes", "1")
+    assert [line.split("\t")[0] for line in result.stdout.splitlines()] == (
+        decoded.stdout.splitlines()
+    )
+
+
+def test_moses_searches_and_its_lists_are_rescored(folder: Path) -> None:
+    (folder / "bin").mkdir()
+    (folder / "bin" / "moses").write_text(MOSES.format(python=sys.executable))
+    (folder / "bin" / "moses").chmod(0o755)
+    (folder / "weights").write_text("LM0= 2\nAttention0= 1\nTM0= 1 1\nWordPenalty0= 1\n")
+    (folder / "moses.toml").write_text(
+        'moses_ini = "moses.ini"\ndecoder = "moses"\nmoses_bin = "bin"\nweights = "weights"\n'
+        'search = { stack = 50 }\nrescore = [{ model = "attention" }]\n'
+    )
+    options = ("--workers", "1", "--nbest", "lists", "5")
+    # The double has no feature but LM0.
+    result = run("translate", "moses.toml", "source", *options)
+    check_refusal(result, "no weight for Distortion0, a feature of the n-best lists")
+    (folder / "moses.ini").write_text(re.sub("(?m)^(Distortion|WordPenalty|TM)0=.*\n", "", INI))
+    (folder / "weights").write_text("LM0= 2\nAttention0= 1\n")
+    result = succeeded(run("translate", "moses.toml", "source", *options))
+    assert result.stdout == TEXT.upper()
+    arguments = (folder / "arguments").read_text()
+    assert " -stack 50 -weight-overwrite LM0= 2 -n-best-list " in arguments
+    assert arguments.endswith(" 100 distinct")
+    for found in read_nbest("lists"):
+        total = sum((-2.0, *found.features(0)["Attention0"]))
+        assert found.total(0) == pytest.approx(total)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('model = "attention"', 'model = "lstm"', "system.toml: rescore: there is no model"),
+        ('["cslm"]', '["attention"]', "search_models: --feature: expected cslm or joint, got"),
+        ('"weights"', '"weight"', "system.toml names it: cannot open: No such file"),
+        ('"moses.ini"', '"moses"', "moses: system.toml names it: cannot open: No such"),
+        ("stack = 30", "stak = 30", "[search] stak: unknown limit; did you mean 'stack'?"),
+        ("stack = 30", "stack = -1", "[search] stack: expected at least 0, got -1"),
+        ("nbest_size = 9", "nbest_size = 0", "nbest_size: must be at least 1"),
+        ("[[rescore]]\nmodel", "[[rescores]]\nmodel", "unknown key 'rescores'"),
+        ('feature = "unknown_words"', "", "expected one of model, feature, lm"),
+        ('feature = "unknown_words"', 'lm = "none.arpa"', "none.arpa: "),
+        (
+            'feature = "unknown_words"',
+            'feature = "length"',
+            "rescore: feature 'length': expected one of",
+        ),
+        ("confidence_scale = 0.5", 'decoder = "moses"', "moses_bin: must be given with decoder"),
+        ("[search]", '[text]\ntokenize = "fr"\n[search]', "expected the languages of source and"),
+    ],
+)
+def test_a_wrong_system_is_refused_with_its_key(
+    folder: Path, old: str, new: str, problem: str
+) -> None:
+    (folder / "system.toml").write_text(SYSTEM.replace(old, new, 1))
+    check_refusal(run("translate", "system.toml", "source", "--workers", "1"), problem)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("CSLM0= 0.25\n", "", "weights: no weight for the search's feature CSLM0"),
+        ("Attention0= 3\n", "", "no weight for Attention0, a feature of the n-best lists"),
+        ("Attention0= 3", "Attention0= 3\nLSTM0= 1", "a weight for LSTM0, a feature that the n-"),
+        ("TM0= 1 0.25", "TM0= 1", "expected 2 weights for TM0, found 1"),
+        ("TM0= 1 0.25", "TM0= 1 0.25\nLM1= 1", "a weight for LM1, a feature that the search lacks"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(
+    folder: Path, old: str, new: str, problem: str
+) -> None:
+    (folder / "weights").write_text(WEIGHTS.replace(old, new, 1))
+    check_refusal(run("translate", "system.toml", "source", "--workers", "1"), problem)
+
+
+def test_a_system_translates_from_python(folder: Path) -> None:
+    expected = three_commands().decode().splitlines()
+    one = phrasescore.Compute(workers=1)
+    with phrasescore.load_system(folder / "system.toml", compute=one) as system:
+        assert repr(system) == f"<SystemTranslator of {folder / 'system.toml'}>"
+        words = ["maison", "xyz", "la", "bleue", "maison"]
+        sentences = ["la maison", [], words, "la la maison bleue"]
+        found = list(system.translate(sentences, nbest=2, explain=True))
+        with pytest.raises(TypeError, match="expected a list of sentences, got the string 'la'"):
+            system.translate("la")
+    assert [each.text for each in found] == expected
+    assert found[0].words == tuple(expected[0].split())
+    assert found[0].confidence is None
+    assert found[2].hypotheses[0].words == found[2].text
+    with pytest.raises(ArgumentError, match="use it in a with block"):
+        list(phrasescore.load_system("system.toml", compute=one).translate(["la"]))
