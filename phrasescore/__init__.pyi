@@ -85,6 +85,12 @@ from phrasescore.workflows.show import show as show
 from phrasescore.workflows.train import TrainSummary as TrainSummary
 from phrasescore.workflows.train import fine_tune as fine_tune
 from phrasescore.workflows.train import train as train
+from phrasescore.workflows.translation.decoder import Decoder as Decoder
+from phrasescore.workflows.translation.translate import SystemTranslation as SystemTranslation
+from phrasescore.workflows.translation.translate import SystemTranslator as SystemTranslator
+from phrasescore.workflows.translation.translate import TranslateSummary as TranslateSummary
+from phrasescore.workflows.translation.translate import load_system as load_system
+from phrasescore.workflows.translation.translate import translate as translate
 from phrasescore.workflows.tune.lists import TuneOutcome as TuneOutcome
 from phrasescore.workflows.tune.lists import tune as tune
 from phrasescore.workflows.tune.loop import LoopOutcome as LoopOutcome
@@ -94,8 +100,3 @@ from tuning.methods import Tuned as Tuned
 from tuning.settings import TuneSettings as TuneSettings
 
 __all__: list[str]
-from phrasescore.workflows.translation.translate import SystemTranslation as SystemTranslation
-from phrasescore.workflows.translation.translate import SystemTranslator as SystemTranslator
-from phrasescore.workflows.translation.translate import TranslateSummary as TranslateSummary
-from phrasescore.workflows.translation.translate import load_system as load_system
-from phrasescore.workflows.translation.translate import translate as translate

@@ -199,10 +199,10 @@ def rescored_lines(scorer: ListScorer, each: "SourcedList", values: Floats) -> b
     kept = each.nbest
     if scorer.settings.replace:
         kept = kept.without_features(scorer.names)
-    return kept.with_features(*feature_texts(scorer.added, each, values))
+    return kept.with_features(*_feature_texts(scorer.added, each, values))
 
 
-def feature_texts(
+def _feature_texts(
     columns: Sequence[AddedColumn], found: "SourcedList", values: Floats
 ) -> tuple[list[bytes], Ids]:
     """Return the texts to append to the lines of a list, and the index of each line's text."""
