@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phrasescore.errors import ArgumentError
 from phrasescore.records import FeatureLabel
-from tuning.methods import Report, Tuned, load_method
+from tuning.methods import Tuned, load_method
 from tuning.metrics import CorpusBleu, Metric
 from tuning.pool import Pool
 from tuning.settings import METHODS, MethodName, TuneSettings
@@ -24,7 +24,6 @@ def tune_arrays(
     method: MethodName = "mert",
     settings: TuneSettings = TuneSettings(),
     seed: int = 1,
-    report: Report = lambda _line: None,
 ) -> Tuned:
     """Return weights whose best hypotheses score at least as well as with the start weights.
 
@@ -38,18 +37,7 @@ def tune_arrays(
     :param metric: the function of the summed statistics to maximise, such as
         `tuning.metrics.Chrf`; by default BLEU.
     :param names: the name of each column's feature, for notes and for ``settings.fixed``.
-    :param report: is called with a line for each step.
-    :raises ArgumentError: if the arrays' shapes do not fit together, a number is not finite, or a
-        segment has no hypothesis.
-
-    >>> features = [[1, 0], [0, 1], [1, 0], [0, 1]]
-    >>> words = [["a", "house", "is", "big"], ["the", "house", "is", "big"]] * 2
-    >>> from tuning.metrics import Bleu
-    >>> bleu = Bleu([[words[1], words[1]]])
-    >>> statistics = bleu.statistics(words, [0, 0, 1, 1])
-    >>> tuned = tune_arrays(features, statistics, [0, 0, 1, 1], [1, 0.5], metric=bleu)
-    >>> print(f"{tuned.start_score:.2f} -> {tuned.score:.2f}")
-    0.00 -> 1.00
+    :raises ArgumentError: if shapes do not fit together, or a segment has no hypothesis.
     """
     if method not in METHODS:
         raise ArgumentError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
@@ -57,12 +45,10 @@ def tune_arrays(
     size, width = table.shape
     weights = _numbers("start", start, width)
     stats = _numbers("statistics", statistics, size, metric.num_stats)
-    owners = _numbers("segments", segments, size).astype(np.int64)
-    if len(owners) == 0 or owners.min() < 0 or (owners != np.asarray(segments)).any():
-        raise ArgumentError("segments: expected a whole number from 0 for at least one hypothesis")
-    counts = np.bincount(owners)
-    if not counts.all():
-        raise ArgumentError(f"segments: {int(counts.argmin())} has no hypothesis")
+    owners = _numbers("segments", segments, size)
+    numbers, counts = np.unique(owners, return_counts=True)
+    if size == 0 or (numbers != np.arange(len(numbers))).any():
+        raise ArgumentError("segments: expected whole numbers from 0, without a gap")
     columns = [f"F{column}" for column in range(width)] if names is None else list(names)
     if len(columns) != width:
         raise ArgumentError(f"names: expected {width}, one per column, got {len(columns)}")
@@ -73,8 +59,7 @@ def tune_arrays(
         np.ascontiguousarray(stats[order]),
         np.concatenate([[0], np.cumsum(counts)]),
     )
-    optimise = load_method(method)
-    return optimise(pool.distinct(), metric, weights, settings, seed=seed, report=report)
+    return load_method(method)(pool.distinct(), metric, weights, settings, seed=seed)
 
 
 def _numbers(name: str, values: ArrayLike, *shape: int | None) -> NDArray[np.float64]:

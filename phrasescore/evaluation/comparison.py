@@ -21,13 +21,7 @@ from sacrebleu.metrics.ter import TER
 from phrasescore.arguments import Tokenizer
 from phrasescore.errors import DataError
 from phrasescore.evaluation.plugin_metric import CheckedMetric
-from phrasescore.evaluation.sentences import (
-    Sentences,
-    Text,
-    check_aligned,
-    read_sentences,
-    read_text,
-)
+from phrasescore.evaluation.sentences import Sentences, Text, check_aligned, read_text
 from phrasescore.evaluation.significance import (
     SAMPLES,
     PairedComparison,
@@ -139,26 +133,6 @@ class Comparison:
         translations = [text for system in systems for text in system.replicas]
         check_aligned([*references, *translations, *self.sides.values()])
         self.metric = Bleu([text.words for text in references])
-
-    @classmethod
-    def read(
-        cls,
-        systems: Sequence[tuple[str, Sequence[str]]],
-        references: Sequence[str],
-        source: str | None = None,
-        *,
-        has_baseline: bool = True,
-    ) -> Self:
-        """Read all texts from files; a system has a name and one file per replica."""
-        return cls(
-            references=[read_sentences(path) for path in references],
-            systems=[
-                ComparedSystem(name, [read_translations(path) for path in paths])
-                for name, paths in systems
-            ],
-            source=None if source is None else read_sentences(source, is_source=True),
-            has_baseline=has_baseline,
-        )
 
     @cached_property
     def _statistics(self) -> list[Statistics]:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from phrasescore.arguments import StrPath, check_at_least, check_sequences
 from phrasescore.devices import choose_device
 from phrasescore.engines import callers
-from phrasescore.features import ColumnSpec
+from phrasescore.features import ColumnSpec, Feature
 from phrasescore.generation.beam_search import beam_work
 from phrasescore.generation.generator import Generated, Generator, GeneratorLoader
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
@@ -29,11 +29,12 @@ from phrasescore.settings.generation import Generating
 from phrasescore.workflows.generate import beam_settings
 from phrasescore.workflows.scoring.columns import FeatureLoader
 from phrasescore.workflows.scoring.scorer import LineScores, PairLines, Scorer, group_pairs
-from phrasescore.workflows.text_checks import UnknownWordCheck, known_words, unknown_words_of
+from phrasescore.workflows.text_checks import known_words, unknown_words_of
 
 # The input types of `PhrasePair` and `HypothesisList`.
 _Pair = tuple[Sentence, Sentence]
 _List = tuple[Sentence, Sequence[Sentence]]
+_Loaded = tuple[FeatureLoader, list[Feature]]
 Vector = NDArray[np.float64]
 
 
@@ -41,51 +42,6 @@ def load_model(path: StrPath, *, compute: Compute = Compute()) -> "ScoringModel"
     """Load a trained model, to score and translate on its device with threads in this process."""
     compute.check_only("precision", "device", "threads")
     return ScoringModel(load_checkpoint(os.fspath(path)), os.fspath(path), compute)
-
-
-class NetworkScorer:
-    """Scores with one network, in threads of this process; several iterators may be active.
-
-    :param checks: count the unknown words of the sources and of the targets.
-    :param options: ``of_phrases`` and ``words`` of a `FeatureLoader`.
-    """
-
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        compute: Compute,
-        checks: Sequence[UnknownWordCheck] = (),
-        **options: Any,
-    ) -> None:
-        device, threads = str(choose_device(compute.device)), callers(compute.on_workers())
-        columns = (ColumnSpec("model", checkpoint.folder),)
-        self._loader = FeatureLoader(
-            columns, (checkpoint,), device, compute.precision, threads, **options
-        )
-        self._features, self._engine = self._loader.load(), Compute(workers=threads)
-        self._checks = checks
-
-    def score_pairs(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        """Yield the score of each pair, in order; blocks are read ahead."""
-        for scores in self.score_blocks(group_pairs(pairs)):
-            yield from scores.values[0].tolist()
-
-    def score_lists(self, lists: Iterable[HypothesisList]) -> Iterator[list[float]]:
-        """Yield the scores of each list's hypotheses, in order; lists are read ahead."""
-        blocks = (PhraseBlock.of_source(*each) for each in lists)
-        lines = (PairLines(place, block) for place, block in enumerate(blocks))
-        for scores in self.score_blocks(lines):
-            yield scores.values[0].tolist()
-
-    def score_blocks(self, lines: Iterable[PairLines]) -> Iterator[LineScores]:
-        """Yield the scores of each block, in order; blocks are read ahead."""
-        with Scorer(self._loader, self._engine, features=self._features, unit="pair") as scorer:
-            for each, scores in scorer.score(lines):
-                for side, check in enumerate(self._checks):
-                    check.count_side(each.block, side)
-                yield scores
-        for check in self._checks:
-            check.warn()
 
 
 class ScoringModel:
@@ -103,40 +59,37 @@ class ScoringModel:
     :ivar record: the `TrainingRecord`, whose ``curve`` has a `CurvePoint` for each validation.
     """
 
-    def __init__(self, checkpoint: Checkpoint, path: str, compute: Compute) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, path: str, compute: Compute, *, warns: bool = True
+    ) -> None:
         self.kind: str = checkpoint.config.kind
         self.reverse, self.right_to_left = checkpoint.reverse, checkpoint.right_to_left
         self.record = checkpoint.record
-        self._report, self._compute = ModelReport(path, checkpoint), compute
+        self._report, self._precision = ModelReport(path, checkpoint), compute.precision
+        self._device = str(choose_device(compute.device))
+        self._engine = Compute(workers=callers(compute.on_workers()))
         # Unknown words are counted over all inputs, so that there is one warning.
-        self._checks = unknown_words_of(
-            "the sources", "the targets", [known_words(path, checkpoint)]
-        )
-        self._new_scorer = partial(NetworkScorer, checkpoint, compute, self._checks)
-        self._lists = self._pairs = self._new_scorer()
-        if checkpoint.config.network.scores_phrases:
-            self._pairs = self._new_scorer(of_phrases=True)
+        known = [known_words(path, checkpoint)] if warns else []
+        self._checks = unknown_words_of("the sources", "the targets", known)
 
     def __repr__(self) -> str:
         """Return the model's kind, sizes, vocabularies and perplexity."""
         return f"ScoringModel\n{self._report.summary()}"
 
     def score(self, sources: Sequence[Sentence], targets: Sequence[Sentence]) -> Vector:
-        """Return the score of each source and its target, as `phrasescore.score` computes it.
+        """Return the scores that `phrasescore.score` writes: shape ``(pairs,)``.
 
-        :return: shape ``(pairs,)``.
         :raises ArgumentError: if one of the two is a string, or their lengths differ.
-        :raises ModelError: if a score is not a finite log-probability.
-        :raises TypeError: if an element is not a text.
         """
         texts = to_sentences(sources=sources, targets=targets)
         pairs = map(PhrasePair._make, zip(*texts, strict=True))
-        return np.fromiter(self._lists.score_pairs(pairs), np.float64)
+        scored = self._score(group_pairs(pairs), self._lists)
+        return np.concatenate([np.empty(0), *(scores.values[0] for scores in scored)])
 
     def word_scores(self, source: Sentence, target: Sentence) -> list[tuple[str, float]]:
         """Return the predicted side's words and ``</s>``, each with its log-probability."""
         pair = PhrasePair(source, target)
-        (scores,) = self._words.score_blocks(group_pairs([pair]))
+        (scores,) = self._score(group_pairs([pair]), self._words)
         assert scores.words is not None
         predicted = pair.source if self.reverse else pair.target
         return list(zip((*predicted, "</s>"), scores.words[0][0].tolist(), strict=True))
@@ -157,25 +110,52 @@ class ScoringModel:
 
         A model trained in reverse reads the target side. Sentences are read ahead.
 
-        :param settings: the fields about the search; ensembles and samples are not possible here.
+        :param settings: the fields about the search.
         :param num_best: maximum number of translations of a sentence.
-        :raises ModelError: if the model cannot translate, because it reads no source.
+        :raises ModelError: if the model reads no source, so that it cannot translate.
         """
         check_sequences(sentences=sentences)
         check_at_least(1, num_best=num_best)
         settings.check_only("beam", "normalize", "unknown", "copy_unknown", "max_length")
         work = beam_work(self._generator, beam_settings(settings, num_best, "num_best"))
         texts = self._checks[self.reverse].counted(map(to_words, sentences))
-        return work.targets(texts, Compute(workers=callers(self._compute.on_workers())))
+        return work.targets(texts, self._engine)
+
+    def _load(self, **options: Any) -> _Loaded:
+        columns, models = (ColumnSpec("model", self._report.path),), (self._report.checkpoint,)
+        loader = FeatureLoader(
+            columns, models, self._device, self._precision, callers(self._engine), **options
+        )
+        return loader, loader.load()
 
     @cached_property
-    def _words(self) -> NetworkScorer:
-        return self._new_scorer(words=True)
+    def _lists(self) -> _Loaded:
+        return self._load()
+
+    @cached_property
+    def _pairs(self) -> _Loaded:
+        of_phrases = self._report.checkpoint.config.network.scores_phrases
+        return self._load(of_phrases=True) if of_phrases else self._lists
+
+    @cached_property
+    def _words(self) -> _Loaded:
+        return self._load(words=True)
 
     @cached_property
     def _generator(self) -> Generator:
-        models, compute = (self._report.checkpoint,), self._compute
-        return GeneratorLoader(models, compute.device, compute.precision).load()
+        models = (self._report.checkpoint,)
+        return GeneratorLoader(models, self._device, self._precision).load()
+
+    def _score(self, lines: Iterable[PairLines], loaded: _Loaded) -> Iterator[LineScores]:
+        """Yield the scores of each block, in order; blocks are read ahead."""
+        loader, features = loaded
+        with Scorer(loader, self._engine, features=features, unit="pair") as scorer:
+            for each, scores in scorer.score(lines):
+                for side, check in enumerate(self._checks):
+                    check.count_side(each.block, side)
+                yield scores
+        for check in self._checks:
+            check.warn()
 
     def score_pairs(self, pairs: Iterable[PhrasePair | _Pair]) -> Iterator[float]:
         """Yield the score of each pair, in order; pairs are read lazily, in blocks.
@@ -188,7 +168,9 @@ class ScoringModel:
         """
         if isinstance(pairs, PhrasePair):
             raise TypeError(f"expected a list of pairs, got the pair {pairs}")
-        return self._pairs.score_pairs(PhrasePair(*pair) for pair in pairs)
+        lines = group_pairs(PhrasePair(*pair) for pair in pairs)
+        for scores in self._score(lines, self._pairs):
+            yield from scores.values[0].tolist()
 
     def score_lists(self, lists: Iterable[HypothesisList | _List]) -> Iterator[list[float]]:
         """Yield the scores of each list's hypotheses, in order; lists are read lazily.
@@ -198,4 +180,7 @@ class ScoringModel:
         :param lists: each a `phrasescore.records.HypothesisList`, or a tuple of its fields.
         :raises ModelError: on reaching a hypothesis whose score is not a finite log-probability.
         """
-        return self._lists.score_lists(HypothesisList(*each) for each in lists)
+        blocks = (PhraseBlock.of_source(*HypothesisList(*each)) for each in lists)
+        lines = (PairLines(place, block) for place, block in enumerate(blocks))
+        for scores in self._score(lines, self._lists):
+            yield scores.values[0].tolist()

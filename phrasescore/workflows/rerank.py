@@ -99,7 +99,8 @@ def rerank_lists(
     check_sequences(lists=lists)
     score = NewScore(weights, settings)
     lines = b"".join(sorted_lines(found, score(found)) for found in lists_of(lists))
-    score.check_used()
+    if lists:
+        score.check_used()
     return hypotheses_of(lines)
 
 

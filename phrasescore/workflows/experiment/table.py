@@ -10,7 +10,15 @@ from pathlib import Path
 
 import jinja2
 
-from phrasescore.evaluation.comparison import SEED, TRIALS, Comparison, SystemScore
+from phrasescore.evaluation.comparison import (
+    SEED,
+    TRIALS,
+    ComparedSystem,
+    Comparison,
+    SystemScore,
+    read_translations,
+)
+from phrasescore.evaluation.sentences import read_sentences
 from phrasescore.evaluation.significance import p_value_text
 from phrasescore.io.output import open_output
 from phrasescore.io.text_table import text_table
@@ -98,12 +106,16 @@ def _compare(
         name: [str(path) for run in runs if (path := run.output(text)) in existing]
         for name, runs in runs_by_name.items()
     }
-    systems = [(name, paths) for name, paths in outputs.items() if paths]
+    systems = [
+        ComparedSystem(name, list(map(read_translations, paths)))
+        for name, paths in outputs.items()
+        if paths
+    ]
     if not systems:
         return []
-    has_baseline = systems[0][0] == next(iter(outputs))
-    references = [str(path) for path in text.references]
-    return Comparison.read(systems, references, has_baseline=has_baseline).scores
+    references = [read_sentences(str(path)) for path in text.references]
+    has_baseline = systems[0].name == next(iter(outputs))
+    return Comparison(systems, references, has_baseline=has_baseline).scores
 
 
 def _row(

@@ -21,13 +21,10 @@ class Decoder(SystemTranslator):
 
     :param moses_ini: relative paths in it start at its folder.
     :param weights: weights that replace those in the moses.ini; with ``columns``, all weights.
-    :param search: networks in the search, and limits; a network needs a weight.
-    :param columns: features of the n-best lists, as for `rescore`; the best translation is then
-        the one with the highest weighted sum.
-    :param nbest_size: number of hypotheses in a list.
+    :param search: networks in the search, which need weights, and limits.
+    :param columns: features of the n-best lists, as for `rescore`.
     :param compute: ``workers`` and ``device``; by default, this process translates.
-    :raises ConfigError: if the weights do not fit the features, or the search does not support
-        something in the moses.ini.
+    :raises ConfigError: if the weights do not fit the features.
     """
 
     def __init__(

@@ -82,10 +82,10 @@ def test_hypotheses_are_reordered_as_in_files(weights: Any, settings: dict[str, 
     in_file = phrasescore.Reranking(as_lists=True, **settings)
     phrasescore.rerank("lists", "ranked", weights=weights, settings=in_file)
     lists = phrasescore.read_lists("lists")
-    found = phrasescore.rerank_lists(
-        lists, weights=weights, settings=phrasescore.Reranking(**settings)
-    )
+    ranking = phrasescore.Reranking(**settings)
+    found = phrasescore.rerank_lists(lists, weights=weights, settings=ranking)
     assert found == phrasescore.read_lists("ranked") != lists
+    assert phrasescore.rerank_lists([], weights=weights, settings=ranking) == []
     scores = [each.score for each in found[0]]
     assert scores == sorted(scores, reverse=True)
 
