@@ -1,9 +1,14 @@
 # The public names and their homes. `phrasescore/__init__.py` imports them on first use.
 
+from moses_integration.nbest_values import Hypothesis as Hypothesis
+from moses_integration.nbest_values import read_lists as read_lists
 from phrasescore.errors import StoppedError as StoppedError
 from phrasescore.features import ColumnSpec as ColumnSpec
 from phrasescore.foreign import ForeignText as ForeignText
+from phrasescore.generation.generator import Generated as Generated
+from phrasescore.models.checkpoint import CurvePoint as CurvePoint
 from phrasescore.models.checkpoint import TrainingRecord as TrainingRecord
+from phrasescore.records import HypothesisList as HypothesisList
 from phrasescore.records import PhrasePair as PhrasePair
 from phrasescore.records import WeightPair as WeightPair
 from phrasescore.settings.building import Building as Building
@@ -67,8 +72,10 @@ from phrasescore.workflows.report import ReportSummary as ReportSummary
 from phrasescore.workflows.report import make_report as make_report
 from phrasescore.workflows.rerank import RerankSummary as RerankSummary
 from phrasescore.workflows.rerank import rerank as rerank
+from phrasescore.workflows.rerank import rerank_lists as rerank_lists
 from phrasescore.workflows.rescore import RescoreSummary as RescoreSummary
 from phrasescore.workflows.rescore import rescore as rescore
+from phrasescore.workflows.rescore import rescore_lists as rescore_lists
 from phrasescore.workflows.score import ScoreSummary as ScoreSummary
 from phrasescore.workflows.score import score as score
 from phrasescore.workflows.search_settings import SearchSettings as SearchSettings
@@ -81,14 +88,18 @@ from phrasescore.workflows.show import show as show
 from phrasescore.workflows.train import TrainSummary as TrainSummary
 from phrasescore.workflows.train import fine_tune as fine_tune
 from phrasescore.workflows.train import train as train
-from phrasescore.workflows.tune.lists import TuneOutcome as TuneOutcome
-from phrasescore.workflows.tune.lists import tune as tune
-from phrasescore.workflows.tune.loop import LoopOutcome as LoopOutcome
-from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
-
-__all__: list[str]
+from phrasescore.workflows.translation.decoder import Decoder as Decoder
 from phrasescore.workflows.translation.translate import SystemTranslation as SystemTranslation
 from phrasescore.workflows.translation.translate import SystemTranslator as SystemTranslator
 from phrasescore.workflows.translation.translate import TranslateSummary as TranslateSummary
 from phrasescore.workflows.translation.translate import load_system as load_system
 from phrasescore.workflows.translation.translate import translate as translate
+from phrasescore.workflows.tune.lists import TuneOutcome as TuneOutcome
+from phrasescore.workflows.tune.lists import tune as tune
+from phrasescore.workflows.tune.loop import LoopOutcome as LoopOutcome
+from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
+from tuning.arrays import tune_arrays as tune_arrays
+from tuning.methods import Tuned as Tuned
+from tuning.settings import TuneSettings as TuneSettings
+
+__all__: list[str]

@@ -21,7 +21,7 @@ from sacrebleu.metrics.ter import TER
 from phrasescore.arguments import TableMetric, Tokenizer
 from phrasescore.errors import DataError
 from phrasescore.evaluation.plugin_metric import build_metric
-from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
+from phrasescore.evaluation.sentences import Sentences, Text, check_aligned, read_text
 from phrasescore.evaluation.significance import (
     SAMPLES,
     PairedComparison,
@@ -137,27 +137,6 @@ class Comparison:
         check_aligned([*references, *translations, *self.sides.values()])
         words = [text.words for text in references]
         self.metric: ReferenceMetric = Bleu(words) if metric == "bleu" else WordAccuracy(words)
-
-    @classmethod
-    def read(
-        cls,
-        systems: Sequence[tuple[str, Sequence[str]]],
-        references: Sequence[str],
-        source: str | None = None,
-        *,
-        has_baseline: bool = True,
-        metric: TableMetric = "bleu",
-    ) -> Self:
-        """Read all texts from files; a system has a name and one file per replica."""
-        return cls(
-            references=[read_sentences(path) for path in references],
-            systems=[
-                ComparedSystem(name, [*map(_read_translations, paths)]) for name, paths in systems
-            ],
-            source=None if source is None else read_sentences(source, is_source=True),
-            has_baseline=has_baseline,
-            metric=metric,
-        )
 
     @cached_property
     def _statistics(self) -> list[Statistics]:
@@ -340,11 +319,12 @@ class _PackageMetric(Metric):
     _compute_segment_statistics: Any = None
 
 
-def _read_translations(path: str) -> Sentences:
-    text = read_sentences(path)
+def read_translations(translations: Text, name: str = "") -> Sentences:
+    """Return translations as `read_text` does; an n-best list is an error."""
+    text = read_text(translations, name)
     if text.texts[0].count(" ||| ") >= 3:
         problem = "expected one translation per line, found an n-best list: pass it with --nbest"
-        raise DataError(path, 1, problem)
+        raise DataError(text.path, 1, problem)
     return text
 
 

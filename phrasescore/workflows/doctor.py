@@ -57,6 +57,8 @@ class Diagnosis:
             rows += [(state, finding.name, finding.found), ("", "", f"-> {finding.advice}")]
         return "\n".join(text_table(rows, "l"))
 
+    __repr__ = to_text
+
 
 def doctor() -> Diagnosis:
     """Return what phrasescore can use on this machine; nothing is computed or changed."""
@@ -192,6 +194,8 @@ class FeatureList:
             ]
         )
         return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+    __repr__ = to_text
 
     def _table(self, kind: PluginKind) -> list[str]:
         rows = [[kind, "for", "from", ""]]

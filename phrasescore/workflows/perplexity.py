@@ -70,6 +70,8 @@ class TextPerplexities:
             )
         return "\n".join(lines)
 
+    __repr__ = to_text
+
     def to_dict(self) -> dict[str, object]:
         """Return the content of a JSON object; a perplexity is None if no token is known."""
         models: list[dict[str, object]] = []
@@ -87,6 +89,10 @@ class PerplexitySummary:
     """The result of `perplexity`: the perplexities of each text."""
 
     texts: tuple[TextPerplexities, ...]
+
+    def __repr__(self) -> str:
+        """Return the perplexities as text."""
+        return "\n\n".join(map(repr, self.texts))
 
 
 def perplexity(

@@ -11,7 +11,15 @@ from pathlib import Path
 import jinja2
 
 from phrasescore.arguments import METRIC_TITLES, TableMetric
-from phrasescore.evaluation.comparison import SEED, TRIALS, Comparison, SystemScore
+from phrasescore.evaluation.comparison import (
+    SEED,
+    TRIALS,
+    ComparedSystem,
+    Comparison,
+    SystemScore,
+    read_translations,
+)
+from phrasescore.evaluation.sentences import read_sentences
 from phrasescore.evaluation.significance import p_value_text
 from phrasescore.io.output import open_output
 from phrasescore.io.text_table import text_table
@@ -59,6 +67,10 @@ class ExperimentTable:
     warnings: tuple[str, ...] = ()  # from the steps, with their names; the notes include them
     metric: TableMetric = "bleu"
 
+    def __repr__(self) -> str:
+        """Return the table as text."""
+        return to_text(self)
+
 
 def measure(
     texts: Sequence[TextSet],
@@ -102,13 +114,16 @@ def _compare(
         name: [str(path) for run in runs if (path := run.output(text)) in existing]
         for name, runs in runs_by_name.items()
     }
-    systems = [(name, paths) for name, paths in outputs.items() if paths]
+    systems = [
+        ComparedSystem(name, list(map(read_translations, paths)))
+        for name, paths in outputs.items()
+        if paths
+    ]
     if not systems:
         return []
-    has_baseline = systems[0][0] == next(iter(outputs))
-    references = [str(path) for path in text.references]
-    read = Comparison.read(systems, references, has_baseline=has_baseline, metric=metric)
-    return read.scores
+    references = [read_sentences(str(path)) for path in text.references]
+    has_baseline = systems[0].name == next(iter(outputs))
+    return Comparison(systems, references, has_baseline=has_baseline, metric=metric).scores
 
 
 def _row(

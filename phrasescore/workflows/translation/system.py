@@ -81,16 +81,16 @@ class TranslationSystem:
     path: str  # the name of the file
     moses_ini: Path
     paths_from: Path
-    text: TextProcessing
-    search: SearchSettings
-    columns: tuple[ColumnSpec, ...]  # the features of the n-best lists
-    weights_path: Path | None
-    weights: WeightPair | None  # None for the weights in the moses.ini
-    moses_bin: Path | None  # the folder of Moses' programs; None for the embedded search
-    nbest_size: int
-    confidence_scale: float
-    list_backoff: Path | None  # for the models among the columns, as for `rescore`
-    list_unnormalized: bool
+    text: TextProcessing = TextProcessing()
+    search: SearchSettings = SearchSettings()
+    columns: tuple[ColumnSpec, ...] = ()  # the features of the n-best lists
+    weights_path: Path | None = None
+    weights: WeightPair | None = None  # None for the weights in the moses.ini
+    moses_bin: Path | None = None  # the folder of Moses' programs; None for the embedded search
+    nbest_size: int = 100
+    confidence_scale: float = 1.0
+    list_backoff: Path | None = None  # for the models among the columns, as for `rescore`
+    list_unnormalized: bool = False
 
     def read_ini(self) -> MosesIni:
         """Return the moses.ini, with paths that do not depend on the working folder."""

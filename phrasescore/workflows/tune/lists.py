@@ -40,6 +40,10 @@ class TuneOutcome:
     weights: Mapping[str, tuple[float, ...]]
     report: TuneReport
 
+    def __repr__(self) -> str:
+        """Return the report as text."""
+        return self.report.to_text()
+
 
 def tune(
     lists: Sequence[StrPath],

@@ -298,16 +298,16 @@ def test_files_of_different_length_are_refused_naming_where_one_ends(folder: Fol
     folder.write("base", "a\nb\n")
     result = folder.run("new", "base", "--references", "ref")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "Error: base:2: the file ends with this line, but ref has 3 lines\n"
+    assert result.stderr == "Error: base:2: the text ends with this line, but ref has 3 lines\n"
     folder.write("base", REFERENCE + "more\n")
     result = folder.run("base", "--references", "ref")
-    assert result.stderr == "Error: ref:3: the file ends with this line, but base has 4 lines\n"
+    assert result.stderr == "Error: ref:3: the text ends with this line, but base has 4 lines\n"
     folder.write("base", BASELINE)
     folder.write("src", "one\n")
     result = folder.run(
         *("base", "--references", "ref", "--by-length", "source", "--source", "src")
     )
-    assert result.stderr == "Error: src:1: the file ends with this line, but ref has 3 lines\n"
+    assert result.stderr == "Error: src:1: the text ends with this line, but ref has 3 lines\n"
 
 
 def test_an_empty_file_is_refused(folder: Folder) -> None:

@@ -139,7 +139,7 @@ def test_a_table_that_lacks_the_score_is_refused_with_the_option(folder: Folder)
         ("missing", "missing: cannot open: No such file or directory"),
         ("src", "src:1: expected a phrase table or an n-best list, with '|||' at"),
         ("--model src", "src: expected the folder of a trained model, found a file"),
-        ("--source src --references one", "one:1: the file ends with this line"),
+        ("--source src --references one", "one:1: the text ends with this line"),
         ("--experiment src", "src/table.toml: cannot be read"),
         ("--tuning-report no", "no: cannot open: No such file or directory"),
         ("--tuning-report src", "src: expected JSON written by tune --report"),
@@ -149,7 +149,7 @@ def test_a_table_that_lacks_the_score_is_refused_with_the_option(folder: Folder)
         ("--tuning-report bad", "bad: expected JSON written by tune --report"),
         ("--tuning-report other", "other: expected JSON written by tune --report"),
         ("gap --references ref", "gap:1: expected id 0, found 1: a sentence has no"),
-        ("lists --references ref", "lists:1: the file ends with this line, but ref has 3"),
+        ("lists --references ref", "lists:1: the text ends with this line, but ref has 3"),
         ("empty", "empty: expected a phrase table or an n-best list, found no lines"),
     ],
 )  # fmt: skip
