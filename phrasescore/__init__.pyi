@@ -17,6 +17,7 @@ from phrasescore.settings.estimation import Estimating as Estimating
 from phrasescore.settings.evaluation import Evaluating as Evaluating
 from phrasescore.settings.evaluation import Reporting as Reporting
 from phrasescore.settings.evaluation import Selecting as Selecting
+from phrasescore.settings.experiment import ExperimentStart as ExperimentStart
 from phrasescore.settings.generation import Augmenting as Augmenting
 from phrasescore.settings.generation import Generating as Generating
 from phrasescore.settings.generation import Segmenting as Segmenting
@@ -51,6 +52,8 @@ from phrasescore.workflows.doctor import doctor as doctor
 from phrasescore.workflows.doctor import list_features as list_features
 from phrasescore.workflows.evaluate import Evaluation as Evaluation
 from phrasescore.workflows.evaluate import evaluate as evaluate
+from phrasescore.workflows.experiment.init import NewExperiment as NewExperiment
+from phrasescore.workflows.experiment.init import init_experiment as init_experiment
 from phrasescore.workflows.experiment.run import run_experiment as run_experiment
 from phrasescore.workflows.experiment.snakemake import export_experiment as export_experiment
 from phrasescore.workflows.experiment.table import ExperimentTable as ExperimentTable

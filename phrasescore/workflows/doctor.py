@@ -136,14 +136,14 @@ def _moses() -> Finding:
 
 
 def _kenlm() -> Finding:
-    from phrasescore.language_models.kenlm_model import import_kenlm
+    from phrasescore.language_models.ngram_scorer import import_kenlm
 
     try:
         import_kenlm()
     except PhrasescoreError as error:
         found, _, advice = str(error).partition(": ")
         return Finding("kenlm", False, found, advice)
-    advice = "n-gram models: --lm, --backoff-lm, select"
+    advice = "KenLM's binary files, for --lm, --backoff-lm and select"
     return Finding("kenlm", True, importlib.metadata.version("kenlm"), advice)
 
 
@@ -152,6 +152,7 @@ def _packages() -> Iterator[Finding]:
     for name, extra, use in (
         ("ctranslate2", "ctranslate2", "networks of other toolkits: rescore --ctranslate2"),
         ("ray", "cluster", "work on several machines: --engine ray"),
+        ("plotly", "report", "pages of report; --plot of evaluate needs its matplotlib"),
     ):
         try:
             yield Finding(name, True, importlib.metadata.version(name), use)
@@ -219,7 +220,7 @@ def list_features() -> FeatureList:
     for name in OURS:
         verbs = ("tune", "evaluate") if name in METRICS else ("evaluate",)
         found.append(ListedName("metric", name, _OUR_PACKAGE, verbs))
-    found += _from_packages("metric", OURS, lambda _: ("tune", "evaluate"))
+    found += _from_packages("metric", OURS, lambda _: ("tune", "evaluate", "rerank"))
     return FeatureList(tuple(found))
 
 

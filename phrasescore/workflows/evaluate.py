@@ -10,7 +10,13 @@ from typing import Any, get_args
 import numpy as np
 
 from moses_integration.nbest import read_every_list
-from phrasescore.arguments import ReportFormat, StrPath, check_choice, check_sequences
+from phrasescore.arguments import (
+    ReportFormat,
+    StrPath,
+    check_choice,
+    check_extra,
+    check_sequences,
+)
 from phrasescore.errors import ArgumentError, show_controls
 from phrasescore.evaluation.comparison import (
     BreakdownScores,
@@ -195,7 +201,7 @@ def evaluate(
     check_sequences(hypotheses=hypotheses, references=references)
     metrics, paired, by_length = settings.metrics, settings.paired, settings.by_length
     plugins = {name: find_metric(name) for name in dict.fromkeys(metrics)}
-    check_choice(known_metrics(OURS), metric=metrics)
+    check_choice(known_metrics(OURS), metric=[name.partition(":")[0] for name in metrics])
     check_choice(get_args(ReportFormat), format=report_format)
     translated = name_texts("translations", hypotheses)
     # A path may stand for several files.
@@ -224,13 +230,17 @@ def evaluate(
         raise ArgumentError("--by-length and --by-unknown require translations")
     if "source" in by_length and source is None:
         raise ArgumentError("--by-length source requires --source")
-    if source is not None and "source" not in by_length and unknown_to is None:
-        raise ArgumentError("--source requires --by-length source or --by-unknown")
+    is_read = "source" in by_length or unknown_to is not None or any(plugins.values())
+    if source is not None and not is_read:
+        problem = "--by-length source, --by-unknown or a metric that reads it"
+        raise ArgumentError(f"--source requires {problem}")
     if figure is not None and not is_grouped:
         raise ArgumentError("--plot requires --by-length or --by-unknown")
     if figure is not None and _ending(figure) not in PLOT_FORMATS:
         endings = ", ".join(f".{name}" for name in PLOT_FORMATS)
         raise ArgumentError(f"--plot: expected a name in {endings}, got {figure!r}")
+    if figure is not None:
+        check_extra("report", "--plot", ("matplotlib",))
     written = optional_path(output)
     texts = [lists, source, *(text for _, text in translated + reference_texts)]
     paths = [os.fspath(text) for text in texts if isinstance(text, str | os.PathLike)]
@@ -254,7 +264,7 @@ def evaluate(
         breakdowns += comparison.by_unknown_words(_read_shortlists(unknown_to, comparison))
     evaluation = Evaluation(
         tuple(name for name, _ in reference_texts),
-        comparison.metric.num_segments,
+        len(comparison.references[0].texts),
         tuple(
             SystemFigures(
                 system.name,
@@ -290,7 +300,8 @@ def _score_nbest(
     segments: list[int] = []
     words_of_first = 0
     cure = "--allow-missing uses an empty translation"
-    lists = read_every_list(path, metric.num_segments, allow_missing=allow_missing, cure=cure)
+    count = len(comparison.references[0].texts)
+    lists = read_every_list(path, count, allow_missing=allow_missing, cure=cure)
     with Meter("oracle", "hypotheses", progress, lines_of=path) as meter:
         for nbest in lists:
             words = list(nbest.distinct().values())

@@ -105,9 +105,6 @@ def tune_with_decoder(
     if any(column.kind == "scores" for column in specs):
         problem = "a file of scores belongs to existing lists: it cannot be used with --decoder"
         raise ArgumentError(problem)
-    if any(column.kind == "ctranslate2" for column in specs):
-        problem = "CTranslate2 models score existing lists: they cannot be used with --decoder"
-        raise ArgumentError(problem)
     models = [column.value for column in specs if column.kind == "model"]
     if (settings.backoff_lm is not None or settings.unnormalized) and not models:
         raise ArgumentError("--backoff-lm and --unnormalized require models that rescore lists")
@@ -118,8 +115,10 @@ def tune_with_decoder(
     first = _start_weights(start, ini)
     paths = find_references(references)
     metrics = settings.metric_weights
-    metric, words = read_metric(paths, metrics, settings.reference_length)
-    contents = [column.value for column in specs if column.kind != "feature"]
+    of_metric = source if metric_packages(metrics) else None
+    metric, words = read_metric(paths, metrics, settings.reference_length, of_metric)
+    contents = [path for column in specs for path in features.column_inputs(column)]
+    contents += features.column_files(column for column in specs if column.kind == "ctranslate2")
     contents += [] if backoff is None else [backoff]
     read = [source, *paths, *contents]
     read += [] if ini is None else [ini.path, *map(str, files_of(ini.path))]
@@ -140,6 +139,7 @@ def tune_with_decoder(
                 cache=work / round_files.CACHE,
                 backoff_lm=backoff,
                 unnormalized=settings.unnormalized,
+                answer_timeout=settings.answer_timeout,
             ),
             compute if compute.engine == "here" else replace(compute, threads=None),
         )

@@ -1,6 +1,7 @@
 """``phrasescore report`` as a user meets it: its options, messages and exit codes."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -188,6 +189,17 @@ def test_a_wrong_command_line_is_refused(folder: Folder, arguments: str, message
     folder.write("table2", "".join(table_lines()))
     os.mkfifo(folder.path / "pipe")
     assert message in refused(folder, *arguments.split(), code=2)
+
+
+@pytest.mark.parametrize("module", ["plotly", "sklearn"])
+def test_a_missing_extra_is_named_before_the_work(
+    folder: Folder, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    message = refused(folder, "--source", "nothing")
+    assert message == (
+        "report needs packages that are not installed: pip install 'phrasescore[report]'"
+    )
 
 
 def test_a_line_that_is_not_there_is_refused_before_the_work(folder: Folder) -> None:

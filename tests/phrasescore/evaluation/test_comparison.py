@@ -282,3 +282,16 @@ def test_only_spaces_separate_words_and_newlines_sentences(tmp_path: Path) -> No
         ("a\v", "\f", "\x1cb\u00a0c"),
         ("\u2028", "\u0085", "\u3000d\t", "e"),
     ]
+
+
+def test_lines_of_few_words_are_compared_by_their_right_words() -> None:
+    # A substituted, a missing and an added word among five words: 1 - 3 / 5, against 1 - 1 / 5.
+    references = sentences(["a b", "c d", "e"])
+    systems = [
+        ComparedSystem("first", [sentences(["a x", "c", "e f"])]),
+        ComparedSystem("second", [sentences(["a b", "c", "e"])]),
+    ]
+    first, second = Comparison(systems, [references], metric="word_accuracy").scores
+    assert [first.mean, second.mean] == pytest.approx([40, 80])
+    assert second.difference == pytest.approx(40)
+    assert second.p_value is not None
