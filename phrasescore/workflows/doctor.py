@@ -150,6 +150,7 @@ def _packages() -> Iterator[Finding]:
     for name, extra, use in (
         ("ctranslate2", "ctranslate2", "networks of other toolkits: rescore --ctranslate2"),
         ("ray", "cluster", "work on several machines: --engine ray"),
+        ("uvicorn", "server", "a server of translations: serve"),
     ):
         try:
             yield Finding(name, True, importlib.metadata.version(name), use)

@@ -22,7 +22,7 @@ def _found(name: str) -> Finding:
 
 def test_each_thing_has_what_was_found_and_what_to_do() -> None:
     findings = doctor().findings
-    names = "versions processor threads GPU Moses kenlm ctranslate2 ray"
+    names = "versions processor threads GPU Moses kenlm ctranslate2 ray uvicorn"
     assert [finding.name for finding in findings] == names.split()
     assert all(finding.found and finding.advice for finding in findings)
     assert findings[0].found.startswith(f"phrasescore {__version__}, Python 3.")
@@ -156,8 +156,10 @@ def test_packages_that_are_missing_are_named_with_their_extra(
     assert [(finding.name, finding.is_there) for finding in missing] == [
         ("ctranslate2", False),
         ("ray", False),
+        ("uvicorn", False),
     ]
     assert [finding.advice.partition("pip install ")[2] for finding in missing] == [
         "'phrasescore[ctranslate2]'",
         "'phrasescore[cluster]'",
+        "'phrasescore[server]'",
     ]
