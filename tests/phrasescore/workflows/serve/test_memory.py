@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from moses_integration.decoder import sentence_tables
-from moses_integration.decoder.options import WordNumbers
+from moses_integration.decoder.options import TargetNumbers
 from phrasescore.settings.compute import Compute
 from phrasescore.workflows.translation.translate import SystemTranslation, load_system
 from tests.doubles import RandomCslm
@@ -24,13 +24,13 @@ def test_forgotten_words_change_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     system = tmp_path / "cslm.toml"
     system.write_text(f'{PLAIN}weights = "weights"\nsearch_models = ["cslm"]\n')
     lengths: list[int] = []
-    forget = WordNumbers.forget
+    forget = TargetNumbers.forget
 
-    def measure(self: WordNumbers, most: int) -> None:
+    def measure(self: TargetNumbers, most: int) -> None:
         forget(self, most)
         lengths.append(len(self.words))
 
-    monkeypatch.setattr(WordNumbers, "forget", measure)
+    monkeypatch.setattr(TargetNumbers, "forget", measure)
 
     def translate() -> list[SystemTranslation]:
         lengths.clear()
