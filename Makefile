@@ -85,5 +85,5 @@ $(INSTALLED): setup.cfg pyproject.toml constraints.txt
 	    echo "no C++ compiler found, which kenlm needs (on Debian and Ubuntu: apt install g++)." >&2; exit 1; }
 	@echo "Installing phrasescore and what it needs into $(VENV); the first time takes some minutes ..." >&2
 	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[cluster,dev,test]'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[cluster,dev,report,test]'
 	@touch $@

@@ -6,8 +6,12 @@ hypotheses, so it gives any other hypothesis a lower total or cannot produce it.
 therefore an upper bound, and only the values of a single hypothesis add up to it. Filling in 0
 would mean the best possible log-probability. The minimum of each feature would be its best value if
 its weight is negative.
+
+Votes are features that systems have in common, after Heafield and Lavie (2010), *Voting on N-grams
+for Machine Translation System Combination*.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -21,6 +25,9 @@ from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError
 
 MADE = "Made"  # system N has the feature MadeN, counting from 0
+MAX_ORDER = 4  # of the n-grams that are voted for
+# The number of systems that list a hypothesis, and the votes for its n-grams of each order.
+VOTES = ("Votes0", *(f"NgramVotes{order}" for order in range(1, MAX_ORDER + 1)))
 
 
 class _Bound(NamedTuple):
@@ -34,8 +41,13 @@ class _Bound(NamedTuple):
 
 @dataclass
 class ListCombiner:
-    """Merges the lists of one sentence after another."""
+    """Merges the lists of one sentence after another.
 
+    :ivar votes: whether hypotheses get the features `VOTES`, too. The best hypothesis of each other
+        list votes for each of its n-grams; a hypothesis has the votes of all its n-grams.
+    """
+
+    votes: bool = False
     filled: set[str] = field(default_factory=set)  # features that were filled in so far
     # Features left out so far, because the decoder's hypotheses lack them.
     left_out: set[str] = field(default_factory=set)
@@ -49,11 +61,20 @@ class ListCombiner:
         """
         distinct = [nbest.distinct() for nbest in lists]
         makers = [set(words.values()) for words in distinct]
-        names = [f"{MADE}{number}" for number in range(len(lists))]
+        names = [*(f"{MADE}{number}" for number in range(len(lists))), *(VOTES * self.votes)]
+        bests = [_ngrams(nbest.words(0)) for nbest in lists]
         bound = _lower_bound(lists[0])
         for number, (nbest, texts) in enumerate(zip(lists, distinct, strict=True)):
-            flags = {text: [words in known for known in makers] for text, words in texts.items()}
+            flags = {
+                text: [int(words in known) for known in makers] for text, words in texts.items()
+            }
             new = {text: row for text, row in flags.items() if not any(row[:number])}
+            if self.votes:
+                others = Counter(
+                    n for place, best in enumerate(bests) if place != number for n in best
+                )
+                for text, row in new.items():
+                    row += [sum(row), *_count_votes(texts[text], others)]
             rows = np.array([*new.values()], float).reshape(-1, len(names))
             added = dict(zip(new, format_rows(names, rows, bound.style), strict=True))
             lines = []
@@ -86,6 +107,20 @@ class ListCombiner:
             start += b" %b%b%b" % (name.encode(), bound.style, text.removeprefix(b" "))
         raw = start + b" |||" + rest
         return with_total(raw, len(start), bound.total) if lacking else raw, len(start)
+
+
+def _ngrams(words: Sequence[str]) -> set[tuple[str, ...]]:
+    return {ngram for order in range(1, MAX_ORDER + 1) for ngram in _of_order(words, order)}
+
+
+def _of_order(words: Sequence[str], order: int) -> Iterator[tuple[str, ...]]:
+    return zip(*(words[start:] for start in range(order)), strict=False)
+
+
+def _count_votes(words: Sequence[str], votes: Counter[tuple[str, ...]]) -> Iterator[int]:
+    """Yield the number of votes for the n-grams of each order."""
+    for order in range(1, MAX_ORDER + 1):
+        yield sum(votes[ngram] for ngram in _of_order(words, order))
 
 
 def _lower_bound(nbest: NbestList) -> _Bound:

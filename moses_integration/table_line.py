@@ -30,9 +30,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from moses_integration.nbest_kernels import find_bars, read_digits
+from moses_integration.nbest_kernels import find_bars
 from phrasescore.errors import DataError, ModelError
 from phrasescore.io.kernel_cache import kept_njit
+from phrasescore.io.numbers import read_digits
 from phrasescore.io.text import NUMBER, decode, shorten, split_words
 from phrasescore.records import PhrasePair
 

@@ -1,9 +1,14 @@
 # The public names and their homes. `phrasescore/__init__.py` imports them on first use.
 
+from moses_integration.nbest_values import Hypothesis as Hypothesis
+from moses_integration.nbest_values import read_lists as read_lists
 from phrasescore.errors import StoppedError as StoppedError
 from phrasescore.features import ColumnSpec as ColumnSpec
 from phrasescore.foreign import ForeignText as ForeignText
+from phrasescore.generation.generator import Generated as Generated
+from phrasescore.models.checkpoint import CurvePoint as CurvePoint
 from phrasescore.models.checkpoint import TrainingRecord as TrainingRecord
+from phrasescore.records import HypothesisList as HypothesisList
 from phrasescore.records import PhrasePair as PhrasePair
 from phrasescore.records import WeightPair as WeightPair
 from phrasescore.settings.building import Building as Building
@@ -12,6 +17,7 @@ from phrasescore.settings.estimation import Estimating as Estimating
 from phrasescore.settings.evaluation import Evaluating as Evaluating
 from phrasescore.settings.evaluation import Reporting as Reporting
 from phrasescore.settings.evaluation import Selecting as Selecting
+from phrasescore.settings.experiment import ExperimentStart as ExperimentStart
 from phrasescore.settings.generation import Augmenting as Augmenting
 from phrasescore.settings.generation import Generating as Generating
 from phrasescore.settings.generation import Segmenting as Segmenting
@@ -46,6 +52,8 @@ from phrasescore.workflows.doctor import doctor as doctor
 from phrasescore.workflows.doctor import list_features as list_features
 from phrasescore.workflows.evaluate import Evaluation as Evaluation
 from phrasescore.workflows.evaluate import evaluate as evaluate
+from phrasescore.workflows.experiment.init import NewExperiment as NewExperiment
+from phrasescore.workflows.experiment.init import init_experiment as init_experiment
 from phrasescore.workflows.experiment.run import run_experiment as run_experiment
 from phrasescore.workflows.experiment.snakemake import export_experiment as export_experiment
 from phrasescore.workflows.experiment.table import ExperimentTable as ExperimentTable
@@ -64,8 +72,10 @@ from phrasescore.workflows.report import ReportSummary as ReportSummary
 from phrasescore.workflows.report import make_report as make_report
 from phrasescore.workflows.rerank import RerankSummary as RerankSummary
 from phrasescore.workflows.rerank import rerank as rerank
+from phrasescore.workflows.rerank import rerank_lists as rerank_lists
 from phrasescore.workflows.rescore import RescoreSummary as RescoreSummary
 from phrasescore.workflows.rescore import rescore as rescore
+from phrasescore.workflows.rescore import rescore_lists as rescore_lists
 from phrasescore.workflows.score import ScoreSummary as ScoreSummary
 from phrasescore.workflows.score import score as score
 from phrasescore.workflows.search_settings import SearchSettings as SearchSettings
@@ -78,14 +88,18 @@ from phrasescore.workflows.show import show as show
 from phrasescore.workflows.train import TrainSummary as TrainSummary
 from phrasescore.workflows.train import fine_tune as fine_tune
 from phrasescore.workflows.train import train as train
-from phrasescore.workflows.tune.lists import TuneOutcome as TuneOutcome
-from phrasescore.workflows.tune.lists import tune as tune
-from phrasescore.workflows.tune.loop import LoopOutcome as LoopOutcome
-from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
-
-__all__: list[str]
+from phrasescore.workflows.translation.decoder import Decoder as Decoder
 from phrasescore.workflows.translation.translate import SystemTranslation as SystemTranslation
 from phrasescore.workflows.translation.translate import SystemTranslator as SystemTranslator
 from phrasescore.workflows.translation.translate import TranslateSummary as TranslateSummary
 from phrasescore.workflows.translation.translate import load_system as load_system
 from phrasescore.workflows.translation.translate import translate as translate
+from phrasescore.workflows.tune.lists import TuneOutcome as TuneOutcome
+from phrasescore.workflows.tune.lists import tune as tune
+from phrasescore.workflows.tune.loop import LoopOutcome as LoopOutcome
+from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
+from tuning.arrays import tune_arrays as tune_arrays
+from tuning.methods import Tuned as Tuned
+from tuning.settings import TuneSettings as TuneSettings
+
+__all__: list[str]

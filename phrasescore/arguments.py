@@ -2,15 +2,18 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from typing import Literal, get_args
 
-from phrasescore.errors import ArgumentError
+from phrasescore.errors import ArgumentError, PhrasescoreError
 
 StrPath = str | os.PathLike[str]
 
 PrecisionName = Literal["float32", "tf32", "bfloat16", "int8"]
 PRECISIONS: tuple[PrecisionName, ...] = get_args(PrecisionName)
 MetricName = Literal["multi-bleu", "bleu", "chrf", "chrf++", "ter", "word_accuracy", "cer"]
+TableMetric = Literal["bleu", "word_accuracy"]  # of an experiment
+METRIC_TITLES: dict[TableMetric, str] = {"bleu": "BLEU", "word_accuracy": "Word accuracy"}
 PairedTestName = Literal["approximate", "bootstrap"]
 ReportFormat = Literal["text", "json"]
 SideName = Literal["source", "reference"]
@@ -67,3 +70,11 @@ def check_sequences(**values: object) -> None:
     for name, value in values.items():
         if isinstance(value, str | os.PathLike):
             raise ArgumentError(f"{name}: expected a sequence, got the string {str(value)!r}")
+
+
+def check_extra(extra: str, use: str, modules: Iterable[str]) -> None:
+    """Check that the modules of an optional extra are installed, before any work is done."""
+    if any(find_spec(module) is None for module in modules):
+        raise PhrasescoreError(
+            f"{use} needs packages that are not installed: pip install 'phrasescore[{extra}]'"
+        )

@@ -10,6 +10,7 @@ classes. The current folder, which ``python -m`` puts on the path, contains data
 searched.
 """
 
+import hashlib
 import os
 import re
 import sys
@@ -17,7 +18,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from phrasescore.errors import PluginError
+from phrasescore.errors import ArgumentError, PluginError
 from phrasescore.version import __version__
 
 if TYPE_CHECKING:
@@ -45,11 +46,33 @@ class Plugin:
     package: str  # the name and version of the package; another version may compute other values
     entry_point: "EntryPoint"
     problem: str | None = None  # the reason why the class is unusable, if it is
+    arguments: tuple[tuple[str, str], ...] = ()  # keyword arguments of the class
 
     @property
     def title(self) -> str:
         """The package, the kind and the name, for messages."""
         return f"{self.package}: {self.kind} {self.name}"
+
+    @property
+    def text(self) -> str:
+        """The name with the arguments, as on the command line."""
+        arguments = ",".join(map("=".join, self.arguments))
+        return f"{self.name}:{arguments}" if arguments else self.name
+
+    @property
+    def fingerprint(self) -> str:
+        """The package and its version, the arguments, and digests of files among them."""
+        parts = [self.package]
+        for name, value in self.arguments:
+            parts.append(f"{name}={value}")
+            if os.path.isfile(value):
+                with open(value, "rb") as stream:
+                    parts.append(hashlib.file_digest(stream, "sha256").hexdigest())
+        return " ".join(parts)
+
+    def create(self, *arguments: Any, **extra: Any) -> Any:
+        """Return an object of the class, created with its arguments after the given ones."""
+        return self.load()(*arguments, **dict(self.arguments), **extra)
 
     def load(self) -> Any:
         """Import and return the class; a PluginError gives the reason if it is unusable."""
@@ -75,12 +98,33 @@ def find_plugins(kind: PluginKind, ours: Collection[str]) -> list[Plugin]:
     ]
 
 
-def find_plugin(kind: PluginKind, name: str, ours: Collection[str]) -> Plugin | None:
-    """Return the class named ``name``, which must be unique and not reserved, or None."""
+def parse_arguments(text: str) -> tuple[str, dict[str, str]]:
+    """Split a plug-in's name from its arguments.
+
+    >>> parse_arguments("qe:model=comet,batch=8")
+    ('qe', {'model': 'comet', 'batch': '8'})
+    """
+    name, colon, rest = text.partition(":")
+    arguments: dict[str, str] = {}
+    for item in rest.split(",") if colon else ():
+        key, equals, value = item.partition("=")
+        if not (key.isidentifier() and equals) or key in arguments:
+            problem = "expected NAME:KEY=VALUE,KEY=VALUE, each key once,"
+            raise ArgumentError(f"{name}: {problem} got {text!r}")
+        arguments[key] = value
+    return name, arguments
+
+
+def find_plugin(kind: PluginKind, text: str, ours: Collection[str]) -> Plugin | None:
+    """Return the class with this name and arguments, or None.
+
+    :raises PluginError: if the name is not unique, or reserved.
+    """
+    name, arguments = parse_arguments(text)
     plugin = next((plugin for plugin in find_plugins(kind, ours) if plugin.name == name), None)
     if plugin is not None and plugin.problem is not None:
         raise PluginError(plugin.title, plugin.problem)
-    return plugin
+    return None if plugin is None else replace(plugin, arguments=tuple(arguments.items()))
 
 
 def _installed(kind: PluginKind) -> Iterator[Plugin]:

@@ -5,9 +5,16 @@ from dataclasses import dataclass, fields
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from phrasescore.arguments import check_sequences
+from phrasescore.errors import ArgumentError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+# A tokenised text: a string with blanks between the words, or the words in order.
+Sentence = str | Sequence[str]
 
 
 def to_words(text: str | Iterable[str]) -> tuple[str, ...]:
@@ -18,17 +25,42 @@ def to_words(text: str | Iterable[str]) -> tuple[str, ...]:
     >>> to_words("the  house\\n"), to_words(["the", "house"])
     (('the', 'house'), ('the', 'house'))
     """
-    if isinstance(text, str):
-        words = tuple(word for word in text.rstrip("\r\n").split(" ") if word)
-    else:
-        words = text if isinstance(text, tuple) else tuple(text)
     try:
+        if isinstance(text, str):
+            words = tuple(word for word in text.rstrip("\r\n").split(" ") if word)
+        else:
+            words = text if isinstance(text, tuple) else tuple(text)
         joined = " ".join(words)
     except TypeError as error:
         raise TypeError(f"expected words, or a sentence as a string, got {text!r}") from error
     if joined.count(" ") >= len(words) > 0 or "\n" in joined:
         raise TypeError(f"expected single words, or one sentence as a string, got {text!r}")
     return words
+
+
+def to_sentences(**texts: Iterable[Sentence]) -> list[list[tuple[str, ...]]]:
+    """Return the words of each sentence in several texts, which must have equal lengths.
+
+    :param texts: each by the name that it has in messages.
+    :raises ArgumentError: if a text is a single string, or if lengths differ.
+    :raises TypeError: if a sentence is neither a string nor a sequence of words.
+
+    >>> to_sentences(sources=["the house"], targets=[["la", "maison"]])
+    [[('the', 'house')], [('la', 'maison')]]
+    """
+    check_sequences(**texts)
+    found: list[list[tuple[str, ...]]] = []
+    for name, sentences in texts.items():
+        found.append([])
+        for index, sentence in enumerate(sentences):
+            try:
+                found[-1].append(to_words(sentence))
+            except TypeError as error:
+                raise TypeError(f"{name}[{index}]: {error}") from error
+    if len({*map(len, found)}) > 1:
+        names, counts = (" and ".join(map(str, each)) for each in (texts, map(len, found)))
+        raise ArgumentError(f"{names}: expected equal numbers of sentences, got {counts}")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

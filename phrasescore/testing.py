@@ -10,6 +10,7 @@ phrasescore's own features and metrics pass the same checks. A broken contract r
 >>> check_feature(Letters())
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import PluginError
-from phrasescore.evaluation.plugin_metric import CheckedMetric
+from phrasescore.evaluation.plugin_metric import CheckedMetric, source_argument
 from phrasescore.features.plugin_feature import checked_values, copied
 from phrasescore.records import PhrasePair
 
@@ -41,6 +42,7 @@ REFERENCES = [
     [("the", "cat", "is", "here", "now", "."), ("a", "dog", "barks", "at", "it"), ("yes", "!")],
     [("there", "is", "a", "cat", "here"), ("the", "dog", "barks", "at", "the", "cat"), ()],
 ]
+SOURCES = [("le", "chat", "est", "ici"), ("un", "chien"), ()]
 # Hypotheses and their segments: partly correct, repeated and unknown words, empty.
 _HYPOTHESES = [
     (("the", "the", "the", "cat", "is", "here"), 0),
@@ -122,14 +124,16 @@ def check_metric(make: Callable[[Any], Any]) -> None:
     and for the fractional sums and the sums plus 1 that tuning uses. The references score higher
     than empty hypotheses.
 
-    :param make: the class, or a function from references to an object of the class.
+    :param make: the class, or a function from references to an object of the class; if it has a
+        parameter ``sources``, it gets the words of each source sentence.
     """
     title = getattr(make, "__name__", type(make).__name__)
     for references in (REFERENCES, REFERENCES[1:]):
         num_segments = len(references[0])
         hypotheses = [*references[0], *(words for words, _ in _HYPOTHESES)]
         segments = [*range(num_segments), *(segment for _, segment in _HYPOTHESES)]
-        metric = CheckedMetric(title, title, make, references)
+        extra = source_argument(make, SOURCES, title)
+        metric = CheckedMetric(title, title, functools.partial(make, **extra), references)
         stats = metric.statistics(hypotheses, segments)
         again = metric.statistics(hypotheses, segments)
         _check_same(title, "a second run gives different statistics", again, stats)

@@ -1,6 +1,8 @@
 """The promises of every feature and metric. A new feature is one more entry in MAKERS."""
 
 import pkgutil
+import shlex
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -14,6 +16,7 @@ from phrasescore.features.foreign import ForeignScore
 from phrasescore.features.language_model import LanguageModelScore
 from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.features.neural import NeuralScore
+from phrasescore.features.program import ProgramScore
 from phrasescore.features.word_counts import (
     LengthRatio,
     NumberMismatch,
@@ -56,6 +59,12 @@ def make_foreign(folder: Path) -> Feature:
     return ForeignScore(str(tiny_translator(folder / "foreign", positions=100).path))
 
 
+def make_program(folder: Path) -> Feature:
+    script = folder / "program.py"
+    script.write_text("import sys\nfor line in sys.stdin: print(len(line), flush=True)\n")
+    return ProgramScore(shlex.join([sys.executable, str(script)]))
+
+
 MAKERS: dict[str, Callable[[Path], Feature]] = {
     "ctranslate2": make_foreign,
     "language_model": make_language_model,
@@ -63,6 +72,7 @@ MAKERS: dict[str, Callable[[Path], Feature]] = {
     "lexicon": make_lexicon,
     "neural": make_neural,
     "number_mismatch": lambda _: NumberMismatch(),
+    "program": make_program,
     "punctuation_mismatch": lambda _: PunctuationMismatch(),
     "source_unknown_words": lambda _: SourceUnknownWords([Vocabulary(SOURCE_WORDS)]),
     "target_length": lambda _: TargetLength(),

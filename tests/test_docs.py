@@ -109,7 +109,7 @@ def test_the_readme_is_short() -> None:
 
 
 def test_the_docs_are_short() -> None:
-    assert sum(len(page.read_text(encoding="utf-8").split()) for page in PAGES) <= 33_400
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in PAGES) <= 35_900
 
 
 def test_every_page_is_in_the_site_s_menu() -> None:
@@ -177,7 +177,7 @@ PUBLIC = {
     *("tune_with_decoder", "decode", "generate", "segment", "select", "evaluate", "perplexity"),
     *("combine", "make_report", "run_experiment", "export_experiment", "export", "score"),
     *("show", "fine_tune", "doctor", "list_features", "build", "build_lm"),
-    *("load_system", "translate"),
+    *("load_system", "translate", "tune_arrays", "read_lists", "rescore_lists", "rerank_lists"),
 }
 
 

@@ -19,7 +19,7 @@ MAX_LINES = {"tests": 500}
 USUAL_MAX_LINES = 400
 HEAVY = (
     *("torch", "numpy", "numba", "kenlm", "nltk", "sacremoses", "sqlitedict", "xopen"),
-    *("matplotlib", "sacrebleu", "scipy", "sentencepiece", "thot"),
+    *("matplotlib", "plotly", "sacrebleu", "scipy", "sentencepiece", "sklearn", "thot"),
 )
 
 
@@ -57,6 +57,11 @@ def test_constraints_pin_every_requirement_to_a_version_that_it_allows() -> None
     assert names - pins.keys() == set()
     for wanted in _requirements():
         assert pins[canonicalize_name(wanted.name)] in SpecifierSet(str(wanted.specifier)), wanted
+
+
+def test_the_page_on_installing_names_the_pinned_torch() -> None:
+    page = (REPOSITORY / "docs" / "install.md").read_text(encoding="utf-8")
+    assert f"pip install torch=={_pins()['torch']} --index-url" in page
 
 
 def test_constraints_pin_exactly() -> None:

@@ -6,7 +6,7 @@ Statistical Machine Translation, with smoothed sentence BLEU or chrF as the gain
 a list serve as both candidates and evidence.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array, hstack
 
 from tuning import metrics
-from tuning.metrics import BleuScore, CorpusBleu, Statistics
+from tuning.metrics import BleuScore, CorpusBleu, ReferenceMetric, Statistics
 from tuning.ngrams import (
     MAX_ORDER,
     Integers,
@@ -125,10 +125,7 @@ def expected_gains(
     is 1, even if it is empty. Only the 1,000 most likely sentences are references, so time grows
     linearly with the number of sentences, which are distinct.
     """
-    references = np.sort(np.argsort(-probabilities, kind="stable")[:MAX_EVIDENCE])
-    shares = probabilities[references]
-    if len(references) < len(sentences):
-        shares /= shares.sum()
+    references, shares = _evidence(probabilities)
     texts: Sequence[Sequence[str]] = sentences
     gains_of, max_order = _bleu_gains, MAX_ORDER
     if metric == "chrf":
@@ -154,6 +151,33 @@ def expected_gains(
         gains[references[own] - begin, own] = 1.0  # n-grams in only one sentence were not counted
         expected[rows] = (gains * shares).sum(axis=1)
     return expected
+
+
+def expected_scores(
+    sentences: Sequence[Sequence[str]],
+    probabilities: Statistics,
+    build: Callable[[Sequence[Sequence[str]]], ReferenceMetric],
+) -> Statistics:
+    """Return the expected score of each sentence with any metric; see `expected_gains`.
+
+    :param build: returns the metric for references, one per segment.
+    """
+    references, shares = _evidence(probabilities)
+    metric = build([sentences[index] for index in references.tolist()])
+    expected = np.zeros(len(sentences))
+    for segment, share in enumerate(shares.tolist()):
+        statistics = metric.statistics(sentences, [segment] * len(sentences))
+        expected += share * metric.score(statistics)
+    return expected
+
+
+def _evidence(probabilities: Statistics) -> tuple[Integers, Statistics]:
+    """Return the indices of the most likely sentences, and their probabilities."""
+    references = np.sort(np.argsort(-probabilities, kind="stable")[:MAX_EVIDENCE])
+    shares = probabilities[references]
+    if len(references) < len(probabilities):
+        shares /= shares.sum()
+    return references, shares
 
 
 def _bleu_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) -> Statistics:

@@ -1,4 +1,4 @@
-"""Two features and a metric for phrasescore, in a package of their own."""
+"""Two features and two metrics for phrasescore, in a package of their own."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,15 +14,26 @@ CLOSES = {")": "(", "&#93;": "&#91;", "]": "[", "»": "«"}
 class CopiedWords:
     """The number of source words that the translation has letter for letter.
 
-    Moses copies the words that its phrase table lacks. Only words of four small letters or more
-    count, for names and numbers are rightly copied.
+    Moses copies the words that its phrase table lacks. Only words of small letters count, for names
+    and numbers are rightly copied.
+
+    :param shortest: the number of letters of the shortest word that counts. All arguments come as
+        strings.
     """
+
+    def __init__(self, shortest: str = str(SHORTEST)) -> None:
+        self._shortest = int(shortest)
 
     def values(self, pairs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> Iterator[float]:
         """Yield the number of each pair of a source and a target, which are words."""
         for source, target in pairs:
-            common = Counter(filter(_is_common, source)) & Counter(filter(_is_common, target))
+            common = Counter(self._counted(source)) & Counter(self._counted(target))
             yield float(common.total())
+
+    def _counted(self, words: Sequence[str]) -> Iterator[str]:
+        for word in words:
+            if len(word) >= self._shortest and word.isalpha() and word.islower():
+                yield word
 
 
 class UnevenBrackets:
@@ -82,5 +93,20 @@ class WordF:
         return 2 * matches / np.maximum(words, 1)
 
 
-def _is_common(word: str) -> bool:
-    return len(word) >= SHORTEST and word.isalpha() and word.islower()
+class TranslatedWordF(WordF):
+    """`WordF`, for which copied source words are wrong.
+
+    :param sources: the words of each segment's source sentence.
+    """
+
+    def __init__(
+        self, references: Sequence[Sequence[Sequence[str]]], sources: Sequence[Sequence[str]]
+    ) -> None:
+        copied = [set(words) for words in sources]
+        super().__init__(
+            [
+                [[word for word in words if word not in source]
+                 for words, source in zip(segments, copied, strict=True)]
+                for segments in references
+            ]
+        )  # fmt: skip

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from outside_feature import CopiedWords, UnevenBrackets, WordF
+from outside_feature import CopiedWords, TranslatedWordF, UnevenBrackets, WordF
 
 from phrasescore.testing import check_feature, check_metric
 
@@ -11,12 +11,14 @@ def test_contracts() -> None:
     check_feature(CopiedWords)
     check_feature(UnevenBrackets)
     check_metric(WordF)
+    check_metric(TranslatedWordF)
 
 
 def test_copied_words_are_counted_without_names_numbers_and_short_words() -> None:
     source = ["the", "zoologist", "Anna", "met", "a", "zoologist", "in", "2014"]
     target = ["le", "zoologist", "Anna", "a", "vu", "a", "zoologist", "zoologist", "en", "2014"]
     assert list(CopiedWords().values([(source, target)])) == [2.0]
+    assert list(CopiedWords(shortest="1").values([(source, target)])) == [3.0]
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,8 @@ def test_the_metric_of_two_segments_is_that_of_their_words_together() -> None:
     assert found.tolist() == [[2, 3, 3], [1, 1, 2]]
     assert metric.score(found.sum(axis=0)) == pytest.approx(2 * 3 / (4 + 5))
     assert metric.score(np.zeros(3)) == 0
+
+
+def test_a_word_of_the_source_is_no_translation() -> None:
+    metric = TranslatedWordF([[["the", "cat", "sat"]]], sources=[["le", "cat"]])
+    assert metric.statistics([["the", "cat"]], [0]).tolist() == [[1, 2, 2]]

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from moses_integration.decoder import ALGORITHMS, LIMITS, SearchLimits, limit_values
-from moses_integration.decoder.language_model import read_arpa_order
 from moses_integration.ini_text import TRUE_VALUES, IniFeature, IniLine, with_paths_from
 from moses_integration.moses_ini import CONVERTERS, MosesIni, is_phrase_table
 from moses_integration.weight_lines import LARGEST_WEIGHT, format_weight
 from phrasescore.errors import ConfigError, DataError, shown_path
 from phrasescore.io.text import open_input, shorten
+from phrasescore.language_models.arpa import read_arpa_order
 from phrasescore.records import Weights
 
 _logger = logging.getLogger(__name__)

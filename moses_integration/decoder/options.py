@@ -14,12 +14,12 @@ import numpy as np
 
 from moses_integration.decoder import configuration as kinds
 from moses_integration.decoder.configuration import DecoderConfiguration, FeatureSlot
-from moses_integration.decoder.language_model import NgramModel, read_arpa
-from moses_integration.decoder.ngram_table import BEGIN, KERNEL, LN_10, NgramTables, score_next
 from moses_integration.decoder.phrase_tables import PhraseTables
 from moses_integration.decoder.search_tables import NUM_ORIENTATIONS
 from moses_integration.table_line import LOWEST_LOG
 from phrasescore.io.ragged import RaggedArray
+from phrasescore.language_models.arpa import NgramModel, read_arpa
+from phrasescore.language_models.ngram_table import BEGIN, KERNEL, LN_10, NgramTables, score_next
 
 
 class SentenceOptions(NamedTuple):

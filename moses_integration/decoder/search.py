@@ -20,8 +20,6 @@ from moses_integration.decoder.configuration import (
     STATEFUL,
     DecoderConfiguration,
 )
-from moses_integration.decoder.language_model import NgramModel
-from moses_integration.decoder.ngram_table import BEGIN, END, KERNEL, LN_10, score_next
 from moses_integration.decoder.options import OptionTable, SentenceOptions, make_sentence
 from moses_integration.decoder.search_tables import NUM_ORIENTATIONS, find_orientation
 from moses_integration.decoder.stack_search import (
@@ -32,6 +30,8 @@ from moses_integration.decoder.stack_search import (
 )
 from phrasescore.io.characters import join_characters
 from phrasescore.io.hashing import mix
+from phrasescore.language_models.arpa import NgramModel
+from phrasescore.language_models.ngram_table import BEGIN, END, KERNEL, LN_10, score_next
 from phrasescore.records import AlignedWords
 
 _MOST_PATHS = 1000  # Moses' limit on the number of paths with n-best-factor 0 (Manager.cpp)

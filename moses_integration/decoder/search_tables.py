@@ -10,12 +10,18 @@ extension costs an addition and a look-up, because the language model score of a
 state is memoised.
 """
 
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from moses_integration.decoder.ngram_table import END, KERNEL, score_word
+from phrasescore.io import hashing
 from phrasescore.io.hashing import copy_rows, find, make_table, mix
+from phrasescore.io.kernel_cache import drop_stale_kernels
+from phrasescore.language_models import ngram_table
+from phrasescore.language_models.ngram_table import END, KERNEL, score_word
+
+drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__), Path(ngram_table.__file__))
 
 EMPTY = -1
 # Columns of a block: hypotheses (start, end), span (start, end), options (start, end) and the new

@@ -10,7 +10,6 @@ import numpy as np
 from moses_integration.alignments import Affiliations
 from moses_integration.decoder import configuration as kinds
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.language_model import NgramModel
 from moses_integration.decoder.options import OptionTable, TargetNumbers
 from moses_integration.decoder.phrase_tables import (
     PhrasePairs,
@@ -24,6 +23,7 @@ from moses_integration.decoder.phrase_tables import (
 )
 from moses_integration.source_text import keys_of_sentences
 from moses_integration.table_index import TableIndex
+from phrasescore.language_models.arpa import NgramModel
 
 _MOST_PAIRS = 500_000  # phrase pairs that are kept in memory
 _MOST_WORDS = 200_000  # numbered words that no language model has

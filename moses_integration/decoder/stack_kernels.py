@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from moses_integration.decoder.ngram_table import KERNEL
 from moses_integration.decoder.search_tables import (
     UNFINISHED,
     add_row,
@@ -24,6 +23,7 @@ from moses_integration.decoder.search_tables import (
     score_option,
 )
 from phrasescore.io.hashing import first_slot
+from phrasescore.language_models.ngram_table import KERNEL
 
 
 class Limits(NamedTuple):

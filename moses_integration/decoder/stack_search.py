@@ -18,9 +18,9 @@ import numpy as np
 from moses_integration.decoder import SearchLimits
 from moses_integration.decoder import search_tables as tables
 from moses_integration.decoder import stack_kernels as kernels
-from moses_integration.decoder.ngram_table import BEGIN
 from moses_integration.decoder.options import Sentence
 from phrasescore.io.ragged import RaggedArray
+from phrasescore.language_models.ngram_table import BEGIN
 from phrasescore.records import AlignedWords
 
 DEFAULT_BUFFER_SIZE = 4096

@@ -43,7 +43,7 @@ VERBS = {
     verb: module
     for module, verbs in {
         "build": ("build", "build-lm"),
-        "experiment": ("experiment",),
+        "experiment": ("experiment", "init"),
         "inspection": ("doctor", "features", "show"),
         "lists": ("combine", "rerank"),
         "networks": ("export", "train"),

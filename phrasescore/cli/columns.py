@@ -24,11 +24,12 @@ _KINDS: dict[str, ColumnKind] = {
     "line_scores": "scores",
     "named_scores": "scores",
     "foreign_models": "ctranslate2",
+    "commands": "scores_command",
 }
 
 # Check only the form of names; the library checks whether they exist.
 check_features = options.matching(
-    "[^@]+(@[1-9][0-9]{0,8})?", "the number of a --model after '@', from 1"
+    "[^@:]+(@[1-9][0-9]{0,8})?|[^@:]+:.*", "the number of a --model after '@', from 1"
 )
 models = _files(
     "--model models",
@@ -39,10 +40,10 @@ models = _files(
 features = options.option(
     "--feature features",
     f"Add a feature: {', '.join(FEATURE_NAMES)}, or a feature of another package, which "
-    "'phrasescore features' lists. unknown_words counts the target words outside the shortlist of "
-    "at least one model; with @N, of the N-th --model.",
+    "'phrasescore features' lists and which may take arguments. unknown_words counts the target "
+    "words outside the shortlist of at least one model; with @N, of the N-th --model.",
     multiple=True,
-    metavar="NAME[@N]",
+    metavar="NAME[@N]|NAME:KEY=VALUE,...",
     callback=check_features,
     subject=_SUBJECT,
 )
@@ -81,6 +82,14 @@ foreign_models = options.together(
     ),
     foreign_text,
 )
+commands = options.option(
+    "--scores-command commands",
+    "Add the scores of a program, which reads lines with a source, a tab and a hypothesis, and "
+    "writes a number for each. It must answer before it waits for more lines.",
+    multiple=True,
+    metavar="COMMAND",
+    subject=_SUBJECT,
+)
 word_scores = options.file(
     "--word-scores", "Write the log-probability of each predicted word.", subject="Output"
 )
@@ -105,7 +114,13 @@ def take_columns(ctx: click.Context, given: dict[str, Any]) -> list[ColumnSpec]:
 def take_foreign_columns(ctx: click.Context, given: dict[str, Any]) -> list[ColumnSpec]:
     """Return the columns as `take_columns` does, for a command that has `foreign_models`."""
     text = options.take(ForeignText, given)
-    columns = take_columns(ctx, given)
+    return with_foreign_text(ctx, take_columns(ctx, given), text)
+
+
+def with_foreign_text(
+    ctx: click.Context, columns: list[ColumnSpec], text: ForeignText
+) -> list[ColumnSpec]:
+    """Return the columns with the settings of `foreign_text`, which need a foreign model."""
     if all(column.kind != "ctranslate2" for column in columns):
         refuse_foreign_text(ctx)
     return [
@@ -119,7 +134,8 @@ def column_spec(param: str, value: str) -> ColumnSpec:
     if param == "named_scores":
         path, _, name = value.rpartition("=")
         return ColumnSpec("scores", path, name=name)
-    name, _, number = value.partition("@") if param == "features" else (value, "", "")
+    has_number = param == "features" and ":" not in value
+    name, _, number = value.partition("@") if has_number else (value, "", "")
     return ColumnSpec(_KINDS[param], name, int(number) if number else None)
 
 

@@ -1,12 +1,18 @@
-"""``phrasescore experiment``: a table of systems, trained, tuned and measured by one command."""
+"""``phrasescore experiment`` and ``init``: a table of systems, trained, tuned and measured."""
+
+from functools import partial
+from typing import Any
 
 import click
 
 from phrasescore.cli import options
 from phrasescore.cli.options import heading
 from phrasescore.errors import show_controls
+from phrasescore.progress import format_duration
+from phrasescore.settings.experiment import ExperimentStart
 
 _OF_ALL = {"config", "output"}
+_text = partial(options.file, nargs=2, required=True)
 
 
 @options.verb()
@@ -67,3 +73,32 @@ def experiment(
         click.echo(show_controls("\n".join(text_table(rows, "rl"))))
     else:
         click.echo(show_controls(to_text(run_experiment(config, output))), nl=False)
+
+
+@options.verb()
+@options.argument("moses_ini", metavar="MOSES_INI")
+@heading("Input")
+@_text("--train", "The text that networks learn from.", "SOURCE TARGET")
+@_text("--dev", "The text for tuning; REF may stand for REF0, REF1, ...", "SOURCE REF")
+@_text("--test tests", "A text to measure on. May be repeated.", "SOURCE REF", multiple=True)
+@options.of(ExperimentStart)
+@heading("Output")
+@options.file("-o --output", "The file to write.", "CONFIG", required=True)
+def init(moses_ini: str, output: str, **given: Any) -> None:
+    """Write CONFIG, a file for ``experiment``, for the system MOSES_INI and parallel text.
+
+    Rows and networks are chosen by the amount of text and the time. All files are checked, and the
+    search is measured. The expected time of each step is printed.
+    """
+    from phrasescore.io.text_table import text_table
+    from phrasescore.workflows.experiment.init import init_experiment, shown_time
+
+    settings = options.take(ExperimentStart, given)
+    new = init_experiment(moses_ini, output, **given, settings=settings)
+    rows = [(format_duration(seconds), name) for name, seconds in new.steps.items()]
+    lines = [
+        *text_table(rows, "rl"),
+        f"In all: {shown_time(new.seconds)}, on {new.cores} cores",
+    ]
+    lines += [f"Without {name}: {problem}" for name, problem in new.without.items()]
+    click.echo(show_controls("\n".join(lines)))

@@ -14,8 +14,15 @@ _logger = logging.getLogger(__name__)
 
 @options.verb()
 @options.argument("lists", metavar="NBEST...", nargs=-1, required=True)
+@heading("Method")
+@options.flag(
+    "--votes",
+    "Add the features Votes0, the number of files that contain a hypothesis, and NgramVotes1 to "
+    "NgramVotes4: for each n-gram of a hypothesis, the number of other files whose best hypothesis "
+    "contains it.",
+)
 @options.output
-def combine(lists: tuple[str, ...], output: str) -> None:
+def combine(lists: tuple[str, ...], output: str, votes: bool) -> None:
     """Merge the n-best lists NBEST from several systems into one list per sentence.
 
     The first file must be the decoder's. A hypothesis that occurs in several files is taken from
@@ -25,7 +32,7 @@ def combine(lists: tuple[str, ...], output: str) -> None:
     """
     from phrasescore.workflows.combine import combine as run
 
-    done = run(lists, output, progress=show_progress)
+    done = run(lists, output, votes=votes, progress=show_progress)
     for path, name, count in zip(lists, done.features, done.hypotheses, strict=True):
         _logger.info("%s: %s hypotheses of %s", name, f"{count:,}", path)
     if done.filled:
@@ -37,6 +44,8 @@ def combine(lists: tuple[str, ...], output: str) -> None:
 
 @options.verb()
 @options.argument("nbest", metavar="NBEST")
+@heading("Input")
+@options.file("--source", "The source sentences, for an --mbr-metric that reads them.")
 @heading("Method")
 @options.file(
     "--weights",

@@ -252,6 +252,8 @@ def matching(pattern: str, expected: str) -> Callable[..., Any]:
 def numbers_by_name(expected: str, *, above: float, default: str = "") -> Callable[..., Any]:
     """Return a callback for a repeatable option NAME=NUMBER; the command gets a dict, or None.
 
+    With a ``default``, a plug-in's arguments may come last, as in ``qe=0.5:model=comet``.
+
     :param above: the lower bound, which each number must exceed.
     :param default: the number for a name without "=".
     """
@@ -261,7 +263,9 @@ def numbers_by_name(expected: str, *, above: float, default: str = "") -> Callab
     ) -> dict[str, float] | None:
         numbers: dict[str, float] = {}
         for value in values:
-            name, separator, text = value.partition("=")
+            head, colon, arguments = value.partition(":") if default else (value, "", "")
+            name, separator, text = head.partition("=")
+            name += colon + arguments
             try:
                 number = float(text if separator else default)
             except ValueError:

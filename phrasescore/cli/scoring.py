@@ -64,6 +64,7 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
 @options.file("--source", "The tokenised source sentences.", "SRC", required=True)
 @columns.models
 @columns.foreign_models
+@columns.commands
 @columns.features
 @columns.language_models
 @columns.lexicons
@@ -94,6 +95,7 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given
 @options.argument("target", metavar="TARGET")
 @columns.models
 @columns.foreign_models
+@columns.commands
 @columns.features
 @columns.language_models
 @columns.lexicons

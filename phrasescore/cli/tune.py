@@ -10,17 +10,21 @@ from phrasescore.cli import columns, options
 from phrasescore.cli.options import heading, names_of, only, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.translate import decode
+from phrasescore.foreign import ForeignText
 from phrasescore.settings import tuning
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
 from phrasescore.workflows.search_settings import SearchSettings
 from tuning.settings import METRICS
 
-_COLUMNS = ("models", "language_models", "lexicons", "reverse_lexicons", "features")
+_COLUMNS = (
+    *("models", "foreign_models", "commands"),
+    *("language_models", "lexicons", "reverse_lexicons", "features"),
+)
 # Parameters that are not fields of settings: shared, for lists, and for rounds with a decoder.
-_SHARED = {"references", "start", "output"}
+_SHARED = {"references", "source", "start", "output"}
 _OF_LISTS = _SHARED | {"lists", "features", "scores", "ifile"}
-_OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
+_OF_ROUNDS = _SHARED | {"folder", "resume"}
 
 
 @options.verb()
@@ -70,7 +74,7 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
     default="",
     show_default=False,
 )
-@options.file("--source --input", "The text to decode.")
+@options.file("--source --input", "The text to decode, or the source of NBEST for a --metric.")
 @options.file(
     "--working-dir folder",
     "The folder for lists, logs, the state of the run and the best moses.ini.",
@@ -80,6 +84,18 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
 @heading("Networks and features")
 @options.files(
     "--rescore rescore_models", "Add this model's score to the lists of each round.", "MODEL"
+)
+@options.files(
+    "--rescore-ctranslate2 rescore_foreign_models",
+    "Add the score of a model converted for CTranslate2 to the lists of each round.",
+    "FOLDER",
+)
+@columns.foreign_text
+@options.option(
+    "--rescore-scores-command rescore_commands",
+    "Add the scores of a program to the lists of each round, as rescore --scores-command does.",
+    multiple=True,
+    metavar="COMMAND",
 )
 @options.files(
     "--rescore-lm rescore_language_models",
@@ -131,17 +147,18 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
 
         own = _OF_ROUNDS | names_of(tuning.RoundTuning, tuning.RoundTuningFiles, Compute)
         added = {f"rescore_{name}": name for name in _COLUMNS}
-        allowed = {*own, *added, "decoder", "decoder_flags"}
+        allowed = {*own, *added, *names_of(ForeignText), "decoder", "decoder_flags"}
         options.refuse_others(ctx, allowed, "cannot be used with --decoder")
         flags = given["decoder_flags"]
+        specs = [
+            columns.column_spec(kind, value)
+            for name, kind in added.items()
+            for value in given[name]
+        ]
         tune_with_decoder(
             _search_settings(flags) if decoder == "embedded" else f"{decoder} {flags}".strip(),
             **grouped(tune_with_decoder, only(given, own)),
-            columns=[
-                columns.column_spec(kind, value)
-                for name, kind in added.items()
-                for value in given[name]
-            ],
+            columns=columns.with_foreign_text(ctx, specs, take(ForeignText, given)),
             progress=show_progress,
         )
 

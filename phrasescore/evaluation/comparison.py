@@ -18,10 +18,10 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from phrasescore.arguments import Tokenizer
+from phrasescore.arguments import TableMetric, Tokenizer
 from phrasescore.errors import DataError
-from phrasescore.evaluation.plugin_metric import CheckedMetric
-from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
+from phrasescore.evaluation.plugin_metric import build_metric
+from phrasescore.evaluation.sentences import Sentences, Text, check_aligned, read_text
 from phrasescore.evaluation.significance import (
     SAMPLES,
     PairedComparison,
@@ -67,11 +67,12 @@ class ComparedSystem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SystemScore:
-    """The BLEU scores of a system, and the difference from the baseline."""
+    """The scores of a system, 0 to 100, and the difference from the baseline."""
 
     name: str
-    scores: tuple[float, ...]  # the BLEU score of each replica
-    length_ratio: float  # words of the first replica's translations per word of the reference
+    scores: tuple[float, ...]  # the score of each replica
+    # Words of the first replica's translations per word of the reference; 0 for other metrics.
+    length_ratio: float
     # Mean minus the baseline's mean, and the p-value from approximate randomization.
     difference: float | None = None
     p_value: float | None = None
@@ -111,6 +112,7 @@ class Comparison:
 
     :param source: the source text, for breakdowns.
     :param has_baseline: whether to compare all other systems with the first one.
+    :param metric: what `scores` has; all other results are for BLEU.
     :raises DataError: if the texts differ in their number of lines.
     """
 
@@ -121,6 +123,7 @@ class Comparison:
         source: Sentences | None = None,
         *,
         has_baseline: bool = True,
+        metric: TableMetric = "bleu",
     ) -> None:
         self.systems = systems
         self.references = references
@@ -132,31 +135,13 @@ class Comparison:
             self.sides = {"source": source, **self.sides}
         translations = [text for system in systems for text in system.replicas]
         check_aligned([*references, *translations, *self.sides.values()])
-        self.metric = Bleu([text.words for text in references])
-
-    @classmethod
-    def read(
-        cls,
-        systems: Sequence[tuple[str, Sequence[str]]],
-        references: Sequence[str],
-        source: str | None = None,
-        *,
-        has_baseline: bool = True,
-    ) -> Self:
-        """Read all texts from files; a system has a name and one file per replica."""
-        return cls(
-            references=[read_sentences(path) for path in references],
-            systems=[
-                ComparedSystem(name, [*map(_read_translations, paths)]) for name, paths in systems
-            ],
-            source=None if source is None else read_sentences(source, is_source=True),
-            has_baseline=has_baseline,
-        )
+        words = [text.words for text in references]
+        self.metric: ReferenceMetric = Bleu(words) if metric == "bleu" else WordAccuracy(words)
 
     @cached_property
     def _statistics(self) -> list[Statistics]:
-        """BLEU statistics for each system: ``(replicas, sentences, num_stats)``."""
-        segments = range(self.metric.num_segments)
+        """The metric's statistics for each system: ``(replicas, sentences, num_stats)``."""
+        segments = range(len(self.references[0].texts))
         return [
             np.array([self.metric.statistics(text.words, segments) for text in system.replicas])
             for system in self.systems
@@ -173,13 +158,14 @@ class Comparison:
 
     @cached_property
     def scores(self) -> list[SystemScore]:
-        """The BLEU scores of each system, with significance tests against the baseline."""
+        """The scores of each system, with significance tests against the baseline."""
         found: list[SystemScore] = []
-        for system, statistics, whole in zip(
-            self.systems, self._statistics, self.multi_bleu(), strict=True
-        ):
-            scores = tuple((100 * bleu(statistics.sum(axis=1))).tolist())
-            ratio = whole.length / whole.reference_length if whole.reference_length else 0.0
+        for system, statistics in zip(self.systems, self._statistics, strict=True):
+            scores = tuple((100 * self.metric.score(statistics.sum(axis=1))).tolist())
+            ratio = 0.0
+            if isinstance(self.metric, Bleu):
+                whole = BleuScore.of(statistics[0].sum(axis=0))
+                ratio = whole.length / whole.reference_length if whole.reference_length else 0.0
             score = SystemScore(system.name, scores, ratio)
             if found and self._has_baseline:
                 p_value = randomization_p_value(
@@ -201,7 +187,8 @@ class Comparison:
         """Build a metric with the references: one of sacrebleu's, ours, or a plug-in's."""
         words = [text.words for text in self.references]
         if plugin is not None:
-            metric = CheckedMetric(plugin.name, plugin.title, plugin.load(), words)
+            sources = None if self.source is None else self.source.words
+            metric = build_metric(plugin, words, sources)
             return _PackageMetric(metric, len(words), plugin.package)
         if name == "word_accuracy":
             return _PackageMetric(WordAccuracy(words), len(words))
@@ -332,11 +319,12 @@ class _PackageMetric(Metric):
     _compute_segment_statistics: Any = None
 
 
-def _read_translations(path: str) -> Sentences:
-    text = read_sentences(path)
+def read_translations(translations: Text, name: str = "") -> Sentences:
+    """Return translations as `read_text` does; an n-best list is an error."""
+    text = read_text(translations, name)
     if text.texts[0].count(" ||| ") >= 3:
         problem = "expected one translation per line, found an n-best list: pass it with --nbest"
-        raise DataError(path, 1, problem)
+        raise DataError(text.path, 1, problem)
     return text
 
 

@@ -1,14 +1,16 @@
 """Metrics from other packages (plug-ins), with checks of their return values."""
 
+import inspect
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.arguments import MetricName
-from phrasescore.errors import PluginError
+from phrasescore.errors import ArgumentError, PluginError
 from phrasescore.plugins import Plugin, find_plugin, find_plugins, shown_error
 
 Values = NDArray[np.float64]
@@ -79,6 +81,32 @@ class CheckedMetric:
             raise PluginError(self._title, f"{name}: {shown_error(error)}") from error
 
 
+def build_metric(
+    plugin: Plugin,
+    references: Sequence[Sequence[Sequence[str]]],
+    sources: Sequence[Sequence[str]] | None,
+) -> CheckedMetric:
+    """Return a plug-in's metric; if its class has a parameter ``sources``, it gets the sources.
+
+    :param sources: the words of each source sentence, if they are known.
+    """
+    extra = source_argument(plugin.load(), sources, plugin.title)
+    return CheckedMetric(plugin.text, plugin.title, partial(plugin.create, **extra), references)
+
+
+def source_argument(
+    make: Callable[..., Any], sources: Sequence[Sequence[str]] | None, title: str
+) -> dict[str, Any]:
+    """Return the sources as a keyword argument for a metric's class, if it has the parameter."""
+    try:
+        wanted = inspect.signature(make).parameters.get("sources")
+    except (TypeError, ValueError):  # a class of compiled code
+        wanted = None
+    if wanted is not None and wanted.default is wanted.empty and sources is None:
+        raise ArgumentError(f"{title} reads the source: give --source")
+    return {} if wanted is None or sources is None else {"sources": sources}
+
+
 def find_metric(name: str) -> Plugin | None:
     """Return the plug-in that provides a metric, or None if the metric is built in or unknown."""
     if name not in OURS:
@@ -96,5 +124,5 @@ def known_metrics(own: Sequence[str]) -> list[str]:
 
 
 def metric_packages(names: Iterable[str]) -> list[str]:
-    """Return the package and version for each metric that is from another package."""
-    return [plugin.package for name in names if (plugin := find_metric(name)) is not None]
+    """Return the package, version and arguments of each metric from another package."""
+    return [plugin.fingerprint for name in names if (plugin := find_metric(name)) is not None]

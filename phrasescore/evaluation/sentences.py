@@ -1,19 +1,23 @@
 """Texts of hypotheses, references and sources, aligned line by line."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count, takewhile
 from typing import NamedTuple
 
 from phrasescore.arguments import StrPath
-from phrasescore.errors import DataError, shown_path
+from phrasescore.errors import ArgumentError, DataError, shown_path
 from phrasescore.io.text import MARKUP, decode, read_lines, split_words
+from phrasescore.records import Sentence, to_sentences
+
+# A text: the path of a file with one sentence per line, or sentences.
+Text = StrPath | Sequence[Sentence]
 
 
 class Sentences(NamedTuple):
-    """The lines of a file; a line may be empty."""
+    """The lines of a file, or sentences from Python; a line may be empty."""
 
-    path: str
+    path: str  # or a name for messages
     texts: list[str]  # without trailing blanks, as sacrebleu reads them
     words: list[tuple[str, ...]]  # the words of each line, split at blanks (U+0020)
 
@@ -26,6 +30,35 @@ class Sentences(NamedTuple):
     def num_empty(self) -> int:
         """The number of lines without words."""
         return sum(not words for words in self.words)
+
+
+def read_text(text: Text, name: str, *, is_source: bool = False) -> Sentences:
+    """Return the sentences of a file, or sentences from Python with a name for messages.
+
+    :raises ArgumentError: if there are no sentences.
+    :raises TypeError: if a sentence is neither a string nor a sequence of words.
+    """
+    if isinstance(text, str | os.PathLike):
+        return read_sentences(os.fspath(text), is_source=is_source)
+    sentences = list(text)
+    (words,) = to_sentences(**{name: sentences})
+    if not words:
+        raise ArgumentError(f"{name}: expected sentences, got none")
+    texts = [
+        text.rstrip() if isinstance(text, str) else " ".join(own)
+        for text, own in zip(sentences, words, strict=True)
+    ]
+    return Sentences(name, texts, words)
+
+
+def name_texts(kind: str, texts: Sequence[Text] | Mapping[str, Text]) -> list[tuple[str, Text]]:
+    """Return texts with their names for messages: a key, a path, or the kind and a number."""
+    if isinstance(texts, Mapping):
+        return list(texts.items())
+    return [
+        (os.fspath(text) if isinstance(text, str | os.PathLike) else f"{kind} {number}", text)
+        for number, text in enumerate(texts, start=1)
+    ]
 
 
 def read_sentences(path: str, *, is_source: bool = False) -> Sentences:
@@ -65,5 +98,5 @@ def check_aligned(files: Sequence[Sentences]) -> None:
     for sentences in files:
         if len(sentences.texts) < len(longest.texts):
             name = shown_path(longest.path)
-            problem = f"the file ends with this line, but {name} has {len(longest.texts):,} lines"
+            problem = f"the text ends with this line, but {name} has {len(longest.texts):,} lines"
             raise DataError(sentences.path, len(sentences.texts), problem)

@@ -9,6 +9,7 @@ import functools
 import logging
 import os
 import pkgutil
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError
 from phrasescore.foreign import ForeignText
-from phrasescore.plugins import find_plugin, find_plugins
+from phrasescore.plugins import find_plugin, find_plugins, parse_arguments
 from phrasescore.records import PhraseBlock, Tally
 from phrasescore.settings.kinds import get_kind
 
@@ -70,6 +71,9 @@ class Feature(ABC):
     # processor or a GPU.
     group_size: "dict[str, int]" = {"cpu": 1024, "cuda": 1024}  # noqa: RUF012
 
+    def stop(self) -> None:  # noqa: B027
+        """End work in progress, because its result is not needed."""
+
     def prepare(self) -> None:  # noqa: B027
         """Load the data that the first block needs, before several threads or processes need it."""
 
@@ -94,6 +98,7 @@ FEATURES = {
     "lexicon": "phrasescore.features.lexicon:LexicalScore",
     "neural": "phrasescore.features.neural:NeuralScore",
     "number_mismatch": "phrasescore.features.word_counts:NumberMismatch",
+    "program": "phrasescore.features.program:ProgramScore",
     "punctuation_mismatch": "phrasescore.features.word_counts:PunctuationMismatch",
     "source_unknown_words": "phrasescore.features.word_counts:SourceUnknownWords",
     "target_length": "phrasescore.features.word_counts:TargetLength",
@@ -101,8 +106,8 @@ FEATURES = {
     "unknown_words": "phrasescore.features.word_counts:UnknownWords",
 }
 
-# Features with their own options, which read a file; all others are selected by --feature.
-FROM_FILES = {"ctranslate2", "language_model", "lexicon", "neural"}
+# Features with their own options; all others are selected by --feature.
+FROM_FILES = {"ctranslate2", "language_model", "lexicon", "neural", "program"}
 FEATURE_NAMES = sorted(FEATURES.keys() - FROM_FILES)
 
 # Features made by ``from_checkpoints(checkpoints)``; every other --feature takes no argument.
@@ -128,9 +133,9 @@ def load_feature(name: str) -> Any:
 
 
 def feature_packages(names: Iterable[str]) -> list[str]:
-    """Return the package and version of each plug-in among the named features."""
+    """Return the package, version and arguments of each plug-in among the named features."""
     plugins = (find_plugin("feature", name, FEATURES) for name in names)
-    return [plugin.package for plugin in plugins if plugin is not None]
+    return [plugin.fingerprint for plugin in plugins if plugin is not None]
 
 
 def _unknown_feature(name: str) -> ArgumentError:
@@ -151,7 +156,14 @@ def _not_of_phrases(name: str) -> str | None:
 
 
 ColumnKind = Literal[
-    "model", "feature", "lm", "lexicon", "reverse_lexicon", "scores", "ctranslate2"
+    "model",
+    "feature",
+    "lm",
+    "lexicon",
+    "reverse_lexicon",
+    "scores",
+    "ctranslate2",
+    "scores_command",
 ]
 
 # The names of features from files in n-best lists, by kind of column. A number from 0 is appended,
@@ -161,6 +173,7 @@ FILE_NAMES = {
     "lm": "KenLM",
     "lexicon": "Lexicon",
     "reverse_lexicon": "ReverseLexicon",
+    "scores_command": "Program",
 }
 ENSEMBLE_NAME = "Ensemble"
 NORMALIZED = "Norm"  # the suffix for a score that is divided by length
@@ -171,7 +184,8 @@ class ColumnSpec:
     """A column of a phrase table or n-best list, from a network, a feature or a file."""
 
     kind: ColumnKind
-    value: str  # a model's folder, a feature's name, or a file
+    # A model's folder, a feature's name and arguments, a file, or a program's command.
+    value: str
     model: int | None = None  # the 1-based number of the model whose shortlist a feature uses
     name: str | None = None  # for scores from a file: their name in n-best lists
     # How Moses' words are converted to pieces for a CTranslate2 model; None for the default.
@@ -192,8 +206,36 @@ def column_files(columns: Iterable[ColumnSpec]) -> list[str]:
     columns = list(columns)
     texts = [column.foreign for column in columns if column.foreign is not None]
     spm = [path for text in texts for path in (text.source_spm, text.target_spm) if path]
-    folders = ("model", "feature", "ctranslate2")
-    return spm + [column.value for column in columns if column.kind not in folders]
+    folders = ("model", "ctranslate2")
+    return spm + [
+        path for each in columns if each.kind not in folders for path in column_inputs(each)
+    ]
+
+
+def column_inputs(column: ColumnSpec) -> list[str]:
+    """Return the files and folders that a column's values depend on.
+
+    They include files among the words of a program's command, and among a plug-in's arguments.
+    """
+    values = [column.value]
+    if column.kind == "scores_command":
+        values = command_words(column.value)
+    elif column.kind == "feature":
+        values = list(parse_arguments(column.value)[1].values())
+    else:
+        return values
+    return [value for value in values if os.path.isfile(value)]
+
+
+def command_words(command: str) -> list[str]:
+    """Split a command into words as a shell does; no shell runs it."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ArgumentError(f"--scores-command {command!r}: {error}") from error
+    if not words:
+        raise ArgumentError(f"--scores-command: expected a program, got {command!r}")
+    return words
 
 
 def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
@@ -206,8 +248,9 @@ def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
     if not wanted:
         raise ArgumentError("nothing to add: give a model, or another column")
     for column in wanted:
-        if column.kind == "ctranslate2" and of_phrases:
-            raise ArgumentError("a CTranslate2 model scores sentences: use it for n-best lists")
+        if column.kind in ("ctranslate2", "scores_command") and of_phrases:
+            scorer = "a CTranslate2 model" if column.kind == "ctranslate2" else "a program"
+            raise ArgumentError(f"{scorer} scores sentences: use it for n-best lists")
         if column.kind == "scores" and column.name is None and not of_phrases:
             raise ArgumentError(f"scores {column.value}: a name is required for n-best lists")
         if column.kind != "feature":
@@ -234,9 +277,11 @@ def rescore_options(
     ['--model', 'rnn', '--feature', 'wp@1']
     """
     options = []
+    texts = [column.foreign for column in columns if column.foreign is not None]
     for column in sorted(columns, key=lambda column: column.kind != "model"):
         place = "" if column.model is None else f"@{column.model}"
         options += [f"--{column.kind.replace('_', '-')}", f"{column.value}{place}"]
+    options += [word for text in texts[:1] for word in text.options()]
     options += [] if backoff_lm is None else ["--backoff-lm", backoff_lm]
     return [*options, "--unnormalized"] if unnormalized else options
 
@@ -253,11 +298,10 @@ def network_name(kind: str, *, reverse: bool, right_to_left: bool) -> str:
 def column_name(kind: str, value: str) -> str:
     """Return the name of a column that no network computes, without its number.
 
-
     >>> column_name("feature", "length_ratio")
     'LengthRatio'
     """
-    return FILE_NAMES.get(kind) or value.title().replace("_", "")
+    return FILE_NAMES.get(kind) or value.partition(":")[0].title().replace("_", "")
 
 
 def number_names(prefixes: Iterable[str]) -> list[str]:

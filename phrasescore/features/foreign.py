@@ -8,7 +8,8 @@ import numpy as np
 from phrasescore.features import BlockScores, Feature
 from phrasescore.features.score_cache import score_keys
 from phrasescore.foreign import ForeignText
-from phrasescore.foreign.model import ForeignModel, ForeignNetwork
+from phrasescore.foreign.generator import GeneratorModel, GeneratorNetwork
+from phrasescore.foreign.model import ConvertedFolder, ForeignModel, ForeignNetwork
 from phrasescore.records import PhraseBlock, Tally
 
 _logger = logging.getLogger(__name__)
@@ -31,13 +32,13 @@ class ForeignTally(Tally):
 
 
 class ForeignScore(Feature):
-    """log p(target ``</s>`` | source) under a model converted by CTranslate2.
+    """log p(target ``</s>`` | source) under a model converted by CTranslate2, or a language model.
 
     Values are natural logarithms, summed over the model's pieces and its end symbol, and not
     divided by length; the tokens before the target are not scored.
     :class:`phrasescore.foreign.PieceText` splits words into pieces. A piece that the model does
-    not know is scored as its ``<unk>``. :class:`phrasescore.foreign.model.ForeignNetwork`
-    documents what a value depends on.
+    not know is scored as its ``<unk>``. :class:`phrasescore.foreign.model.ConvertedNetwork`
+    documents what a value depends on, and :mod:`phrasescore.foreign.generator` language models.
     """
 
     highest = (0.0,)
@@ -49,9 +50,15 @@ class ForeignScore(Feature):
         self, folder: str, text: ForeignText | None = None, *, device: str = "cpu", threads: int = 1
     ) -> None:
         text = text or ForeignText()
-        model = ForeignModel(folder, text)
         threads = threads if device == "cpu" else 1
-        self._network = ForeignNetwork(model, device, threads)
+        model: ForeignModel | GeneratorModel
+        self._network: ForeignNetwork | GeneratorNetwork
+        if ConvertedFolder(folder).is_generator:
+            model = GeneratorModel(folder, text)
+            self._network = GeneratorNetwork(model, device, threads)
+        else:
+            model = ForeignModel(folder, text)
+            self._network = ForeignNetwork(model, device, threads)
         self.known_words = model.known_words
         self.fingerprints = (f"{model.fingerprint} {device.partition(':')[0]}",)
         _logger.info("%s reads %s", folder, model.frame())

@@ -1,4 +1,4 @@
-"""Score translations under an n-gram language model, with KenLM."""
+"""Score translations under an n-gram language model."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from phrasescore.errors import ModelError
 from phrasescore.features import BlockScores, CountTally, Feature
 from phrasescore.io.journal import digest_content
 from phrasescore.io.text import shorten
-from phrasescore.language_models.kenlm_model import LN_10, load_kenlm, score_sentence
+from phrasescore.language_models.ngram_scorer import load_ngrams, score_sentences
 from phrasescore.records import PhraseBlock
 
 
@@ -18,13 +18,13 @@ class LanguageModelScore(Feature):
     """
 
     def __init__(self, path: str) -> None:
-        self._model, self._path = load_kenlm(path), path
+        self._model, self._path = load_ngrams(path), path
         self.fingerprints = (digest_content(path),)
         self.known_words = None, self._model
 
     def score(self, block: PhraseBlock) -> BlockScores:
         targets = [pair.target for pair in block.pairs()]
-        values = np.array([score_sentence(self._model, words) * LN_10 for words in targets])
+        values, _ = score_sentences(self._model, targets)
         for index in np.flatnonzero(~np.isfinite(values))[:1].tolist():
             text = shorten(" ".join(targets[index]))
             raise ModelError(f"{self._path}: the log-probability of {text} is {values[index]}")

@@ -30,7 +30,7 @@ class ValueTally(Tally):
 
 
 class PluginFeature(Feature):
-    """A feature from another package: an object of its class, created without arguments.
+    """A feature from another package: an object of its class, created with the given arguments.
 
     Every block is scored by a copy of the object, so that blocks do not affect each other.
     """
@@ -39,10 +39,11 @@ class PluginFeature(Feature):
     group_size = {"cpu": 1, "cuda": 1}  # noqa: RUF012
 
     def __init__(self, plugin: Plugin) -> None:
-        self._title, self.fingerprints = plugin.title, (plugin.package,)
-        new_feature = plugin.load()
+        self._title, self.fingerprints = plugin.title, (plugin.fingerprint,)
         try:
-            self._feature = new_feature()
+            self._feature = plugin.create()
+        except PluginError:  # its import failed
+            raise
         except (Exception, SystemExit) as error:
             raise PluginError(self._title, f"it cannot be created: {shown_error(error)}") from error
         if not callable(getattr(self._feature, "values", None)):

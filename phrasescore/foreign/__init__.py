@@ -1,4 +1,4 @@
-"""Translation models from other toolkits, converted by CTranslate2.
+"""Models from other toolkits, converted by CTranslate2.
 
 Moses' words are joined to text, which is split into the pieces that CTranslate2 translates or
 scores.
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
+from phrasescore.arguments import flag
 from phrasescore.errors import DataError
 from phrasescore.io.plain_file import MAX_SUBWORDS, read_plain
 from phrasescore.settings.declaration import Settings, option, optional, switch
@@ -53,10 +54,27 @@ class ForeignText(Settings, heading="CTranslate2"):
     target_prefix: str = option(
         "", "Unscored tokens to add before the target, such as fra_Latn for NLLB.", metavar="TOKENS"
     )
+    prompt: str | None = optional(
+        "For a language model (GPT-2, Llama, Qwen): the text around the hypothesis, such as "
+        r"'English: {source}\nFrench: {target}\n'. {target}, by default at the end, is scored with "
+        "the text after it, or else with the end symbol.",
+        metavar="TEXT",
+        shown="{target}",
+    )
     moses_tokens: bool = switch("The model was trained on Moses' tokens, with their escapes.")
     detruecase: bool = switch(
         "Moses' words are truecased; those that begin a sentence get a capital."
     )
+
+    def changes(self) -> dict[str, Any]:
+        """Return the settings that differ from the defaults."""
+        usual = vars(type(self)())
+        return {name: value for name, value in vars(self).items() if value != usual[name]}
+
+    def options(self) -> list[str]:
+        """Return the settings that differ from the defaults as command-line options."""
+        changes = self.changes().items()
+        return [word for name, value in changes for word in (flag(name), value) if word is not True]
 
 
 class PieceText:
@@ -74,6 +92,7 @@ class PieceText:
 
     :param spm: path of a sentencepiece model; None if words are the pieces.
     :param language: a code such as ``fr``, for the rules of Moses' tokenizer.
+    :param joins: whether words are joined although there is no sentencepiece model.
     """
 
     def __init__(
@@ -84,6 +103,7 @@ class PieceText:
         moses_tokens: bool = False,
         detruecase: bool = False,
         truecase_model: str | None = None,
+        joins: bool = False,
     ) -> None:
         import sacremoses
 
@@ -91,7 +111,7 @@ class PieceText:
         self._digest = "words"
         if spm is not None:
             self._spm, self._digest = _load_spm(spm)
-        self._joins = not (moses_tokens or spm is None)
+        self._joins = not moses_tokens and (joins or spm is not None)
         self._detokenizer = sacremoses.MosesDetokenizer(lang=language)
         self._tokenizer = sacremoses.MosesTokenizer(lang=language)
         self._detruecaser = sacremoses.MosesDetruecaser() if detruecase else None

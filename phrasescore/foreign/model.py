@@ -1,16 +1,18 @@
-"""Check, load and run translation models converted by CTranslate2."""
+"""Check, load and run models converted by CTranslate2; see `generator` for language models."""
 
 import math
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -31,6 +33,7 @@ Pieces = tuple[str, ...]
 
 class _ConvertedConfig(msgspec.Struct):
     add_source_eos: bool = False
+    bos_token: str | None = None
     decoder_start_token: str | None = None
     eos_token: str = "</s>"
 
@@ -54,30 +57,83 @@ class _PieceVocabulary:
         return isinstance(word, str) and self._pieces.issuperset(self._text.pieces((word,)))
 
 
-class ForeignModel:
-    """A CTranslate2 model folder, checked but not loaded; none of its files is executed."""
+class ConvertedFolder:
+    """The folder of a model that CTranslate2 has converted; none of its files is executed."""
 
-    def __init__(self, folder: str, text: ForeignText, truecase_model: str | None = None) -> None:
+    def __init__(self, folder: str) -> None:
         self.folder = folder
         if find_spec("ctranslate2") is None:
             raise ModelError(f"{folder}: needs CTranslate2: pip install 'phrasescore[ctranslate2]'")
-        try:
+        with self.reading():
             # CTranslate2 opens all files itself, and would wait at a pipe forever.
-            self._files = sorted(entry.name for entry in os.scandir(folder) if not entry.is_dir())
-            for name in self._files:
+            self.files = sorted(entry.name for entry in os.scandir(folder) if not entry.is_dir())
+            for name in self.files:
                 check_plain(os.path.join(folder, name))
-            if "config.json" not in self._files:
+            if "config.json" not in self.files:
                 problem = "not a model that CTranslate2 has converted: config.json is missing"
                 raise ModelError(f"{folder}: {problem}")
-            self._config = msgspec.json.decode(self._read("config.json"), type=_ConvertedConfig)
-            sides = {side: self._vocabulary(side) for side in ("source", "target")}
+            self.config = msgspec.json.decode(self.read("config.json"), type=_ConvertedConfig)
+
+    @property
+    def is_generator(self) -> bool:
+        """Whether the model has only a decoder, such as GPT-2, and therefore one vocabulary."""
+        return bool({"vocabulary.json", "vocabulary.txt"}.intersection(self.files))
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Translate errors while files are read."""
+        try:
+            yield
         except OSError as error:
-            path = error.filename or folder
+            path = error.filename or self.folder
             raise ModelError(f"{path}: cannot open: {error.strerror}") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             problem = "expected the JSON of a model that CTranslate2 has converted"
-            raise ModelError(f"{folder}: {problem}: {error}") from error
-        self._known_source, self._known_target = sides["source"], sides["target"]
+            raise ModelError(f"{self.folder}: {problem}: {error}") from error
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file."""
+        return read_plain(os.path.join(self.folder, name), MAX_JSON)
+
+    def vocabulary(self, *names: str) -> frozenset[str]:
+        """Return the pieces in the first vocabulary that exists."""
+        for name in names:
+            if f"{name}.json" in self.files:
+                return frozenset(msgspec.json.decode(self.read(f"{name}.json"), type=list[str]))
+            if f"{name}.txt" in self.files:
+                return frozenset(self.read(f"{name}.txt").decode().split("\n"))
+        problem = "expected a model that CTranslate2 has converted, with a"
+        raise ModelError(f"{self.folder}: {problem} {names[0].replace('_', ' ')}")
+
+    def digest(self, *settings: str) -> str:
+        """Return a digest of the files on which scores depend, and of the given settings."""
+        names = ("model.bin", "config.json", "vmap.txt")
+        read = [name for name in self.files if name in names or "vocabulary." in name]
+        with self.reading():
+            digests = [f"{name} {digest_file(Path(self.folder, name))}" for name in read]
+        return digest_text(
+            "\n".join((*digests, *settings, f"ctranslate2 {version('ctranslate2')}"))
+        )
+
+
+class ForeignModel(ConvertedFolder):
+    """The folder of a translation model, checked but not loaded."""
+
+    def __init__(self, folder: str, text: ForeignText, truecase_model: str | None = None) -> None:
+        super().__init__(folder)
+        if self.is_generator:
+            problem = "it has only a decoder; use it in rescore or score"
+            raise ModelError(
+                f"{folder}: expected a translation model, found a language model: {problem}"
+            )
+        if text.prompt is not None:
+            problem = "--prompt is for language models, and this is a translation model"
+            raise ModelError(f"{folder}: {problem}")
+        with self.reading():
+            self._known_source, self._known_target = (
+                self.vocabulary(f"{side}_vocabulary", "shared_vocabulary")
+                for side in ("source", "target")
+            )
         piece_text = partial(PieceText, moses_tokens=text.moses_tokens, detruecase=text.detruecase)
         source, target = self._spm("source", text.source_spm), self._spm("target", text.target_spm)
         self.source = piece_text(source, text.source_language)
@@ -86,7 +142,7 @@ class ForeignModel:
         if suffix is None:
             # The converter for transformers leaves it to their tokenizers to add </s>; other
             # converters add it themselves. Decoders that begin with </s> know it.
-            config = self._config
+            config = self.config
             adds = not config.add_source_eos and config.decoder_start_token == config.eos_token
             suffix = config.eos_token if adds else ""
         self.before, self.after = tuple(text.source_prefix.split()), tuple(suffix.split())
@@ -95,18 +151,10 @@ class ForeignModel:
     @cached_property
     def fingerprint(self) -> str:
         """Everything on which scores depend besides the pairs and the device, as text."""
-        names = ("model.bin", "config.json", "vmap.txt")
-        read = [name for name in self._files if name in names or "vocabulary." in name]
-        try:
-            digests = [f"{name} {digest_file(Path(self.folder, name))}" for name in read]
-        except OSError as error:
-            raise ModelError(f"{error.filename}: cannot open: {error.strerror}") from error
         tokens = " ".join((*self.before, "...", *self.after, ">", *self.prefix))
-        texts = (self.source.fingerprint, self.target.fingerprint)
         if self.ends_sources:
             tokens += ", ended"  # up to version 0.2 its empty sources were not scored
-        parts = (*digests, *texts, tokens, f"ctranslate2 {version('ctranslate2')}")
-        return digest_text("\n".join(parts))
+        return self.digest(self.source.fingerprint, self.target.fingerprint, tokens)
 
     def frame(self) -> str:
         """Return the tokens around a source and a target, for display."""
@@ -115,7 +163,7 @@ class ForeignModel:
     @property
     def ends_sources(self) -> bool:
         """Whether CTranslate2 adds the end symbol to each source."""
-        return self._config.add_source_eos
+        return self.config.add_source_eos
 
     @property
     def known_words(self) -> tuple[Container[str], Container[str]]:
@@ -139,51 +187,88 @@ class ForeignModel:
         candidates = (os.path.join(self.folder, name) for name in names)
         return path or next(filter(os.path.isfile, candidates), None)
 
-    def _vocabulary(self, side: str) -> frozenset[str]:
-        for name in (f"{side}_vocabulary", "shared_vocabulary"):
-            if f"{name}.json" in self._files:
-                return frozenset(msgspec.json.decode(self._read(f"{name}.json"), type=list[str]))
-            if f"{name}.txt" in self._files:
-                return frozenset(self._read(f"{name}.txt").decode().split("\n"))
-        problem = f"expected a model that CTranslate2 has converted, with a {side} vocabulary"
-        raise ModelError(f"{self.folder}: {problem}")
 
-    def _read(self, name: str) -> bytes:
-        return read_plain(os.path.join(self.folder, name), MAX_JSON)
+class ConvertedNetwork(ABC, Generic[_Key]):
+    """A converted model on one device, which any thread may use.
 
-
-class ForeignNetwork:
-    """A foreign model on one device, which any thread may use.
-
-    The batch changes a pair's value by no more than float32 rounding, and the number of threads
-    does not change it. All pairs in a batch have the same numbers of pieces, so nothing is padded.
-    A batch has at least two pairs, because a single row is multiplied differently. CTranslate2 does
+    The batch changes a value by no more than float32 rounding, and the number of threads does not
+    change it. All items in a batch have the same numbers of pieces, so nothing is padded.
+    A batch has at least two items, because a single row is multiplied differently. CTranslate2 does
     not promise that products have the same bits for any number of rows: on one AMD they differ.
+
+    :cvar kind: the class of CTranslate2 that runs the model.
     """
 
-    def __init__(self, model: ForeignModel, device: str = "cpu", threads: int = 1) -> None:
-        self._model, self._device, self._threads = model, device, threads
+    kind: ClassVar[str]
+
+    def __init__(self, folder: ConvertedFolder, device: str = "cpu", threads: int = 1) -> None:
+        self._folder, self._device, self._threads = folder, device, threads
         self._lock = threading.Lock()
         self._loaded: Any = None
 
     @property
-    def _translator(self) -> Any:
+    def loaded(self) -> Any:
         """The loaded model; it is loaded on first use, because its threads survive no fork."""
         import ctranslate2
 
         device, _, index = self._device.partition(":")
         with self._lock:
             try:
-                self._loaded = self._loaded or ctranslate2.Translator(
-                    self._model.folder,
+                self._loaded = self._loaded or getattr(ctranslate2, self.kind)(
+                    self._folder.folder,
                     device=device,
                     device_index=int(index or 0),
                     inter_threads=self._threads,
                     intra_threads=1,
                 )
             except (RuntimeError, ValueError, IndexError, MemoryError) as error:
-                raise self._refused(error) from error
+                raise self.refused(error) from error
         return self._loaded
+
+    def score_items(
+        self, items: Sequence[_Key], lengths: Callable[[_Key], tuple[int, ...]], num_known: int
+    ) -> list[PieceScore]:
+        """Return the score of each item; equal items are scored once.
+
+        :param lengths: returns the item's numbers of pieces; the last one is the predicted side's.
+        :param num_known: number of pieces that the model can predict.
+        """
+        groups: dict[tuple[int, ...], dict[_Key, None]] = defaultdict(dict)
+        for item in items:
+            groups[lengths(item)][item] = None
+        scores: dict[_Key, PieceScore] = {}
+        for sizes in sorted(groups):
+            for batch in _batches(list(groups[sizes]), num_known * (sizes[-1] + 2)):
+                scores.update(zip(batch, self.score_batch(batch), strict=False))
+        return [scores[item] for item in items]
+
+    @abstractmethod
+    def score_batch(self, batch: list[_Key]) -> Iterator[PieceScore]:
+        """Yield the scores of at least two items with equal lengths."""
+
+    def log_prob(self, values: Iterable[float], text: str) -> float:
+        """Return the sum of log-probabilities, at most 0, after checking it."""
+        value = math.fsum(values)
+        if not math.isfinite(value):
+            problem = f"the log-probability of {shorten(text)} is {value}"
+            raise ModelError(f"{self._folder.folder}: {problem}")
+        return min(value, 0.0)
+
+    def refused(self, error: Exception, text: str = "") -> ModelError:
+        """Return the error for an exception from CTranslate2."""
+        where = f", at {shorten(text)}" if text else ""
+        reason = str(error).partition("\n")[0]
+        return ModelError(f"{self._folder.folder}: CTranslate2 says{where}: {reason}")
+
+
+class ForeignNetwork(ConvertedNetwork[tuple[Pieces, Pieces]]):
+    """A translation model on one device."""
+
+    kind = "Translator"
+
+    def __init__(self, model: ForeignModel, device: str = "cpu", threads: int = 1) -> None:
+        super().__init__(model, device, threads)
+        self._model = model
 
     def score(self, pairs: Sequence[PhrasePair]) -> list[PieceScore]:
         """Return log p(target ``</s>`` | source) of each pair, with counts.
@@ -195,16 +280,11 @@ class ForeignNetwork:
         sources = {words: tuple(self._model.source.pieces(words)) for words, _ in pairs}
         targets = {words: tuple(self._model.target.pieces(words)) for _, words in pairs}
         pieces = [(sources[source], targets[target]) for source, target in pairs]
-        groups: dict[tuple[int, int], dict[tuple[Pieces, Pieces], None]] = defaultdict(dict)
-        for pair in pieces:
-            groups[len(pair[0]), len(pair[1])][pair] = None
-        scores: dict[tuple[Pieces, Pieces], PieceScore] = {}
-        for lengths in sorted(groups):
-            for batch in _batches(list(groups[lengths]), self._model.num_known * (lengths[1] + 2)):
-                scores.update(zip(batch, self._score(batch), strict=False))
-        return [scores[pair] for pair in pieces]
+        return self.score_items(
+            pieces, lambda pair: (len(pair[0]), len(pair[1])), self._model.num_known
+        )
 
-    def _score(self, batch: list[tuple[Pieces, Pieces]]) -> Iterator[PieceScore]:
+    def score_batch(self, batch: list[tuple[Pieces, Pieces]]) -> Iterator[PieceScore]:
         """Yield the scores of at least two pairs with equal lengths."""
         model = self._model
         sources = [[*model.before, *source, *model.after] for source, _ in batch]
@@ -213,16 +293,13 @@ class ForeignNetwork:
             yield from (PieceScore(0.0, len(target), 0) for _, target in batch)
             return
         try:
-            results = self._translator.score_batch(sources, targets, max_input_length=0)
+            results = self.loaded.score_batch(sources, targets, max_input_length=0)
         except (RuntimeError, ValueError) as error:
-            raise self._refused(error, "".join(batch[0][1])) from error
+            raise self.refused(error, "".join(batch[0][1])) from error
         for (source, target), result in zip(batch, results, strict=True):
-            value = math.fsum(result.log_probs[len(model.prefix) :])
-            if not math.isfinite(value):
-                text = shorten("".join(target))
-                raise ModelError(f"{model.folder}: the log-probability of {text} is {value}")
+            value = self.log_prob(result.log_probs[len(model.prefix) :], "".join(target))
             pieces, unknown = len(source) + len(target), model.count_unknown(source, target)
-            yield PieceScore(min(value, 0.0), pieces, unknown)
+            yield PieceScore(value, pieces, unknown)
 
     def translate(
         self, sources: Sequence[tuple[str, ...]], beam: int, num_best: int
@@ -249,7 +326,7 @@ class ForeignNetwork:
         model = self._model
         longest = 2 * len(batch[0]) + _MORE_PIECES
         try:
-            results = self._translator.translate_batch(
+            results = self.loaded.translate_batch(
                 [[*model.before, *source, *model.after] for source in batch],
                 target_prefix=[list(model.prefix)] * len(batch) if model.prefix else None,
                 beam_size=beam,
@@ -259,15 +336,10 @@ class ForeignNetwork:
                 max_decoding_length=longest + len(model.prefix),
             )
         except (RuntimeError, ValueError) as error:
-            raise self._refused(error, "".join(batch[0])) from error
+            raise self.refused(error, "".join(batch[0])) from error
         for result in results:
             texts = (model.target.words(item[len(model.prefix) :]) for item in result.hypotheses)
             yield list(dict.fromkeys(texts))
-
-    def _refused(self, error: Exception, text: str = "") -> ModelError:
-        where = f", at {shorten(text)}" if text else ""
-        reason = str(error).partition("\n")[0]
-        return ModelError(f"{self._model.folder}: CTranslate2 says{where}: {reason}")
 
 
 def _batches(items: list[_Key], size: int) -> Iterator[list[_Key]]:

@@ -56,6 +56,10 @@ class Generated(NamedTuple):
         """The number of predicted words, or pieces of words, before the end."""
         return len(self.words) if self.num_pieces is None else self.num_pieces
 
+    def __str__(self) -> str:
+        """Return the words with blanks between them."""
+        return " ".join(self.words)
+
 
 class Generator:
     """Trained networks that read a source and predict a target; several are an ensemble.

@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from phrasescore.language_models.kenlm_model import LN_10, plain_word, score_words
-from phrasescore.language_models.word_scorer import BOUNDARY, WordScorer
+from phrasescore.language_models.ngram_scorer import NgramScorer
 from phrasescore.records import to_words
-from phrasescore.scoring.tree_scorer import sum_parts
 
 if TYPE_CHECKING:
-    import kenlm
+    from phrasescore.language_models.word_scorer import WordScorer
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -100,13 +98,16 @@ def mixture_weight(first: Floats, second: Floats) -> float:
     return float(brentq(slope, _NEAR, 1 - _NEAR, xtol=_NEAR))
 
 
-def score_with_network(scorer: WordScorer, sentences: Iterable[Sequence[str]]) -> TextScores:
+def score_with_network(scorer: "WordScorer", sentences: Iterable[Sequence[str]]) -> TextScores:
     """Return the scores of a text under a network, which may back off to an n-gram model.
 
     Words outside its shortlist are unknown. With an n-gram model, words outside that model's
-    vocabulary are unknown instead, as in :func:`score_with_kenlm`. With subwords, log p of a word
+    vocabulary are unknown instead, as in :func:`score_with_ngrams`. With subwords, log p of a word
     is the sum over its pieces, and a word with a new character is unknown.
     """
+    from phrasescore.language_models.word_scorer import BOUNDARY  # imports torch
+    from phrasescore.scoring.tree_scorer import sum_parts
+
     log_probs, unknown = [np.zeros(0)], [np.zeros(0, dtype=bool)]
     iterator = map(to_words, sentences)
     while part := list(islice(iterator, _SENTENCES)):
@@ -130,14 +131,10 @@ def score_with_network(scorer: WordScorer, sentences: Iterable[Sequence[str]]) -
     return TextScores(np.concatenate(log_probs), np.concatenate(unknown))
 
 
-def score_with_kenlm(model: "kenlm.Model", sentences: Iterable[Sequence[str]]) -> TextScores:
+def score_with_ngrams(model: NgramScorer, sentences: Iterable[Sequence[str]]) -> TextScores:
     """Return the scores of a text under an n-gram model."""
-    scores = [
-        score
-        for words in map(to_words, sentences)
-        for score in score_words(model, [plain_word(word) for word in words])
-    ]
-    return TextScores(
-        np.array([log_10 for log_10, _ in scores], dtype=np.float64) * LN_10,
-        np.array([is_unknown for _, is_unknown in scores], dtype=bool),
-    )
+    iterator = map(to_words, sentences)
+    parts = [TextScores(np.zeros(0), np.zeros(0, dtype=bool))]
+    while part := list(islice(iterator, _SENTENCES)):
+        parts.append(TextScores(*model.score_words(part)))
+    return TextScores(*map(np.concatenate, zip(*parts, strict=True)))

@@ -1,7 +1,7 @@
 """Score words, numbered by the caller, with a feed-forward language model.
 
 A word that the network does not know is ``<unk>``, or an n-gram model scores it
-(:mod:`phrasescore.language_models.kenlm_model`).
+(:mod:`phrasescore.language_models.ngram_scorer`).
 """
 
 import threading
@@ -23,7 +23,7 @@ from phrasescore.language_models.context_scorer import (
     WordIds,
     distinct_rows,
 )
-from phrasescore.language_models.kenlm_model import BackoffModel
+from phrasescore.language_models.ngram_scorer import BackoffModel
 from phrasescore.models.batches import batch_sequences
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.feed_forward import CslmNetwork, JointNetwork
@@ -85,7 +85,7 @@ class WordScorer(ContextScorer):
         super().__init__(
             network, checkpoint, device, precision, normalized=normalized, shortlist=shortlist
         )
-        # KenLM never releases the interpreter lock, and the masses are one table.
+        # The masses are one table.
         self._lock = threading.Lock()
 
     def is_unknown(self, numbering: Numbering) -> NDArray[np.bool_]:
@@ -123,14 +123,14 @@ class WordScorer(ContextScorer):
         for row, (start, end) in zip(distinct - 1, pairwise(cuts), strict=True):
             before = [numbering.words[word] for word in row if word != BOUNDARY]
             indices = order[start:end]
-            inside = indices[is_inside[indices]]
+            inside, outside = indices[is_inside[indices]], indices[~is_inside[indices]]
             with self._lock:
                 state = self._backoff.state(before, begins=bool((row == BOUNDARY).any()))
                 if len(inside):
                     log_probs[inside] += self._backoff.log_mass(state)
-                for index in indices[~is_inside[indices]]:
-                    word = numbering.words[words[index]]
-                    log_probs[index] = self._backoff.log_prob(state, word)
+                if len(outside):
+                    unpredicted = [numbering.words[word] for word in words[outside]]
+                    log_probs[outside] = self._backoff.log_probs(state, unpredicted)
         return log_probs
 
 

@@ -15,7 +15,7 @@ import json
 import os
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,7 +116,7 @@ class TrainingRecord:
     best_update: int = 0
     stopped_by: str = ""
     device: str = ""
-    curve: tuple[CurvePoint, ...] = ()
+    curve: tuple[CurvePoint, ...] = field(default=(), repr=False)
     # In the record of a fine-tuned network, the numbers of pairs and the coverages describe its
     # first training, and all other fields the last one.
     fine_tuning: FineTuning | None = None

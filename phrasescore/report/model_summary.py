@@ -38,16 +38,26 @@ class ModelReport:
         }
         return json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False)
 
+    def summary(self) -> str:
+        """Format the rows about the network and its quality, without a newline at the end."""
+        rows = [*self._network_rows(), ("quality", self.checkpoint.record.summary())]
+        return "\n".join(text_table(rows, "l"))
+
+    def _network_rows(self) -> list[tuple[str, str]]:
+        kind, *data = _data_rows(self.checkpoint)
+        return [
+            ("model", self.path),
+            kind,
+            ("sizes", _settings(dataclasses.asdict(self.checkpoint.config.model))),
+            ("parameters", f"{self.checkpoint.num_parameters:,}"),
+            *data,
+        ]
+
     def to_text(self) -> str:
         """Format the report as text, without a newline at the end."""
         model, record = self.checkpoint, self.checkpoint.record
-        kind, *data = _data_rows(model)
         rows = [
-            ("model", self.path),
-            kind,
-            ("sizes", _settings(dataclasses.asdict(model.config.model))),
-            ("parameters", f"{model.num_parameters:,}"),
-            *data,
+            *self._network_rows(),
             *_fine_tuning_rows(model),
             ("trained", _trained(model)),
             ("settings", _settings(dataclasses.asdict(model.config.training))),
@@ -56,6 +66,8 @@ class ModelReport:
             ("written by", f"phrasescore {model.library_version}"),
         ]
         return "\n".join([*text_table(rows, "l"), *curve_lines(record.curve, record.best_update)])
+
+    __repr__ = to_text
 
 
 def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:

@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 import jinja2
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.folders import writing_folder
@@ -119,6 +118,8 @@ def _hash(script: str) -> str:
 @functools.cache
 def _pack_plotly() -> tuple[str, str]:
     """Return the hash of plotly.js, and the script compressed, as base64."""
+    from plotly.offline import get_plotlyjs
+
     script = get_plotlyjs()
     # With mtime=0, equal scripts give equal bytes.
     return _hash(script), base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
+from phrasescore.arguments import METRIC_TITLES, TableMetric
 from phrasescore.evaluation.comparison import SEED, TRIALS, Breakdown, Comparison
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.evaluation.significance import SAMPLES, p_value_text
@@ -50,8 +51,9 @@ words at random. The perplexity on held-out data is the one that matters. If it 
 the other decreases, the network is overfitting. Perplexities cannot be compared between models \
 with different data or shortlists."""
 
-# The values for a system on a text in table.toml, and the suffixes of their column headings.
-_FIGURES = {"bleu": "", "deviation": " ±", "difference": ": difference", "p_value": ": p"}
+# The values for a system on a text in table.toml, besides its score, and the suffixes of their
+# column headings.
+_FIGURES = {"deviation": " ±", "difference": ": difference", "p_value": ": p"}
 
 
 def translation_section(
@@ -167,7 +169,7 @@ def _plain_lines(text: Sentences) -> list[str]:
 
 
 def experiment_section(table: Mapping[str, Any]) -> Section:
-    """Return a section with the BLEU scores in an experiment's ``table.toml``.
+    """Return a section with the scores in an experiment's ``table.toml``.
 
     :raises AttributeError, KeyError, TypeError, ValueError: if the table has another structure.
     """
@@ -176,24 +178,27 @@ def experiment_section(table: Mapping[str, Any]) -> Section:
     texts = list(
         dict.fromkeys(key for row in rows for key, value in row.items() if isinstance(value, dict))
     )
+    found = {key for row in rows for text in texts for key in row.get(text, {})}
+    metric: TableMetric = "word_accuracy" if "word_accuracy" in found else "bleu"
+    title, suffixes = METRIC_TITLES[metric], {metric: "", **_FIGURES}
     cells = tuple(
         (
             name,
-            *(_figure(row, text, figure) for text in texts for figure in _FIGURES),
+            *(_figure(row, text, figure) for text in texts for figure in suffixes),
             ", ".join(map(str, row.get("rounds", ()))),
         )
         for name, row in zip(names, rows, strict=True)
     )
-    figures = [f"{text}{ending}" for text in texts for ending in _FIGURES.values()]
+    figures = [f"{text}{ending}" for text in texts for ending in suffixes.values()]
     columns = ("system", *figures, "rounds")
-    blocks: list[Table | Lines] = [Table("experiment-table", "BLEU", columns, cells)]
+    blocks: list[Table | Lines] = [Table("experiment-table", title, columns, cells)]
     if texts:
         series = []
         for text in texts:
-            heights = tuple(_figure(row, text, "bleu") for row in rows)
+            heights = tuple(_figure(row, text, metric) for row in rows)
             spread = tuple(float(row.get(text, {}).get("deviation") or 0.0) for row in rows)
             series.append(Series(text, names, heights, spread if any(spread) else ()))
-        bars = Lines("experiment-bars", "BLEU", "system", "BLEU", tuple(series), bars=True)
+        bars = Lines("experiment-bars", title, "system", title, tuple(series), bars=True)
         blocks.append(bars)
     notes = " ".join(str(note) for note in table.get("notes", ()))
     return Section("experiment", "Experiment", notes, tuple(blocks))

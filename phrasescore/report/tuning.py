@@ -102,6 +102,8 @@ class TuneReport:
         """Format the report as text."""
         return "\n\n".join("\n".join(lines) for lines in self._parts()) + "\n"
 
+    __repr__ = to_text
+
     def _parts(self) -> Iterator[list[str]]:
         lists = f"{self.sentences:,} sentences, {self.hypotheses:,} hypotheses"
         head = f"{self.method}, seed {self.seed}: {self.last_line()}"

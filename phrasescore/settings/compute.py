@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ArgumentError
-from phrasescore.settings.declaration import Settings, option, optional, settings_of, switch
+from phrasescore.settings.declaration import Settings, option, optional, switch
 
 EngineName = Literal["here", "processes", "ray"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
@@ -55,12 +55,6 @@ class Compute(Settings, heading="Speed"):
             raise ArgumentError(problem)
         if self.engine != "ray" and (self.ray_address is not None or self.allow_unlike):
             raise ArgumentError("--ray-address and --allow-unlike require --engine ray")
-
-    def check_only(self, *names: str) -> None:
-        """Reject settings other than ``names``, which are those that a function uses."""
-        for setting in settings_of(type(self)):
-            if setting.name not in names and getattr(self, setting.name) != setting.default:
-                raise ArgumentError(f"{setting.flag}: has no effect here")
 
     def on_workers(self) -> "Compute":
         """Return the settings for the engine's workers.

@@ -66,12 +66,29 @@ class Settings:
 
     def __init_subclass__(cls, heading: str = "") -> None:
         cls.heading = heading or cls.heading
+        cls.__repr__ = Settings.__repr__  # type: ignore[method-assign]  # or dataclass makes one
 
     def __post_init__(self) -> None:
         for setting in settings_of(type(self)):
             problem = setting.problem(getattr(self, setting.name))
             if problem is not None:
                 raise ArgumentError(f"{setting.flag}: {problem}")
+
+    def __repr__(self) -> str:
+        """Return the class with the fields that differ from their defaults."""
+        changed = [f"{each.name}={getattr(self, each.name)!r}" for each in self.changed()]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def changed(self) -> "list[Setting]":
+        """Return the settings that differ from their defaults."""
+        known = settings_of(type(self))
+        return [each for each in known if getattr(self, each.name) != each.default]
+
+    def check_only(self, *names: str) -> None:
+        """Reject settings other than ``names``, which are those that a function uses."""
+        for setting in self.changed():
+            if setting.name not in names:
+                raise ArgumentError(f"{setting.flag}: has no effect here")
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,19 @@ class FeedForwardScoring(Settings, heading="Networks and features"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextScoring(FeedForwardScoring):
+class ProgramScoring(Settings, heading="Networks and features"):
+    """Settings for features that are programs."""
+
+    answer_timeout: float = option(
+        600.0,
+        "Seconds to wait for the next answer of a program.",
+        gt=0,
+        metavar="SECONDS",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextScoring(FeedForwardScoring, ProgramScoring):
     """Settings of `score`, which scores parallel text."""
 
     # Right-to-left models are averaged among themselves; the column is then the mean of both
@@ -55,7 +67,7 @@ class Rescoring(TextScoring):
         "the name of the ensemble comes last.",
         flags="--name",
         metavar="NAME",
-        shown="LSTM0, Attention0, RNN0, CSLM0, CT20, KenLM0, UnknownWords0 and so on",
+        shown="LSTM0, Attention0, RNN0, CSLM0, CT20, Program0, KenLM0, UnknownWords0 and so on",
     )
     normalize: bool = switch(
         "For each network, add a column NAMENorm: the score divided by the number of predicted "

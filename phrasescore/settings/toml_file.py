@@ -125,6 +125,19 @@ class TomlTable:
         """Return a table that is an item of a list in this table."""
         return TomlTable(self.path, name, values, folder=self._folder)
 
+    def resolve(self, text: str) -> str:
+        """Return a path relative to the file's folder as an absolute path, if it exists there."""
+        path = os.path.normpath(self._folder / text)
+        return path if text and os.path.exists(path) else text
+
+    def resolve_arguments(self, name: str) -> str:
+        """Return a plug-in's name with the paths among its arguments resolved; see `resolve`."""
+        name, colon, rest = name.partition(":")
+        items = (item.partition("=") for item in rest.split(","))
+        return f"{name}{colon}" + ",".join(
+            f"{key}{sep}{self.resolve(value)}" for key, sep, value in items
+        )
+
     def check_choice(self, key: str, value: str, choices: Iterable[str]) -> None:
         """Reject a value that is not one of the choices, with a suggestion."""
         if value not in choices:
@@ -160,9 +173,13 @@ class TomlTable:
             raise self.error(key, f"{_wanted(kind, value)}, got {value!r}") from error
 
 
-def read_table(path: str) -> TomlTable:
-    """Read a file as a table, with paths relative to the file's folder. See `read_toml`."""
-    return TomlTable(path, "", read_toml(path), folder=Path(os.path.abspath(path)).parent)
+def read_table(path: str, text: str | None = None) -> TomlTable:
+    """Read a file as a table, with paths relative to the file's folder. See `read_toml`.
+
+    :param text: the file's content, if it is not written yet.
+    """
+    values = read_toml(path) if text is None else tomllib.loads(text)
+    return TomlTable(path, "", values, folder=Path(os.path.abspath(path)).parent)
 
 
 def _base(kind: Any) -> Any:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from phrasescore.arguments import ReportFormat, StrPath
 from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
-from phrasescore.settings.scoring import FeedForwardScoring
-from tuning.settings import METRICS, GainName, MethodName, ReferenceLength
+from phrasescore.settings.scoring import FeedForwardScoring, ProgramScoring
+from tuning.settings import METRICS, MethodName, ReferenceLength
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,9 @@ class ListTuning(TuningMethod):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundTuning(TuningMethod, FeedForwardScoring, heading="Rounds with a decoder"):
+class RoundTuning(
+    TuningMethod, FeedForwardScoring, ProgramScoring, heading="Rounds with a decoder"
+):
     """Settings of `tune_with_decoder`; mert-moses.pl has the alternative option names."""
 
     iterations: int = option(
@@ -140,7 +142,11 @@ class Reranking(Settings, heading="Method"):
         gt=0,
         shown="1",
     )
-    mbr_metric: GainName | None = optional("The metric for --mbr.", shown="bleu")
+    mbr_metric: str | None = optional(
+        "The metric for --mbr: bleu, chrf, or a metric of another package.",
+        metavar="NAME[:KEY=VALUE,...]",
+        shown="bleu",
+    )
     as_lists: bool = switch(
         "Write complete n-best lists in the new order, with the new score as total.",
         flags="--nbest",

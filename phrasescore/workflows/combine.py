@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from moses_integration.combining import MADE, ListCombiner
+from moses_integration.combining import MADE, VOTES, ListCombiner
 from moses_integration.nbest import NbestList, read_nbest
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, DataError
@@ -27,7 +27,11 @@ class CombineSummary:
 
 
 def combine(
-    lists: Sequence[StrPath], output: StrPath, *, progress: ProgressCallback | None = None
+    lists: Sequence[StrPath],
+    output: StrPath,
+    *,
+    votes: bool = False,
+    progress: ProgressCallback | None = None,
 ) -> CombineSummary:
     """Merge the n-best lists of several systems into one list of all hypotheses per sentence.
 
@@ -38,6 +42,10 @@ def combine(
     All hypotheses get the features of the first file. A hypothesis that lacks any gets their
     values and its total from the first file's hypothesis with the lowest total. Features that the
     first file lacks are omitted, except sparse ones (names with ``_``).
+
+    :param votes: whether to add features of agreement: ``Votes0`` is the number of files that have
+        the words of a hypothesis; ``NgramVotes1`` to ``NgramVotes4`` count, for each n-gram of a
+        hypothesis, the other files whose best hypothesis has it.
     """
     check_sequences(lists=lists)
     paths, output = [os.fspath(path) for path in lists], os.fspath(output)
@@ -45,10 +53,10 @@ def combine(
         raise ArgumentError("lists: expected at least two")
     check_files(paths, (output,))
     names = tuple(f"{MADE}{number}" for number in range(len(paths)))
-    combiner = ListCombiner()
+    combiner = ListCombiner(votes=votes)
     sentences, hypotheses = 0, [0] * len(paths)
     with open_output(output) as stream, Meter("combine", "hypotheses", progress) as meter:
-        for found in _aligned(paths, names):
+        for found in _aligned(paths, (*names, *VOTES * votes)):
             sentences += 1
             for number, lines in enumerate(combiner(found)):
                 stream.write(b"".join(lines))

@@ -57,6 +57,8 @@ class Diagnosis:
             rows += [(state, finding.name, finding.found), ("", "", f"-> {finding.advice}")]
         return "\n".join(text_table(rows, "l"))
 
+    __repr__ = to_text
+
 
 def doctor() -> Diagnosis:
     """Return what phrasescore can use on this machine; nothing is computed or changed."""
@@ -134,14 +136,14 @@ def _moses() -> Finding:
 
 
 def _kenlm() -> Finding:
-    from phrasescore.language_models.kenlm_model import import_kenlm
+    from phrasescore.language_models.ngram_scorer import import_kenlm
 
     try:
         import_kenlm()
     except PhrasescoreError as error:
         found, _, advice = str(error).partition(": ")
         return Finding("kenlm", False, found, advice)
-    advice = "n-gram models: --lm, --backoff-lm, select"
+    advice = "KenLM's binary files, for --lm, --backoff-lm and select"
     return Finding("kenlm", True, importlib.metadata.version("kenlm"), advice)
 
 
@@ -150,6 +152,7 @@ def _packages() -> Iterator[Finding]:
     for name, extra, use in (
         ("ctranslate2", "ctranslate2", "networks of other toolkits: rescore --ctranslate2"),
         ("ray", "cluster", "work on several machines: --engine ray"),
+        ("plotly", "report", "pages of report; --plot of evaluate needs its matplotlib"),
         ("uvicorn", "server", "a server of translations: serve"),
     ):
         try:
@@ -193,6 +196,8 @@ class FeatureList:
         )
         return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
+    __repr__ = to_text
+
     def _table(self, kind: PluginKind) -> list[str]:
         rows = [[kind, "for", "from", ""]]
         for each in self.names:
@@ -216,7 +221,7 @@ def list_features() -> FeatureList:
     for name in OURS:
         verbs = ("tune", "evaluate") if name in METRICS else ("evaluate",)
         found.append(ListedName("metric", name, _OUR_PACKAGE, verbs))
-    found += _from_packages("metric", OURS, lambda _: ("tune", "evaluate"))
+    found += _from_packages("metric", OURS, lambda _: ("tune", "evaluate", "rerank"))
     return FeatureList(tuple(found))
 
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Self
 
-from moses_integration.decoder.configuration import UNKNOWN_WORDS
+from moses_integration.decoder.configuration import UNKNOWN_WORDS, DecoderConfiguration
 from moses_integration.decoder.moses import NbestRequest
 from moses_integration.decoder.options import OptionTable
 from moses_integration.decoder.phrase_tables import read_tables
@@ -211,6 +211,7 @@ class SearchWork:
     threads: int  # number of the networks' CPU threads in each worker
     # The folder where the relative paths in moses.ini start, for a worker on another machine.
     folder: str | None = None
+    configuration: DecoderConfiguration | None = None  # of moses.ini, if it has been read
 
     @property
     def device(self) -> str:
@@ -242,7 +243,8 @@ class TextTranslator(SentenceTranslator):
     """Translates the sentences of one text, under any weights."""
 
     def __init__(self, work: SearchWork) -> None:
-        configuration, sentences = read_configuration(work.ini_path, work.settings), work.sentences
+        configuration = work.configuration or read_configuration(work.ini_path, work.settings)
+        sentences = work.sentences
         super().__init__(configuration, work.settings, work.threads)
         self._tables = read_tables(configuration, sentences, aligned=self._aligned)
         unknown = {word.decode() for word in self._tables.pairs.sources[self._tables.num_known :]}

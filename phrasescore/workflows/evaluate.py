@@ -3,18 +3,31 @@
 import io
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
 import numpy as np
 
 from moses_integration.nbest import read_every_list
-from phrasescore.arguments import ReportFormat, StrPath, check_choice, check_sequences
+from phrasescore.arguments import (
+    ReportFormat,
+    StrPath,
+    check_choice,
+    check_extra,
+    check_sequences,
+)
 from phrasescore.errors import ArgumentError, show_controls
-from phrasescore.evaluation.comparison import BreakdownScores, Comparison, Score, shortlists_by_side
+from phrasescore.evaluation.comparison import (
+    BreakdownScores,
+    ComparedSystem,
+    Comparison,
+    Score,
+    read_translations,
+    shortlists_by_side,
+)
 from phrasescore.evaluation.plugin_metric import OURS, find_metric, known_metrics
-from phrasescore.evaluation.sentences import find_references
+from phrasescore.evaluation.sentences import Text, find_references, name_texts, read_text
 from phrasescore.evaluation.significance import PairedComparison, PairedTest
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text_table import text_table
@@ -39,7 +52,7 @@ _TEST_NAMES = {"bootstrap": "paired bootstrap", "approximate": "paired approxima
 class SystemFigures:
     """The scores of a system."""
 
-    path: str
+    path: str  # or the name of sentences from Python
     empty_lines: int
     multi_bleu: BleuScore | None
     scores: tuple[Score, ...]
@@ -103,6 +116,8 @@ class Evaluation:
         """Format the scores as text; for one system, as multi-bleu.perl and sacrebleu do."""
         return "\n\n".join("\n".join(lines) for lines in self._parts()) + "\n"
 
+    __repr__ = to_text
+
     def _parts(self) -> Iterator[list[str]]:
         for system in self.systems:
             lines = [] if system.multi_bleu is None else [str(system.multi_bleu)]
@@ -159,43 +174,51 @@ def _bleu_json(score: BleuScore) -> dict[str, Any]:
 
 
 def evaluate(
-    hypotheses: Sequence[StrPath],
-    references: Sequence[StrPath],
+    hypotheses: Sequence[Text] | Mapping[str, Text],
+    references: Sequence[Text],
     *,
     settings: Evaluating = Evaluating(),
     nbest: StrPath | None = None,
-    source: StrPath | None = None,
+    source: Text | None = None,
     plot: StrPath | None = None,
     output: StrPath | None = None,
     report_format: ReportFormat = "text",
     progress: ProgressCallback | None = None,
 ) -> Evaluation:
-    """Score translations against references; every file has one sentence per line.
+    """Score translations against references.
 
-    Scores from sacrebleu include its signature. Groups and n-best lists are scored with BLEU as in
-    multi-bleu.perl: on the words in the files, without smoothing, from 0 to 100.
+    A text is a file with one sentence per line, or a list of sentences: strings, or sequences of
+    words. Scores from sacrebleu include its signature. Groups and n-best lists are scored with BLEU
+    as in multi-bleu.perl: on the words in the text, without smoothing, from 0 to 100.
 
-    :param hypotheses: one file per system; may be empty if ``nbest`` is not None.
-    :param references: one file per set of references, or NAME for NAME0, NAME1 and so on.
+    :param hypotheses: one text per system, or a mapping from the systems' names to their texts;
+        may be empty if ``nbest`` is not None.
+    :param references: one text per set of references, or NAME for NAME0, NAME1 and so on.
     :param nbest: file with n-best lists; the first hypotheses and the oracle are scored.
-    :param source: file with the source sentences, for groups of sentences.
+    :param source: the source sentences, for groups of sentences.
     :param plot: file for a figure of the groups: .png, .svg or .pdf.
     """
     check_sequences(hypotheses=hypotheses, references=references)
     metrics, paired, by_length = settings.metrics, settings.paired, settings.by_length
     plugins = {name: find_metric(name) for name in dict.fromkeys(metrics)}
-    check_choice(known_metrics(OURS), metric=metrics)
+    check_choice(known_metrics(OURS), metric=[name.partition(":")[0] for name in metrics])
     check_choice(get_args(ReportFormat), format=report_format)
-    translated = [os.fspath(path) for path in hypotheses]
-    reference_paths = tuple(find_references(references))
+    translated = name_texts("translations", hypotheses)
+    # A path may stand for several files.
+    found = [
+        text
+        for each in references
+        for text in (find_references([each]) if isinstance(each, str | os.PathLike) else [each])
+    ]
+    reference_texts = name_texts("references", found)
     lists, unknown_to = optional_path(nbest), optional_path(settings.by_unknown)
-    source_path, figure = optional_path(source), optional_path(plot)
+    figure = optional_path(plot)
     if not translated and lists is None:
         raise ArgumentError("nothing to evaluate: give translations or --nbest")
     if settings.allow_missing and lists is None:
         raise ArgumentError("--allow-missing requires --nbest")
-    if not reference_paths:
-        raise ArgumentError("--references: expected at least one file")
+    if not reference_texts:
+        raise ArgumentError("--references: expected at least one text")
     if paired is not None and len(translated) < 2:
         raise ArgumentError("--paired requires a second file of translations")
     if paired is not None and set(metrics) == {"multi-bleu"}:
@@ -205,22 +228,29 @@ def evaluate(
     is_grouped = bool(by_length) or unknown_to is not None
     if is_grouped and not translated:
         raise ArgumentError("--by-length and --by-unknown require translations")
-    if "source" in by_length and source_path is None:
+    if "source" in by_length and source is None:
         raise ArgumentError("--by-length source requires --source")
-    if source_path is not None and "source" not in by_length and unknown_to is None:
-        raise ArgumentError("--source requires --by-length source or --by-unknown")
+    is_read = "source" in by_length or unknown_to is not None or any(plugins.values())
+    if source is not None and not is_read:
+        problem = "--by-length source, --by-unknown or a metric that reads it"
+        raise ArgumentError(f"--source requires {problem}")
     if figure is not None and not is_grouped:
         raise ArgumentError("--plot requires --by-length or --by-unknown")
     if figure is not None and _ending(figure) not in PLOT_FORMATS:
         endings = ", ".join(f".{name}" for name in PLOT_FORMATS)
         raise ArgumentError(f"--plot: expected a name in {endings}, got {figure!r}")
+    if figure is not None:
+        check_extra("report", "--plot", ("matplotlib",))
     written = optional_path(output)
-    check_files((*translated, *reference_paths, lists, source_path), (written, figure))
-    comparison = Comparison.read(
-        [(path, [path]) for path in translated], reference_paths, source_path
+    texts = [lists, source, *(text for _, text in translated + reference_texts)]
+    paths = [os.fspath(text) for text in texts if isinstance(text, str | os.PathLike)]
+    check_files(paths, (written, figure))
+    comparison = Comparison(
+        [ComparedSystem(name, [read_translations(text, name)]) for name, text in translated],
+        [read_text(text, name) for name, text in reference_texts],
+        None if source is None else read_text(source, "source", is_source=True),
     )
-    translations = [system.text for system in comparison.systems]
-    warn_of_texts(translations, comparison.references)
+    warn_of_texts([system.text for system in comparison.systems], comparison.references)
     built = [
         comparison.build_metric(name, settings.tokenize, plugin)
         for name, plugin in plugins.items()
@@ -233,16 +263,16 @@ def evaluate(
     if unknown_to is not None:
         breakdowns += comparison.by_unknown_words(_read_shortlists(unknown_to, comparison))
     evaluation = Evaluation(
-        reference_paths,
-        comparison.metric.num_segments,
+        tuple(name for name, _ in reference_texts),
+        len(comparison.references[0].texts),
         tuple(
             SystemFigures(
-                system.path,
-                system.num_empty,
+                system.name,
+                system.text.num_empty,
                 multi_bleu if "multi-bleu" in metrics else None,
-                tuple(Score.of(metric, system.texts) for metric in built),
+                tuple(Score.of(metric, system.text.texts) for metric in built),
             )
-            for system, multi_bleu in zip(translations, comparison.multi_bleu(), strict=True)
+            for system, multi_bleu in zip(comparison.systems, comparison.multi_bleu(), strict=True)
         ),
         test,
         () if test is None else tuple(comparison.run_test(test, built)),
@@ -252,7 +282,7 @@ def evaluate(
         tuple(comparison.score_groups(breakdown) for breakdown in breakdowns),
     )
     if figure is not None:
-        image = draw(evaluation.breakdowns, translated, _ending(figure))
+        image = draw(evaluation.breakdowns, [name for name, _ in translated], _ending(figure))
         with open_output(figure) as stream:
             stream.write(image)
     if written is not None:
@@ -270,7 +300,8 @@ def _score_nbest(
     segments: list[int] = []
     words_of_first = 0
     cure = "--allow-missing uses an empty translation"
-    lists = read_every_list(path, metric.num_segments, allow_missing=allow_missing, cure=cure)
+    count = len(comparison.references[0].texts)
+    lists = read_every_list(path, count, allow_missing=allow_missing, cure=cure)
     with Meter("oracle", "hypotheses", progress, lines_of=path) as meter:
         for nbest in lists:
             words = list(nbest.distinct().values())

@@ -21,7 +21,6 @@ from phrasescore.io.output import check_files, open_output
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.declaration import settings_of
 from phrasescore.settings.generation import Generating
 from phrasescore.workflows.text_checks import UnknownWordCheck, warn_of_shortlists
 
@@ -69,7 +68,7 @@ def generate(
     lists, num_best = (None, 1) if nbest is None else (os.fspath(nbest[0]), nbest[1])
     check_at_least(1, nbest=num_best)
     compute = compute.on_workers()
-    width = beam_width(settings.beam, num_best, "--nbest")
+    searching = beam_settings(settings, num_best, "--nbest")
     _check_exclusive(settings, lists)
     check_files((source,), (output, lists))
     # Reject an unreadable text before the networks are loaded.
@@ -89,14 +88,6 @@ def generate(
         drawn = samples(generator, ahead, drawing, compute)
         _write_samples(zip(sources, drawn, strict=True), text, output, settings.top, progress)
         return text.finish(unfinished="samples did not end and are omitted")
-    searching = BeamSettings(
-        width,
-        num_best,
-        normalize=settings.normalize,
-        unknown=settings.unknown,
-        max_length=settings.max_length,
-        copy_unknown=settings.copy_unknown,
-    )
     first = checkpoints[0]
     prefix = ENSEMBLE_NAME
     if len(checkpoints) == 1:
@@ -121,6 +112,18 @@ def beam_width(beam: int | None, num_best: int, option: str) -> int:
     return width
 
 
+def beam_settings(settings: Generating, num_best: int, option: str) -> BeamSettings:
+    """Return the settings of the search for the ``num_best`` that ``option`` needs."""
+    return BeamSettings(
+        beam_width(settings.beam, num_best, option),
+        num_best,
+        normalize=settings.normalize,
+        unknown=settings.unknown,
+        max_length=settings.max_length,
+        copy_unknown=settings.copy_unknown,
+    )
+
+
 def _check_exclusive(settings: Generating, lists: str | None) -> None:
     """Reject settings that cannot be combined, such as samples with n-best lists."""
     others = {"normalize", "copy_unknown", "name", "beam"}
@@ -129,8 +132,8 @@ def _check_exclusive(settings: Generating, lists: str | None) -> None:
         others, problem = {"temperature", "top", "seed"}, "has an effect only with --sample"
     elif lists is not None:
         raise ArgumentError(f"--nbest: {problem}")
-    for setting in settings_of(Generating):
-        if setting.name in others and getattr(settings, setting.name) != setting.default:
+    for setting in settings.changed():
+        if setting.name in others:
             raise ArgumentError(f"{setting.flag}: {problem}")
     if settings.copy_unknown and not settings.unknown:
         raise ArgumentError("--copy-unknown has no effect with --no-unknown")

@@ -1,87 +1,161 @@
-"""Load a trained model, to score phrase pairs and lists of hypotheses from Python."""
+"""Load a trained model, to score and to translate from Python."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from functools import cached_property
+from typing import Any
 
-from phrasescore.arguments import StrPath
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasescore.arguments import StrPath, check_at_least, check_sequences
 from phrasescore.devices import choose_device
 from phrasescore.engines import callers
-from phrasescore.features import ColumnSpec
+from phrasescore.features import ColumnSpec, Feature
+from phrasescore.generation.beam_search import beam_work
+from phrasescore.generation.generator import Generated, Generator, GeneratorLoader
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
-from phrasescore.records import HypothesisList, PhraseBlock, PhrasePair
+from phrasescore.records import (
+    HypothesisList,
+    PhraseBlock,
+    PhrasePair,
+    Sentence,
+    to_sentences,
+    to_words,
+)
+from phrasescore.report.model_summary import ModelReport
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.generation import Generating
+from phrasescore.workflows.generate import beam_settings
 from phrasescore.workflows.scoring.columns import FeatureLoader
-from phrasescore.workflows.scoring.scorer import PairLines, Scorer, group_pairs
+from phrasescore.workflows.scoring.scorer import LineScores, PairLines, Scorer, group_pairs
 from phrasescore.workflows.text_checks import known_words, unknown_words_of
 
-# The input types of `PhrasePair` and `HypothesisList`: a text is a string, or words in order.
-_Text = str | Sequence[str]
-_Pair = tuple[_Text, _Text]
-_List = tuple[_Text, Sequence[_Text]]
-_Words = tuple[str, ...]
-_Scored = TypeVar("_Scored", PhrasePair, HypothesisList)
+# The input types of `PhrasePair` and `HypothesisList`.
+_Pair = tuple[Sentence, Sentence]
+_List = tuple[Sentence, Sequence[Sentence]]
+_Loaded = tuple[FeatureLoader, list[Feature]]
+Vector = NDArray[np.float64]
 
 
 def load_model(path: StrPath, *, compute: Compute = Compute()) -> "ScoringModel":
-    """Load a trained model, to score on its device with threads in this process."""
+    """Load a trained model, to score and translate on its device with threads in this process."""
     compute.check_only("precision", "device", "threads")
     return ScoringModel(load_checkpoint(os.fspath(path)), os.fspath(path), compute)
 
 
-class NetworkScorer:
-    """Scores with one network, in threads of this process; several iterators may be active."""
-
-    def __init__(
-        self, checkpoint: Checkpoint, compute: Compute, *, of_phrases: bool = False
-    ) -> None:
-        device, threads = str(choose_device(compute.device)), callers(compute.on_workers())
-        columns = (ColumnSpec("model", checkpoint.folder),)
-        self._loader = FeatureLoader(
-            columns, (checkpoint,), device, compute.precision, threads, of_phrases=of_phrases
-        )
-        self._features, self._engine = self._loader.load(), Compute(workers=threads)
-
-    def score_pairs(self, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        """Yield the score of each pair, in order; blocks are read ahead."""
-        for values in self._values(group_pairs(pairs)):
-            yield from values
-
-    def score_lists(self, lists: Iterable[HypothesisList]) -> Iterator[list[float]]:
-        """Yield the scores of each list's hypotheses, in order; lists are read ahead."""
-        blocks = (PhraseBlock.of_source(*each) for each in lists)
-        return self._values(PairLines(place, block) for place, block in enumerate(blocks))
-
-    def _values(self, lines: Iterable[PairLines]) -> Iterator[list[float]]:
-        with Scorer(self._loader, self._engine, features=self._features, unit="pair") as scorer:
-            for _, scores in scorer.score(lines):
-                yield scores.values[0].tolist()
-
-
 class ScoringModel:
-    """A trained model that scores phrase pairs and translations; `load_model` returns it.
+    """A trained model that scores and translates; `load_model` returns it.
 
     A score is log p(target ``</s>`` | source), or log p(source ``</s>`` | target) for a reverse
     model, and log p(target ``</s>``) for a language model: a natural logarithm, summed over
     the words of the predicted side and its ``</s>``, and not divided by length. A word outside the
     shortlist is scored as ``<unk>``; a warning is logged once if the model knows fewer than half
-    of the words.
+    of the words. A text is a string with blanks between the words, or a sequence of words.
 
     :ivar kind: the kind of the network, such as ``encoder-decoder``.
     :ivar reverse: whether the source is predicted.
     :ivar right_to_left: whether the last word is predicted first.
+    :ivar record: the `TrainingRecord`, whose ``curve`` has a `CurvePoint` for each validation.
     """
 
-    def __init__(self, checkpoint: Checkpoint, path: str, compute: Compute) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, path: str, compute: Compute, *, warns: bool = True
+    ) -> None:
         self.kind: str = checkpoint.config.kind
         self.reverse, self.right_to_left = checkpoint.reverse, checkpoint.right_to_left
-        self._lists = self._pairs = NetworkScorer(checkpoint, compute)
-        if checkpoint.config.network.scores_phrases:
-            self._pairs = NetworkScorer(checkpoint, compute, of_phrases=True)
+        self.record = checkpoint.record
+        self._report, self._precision = ModelReport(path, checkpoint), compute.precision
+        self._device = str(choose_device(compute.device))
+        self._engine = Compute(workers=callers(compute.on_workers()))
         # Unknown words are counted over all inputs, so that there is one warning.
-        self._sources, self._targets = unknown_words_of(
-            "the sources", "the targets", [known_words(path, checkpoint)]
+        known = [known_words(path, checkpoint)] if warns else []
+        self._checks = unknown_words_of("the sources", "the targets", known)
+
+    def __repr__(self) -> str:
+        """Return the model's kind, sizes, vocabularies and perplexity."""
+        return f"ScoringModel\n{self._report.summary()}"
+
+    def score(self, sources: Sequence[Sentence], targets: Sequence[Sentence]) -> Vector:
+        """Return the scores that `phrasescore.score` writes: shape ``(pairs,)``.
+
+        :raises ArgumentError: if one of the two is a string, or their lengths differ.
+        """
+        texts = to_sentences(sources=sources, targets=targets)
+        pairs = map(PhrasePair._make, zip(*texts, strict=True))
+        scored = self._score(group_pairs(pairs), self._lists)
+        return np.concatenate([np.empty(0), *(scores.values[0] for scores in scored)])
+
+    def word_scores(self, source: Sentence, target: Sentence) -> list[tuple[str, float]]:
+        """Return the predicted side's words and ``</s>``, each with its log-probability."""
+        pair = PhrasePair(source, target)
+        (scores,) = self._score(group_pairs([pair]), self._words)
+        assert scores.words is not None
+        predicted = pair.source if self.reverse else pair.target
+        return list(zip((*predicted, "</s>"), scores.words[0][0].tolist(), strict=True))
+
+    def translate(self, sentence: Sentence, *, settings: Generating = Generating()) -> Generated:
+        """Return the best translation of a sentence, which `translate_all` finds."""
+        (found,) = self.translate_all([sentence], settings=settings)
+        return found[0]
+
+    def translate_all(
+        self,
+        sentences: Iterable[Sentence],
+        *,
+        settings: Generating = Generating(),
+        num_best: int = 1,
+    ) -> Iterator[list[Generated]]:
+        """Yield the best translations of each sentence, as `phrasescore.generate` finds them.
+
+        A model trained in reverse reads the target side. Sentences are read ahead.
+
+        :param settings: the fields about the search.
+        :param num_best: maximum number of translations of a sentence.
+        :raises ModelError: if the model reads no source, so that it cannot translate.
+        """
+        check_sequences(sentences=sentences)
+        check_at_least(1, num_best=num_best)
+        settings.check_only("beam", "normalize", "unknown", "copy_unknown", "max_length")
+        work = beam_work(self._generator, beam_settings(settings, num_best, "num_best"))
+        texts = self._checks[self.reverse].counted(map(to_words, sentences))
+        return work.targets(texts, self._engine)
+
+    def _load(self, **options: Any) -> _Loaded:
+        columns, models = (ColumnSpec("model", self._report.path),), (self._report.checkpoint,)
+        loader = FeatureLoader(
+            columns, models, self._device, self._precision, callers(self._engine), **options
         )
+        return loader, loader.load()
+
+    @cached_property
+    def _lists(self) -> _Loaded:
+        return self._load()
+
+    @cached_property
+    def _pairs(self) -> _Loaded:
+        of_phrases = self._report.checkpoint.config.network.scores_phrases
+        return self._load(of_phrases=True) if of_phrases else self._lists
+
+    @cached_property
+    def _words(self) -> _Loaded:
+        return self._load(words=True)
+
+    @cached_property
+    def _generator(self) -> Generator:
+        models = (self._report.checkpoint,)
+        return GeneratorLoader(models, self._device, self._precision).load()
+
+    def _score(self, lines: Iterable[PairLines], loaded: _Loaded) -> Iterator[LineScores]:
+        """Yield the scores of each block, in order; blocks are read ahead."""
+        loader, features = loaded
+        with Scorer(loader, self._engine, features=features, unit="pair") as scorer:
+            for each, scores in scorer.score(lines):
+                for side, check in enumerate(self._checks):
+                    check.count_side(each.block, side)
+                yield scores
+        for check in self._checks:
+            check.warn()
 
     def score_pairs(self, pairs: Iterable[PhrasePair | _Pair]) -> Iterator[float]:
         """Yield the score of each pair, in order; pairs are read lazily, in blocks.
@@ -94,10 +168,9 @@ class ScoringModel:
         """
         if isinstance(pairs, PhrasePair):
             raise TypeError(f"expected a list of pairs, got the pair {pairs}")
-        phrases = (PhrasePair(*pair) for pair in pairs)
-        counted = (self._count(pair, pair.source, [pair.target]) for pair in phrases)
-        yield from self._pairs.score_pairs(counted)
-        self._warn()
+        lines = group_pairs(PhrasePair(*pair) for pair in pairs)
+        for scores in self._score(lines, self._pairs):
+            yield from scores.values[0].tolist()
 
     def score_lists(self, lists: Iterable[HypothesisList | _List]) -> Iterator[list[float]]:
         """Yield the scores of each list's hypotheses, in order; lists are read lazily.
@@ -107,18 +180,7 @@ class ScoringModel:
         :param lists: each a `phrasescore.records.HypothesisList`, or a tuple of its fields.
         :raises ModelError: on reaching a hypothesis whose score is not a finite log-probability.
         """
-        texts = (HypothesisList(*each) for each in lists)
-        counted = (self._count(each, each.source, each.hypotheses) for each in texts)
-        yield from self._lists.score_lists(counted)
-        self._warn()
-
-    def _count(self, scored: _Scored, source: _Words, targets: Iterable[_Words]) -> _Scored:
-        """Count the unknown words in the input, and return the input."""
-        self._sources.count(source)
-        for target in targets:
-            self._targets.count(target)
-        return scored
-
-    def _warn(self) -> None:
-        self._sources.warn()
-        self._targets.warn()
+        blocks = (PhraseBlock.of_source(*HypothesisList(*each)) for each in lists)
+        lines = (PairLines(place, block) for place, block in enumerate(blocks))
+        for scores in self._score(lines, self._lists):
+            yield scores.values[0].tolist()

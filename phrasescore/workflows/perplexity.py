@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Container, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -11,17 +12,14 @@ from phrasescore.errors import ArgumentError, ModelError, shown_path
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.text_table import text_table
-from phrasescore.kernels.precision import Precision
 from phrasescore.language_models import perplexity as measures
-from phrasescore.language_models.kenlm_model import load_kenlm
-from phrasescore.language_models.word_scorer import WordScorer
-from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.language_models.ngram_scorer import NgramScorer, load_ngrams
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.workflows.text_checks import UnknownWordCheck
 
 if TYPE_CHECKING:
-    import kenlm
+    from phrasescore.language_models.word_scorer import WordScorer
 
 _Sentences = list[tuple[str, ...]]
 
@@ -72,6 +70,8 @@ class TextPerplexities:
             )
         return "\n".join(lines)
 
+    __repr__ = to_text
+
     def to_dict(self) -> dict[str, object]:
         """Return the content of a JSON object; a perplexity is None if no token is known."""
         models: list[dict[str, object]] = []
@@ -89,6 +89,10 @@ class PerplexitySummary:
     """The result of `perplexity`: the perplexities of each text."""
 
     texts: tuple[TextPerplexities, ...]
+
+    def __repr__(self) -> str:
+        """Return the perplexities as text."""
+        return "\n\n".join(map(repr, self.texts))
 
 
 def perplexity(
@@ -127,8 +131,9 @@ def perplexity(
     paths, mixed_text = [os.fspath(path) for path in texts], optional_path(mix_on)
     check_files((*paths, mixed_text), ())
     found = []
+    threads = usable_threads(compute.threads)
     with (
-        torch_threads(usable_threads(compute.threads)),
+        nullcontext() if model is None else torch_threads(threads),
         Meter("perplexity", "sentence scores", progress) as meter,
     ):
         models = _Models(optional_path(model), optional_path(lm), compute, meter)
@@ -153,11 +158,15 @@ class _Models:
         # The words that a model knows, by the model's path, and the models by their titles: the
         # n-gram model, the network, and the network with the n-gram model for unknown words.
         self.known_words: dict[str, Container[str]] = {}
-        self._models: dict[str, WordScorer | kenlm.Model] = {}
+        self._models: dict[str, WordScorer | NgramScorer] = {}
         if lm is not None:
-            self._models[os.path.basename(lm)] = self.known_words[lm] = load_kenlm(lm)
+            self._models[os.path.basename(lm)] = self.known_words[lm] = load_ngrams(lm)
         if model is None:
             return
+        from phrasescore.kernels.precision import Precision  # imports torch
+        from phrasescore.language_models import word_scorer
+        from phrasescore.models.checkpoint import load_checkpoint
+
         checkpoint, device = load_checkpoint(model), choose_device(compute.device)
         if checkpoint.config.network.reads_source:
             kind = checkpoint.config.kind
@@ -167,20 +176,20 @@ class _Models:
         precision = Precision(compute.precision, device)
         self.known_words[model] = checkpoint.target_vocabulary
         has_subwords = checkpoint.target_vocabulary.is_subwords
-        self._network = WordScorer(checkpoint, device, precision)
-        self._raw = WordScorer(checkpoint, device, precision, normalized=False)
+        self._network = word_scorer.WordScorer(checkpoint, device, precision)
+        self._raw = word_scorer.WordScorer(checkpoint, device, precision, normalized=False)
         self._models["network, subwords" if has_subwords else "network, <unk>"] = self._network
         if lm is not None and not has_subwords:
-            backed_off = WordScorer(checkpoint, device, precision, backoff=lm)
+            backed_off = word_scorer.WordScorer(checkpoint, device, precision, backoff=lm)
             self._models["network, backed off"] = backed_off
 
     def _score(
-        self, model: "WordScorer | kenlm.Model", sentences: _Sentences
+        self, model: "WordScorer | NgramScorer", sentences: _Sentences
     ) -> measures.TextScores:
         counted = self._meter.track(sentences)
-        if isinstance(model, WordScorer):
-            return measures.score_with_network(model, counted)
-        return measures.score_with_kenlm(model, counted)
+        if isinstance(model, NgramScorer):
+            return measures.score_with_ngrams(model, counted)
+        return measures.score_with_network(model, counted)
 
     def measure(self, sentences: _Sentences, weight: float | None) -> Iterable[ModelPerplexity]:
         """Yield the perplexities under each model, and under the mixture with this weight."""

@@ -13,14 +13,15 @@ import numpy as np
 from moses_integration.alignments import affiliate_hypothesis, has_links
 from moses_integration.nbest import Ids, NbestList, read_nbest
 from moses_integration.nbest_lines import format_rows
-from phrasescore.arguments import StrPath
+from moses_integration.nbest_values import Hypothesis, HypothesisLists, hypotheses_of, lists_of
+from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, DataError, shown_path
 from phrasescore.features import ColumnSpec, column_files, column_specs
 from phrasescore.io.output import StreamOutput, check_files, open_output, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import MARKUP, decode, read_lines, split_words
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.records import PhraseBlock
+from phrasescore.records import PhraseBlock, Sentence, to_sentences
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
 from phrasescore.workflows.scoring.columns import AddedColumn, check_counts
@@ -141,9 +142,8 @@ def rescore_file(
             distinct += len(each.block.places)
             if not meter.done:
                 meter.skipped = each.before
-            kept = each.nbest.without_features(scorer.names) if replace else each.nbest
             target.write(
-                kept.with_features(*feature_texts(scorer.added, each, scores.values)),
+                rescored_lines(scorer, each, scores.values),
                 each.raw,
                 each.num_lines,
                 ends_chunk=each.place % CHUNK_LISTS == CHUNK_LISTS - 1,
@@ -158,7 +158,51 @@ def rescore_file(
     )
 
 
-def feature_texts(
+def rescore_lists(
+    lists: HypothesisLists,
+    sources: Sequence[Sentence],
+    columns: Sequence[ColumnSpec | StrPath],
+    *,
+    settings: Rescoring = Rescoring(),
+    compute: Compute = Compute(),
+) -> list[list[Hypothesis]]:
+    """Return hypotheses with more features, as `rescore` adds them to files.
+
+    :param lists: the hypotheses for each sentence, which may be sentences themselves.
+    :param sources: the sentences that were translated.
+    :param columns: as for `rescore`, except the kind ``scores``.
+    """
+    specs = column_specs(columns)
+    if any(column.kind == "scores" for column in specs):
+        raise ArgumentError("columns of the kind scores are only for files")
+    cache = optional_path(settings.cache)
+    check_of_networks(specs, normalize=settings.normalize, word_scores=None, cache=cache)
+    check_sequences(lists=lists)
+    (texts,) = to_sentences(sources=sources)
+    if len(lists) != len(texts):
+        problem = f"expected equal numbers, got {len(lists)} and {len(texts)}"
+        raise ArgumentError(f"lists and sources: {problem}")
+    with ListScorer(specs, settings, compute) as scorer:
+        found = lists_of(lists, () if settings.replace else scorer.names)
+        sourced = (
+            SourcedList(nbest.id, nbest, source, scorer.aligned)
+            for nbest, source in zip(found, texts, strict=True)
+        )
+        scored = scorer.score(sourced, "the sources", "the hypotheses")
+        return hypotheses_of(
+            b"".join(rescored_lines(scorer, each, scores.values) for each, scores in scored)
+        )
+
+
+def rescored_lines(scorer: ListScorer, each: "SourcedList", values: Floats) -> bytes:
+    """Return the lines of a list with a scorer's columns."""
+    kept = each.nbest
+    if scorer.settings.replace:
+        kept = kept.without_features(scorer.names)
+    return kept.with_features(*_feature_texts(scorer.added, each, values))
+
+
+def _feature_texts(
     columns: Sequence[AddedColumn], found: "SourcedList", values: Floats
 ) -> tuple[list[bytes], Ids]:
     """Return the texts to append to the lines of a list, and the index of each line's text."""

@@ -21,7 +21,7 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Segmenting
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.load_model import NetworkScorer
+from phrasescore.workflows.load_model import ScoringModel
 from phrasescore.workflows.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ def segment(
     scores = None
     if reverse_path is not None:
         reverse = _load_reverse(reverse_path, forward, swapped=settings.swapped)
-        scores = NetworkScorer(reverse, compute)
+        scores = ScoringModel(reverse, reverse_path, compute, warns=False)
     generator = Generator([forward], place, precision=compute.precision)
     search = BeamSettings(width=beam, num_best=candidates, unknown=settings.unknown)
     work = beam_work(generator, search)

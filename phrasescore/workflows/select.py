@@ -18,7 +18,7 @@ from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text import is_stream, same_file
-from phrasescore.language_models.kenlm_model import CrossEntropyDifference, Differences
+from phrasescore.language_models.ngram_scorer import CrossEntropyDifference, Differences
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import Selecting

@@ -42,6 +42,8 @@ class TableFigures:
         )
         return "\n\n".join("\n".join(lines) for lines in tables)
 
+    __repr__ = to_text
+
 
 def show(
     path: StrPath, *, model: StrPath | None = None, progress: ProgressCallback | None = None

@@ -105,7 +105,7 @@ class UnknownWordCheck:
                     if word not in known or any(form.fullmatch(word) for form in forms)
                 }
             )
-            shown, cause = self._of_form(unknown) or (unknown, _likely_cause(unknown, known))
+            shown, cause = self._of_form(unknown) or (unknown, likely_cause(unknown, known))
             if shown is unknown and 2 * unknown.total() <= self._words:
                 continue
             del self._models[model]
@@ -124,7 +124,8 @@ class UnknownWordCheck:
         return None
 
 
-def _likely_cause(unknown: Counter[str], known: Container[str]) -> str:
+def likely_cause(unknown: Counter[str], known: Container[str]) -> str:
+    """Return the likely cause of many unknown words, for a message."""
     cased = sum(
         times
         for word, times in unknown.items()

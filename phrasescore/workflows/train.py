@@ -46,6 +46,10 @@ class TrainSummary:
 
     record: TrainingRecord
 
+    def __repr__(self) -> str:
+        """Return why training ended, and the quality of the saved weights."""
+        return f"TrainSummary({self.record.summary()})"
+
 
 def train(
     kind: str,

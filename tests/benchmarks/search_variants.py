@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.language_model import NgramModel
 from moses_integration.decoder.options import OptionTable, read_language_models
 from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.decoder.search import StackDecoder, Translation
 from moses_integration.decoder.stack_search import DEFAULT_BUFFER_SIZE, StatefulFeature
+from phrasescore.language_models.arpa import NgramModel
 from tests.benchmarks.results import Row, quotients
 from tests.benchmarks.search_engines import SLICES, Task, Words, cut, score_bleu
 

@@ -1,5 +1,6 @@
 """Promises of moses_integration.combining; every expected line is worked out by hand."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,13 +19,13 @@ DECODER = """\
 """
 
 
-def combine(folder: Path, *texts: str) -> tuple[ListCombiner, list[str]]:
+def combine(folder: Path, *texts: str, votes: bool = False) -> tuple[ListCombiner, list[str]]:
     lists: list[NbestList] = []
     for number, text in enumerate(texts):
         path = folder / f"list{number}"
         path.write_text(text, encoding="utf-8")
         lists.extend(read_nbest(str(path)))
-    combiner = ListCombiner()
+    combiner = ListCombiner(votes=votes)
     return combiner, [b"".join(lines).decode() for lines in combiner(lists)]
 
 
@@ -93,6 +94,40 @@ def test_of_three_systems_the_earliest_keeps_a_hypothesis(tmp_path: Path) -> Non
         "0 ||| b ||| LM0= -2 Made0= 0 Made1= 1 Made2= 1 ||| -2\n",
         "0 ||| c ||| LM0= -3 Made0= 0 Made1= 0 Made2= 1 ||| -3\n",
     ]
+
+
+def test_votes_are_counted_by_hand(tmp_path: Path) -> None:
+    lists = [
+        "0 ||| a b a b ||| LM0= -1 ||| -1\n0 ||| x ||| LM0= -2 ||| -2\n",
+        "0 ||| a b c ||| LM0= -1 ||| -1\n0 ||| a b a b ||| LM0= -3 ||| -3\n",
+        "0 ||| b a ||| LM0= -1 ||| -1\n0 ||| ||| LM0= -1 ||| -1\n0 ||| x ||| LM0= -1 ||| -1\n",
+    ]
+    found = [
+        line.partition("Made0")[2]
+        for text in combine(tmp_path, *lists, votes=True)[1]
+        for line in text.splitlines()
+    ]
+    # "a b a b" is in two files. The others' best hypotheses are "a b c", which votes for a, b and
+    # "a b", and "b a", which votes for a, b and "b a". Each of a, b, a, b has 2 votes;
+    # "a b" has one vote and occurs twice, "b a" has one.
+    rows = [re.findall(r"= (\d+)", line) for line in found]
+    names = ["Made1", "Made2", "Votes0", *(f"NgramVotes{order}" for order in range(1, 5))]
+    assert [re.findall(r"(\w+)=", line) for line in found] == [names] * 5
+    assert [[int(value) for value in row] for row in rows] == [
+        [1, 1, 0, 2, 8, 3, 0, 0],
+        [1, 0, 1, 2, 0, 0, 0, 0],  # "x"
+        # "a b a b" and "b a" vote for a and b of "a b c"; only the first for "a b".
+        [0, 1, 0, 1, 4, 1, 0, 0],
+        [0, 0, 1, 1, 4, 1, 0, 0],  # "b a" is in "a b a b" and not in "a b c"
+        [0, 0, 1, 1, 0, 0, 0, 0],  # the empty hypothesis
+    ]
+
+
+def test_long_n_grams_are_voted_for_and_the_own_best_does_not_vote(tmp_path: Path) -> None:
+    lists = ["0 ||| a b c d e ||| LM0= -1 ||| -1\n", "0 ||| z b c d e ||| LM0= -1 ||| -1\n"]
+    for text in combine(tmp_path, *lists, votes=True)[1]:
+        votes = "NgramVotes1= 4 NgramVotes2= 3 NgramVotes3= 2 NgramVotes4= 1"
+        assert f" Votes0= 1 {votes} ||| -1\n" in text
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from moses_integration.building import Reordering, build_tables, moses_ini, symmetrize
-from moses_integration.decoder.language_model import read_arpa_order
 from moses_integration.ini_text import TextSettings, path_problem
 from phrasescore.arguments import StrPath, check_at_least, check_sequences
 from phrasescore.devices import usable_threads
-from phrasescore.errors import ArgumentError, DataError, PhrasescoreError, shown_path
+from phrasescore.errors import ArgumentError, PhrasescoreError, shown_path
 from phrasescore.io.folders import model_folders, remove_folder
 from phrasescore.io.journal import digest_content
 from phrasescore.io.output import check_files, open_output, optional_path, writing
 from phrasescore.io.text import is_stream, same_file
 from phrasescore.language_models.estimation import estimate
-from phrasescore.language_models.kenlm_model import load_kenlm
+from phrasescore.language_models.ngram_scorer import read_ngram_order
 from phrasescore.progress import Meter, ProgressCallback, format_count
 from phrasescore.settings.building import Building
 from phrasescore.settings.declaration import settings_of
@@ -137,11 +136,7 @@ class _Inputs:
             return None
         if fault := path_problem(os.path.abspath(self.lm)):
             raise PhrasescoreError(f"{self.lm}: {fault}")
-        try:
-            return read_arpa_order(self.lm)  # any order, and without kenlm
-        except DataError:
-            order: int = load_kenlm(self.lm).order
-            return order
+        return read_ngram_order(self.lm)
 
     def _texts(self) -> dict[str, str]:
         texts = {"SOURCE": self.source, "TARGET": self.target}

@@ -15,16 +15,27 @@ import msgspec
 
 from moses_integration.ini_text import IniText
 from moses_integration.source_text import markup_of, read_source
+from phrasescore.arguments import TableMetric
 from phrasescore.errors import ConfigError, DataError
+from phrasescore.evaluation.plugin_metric import known_metrics
+from phrasescore.features import ColumnSpec, column_files
+from phrasescore.features.program import ProgramScore
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import read_record
 from phrasescore.settings.config import Config
 from phrasescore.settings.toml_file import TomlTable, read_table
 from phrasescore.workflows.experiment import systems
-from phrasescore.workflows.experiment.systems import PAPER, Count, ModelPlan, Rounds, System
+from phrasescore.workflows.experiment.systems import (
+    PAPER,
+    Count,
+    FeaturePlan,
+    ModelPlan,
+    Rounds,
+    System,
+)
 from phrasescore.workflows.search_settings import SearchSettings, read_limits
 from phrasescore.workflows.translation.text import TextProcessing
-from tuning.settings import METHODS
+from tuning.settings import METHODS, METRICS
 
 _logger = logging.getLogger(__name__)
 
@@ -100,12 +111,18 @@ class Engine:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The tuning method, and its number of replicas."""
+    """The tuning method, its metric, and its number of replicas."""
 
     method: str = "mert"
     replicas: Count | None = None  # None for 3 with a random method, and 1 otherwise
     seed: Annotated[int, msgspec.Meta(ge=0)] = 1
     start: Literal["previous", "moses.ini"] = "previous"
+    metric: tuple[str, ...] = ()  # as in ``phrasescore tune --metric``; empty for BLEU
+
+    @property
+    def table_metric(self) -> TableMetric:
+        """The metric of the table: the tuning's, if the table can show it."""
+        return "word_accuracy" if self.metric == ("word_accuracy",) else "bleu"
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -119,6 +136,7 @@ class _File:
     data: Data
     engine: Engine = field(default_factory=Engine)
     models: dict[str, ModelPlan] = field(default_factory=dict)
+    features: dict[str, FeaturePlan] = field(default_factory=dict)
     tuning: Tuning = field(default_factory=Tuning)
     text: TextProcessing | None = None
     systems: Any = PAPER
@@ -132,14 +150,15 @@ class Experiment:
     data: Data
     engine: Engine
     models: dict[str, ModelPlan]  # includes the models that only rows name
+    features: dict[str, ColumnSpec]  # programs and CTranslate2 models
     tuning: Tuning
     systems: tuple[System, ...]  # the first system is the baseline
     text: TextProcessing | None = None  # for the systems' files; None for that of moses.ini
 
 
-def read_experiment(path: str) -> Experiment:
-    """Read an experiment's file, and check its settings."""
-    whole = read_table(path)
+def read_experiment(path: str, text: str | None = None) -> Experiment:
+    """Read an experiment's file, and check its settings; ``text`` is its content, if known."""
+    whole = read_table(path, text)
     file = whole.read(_File)
     data, engine, tuning = file.data, file.engine, file.tuning
     if data.train is not None and len(data.train) != 2:
@@ -156,6 +175,9 @@ def read_experiment(path: str) -> Experiment:
     limits = read_limits(whole.table("engine").table("search"), engine.search)
     engine = replace(engine, search=limits)
     whole.table("tuning").check_choice("method", tuning.method, METHODS)
+    for metric in tuning.metric:
+        name = metric.partition(":")[0].partition("=")[0]
+        whole.table("tuning").check_choice("metric", name, known_metrics(METRICS))
     if tuning.method in NOT_RANDOM and (tuning.replicas or 1) > 1:
         problem = f"nothing is random in {tuning.method}: all would be the same; expected 1"
         raise whole.table("tuning").error("replicas", f"{problem}, found {tuning.replicas}")
@@ -163,14 +185,20 @@ def read_experiment(path: str) -> Experiment:
         name: systems.check_model(whole.table("models"), model, file.models, data.scores)
         for name, model in file.models.items()
     }
-    rows = systems.read_systems(whole, file.systems, models, data.feature_files)
+    table = whole.table("features")
+    names = [*models, *data.feature_files]
+    features = {
+        name: systems.check_feature(table, plan, names) for name, plan in file.features.items()
+    }
+    rows = systems.read_systems(whole, file.systems, models, data.feature_files, features)
     _check_search_networks(whole, engine, rows, models)
     dev, *tests = (
         replace(text, references=systems.reference_files(text.references))
         for text in (data.dev, *data.tests)
     )
     data = replace(data, dev=dev, test=dict(zip(data.test, tests, strict=True)))
-    return Experiment(path, data, engine, models, tuning, rows, file.text)
+    tuning = replace(tuning, metric=tuple(map(whole.resolve_arguments, tuning.metric)))
+    return Experiment(path, data, engine, models, features, tuning, rows, file.text)
 
 
 def _check_search_networks(
@@ -196,6 +224,11 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     paths += [*(wanted.data.train or ()), *aligned, *files]
     paths += wanted.data.feature_files.values()
     paths += [model.backoff_lm for model in models if model.backoff_lm]
+    for column in wanted.features.values():
+        if column.kind == "scores_command":
+            ProgramScore(column.value)  # rejects a program that does not exist
+        else:
+            paths += [Path(column.value), *map(Path, column_files([column]))]
     trained_on = [model.xbleu for model in models if model.xbleu]
     for xbleu in trained_on:
         paths += [*xbleu.lists, xbleu.source, *xbleu.parallel]

@@ -28,10 +28,17 @@ class Plan:
     notes: tuple[str, ...] = ()
 
 
-def build_plan(wanted: Experiment, folder: Path, *, only_shown: bool = False) -> Plan:
-    """Return all steps, including finished ones; if ``only_shown``, models may be in training."""
+def build_plan(
+    wanted: Experiment, folder: Path, *, only_shown: bool = False, is_checked: bool = False
+) -> Plan:
+    """Return all steps, including finished ones.
+
+    :param only_shown: whether models may be in training.
+    :param is_checked: whether the inputs have been checked.
+    """
     planner = _Planner(wanted, folder)
-    check_inputs(wanted, planner.model_files, only_shown=only_shown)
+    if not is_checked:
+        check_inputs(wanted, planner.model_files, only_shown=only_shown)
     return planner.plan()
 
 
@@ -142,6 +149,7 @@ class _Planner(Preparation):
             weights=start,
             working_dir=work,
             method=self._wanted.tuning.method,
+            metric=self._wanted.tuning.metric,
             seed=run.seed,
             nbest_size=own.nbest_size or engine.nbest_size,
             iterations=own.iterations or engine.iterations,
@@ -229,8 +237,9 @@ class _Planner(Preparation):
         tuning, systems = self._wanted.tuning, self._wanted.systems
         own = [f"{row.name}: {row.iterations}" for row in systems if row.iterations is not None]
         others = f" ({', '.join(own)})" if own else ""
+        metric = f" for {', '.join(tuning.metric)}" if tuning.metric else ""
         yield (
-            f"Weights of each row tuned on dev by {tuning.method}, seeds "
+            f"Weights of each row tuned on dev by {tuning.method}{metric}, seeds "
             f"{', '.join(map(str, tuning.seeds))}; lists of {engine.nbest_size}, "
             f"{engine.iterations} rounds at most{others}."
         )

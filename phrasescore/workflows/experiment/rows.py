@@ -1,5 +1,6 @@
 """The rows of an experiment: their runs, shared inputs and start weights."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +9,15 @@ from typing import Any, NamedTuple
 from moses_integration.ini_text import named_files, with_paths_from
 from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.errors import ConfigError
-from phrasescore.features import column_name, network_name, number_names
+from phrasescore.features import (
+    ColumnSpec,
+    column_files,
+    column_inputs,
+    column_name,
+    network_name,
+    number_names,
+)
+from phrasescore.io.journal import digest_text
 from phrasescore.io.resumable import work_files
 from phrasescore.records import WeightPair, Weights
 from phrasescore.report.tuning import TuneReport
@@ -106,15 +115,25 @@ class Preparation:
 
     def column_options(self, names: tuple[str, ...], prefix: str = "") -> Iterator[str]:
         """Yield the options that add columns. ``phrasescore tune`` has them with a prefix."""
+        columns = list(map(self.column, names))
+        for column in columns:
+            option = f"{prefix}{column.kind}"
+            yield from options(**{option.replace("rescore_model", "rescore"): column.value})
+        texts = [column.foreign for column in columns if column.foreign is not None]
+        for text in texts[:1]:  # they are equal
+            yield from text.options()
+
+    def column(self, name: str) -> ColumnSpec:
+        """Return the column that a name in a row stands for."""
+        if name in self._wanted.models:
+            return ColumnSpec("model", str(self.model_folder(name)))
         files = self._wanted.data.feature_files
-        for name in names:
-            option, value = "feature", name
-            if name in self._wanted.models:
-                option, value = "model", str(self.model_folder(name))
-            elif name in files:
-                option, value = name if name in FILE_FEATURES else "scores", str(files[name])
-            option = "rescore" if prefix and option == "model" else f"{prefix}{option}"
-            yield from options(**{option: value})
+        for kind in FILE_FEATURES:
+            if name == kind:
+                return ColumnSpec(kind, str(files[name]))
+        if name in files:
+            return ColumnSpec("scores", str(files[name]))
+        return self._wanted.features.get(name) or ColumnSpec("feature", name)
 
     def cslm(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Return the options for a row's language models: ``backoff_lm`` and ``unnormalized``."""
@@ -124,12 +143,14 @@ class Preparation:
 
     def inputs(self, names: tuple[str, ...]) -> tuple[Path, ...]:
         """Return the files and folders that networks and other features depend on."""
-        models, files = self._wanted.models, self._wanted.data.feature_files
+        models = self._wanted.models
         networks = [name for name in names if name in models]
         folders = [self.model_folder(name) for name in networks]
-        others = [path for name in names if (path := files.get(name)) is not None]
+        columns = [self.column(name) for name in names if name not in models]
+        others = [path for column in columns for path in column_inputs(column)]
+        others += column_files(columns)
         backoff = {path for name in networks if (path := models[name].backoff_lm)}
-        return (*folders, *others, *sorted(backoff))
+        return (*folders, *map(Path, dict.fromkeys(others)), *sorted(backoff))
 
     def train(self, model: ModelPlan) -> Step:
         """Return the step that trains a network on the table or text."""
@@ -200,7 +221,7 @@ class Preparation:
         """
         names, ini = system.columns, self._base
         if names:
-            table = self._folder / "tables" / "+".join(names) / "phrase-table.gz"
+            table = self._folder / "tables" / _folder_name(names) / "phrase-table.gz"
             threads = self._engine.threads
             ini = table.with_name(MOSES_INI)
             words = options(output=table, moses_ini=self._base, moses_ini_out=ini, threads=threads)
@@ -257,13 +278,20 @@ class Preparation:
         prefixes = [
             network_name(model.kind, reverse=model.reverse, right_to_left=model.right_to_left)
             if (model := models.get(name)) is not None
-            else column_name(name, name)
+            else column_name((column := self.column(name)).kind, column.value)
             for name in names
         ]
         extra = dict(zip(names, number_names(prefixes), strict=True))
         of_lists = frozenset(extra[name] for name in self.in_lists(system))
         own = self._table_feature.num_features
         return Layout(self._table_feature.name, own, system.columns, extra, of_lists)
+
+
+def _folder_name(names: tuple[str, ...]) -> str:
+    """Return the name of a folder for columns; plug-ins' arguments may have slashes."""
+    name = "+".join(names)
+    clean = re.sub(r"[^\w.+-]", "_", name)
+    return name if clean == name else f"{clean[:40]}-{digest_text(name)[:8]}"
 
 
 def start_weights(ini: MosesIni, new: Layout, before: tuple[Path, Layout] | None) -> WeightPair:

@@ -143,7 +143,9 @@ def collect_table(
         seconds = states(step).state(step).seconds
         timed.append(("" if seconds is None else f"{seconds:,.1f} s", shown(step.words)))
     texts = (wanted.data.dev, *wanted.data.tests)
-    return measure(texts, plan.runs, existing, plan.notes, text_table(timed, "rl"), warnings)
+    metric = wanted.tuning.table_metric
+    steps = text_table(timed, "rl")
+    return measure(texts, plan.runs, existing, plan.notes, steps, warnings, metric=metric)
 
 
 def _prepare(
@@ -281,7 +283,10 @@ def run_steps(
 
     try:
         while waiting or running:
-            while len(running) < jobs and (step := _next(waiting, running)) is not None:
+            while len(running) < jobs:
+                step = next_step(waiting, [process.step for process in running])
+                if step is None:
+                    break
                 waiting.remove(step)
                 if states.is_done(step):
                     after(step, False)
@@ -313,9 +318,9 @@ def run_steps(
         raise
 
 
-def _next(waiting: Sequence[Step], running: Sequence[RunningStep]) -> Step | None:
+def next_step(waiting: Sequence[Step], running: Sequence[Step]) -> Step | None:
     """Return the first waiting step whose inputs all exist."""
-    missing = {path for process in running for path in process.step.outputs}
+    missing = {path for step in running for path in step.outputs}
     for step in waiting:
         if not step.reads(missing):
             return step

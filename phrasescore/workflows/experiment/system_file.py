@@ -57,9 +57,11 @@ def _settings(run: Run, planner: Preparation, wanted: Experiment, scale: float) 
         for key, value in texts.items():
             shown = path(value) if isinstance(value, Path) else json.dumps(value)
             yield f"{key} = {shown}"
-    # The keys of a column are the options of ``rescore``.
-    words = list(planner.column_options(planner.in_lists(row)))
-    for option, value in zip(words[::2], words[1::2], strict=True):
-        key = option.removeprefix("--").replace("-", "_")
+    for name in planner.in_lists(row):
+        column = planner.column(name)
+        is_text = column.kind in ("feature", "scores_command")
         yield from ("", "[[rescore]]")
-        yield f"{key} = {json.dumps(value) if key == 'feature' else path(Path(value))}"
+        yield f"{column.kind} = {json.dumps(column.value) if is_text else path(Path(column.value))}"
+        changed = {} if column.foreign is None else column.foreign.changes()
+        for key, value in changed.items():
+            yield f"text.{key} = {json.dumps(value)}"

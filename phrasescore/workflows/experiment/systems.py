@@ -7,11 +7,23 @@ from typing import Annotated, Any
 
 import msgspec
 
+from phrasescore.errors import PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
-from phrasescore.features import FEATURE_NAMES, NOT_OF_PHRASES, OF_SHORTLISTS, ColumnKind
+from phrasescore.features import (
+    FEATURE_NAMES,
+    FEATURES,
+    NOT_OF_PHRASES,
+    OF_SHORTLISTS,
+    ColumnKind,
+    ColumnSpec,
+    check_columns,
+)
+from phrasescore.foreign import ForeignText
+from phrasescore.plugins import find_plugin
 from phrasescore.settings.config import Config, preset_names
 from phrasescore.settings.kinds import NetworkKind, find_kind, get_kind, kind_names, known_kinds
 from phrasescore.settings.toml_file import TomlTable, unknown
+from phrasescore.workflows.scoring.relative_names import resolved_column
 from phrasescore.workflows.search_settings import SEARCH_FEATURES
 
 UNKNOWN_WORDS = "unknown_words"
@@ -101,6 +113,17 @@ class ModelPlan:
 
 
 @dataclass(frozen=True)
+class FeaturePlan:
+    """A feature of n-best lists: a program, or a model converted for CTranslate2."""
+
+    name: str
+    command: str | None = None
+    ctranslate2: Path | None = None
+    # How a CTranslate2 model reads Moses' words.
+    text: ForeignText = field(default_factory=ForeignText)
+
+
+@dataclass(frozen=True)
 class System:
     """A row of the table: the names of the models and features that it adds to the baseline."""
 
@@ -112,6 +135,11 @@ class System:
     iterations: Rounds | None = None
     patience: Count | None = None
     nbest_size: Count | None = None
+
+    @property
+    def models(self) -> frozenset[str]:
+        """The names of the models and features, wherever they are."""
+        return frozenset((*self.columns, *self.search, *self.rescore))
 
     def features(self) -> frozenset[tuple[str, str]]:
         """Return (place, name) of each model and feature, where the place is its list of names."""
@@ -178,6 +206,18 @@ def check_model(
     return replace(model, kind=named, reverse=model.reverse or name == "reverse")
 
 
+def check_feature(table: TomlTable, plan: FeaturePlan, others: Collection[str]) -> ColumnSpec:
+    """Return a feature as a column, after checking it; ``others`` are names in use."""
+    if plan.name in (*_FEATURES, *others):
+        raise table.error(plan.name, "is another model's or feature's name: choose another name")
+    if (plan.command is None) == (plan.ctranslate2 is None):
+        raise table.error(plan.name, "expected either command or ctranslate2")
+    column = ColumnSpec("scores_command", plan.command or "")
+    if plan.ctranslate2 is not None:
+        column = ColumnSpec("ctranslate2", str(plan.ctranslate2), foreign=plan.text)
+    return resolved_column(column, table)
+
+
 def _like_its_start(
     own: TomlTable, model: ModelPlan, xbleu: XbleuPlan, models: dict[str, ModelPlan]
 ) -> ModelPlan:
@@ -227,7 +267,11 @@ def _kind(name: str) -> str | None:
 
 
 def read_systems(
-    whole: TomlTable, value: Any, models: dict[str, ModelPlan], files: dict[str, Path]
+    whole: TomlTable,
+    value: Any,
+    models: dict[str, ModelPlan],
+    files: dict[str, Path],
+    features: dict[str, ColumnSpec],
 ) -> tuple[System, ...]:
     """Return the rows; networks missing from [models] are added with default settings."""
     if not isinstance(value, list | tuple) or not value:
@@ -238,7 +282,7 @@ def read_systems(
         if names.count(name) > 1:
             raise whole.error("systems", f"two rows have the name {name!r}")
     for system in systems:
-        for problem in _problems(system, models, files):
+        for problem in _problems(system, models, files, features):
             raise whole.error("systems", f"row '{system.name}': {problem}")
     for place, system in enumerate(systems):
         for _, name in system.features():
@@ -267,15 +311,20 @@ def _system(whole: TomlTable, value: Any, place: int) -> System:
     system = table.read(System)
     if not system.name or "\n" in system.name:
         raise table.error("name", f"expected a name of one line, got {system.name!r}")
+    resolved: dict[str, Any] = {}
     for key in ("columns", "search", "rescore"):
         names = getattr(system, key)
         if len(set(names)) < len(names):
             raise table.error(key, f"expected each name once, got {list(names)}")
-    return system
+        resolved[key] = tuple(map(table.resolve_arguments, names))
+    return replace(system, **resolved)
 
 
 def _problems(
-    system: System, models: dict[str, ModelPlan], files: dict[str, Path]
+    system: System,
+    models: dict[str, ModelPlan],
+    files: dict[str, Path],
+    features: dict[str, ColumnSpec],
 ) -> Iterator[str]:
     """Yield the errors in a row, and add networks that only the row names."""
     for place, name in sorted(system.features()):
@@ -283,10 +332,21 @@ def _problems(
             if place == "rescore" and name in files and name not in FILE_FEATURES:
                 yield f"{name} has a number per line of the table: expected it in columns"
             continue
+        if name in features:
+            if place != "rescore":
+                yield f"{name} scores sentences: expected it in rescore"
+            continue
         if name not in models:
             kind = _kind(name)
+            try:
+                if kind is None and place != "search" and find_plugin("feature", name, FEATURES):
+                    check_columns([ColumnSpec("feature", name)], of_phrases=place == "columns")
+                    continue
+            except PhrasescoreError as error:
+                yield str(error)
+                return
             if kind is None:
-                known = [*models, *_KINDS_BY_NAME, *known_kinds(), *_FEATURES, *files]
+                known = [*models, *_KINDS_BY_NAME, *known_kinds(), *_FEATURES, *files, *features]
                 yield unknown(f"model or feature {name!r}", name, known)
                 return
             models[name] = ModelPlan(name, kind, reverse=name == "reverse")
@@ -302,6 +362,11 @@ def _problems(
         yield f"expected models of kind {_LANGUAGE_MODEL} with the same backoff_lm"
     if len({plan.unnormalized for plan in plans if plan.network.is_feed_forward}) > 1:
         yield f"expected models of kind {_SEARCHING} with the same unnormalized"
+    texts = [
+        text for name in system.rescore if name in features and (text := features[name].foreign)
+    ]
+    if any(text != texts[0] for text in texts):
+        yield "expected CTranslate2 models with the same settings in text"
     for place, names in (("columns", system.columns), ("rescore", system.rescore)):
         for name in names:
             if name in FILE_FEATURES and name not in files:

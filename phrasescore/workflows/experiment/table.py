@@ -1,4 +1,4 @@
-"""The table of an experiment: BLEU of each system, its deviation and its significance."""
+"""The table of an experiment: the score of each system, its deviation and its significance."""
 
 import json
 from collections import Counter
@@ -10,7 +10,16 @@ from pathlib import Path
 
 import jinja2
 
-from phrasescore.evaluation.comparison import SEED, TRIALS, Comparison, SystemScore
+from phrasescore.arguments import METRIC_TITLES, TableMetric
+from phrasescore.evaluation.comparison import (
+    SEED,
+    TRIALS,
+    ComparedSystem,
+    Comparison,
+    SystemScore,
+    read_translations,
+)
+from phrasescore.evaluation.sentences import read_sentences
 from phrasescore.evaluation.significance import p_value_text
 from phrasescore.io.output import open_output
 from phrasescore.io.text_table import text_table
@@ -19,10 +28,11 @@ from phrasescore.workflows.experiment.config import TextSet
 from phrasescore.workflows.experiment.rows import Run
 
 TABLE_FILES = ("table.txt", "table.toml", "table.html")
-METRIC = (
-    "BLEU on the tokenised text (as in multi-bleu.perl): the mean over the replicas ± their "
-    "standard deviation."
-)
+_MEAN = "the mean over the replicas ± their standard deviation"
+METRICS: dict[TableMetric, str] = {
+    "bleu": f"BLEU on the tokenised text (as in multi-bleu.perl): {_MEAN}.",
+    "word_accuracy": f"Word accuracy, 1 minus the word error rate, in percent: {_MEAN}.",
+}
 TEST = (
     "p: the probability of such a difference from the first row by chance, from approximate "
     f"randomization over sentences, {TRIALS:,} trials, seed {SEED}."
@@ -55,6 +65,11 @@ class ExperimentTable:
     notes: tuple[str, ...]
     steps: tuple[str, ...]  # the commands with their times in seconds, for the HTML file
     warnings: tuple[str, ...] = ()  # from the steps, with their names; the notes include them
+    metric: TableMetric = "bleu"
+
+    def __repr__(self) -> str:
+        """Return the table as text."""
+        return to_text(self)
 
 
 def measure(
@@ -64,6 +79,8 @@ def measure(
     notes: Sequence[str],
     steps: Sequence[str],
     warnings: Sequence[str] = (),
+    *,
+    metric: TableMetric = "bleu",
 ) -> ExperimentTable:
     """Return the table for the texts that have been translated so far."""
     runs_by_name: dict[str, list[Run]] = {}
@@ -71,35 +88,42 @@ def measure(
         runs_by_name.setdefault(run.system.name, []).append(run)
     cells: dict[str, dict[str, SystemScore]] = {name: {} for name in runs_by_name}
     for text in texts:
-        for score in _compare(text, runs_by_name, existing):
+        for score in _compare(text, runs_by_name, existing, metric):
             cells[score.name][text.name] = score
     rows = tuple(_row(name, own, existing, cells[name]) for name, own in runs_by_name.items())
     remarks = [(row.name, remark) for row in rows for remark in row.remarks]
     # A warning from tuning is already one of the remarks.
     known = tuple(f": {remark}" for _, remark in remarks)
     all_notes = (
-        *(METRIC, TEST, ROUNDS),
+        *(METRICS[metric], TEST, ROUNDS),
         *(f"* {name}: {remark}." for name, remark in remarks),
         *notes,
         *(f"Warning of {warning}." for warning in warnings if not warning.endswith(known)),
     )
     names = tuple(text.name for text in texts)
-    return ExperimentTable(names, rows, all_notes, tuple(steps), tuple(warnings))
+    return ExperimentTable(names, rows, all_notes, tuple(steps), tuple(warnings), metric)
 
 
 def _compare(
-    text: TextSet, runs_by_name: Mapping[str, Sequence[Run]], existing: Collection[Path]
+    text: TextSet,
+    runs_by_name: Mapping[str, Sequence[Run]],
+    existing: Collection[Path],
+    metric: TableMetric,
 ) -> list[SystemScore]:
     outputs = {
         name: [str(path) for run in runs if (path := run.output(text)) in existing]
         for name, runs in runs_by_name.items()
     }
-    systems = [(name, paths) for name, paths in outputs.items() if paths]
+    systems = [
+        ComparedSystem(name, list(map(read_translations, paths)))
+        for name, paths in outputs.items()
+        if paths
+    ]
     if not systems:
         return []
-    has_baseline = systems[0][0] == next(iter(outputs))
-    references = [str(path) for path in text.references]
-    return Comparison.read(systems, references, has_baseline=has_baseline).scores
+    references = [read_sentences(str(path)) for path in text.references]
+    has_baseline = systems[0].name == next(iter(outputs))
+    return Comparison(systems, references, has_baseline=has_baseline, metric=metric).scores
 
 
 def _row(
@@ -169,7 +193,7 @@ def to_toml(table: ExperimentTable) -> str:
         if row.remarks:
             lines.append(f"remarks = {json.dumps(row.remarks, ensure_ascii=False)}")
         for text, cell in row.cells.items():
-            figures = [f"bleu = {cell.mean!r}", f"replicas = {list(cell.scores)!r}"]
+            figures = [f"{table.metric} = {cell.mean!r}", f"replicas = {list(cell.scores)!r}"]
             if cell.deviation is not None:
                 figures.append(f"deviation = {cell.deviation!r}")
             if cell.difference is not None:
@@ -185,4 +209,6 @@ def to_html(table: ExperimentTable) -> str:
     )
     environment.filters |= {"cells": partial(_cells, table), "shown": _cell_text}
     template = resources.files("phrasescore.workflows.experiment") / "table.html.j2"
-    return environment.from_string(template.read_text("utf-8")).render(table=table)
+    return environment.from_string(template.read_text("utf-8")).render(
+        table=table, title=METRIC_TITLES[table.metric]
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasescore.arguments import StrPath, check_sequences
+from phrasescore.arguments import StrPath, check_extra, check_sequences
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
@@ -78,6 +78,7 @@ def make_report(
     compute.check_only("device", "threads")
     if settings.sentences is not None and settings.lines is not None:
         raise ArgumentError("--sentences cannot be combined with --lines")
+    check_extra("report", "report", ("plotly", "sklearn"))
     files = ReportFiles(
         inputs=[os.fspath(path) for path in inputs],
         models=[os.fspath(path) for path in models],

@@ -19,7 +19,7 @@ from phrasescore.report.maps import map_section, text_vectors, word_vectors
 from phrasescore.report.phrases import SAMPLES, preference_section, sample_section, score_section
 from phrasescore.report.sentences import SentencePair, Words
 from phrasescore.settings.kinds import kind_names
-from phrasescore.workflows.load_model import NetworkScorer
+from phrasescore.workflows.load_model import ScoringModel
 from phrasescore.workflows.report.inputs import NamedModel, ReportInputs
 
 # Properties of network kinds that can show single sentences.
@@ -128,7 +128,7 @@ def _make_scores(inputs: ReportInputs) -> MadeSection:
 
 
 def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair]) -> list[float]:
-    scorer = NetworkScorer(model.checkpoint, inputs.compute, of_phrases=True)
+    scorer = ScoringModel(model.checkpoint, model.name, inputs.compute, warns=False)
     with Meter(f"report: {model.name}", "pairs", inputs.progress, total=len(pairs)) as meter:
         return list(meter.track(scorer.score_pairs(pairs)))
 

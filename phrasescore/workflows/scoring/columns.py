@@ -21,6 +21,7 @@ from phrasescore.features.lexicon import LexicalScore, Lexicon
 from phrasescore.io.journal import new_digest
 from phrasescore.io.text import InputLines, count_lines, is_stream, read_blocks, read_lines, shorten
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.scoring import ProgramScoring
 from phrasescore.workflows.text_checks import KnownWords, known_words
 
 if TYPE_CHECKING:  # imports torch, which many features do not need
@@ -103,6 +104,7 @@ class FeatureLoader:
     words: bool = False
     unnormalized: bool = False
     backoff_lm: str | None = None
+    answer_timeout: float = ProgramScoring.answer_timeout
 
     @classmethod
     def of(cls, specs: Sequence[ColumnSpec], compute: Compute, **options: Any) -> "FeatureLoader":
@@ -132,7 +134,7 @@ class FeatureLoader:
         """Return a copy for workers on other machines, which have the same folders."""
         columns = [
             column
-            if column.kind == "feature"
+            if column.kind in ("feature", "scores_command")
             else replace(column, value=os.path.abspath(column.value))
             for column in self.columns
         ]
@@ -185,6 +187,8 @@ class FeatureLoader:
             feature = features.load_feature("ctranslate2")(
                 path, column.foreign, device=self.device, threads=self.callers
             )
+        elif column.kind == "scores_command":
+            feature = features.load_feature("program")(path, seconds=self.answer_timeout)
         elif column.kind in ("lexicon", "reverse_lexicon"):
             lexicon = Lexicon.from_entries(path, read_lexicon(path))
             feature = LexicalScore(lexicon, reverse=column.kind == "reverse_lexicon")

@@ -66,6 +66,7 @@ class ListScorer:
             words=self.words,
             unnormalized=self.settings.unnormalized,
             backoff_lm=backoff,
+            answer_timeout=self.settings.answer_timeout,
         )
         self.checkpoints = checkpoints = self._loader.checkpoints
         configs = [checkpoint.config for checkpoint in checkpoints]
@@ -107,8 +108,8 @@ class ListScorer:
         self._scorer = self._stack.enter_context(scorer)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
 
     def score(
         self, lines: Iterable[AnyLines], source: str, target: str
@@ -220,7 +221,8 @@ def check_of_networks(
     kinds = {column.kind for column in columns}
     wanted = {"normalize": normalize, "word_scores": word_scores, "cache": cache}
     for name, value in wanted.items():
-        if value and "model" not in kinds and not (name == "cache" and "ctranslate2" in kinds):
+        cached = {"ctranslate2", "scores_command"} if name == "cache" else set()
+        if value and not kinds & {"model", *cached}:
             raise ArgumentError(f"{flag(name)} requires a network: add a --model")
     if cache == "-":
         raise ArgumentError("--cache requires a file: a stream cannot be a cache")

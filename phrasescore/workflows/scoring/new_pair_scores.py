@@ -20,7 +20,7 @@ from phrasescore.generation.generator import check_kinds
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import HypothesisList, PhraseBlock, PhrasePair
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.load_model import NetworkScorer
+from phrasescore.workflows.load_model import ScoringModel
 
 _logger = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class PairScores:
                 problem = f"--reverse-model {path}: expected a model trained with --reverse,"
                 raise ModelError(f"{problem} found one that predicts the target")
             self.fingerprints[REVERSE] = checkpoint.fingerprint
-            self._reverse = NetworkScorer(checkpoint, compute)
+            self._reverse = ScoringModel(checkpoint, path, compute, warns=False)
         self._lexical = {}
         for name in (LEXICON, REVERSE_LEXICON):
             path = given[name]

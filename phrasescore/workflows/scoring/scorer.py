@@ -188,7 +188,9 @@ class Scorer:
             self._stack.enter_context(feature.computing())
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: object) -> None:
+        for feature in self.features if any(error) else ():
+            feature.stop()
         for note in () if self._pool is None else self._pool.notes:
             _logger.warning("%s", note)
         self._stack.close()

@@ -18,7 +18,7 @@ from phrasescore.records import Weights
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
 from phrasescore.workflows.rerank import sorted_lines
-from phrasescore.workflows.rescore import SourcedList, feature_texts
+from phrasescore.workflows.rescore import SourcedList, rescored_lines
 from phrasescore.workflows.scoring.list_scorer import ListScorer
 from phrasescore.workflows.translation.sentences import (
     OutputLines,
@@ -181,8 +181,7 @@ class SystemPipeline:
         assert self._scorer is not None
         each = SourcedList(0, found, sentence.words)
         values = self._scorer.score_list(each)
-        lines = found.with_features(*feature_texts(self._scorer.added, each, values))
-        (found,) = parse_nbest([lines], _LIST)
+        (found,) = parse_nbest([rescored_lines(self._scorer, each, values)], _LIST)
         return found, WeightedSum(self.weights)(found)
 
     def _explain(

@@ -16,11 +16,13 @@ from moses_integration.ini_text import with_paths_from
 from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ConfigError, DataError, PhrasescoreError
-from phrasescore.features import ColumnSpec
+from phrasescore.features import ColumnSpec, column_files
+from phrasescore.foreign import ForeignText
 from phrasescore.records import WeightPair, Weights
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import get_kind
 from phrasescore.settings.toml_file import TomlTable, read_table
+from phrasescore.workflows.scoring.relative_names import resolved_column
 from phrasescore.workflows.search_settings import SearchSettings, read_limits
 from phrasescore.workflows.translation.text import TextProcessing
 
@@ -37,15 +39,22 @@ class ListColumn:
     lexicon: Path | None = None
     reverse_lexicon: Path | None = None
     ctranslate2: Path | None = None
+    scores_command: str | None = None
+    # How a CTranslate2 model reads Moses' words.
+    text: ForeignText | None = None
 
     def spec(self, table: TomlTable) -> ColumnSpec:
         """Return the column; ``table`` names it in messages."""
-        given = {key: value for key, value in vars(self).items() if value is not None}
+        columns = {key: value for key, value in vars(self).items() if key != "text"}
+        given = {key: value for key, value in columns.items() if value is not None}
         if len(given) != 1:
-            names = ", ".join(vars(self))
+            names = ", ".join(columns)
             raise table.error("", f"expected one of {names}; found {', '.join(given) or 'none'}")
         ((kind, value),) = given.items()
-        return ColumnSpec(kind, str(value))  # type: ignore[arg-type]
+        if self.text is not None and kind != "ctranslate2":
+            raise table.error("text", "requires ctranslate2")
+        column = ColumnSpec(kind, str(value), foreign=self.text)  # type: ignore[arg-type]
+        return resolved_column(column, table)
 
 
 @dataclass(frozen=True)
@@ -72,16 +81,16 @@ class TranslationSystem:
     path: str  # the name of the file
     moses_ini: Path
     paths_from: Path
-    text: TextProcessing
-    search: SearchSettings
-    columns: tuple[ColumnSpec, ...]  # the features of the n-best lists
-    weights_path: Path | None
-    weights: WeightPair | None  # None for the weights in the moses.ini
-    moses_bin: Path | None  # the folder of Moses' programs; None for the embedded search
-    nbest_size: int
-    confidence_scale: float
-    list_backoff: Path | None  # for the models among the columns, as for `rescore`
-    list_unnormalized: bool
+    text: TextProcessing = TextProcessing()
+    search: SearchSettings = SearchSettings()
+    columns: tuple[ColumnSpec, ...] = ()  # the features of the n-best lists
+    weights_path: Path | None = None
+    weights: WeightPair | None = None  # None for the weights in the moses.ini
+    moses_bin: Path | None = None  # the folder of Moses' programs; None for the embedded search
+    nbest_size: int = 100
+    confidence_scale: float = 1.0
+    list_backoff: Path | None = None  # for the models among the columns, as for `rescore`
+    list_unnormalized: bool = False
 
     def read_ini(self) -> MosesIni:
         """Return the moses.ini, with paths that do not depend on the working folder."""
@@ -205,4 +214,6 @@ def _is_cslm(kinds: Iterable[str]) -> bool:
 
 
 def _files(columns: Iterable[ColumnSpec]) -> list[str]:
-    return [column.value for column in columns if column.kind not in ("model", "feature")]
+    columns = list(columns)
+    folders = [column.value for column in columns if column.kind == "ctranslate2"]
+    return [*folders, *column_files(columns)]

@@ -18,6 +18,7 @@ import msgspec
 from moses_integration.decoder.moses import NbestRequest, translate_with_moses
 from moses_integration.moses_ini import MosesIni
 from moses_integration.nbest import read_every_list
+from moses_integration.nbest_values import Hypothesis, hypotheses_of
 from moses_integration.source_text import markup_of
 from phrasescore.arguments import StrPath
 from phrasescore.devices import choose_device, usable_threads
@@ -58,6 +59,13 @@ class SystemTranslation:
     # The best hypotheses with their features, if requested.
     hypotheses: tuple[ExplainedHypothesis, ...]
     attention: tuple[Attention, ...] = ()  # of each hypothesis, if requested
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_list(self) -> list[Hypothesis]:
+        """Return the hypotheses of the n-best list, if it was requested."""
+        return hypotheses_of(self.nbest)[0] if self.nbest else []
 
     def to_json(self) -> bytes:
         """Return the fields as a JSON object, except ``nbest`` and ``attention``."""
@@ -169,9 +177,9 @@ class SystemTranslator:
         """
         if isinstance(sentences, str):
             raise TypeError(f"expected a list of sentences, got the string {sentences!r}")
-        texts = (each if isinstance(each, str) else " ".join(to_words(each)) for each in sentences)
-        lines = (text.encode() for text in texts)
-        return self.translate_lines(lines, nbest=nbest, confidence=confidence, explain=explain)
+        return self.translate_lines(
+            map(_as_line, sentences), nbest=nbest, confidence=confidence, explain=explain
+        )
 
     def translate_lines(
         self,
@@ -247,6 +255,11 @@ class SystemTranslator:
     def _known(self, weights: Weights) -> Weights:
         names = {feature.name for feature in self._ini.features}
         return {name: own for name, own in weights.items() if name.partition("_")[0] in names}
+
+
+def _as_line(sentence: str | Sequence[str]) -> bytes:
+    words = to_words(sentence)
+    return (sentence.rstrip("\r\n") if isinstance(sentence, str) else " ".join(words)).encode()
 
 
 _END = object()  # after the last task

@@ -35,7 +35,7 @@ from phrasescore.workflows.search_settings import SearchSettings
 from phrasescore.workflows.tune import outcome
 from phrasescore.workflows.tune import rounds as round_files
 from phrasescore.workflows.tune.optimiser import ListReader, Optimiser, read_metric
-from phrasescore.workflows.tune.rounds import Decoder, Rounds
+from phrasescore.workflows.tune.rounds import ListDecoder, Rounds
 from tuning.choices import calibrated_scale
 from tuning.loop import LoopResult, TuningLoop
 from tuning.pool import weights_vector
@@ -54,9 +54,13 @@ class LoopOutcome:
     weights: WeightPair
     report: TuneReport
 
+    def __repr__(self) -> str:
+        """Return the report as text."""
+        return self.report.to_text()
+
 
 def tune_with_decoder(
-    decoder: Decoder | SearchSettings | str,
+    decoder: ListDecoder | SearchSettings | str,
     source: StrPath,
     references: Sequence[StrPath],
     start: WeightsSource | None,
@@ -77,7 +81,7 @@ def tune_with_decoder(
     the last bit. Tables, language model and networks are loaded once. After Ctrl-C or SIGTERM the
     best weights so far are written before the signal is raised. The rounds are as in mert-moses.pl.
 
-    :param decoder: a callable, see `Decoder`; settings for the embedded search, which requires
+    :param decoder: a callable, see `ListDecoder`; settings for the embedded search, which requires
         ``moses_ini``; or a command: Moses', or one that contains ``{nbest}``, ``{weights}`` and
         ``{size}``.
     :param start: weights for the first round: a file or values; None for the weights in
@@ -101,9 +105,6 @@ def tune_with_decoder(
     if any(column.kind == "scores" for column in specs):
         problem = "a file of scores belongs to existing lists: it cannot be used with --decoder"
         raise ArgumentError(problem)
-    if any(column.kind == "ctranslate2" for column in specs):
-        problem = "CTranslate2 models score existing lists: they cannot be used with --decoder"
-        raise ArgumentError(problem)
     models = [column.value for column in specs if column.kind == "model"]
     if (settings.backoff_lm is not None or settings.unnormalized) and not models:
         raise ArgumentError("--backoff-lm and --unnormalized require models that rescore lists")
@@ -114,8 +115,10 @@ def tune_with_decoder(
     first = _start_weights(start, ini)
     paths = find_references(references)
     metrics = settings.metric_weights
-    metric, words = read_metric(paths, metrics, settings.reference_length)
-    contents = [column.value for column in specs if column.kind != "feature"]
+    of_metric = source if metric_packages(metrics) else None
+    metric, words = read_metric(paths, metrics, settings.reference_length, of_metric)
+    contents = [path for column in specs for path in features.column_inputs(column)]
+    contents += features.column_files(column for column in specs if column.kind == "ctranslate2")
     contents += [] if backoff is None else [backoff]
     read = [source, *paths, *contents]
     read += [] if ini is None else [ini.path, *map(str, files_of(ini.path))]
@@ -136,6 +139,7 @@ def tune_with_decoder(
                 cache=work / round_files.CACHE,
                 backoff_lm=backoff,
                 unnormalized=settings.unnormalized,
+                answer_timeout=settings.answer_timeout,
             ),
             compute if compute.engine == "here" else replace(compute, threads=None),
         )
@@ -183,8 +187,8 @@ def tune_with_decoder(
 
 
 def _open_decoder(
-    decoder: Decoder | SearchSettings | str, path: str | None
-) -> tuple[MosesIni | None, Decoder | EmbeddedSearch]:
+    decoder: ListDecoder | SearchSettings | str, path: str | None
+) -> tuple[MosesIni | None, ListDecoder | EmbeddedSearch]:
     """Return the moses.ini to tune (by default the one in Moses' command), and the decoder."""
     command = DecoderCommand(decoder) if isinstance(decoder, str) else None
     if path is None and command is not None and command.is_moses:
@@ -215,7 +219,7 @@ def _start_weights(start: WeightsSource | None, ini: MosesIni | None) -> WeightP
 
 
 def _check_source(
-    path: str, decoder: Decoder | EmbeddedSearch, num_references: int, *, is_rescored: bool
+    path: str, decoder: ListDecoder | EmbeddedSearch, num_references: int, *, is_rescored: bool
 ) -> None:
     """Check, before the first round, that the source has a line for each reference."""
     if isinstance(decoder, DecoderCommand):

@@ -122,7 +122,7 @@ def remove_rounds(work: Path, beginning: str = "") -> None:
             os.unlink(work / name)
 
 
-class Decoder(Protocol):
+class ListDecoder(Protocol):
     """A decoder for the tuning loop: any callable that translates a file into n-best lists."""
 
     def __call__(self, source: str, weights: Weights, size: int, nbest: str, /) -> None:
@@ -137,7 +137,7 @@ class Decoder(Protocol):
         """
 
 
-def about_decoder(decoder: Decoder | SearchSettings | str) -> dict[str, object]:
+def about_decoder(decoder: ListDecoder | SearchSettings | str) -> dict[str, object]:
     """Return the properties of a decoder that must not change when a run is resumed."""
     if isinstance(decoder, SearchSettings):
         return {"decoder": "embedded", "search": about_search(decoder)}
@@ -163,7 +163,7 @@ def about_search(search: SearchSettings) -> dict[str, Any] | None:
 class Rounds:
     """Decodes in a working folder; a round whose lists exist is not decoded again."""
 
-    decoder: Decoder | EmbeddedSearch
+    decoder: ListDecoder | EmbeddedSearch
     ini: MosesIni | None  # the moses.ini to tune; None if unknown
     source: str
     work: Path

@@ -321,7 +321,7 @@ def test_an_error_in_another_process_names_the_line() -> None:
 
 
 def test_an_n_gram_model_that_is_none_is_refused() -> None:
-    refused("t: expected an ARPA file or a KenLM binary", "--lm", "t")
+    refused("t:1: expected an ARPA file", "--lm", "t")
 
 
 @pytest.mark.parametrize(

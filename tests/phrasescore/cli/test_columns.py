@@ -151,7 +151,7 @@ def test_a_wrong_command_line_is_refused(arguments: list[str], message: str) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--lm", "nbest"], "nbest: expected an ARPA file or a KenLM binary; kenlm says: "),
+        (["--lm", "nbest"], "nbest:1: expected an ARPA file, which"),
         (["--lm", "nothing"], "nothing: cannot open: No such file"),
         (["--lm", "lm", "--lexicon", "lm"], "lm:1: expected 'word word probability', found"),
         (["--reverse-lexicon", "source"], "source:1: expected 'word word probability'"),

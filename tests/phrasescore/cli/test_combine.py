@@ -83,6 +83,26 @@ def test_fewer_than_two_lists_are_refused(lists: list[str], message: str) -> Non
     check_refusal(run("combine", *lists), message, 2)
 
 
+def test_votes_are_features_that_tune_and_rerank_take() -> None:
+    succeeded(run("combine", "decoder", "network", "--votes", "-o", "voted"))
+    lines = Path("voted").read_text().splitlines()
+    votes = "Votes0= 1 NgramVotes1= 1 NgramVotes2= 0 NgramVotes3= 0 NgramVotes4= 0"
+    assert lines[1] == f"0 ||| a ||| LM0= -2 Made0= 1 Made1= 0 {votes} ||| -2"
+    check_refusal(
+        run("combine", "voted", "network", "--votes", "-o", "again"), "voted:1: has the feature "
+    )
+    Path("weights").write_text("LM0= 1\n")
+    Path("references").write_text("a\nb b\n")
+    words = ["voted", "--references", "references", "--weights", "weights", "-o", "tuned"]
+    succeeded(run("tune", *words))
+    assert "NgramVotes2= " in Path("tuned").read_text()
+    Path("by-votes").write_text("NgramVotes1= 1\n")
+    words = ["voted", "--weights", "by-votes", "--ignore-unweighted", "-o", "reranked"]
+    succeeded(run("rerank", *words))
+    # "b" of the decoder's best hypothesis votes twice for "b b"; nothing votes for "b" or "c".
+    assert Path("reranked").read_text() == "a b\nb b\n"
+
+
 @pytest.mark.usefixtures("one_thread")
 def test_the_networks_own_hypotheses_can_be_scored_tuned_and_chosen() -> None:
     """The whole chain; the references are what the network makes, and the decoder lacks."""

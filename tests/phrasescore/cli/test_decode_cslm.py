@@ -129,7 +129,7 @@ def test_unknown_words_are_backed_off_and_log_z_left_out_as_in_rescore(option: l
         (["--backoff-lm", "lm.arpa", "--unnormalized"], ("model",), 2, "cannot be used with --unn"),
         (["--unnormalized"], (), 2, "--unnormalized requires a model of the kind cslm"),
         (["--backoff-lm", "no.arpa"], ("model",), 1, "no.arpa: cannot open: No such file"),
-        (["--backoff-lm", "source"], ("model",), 1, "source: expected an ARPA file"),
+        (["--backoff-lm", "source"], ("model",), 1, "source:1: expected an ARPA file"),
         (["--backoff-lm", "lm.arpa", "-o", "lm.arpa"], ("model",), 1, "would overwrite another"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from pathlib import Path
 from typing import get_args
 
@@ -297,16 +298,16 @@ def test_files_of_different_length_are_refused_naming_where_one_ends(folder: Fol
     folder.write("base", "a\nb\n")
     result = folder.run("new", "base", "--references", "ref")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "Error: base:2: the file ends with this line, but ref has 3 lines\n"
+    assert result.stderr == "Error: base:2: the text ends with this line, but ref has 3 lines\n"
     folder.write("base", REFERENCE + "more\n")
     result = folder.run("base", "--references", "ref")
-    assert result.stderr == "Error: ref:3: the file ends with this line, but base has 4 lines\n"
+    assert result.stderr == "Error: ref:3: the text ends with this line, but base has 4 lines\n"
     folder.write("base", BASELINE)
     folder.write("src", "one\n")
     result = folder.run(
         *("base", "--references", "ref", "--by-length", "source", "--source", "src")
     )
-    assert result.stderr == "Error: src:1: the file ends with this line, but ref has 3 lines\n"
+    assert result.stderr == "Error: src:1: the text ends with this line, but ref has 3 lines\n"
 
 
 def test_an_empty_file_is_refused(folder: Folder) -> None:
@@ -314,6 +315,17 @@ def test_an_empty_file_is_refused(folder: Folder) -> None:
     result = folder.run("base", "--references", "ref")
     expected = "Error: base: expected sentences, one per line, found an empty file\n"
     assert (result.exit_code, result.stderr) == (1, expected)
+
+
+def test_a_missing_matplotlib_is_named_before_the_work(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    arguments = ["base", "--references", "ref", "--by-length", "reference", "--plot", "figure.png"]
+    result = folder.run(*arguments, "-o", "report")
+    message = "--plot needs packages that are not installed: pip install 'phrasescore[report]'"
+    assert (result.exit_code, result.stderr) == (1, f"Error: {message}\n")
+    assert not (folder.path / "report").exists()
 
 
 def test_a_figure_overwrites_no_other_file(folder: Folder) -> None:

@@ -13,6 +13,7 @@ from click.testing import Result
 
 from phrasescore import ColumnSpec, tune_with_decoder
 from phrasescore.errors import PhrasescoreError
+from phrasescore.features import feature_packages
 from phrasescore.records import PhrasePair, Weights
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.tuning import RoundTuning
@@ -104,6 +105,77 @@ def test_a_feature_of_another_package_is_a_column_of_lists_tables_and_text() -> 
     assert (result.exit_code, result.stdout) == (0, "1\n0\n")
 
 
+def test_a_feature_gets_its_arguments() -> None:
+    result = succeeded(rescore("--feature", "copied_words:shortest=6"))
+    # By hand: "maison" has six letters, "noire" five.
+    assert re.findall("CopiedWords0= (.)", result.stdout) == ["1", "1", "0", "0"]
+    result = run("annotate", "table", "--feature", "copied_words:shortest=7")
+    assert "||| 0.5 1 |||" in result.stdout.splitlines()[0]
+    result = run("score", "source", "reference", "--feature", "copied_words:shortest=1")
+    assert result.stdout == "1\n1\n"
+    found = error_of(rescore("--feature", "copied_words:longest=6"))
+    problem = "CopiedWords.__init__() got an unexpected keyword argument 'longest'"
+    expected = (
+        f"outside-feature 1.0.0: feature copied_words: it cannot be created: TypeError: {problem}"
+    )
+    assert found == expected
+    for wrong in ("copied_words:6", "copied_words:a=1,a=2", "copied_words:"):
+        result = rescore("--feature", wrong)
+        assert result.exit_code == 2
+        assert f"expected NAME:KEY=VALUE,KEY=VALUE, each key once, got '{wrong}'" in result.stderr
+    assert rescore("--feature", "target_length:a=1").exit_code == 2
+
+
+def test_a_file_among_the_arguments_is_part_of_the_fingerprint(tmp_path: Path) -> None:
+    fingerprints = []
+    for text in ("one", "two", "one"):
+        (tmp_path / "file").write_text(text)
+        fingerprints += feature_packages(["copied_words:shortest=file"])
+    assert fingerprints[0].startswith("outside-feature 1.0.0 shortest=file ")
+    assert fingerprints[0] == fingerprints[2] != fingerprints[1]
+
+
+def test_a_metric_sees_the_source() -> None:
+    Path("hypotheses").write_text("la maison\nune maison noire\n")
+    options = ("--references", "reference", "--metric", "translated_word_f")
+    result = succeeded(run("evaluate", "hypotheses", *options, "--source", "source"))
+    # By hand: "la" of 2 and 1 words, then "une" of 3 and 1: the sources have "maison" and "rue".
+    assert result.stdout.endswith(f" = {100 * 2 * 2 / 7:.2f}\n")
+    problem = "outside-feature 1.0.0: metric translated_word_f reads the source: give --source"
+    assert problem in run("evaluate", "hypotheses", *options).stderr
+    more = ("--weights", "weights", "--format", "json", "--report", "report")
+    assert problem in run("tune", "nbest", *options, *more).stderr
+    succeeded(run("tune", "nbest", *options, *more, "--source", "source"))
+    assert json.loads(Path("report").read_text())["start"] == pytest.approx(100 * 2 * 2 / 7)
+    result = run("tune", "nbest", "--source", "source", *options[:2], *more)
+    assert "--source requires --decoder, or a metric of another package" in result.stderr
+
+
+def test_minimum_bayes_risk_with_a_metric_of_another_package() -> None:
+    lists = "0 ||| a b ||| LM0= 0 ||| 0\n0 ||| a c ||| LM0= 0 ||| 0\n0 ||| d ||| LM0= 0 ||| 0\n"
+    Path("nbest").write_text(lists)
+    options = ("--weights", "weights", "--mbr", "--nbest", "--mbr-metric")
+    result = succeeded(run("rerank", "nbest", *options, "word_f"))
+    # By hand: each has a third. "a b" is like itself by 1, like "a c" by 1/2, and like "d" by 0.
+    totals = [float(line.rpartition(" ")[2]) for line in result.stdout.splitlines()]
+    assert totals == pytest.approx([0.5, 0.5, 1 / 3])
+    Path("one").write_text("a\n")
+    result = run("rerank", "nbest", *options, "translated_word_f", "--source", "one")
+    # Without "a": "a b" is like "a b" by 2 * 1 / (2 + 1), and like the others by 0.
+    assert [line.split(" ")[2] for line in result.stdout.splitlines()] == ["d", "a", "a"]
+    totals = [float(line.rpartition(" ")[2]) for line in result.stdout.splitlines()]
+    assert totals == pytest.approx([1 / 3, 2 / 9, 2 / 9])
+    Path("nbest").write_text(lists.replace("0 |||", "1 |||", 3).replace("LM0= 1", "LM0= 0"))
+    result = run("rerank", "nbest", *options, "translated_word_f", "--source", "one")
+    assert "nbest:1: id 1 is beyond the source one, which has 1 lines" in result.stderr
+    result = run("rerank", "nbest", *options, "no_metric")
+    assert re.search(
+        "--mbr-metric: expected one of bleu, chrf, translated_word_f, word_f", result.stderr
+    )
+    result = run("rerank", "nbest", *options, "chrf", "--source", "one")
+    assert "--source requires an --mbr-metric of another package" in result.stderr
+
+
 def test_a_feature_for_lists_alone_is_refused_of_a_table_with_its_reason() -> None:
     result = run("annotate", "table", "--feature", "uneven_brackets")
     assert result.exit_code == 2
@@ -147,7 +219,9 @@ def test_all_names_are_listed_with_where_they_are_from(site: Path) -> None:
     assert ["copied_words", "lists, tables", "outside-feature 1.0.0", about] in rows
     assert ["uneven_brackets", "lists", "outside-feature 1.0.0"] in [row[:3] for row in rows]
     assert ["target_length", "lists", f"phrasescore {__version__}"] in [row[:3] for row in rows]
-    assert ["word_f", "tune, evaluate", "outside-feature 1.0.0"] in [row[:3] for row in rows]
+    assert ["word_f", "tune, evaluate, rerank", "outside-feature 1.0.0"] in [
+        row[:3] for row in rows
+    ]
     assert ["ter", "evaluate", f"phrasescore {__version__}"] in rows
     listed = json.loads(run("features", "--format", "json").stdout)
     refused = {each["name"]: each for each in listed if each["problem"] is not None}

@@ -1,6 +1,7 @@
 """``phrasescore report`` as a user meets it: its options, messages and exit codes."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -138,7 +139,7 @@ def test_a_table_that_lacks_the_score_is_refused_with_the_option(folder: Folder)
         ("missing", "missing: cannot open: No such file or directory"),
         ("src", "src:1: expected a phrase table or an n-best list, with '|||' at"),
         ("--model src", "src: expected the folder of a trained model, found a file"),
-        ("--source src --references one", "one:1: the file ends with this line"),
+        ("--source src --references one", "one:1: the text ends with this line"),
         ("--experiment src", "src/table.toml: cannot be read"),
         ("--tuning-report no", "no: cannot open: No such file or directory"),
         ("--tuning-report src", "src: expected JSON written by tune --report"),
@@ -148,7 +149,7 @@ def test_a_table_that_lacks_the_score_is_refused_with_the_option(folder: Folder)
         ("--tuning-report bad", "bad: expected JSON written by tune --report"),
         ("--tuning-report other", "other: expected JSON written by tune --report"),
         ("gap --references ref", "gap:1: expected id 0, found 1: a sentence has no"),
-        ("lists --references ref", "lists:1: the file ends with this line, but ref has 3"),
+        ("lists --references ref", "lists:1: the text ends with this line, but ref has 3"),
         ("empty", "empty: expected a phrase table or an n-best list, found no lines"),
     ],
 )  # fmt: skip
@@ -188,6 +189,17 @@ def test_a_wrong_command_line_is_refused(folder: Folder, arguments: str, message
     folder.write("table2", "".join(table_lines()))
     os.mkfifo(folder.path / "pipe")
     assert message in refused(folder, *arguments.split(), code=2)
+
+
+@pytest.mark.parametrize("module", ["plotly", "sklearn"])
+def test_a_missing_extra_is_named_before_the_work(
+    folder: Folder, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    message = refused(folder, "--source", "nothing")
+    assert message == (
+        "report needs packages that are not installed: pip install 'phrasescore[report]'"
+    )
 
 
 def test_a_line_that_is_not_there_is_refused_before_the_work(folder: Folder) -> None:

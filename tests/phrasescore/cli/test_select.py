@@ -165,7 +165,7 @@ def test_a_command_line_that_says_too_little_or_too_much_is_refused(
         # Before the texts are scored: the line that is bad is not reached.
         (f"bad {MODELS} --lines 1 --scores no/s", "no/s: cannot write: there is no folder"),
         ("en --in-domain none --general all.en --lines 1", "none: cannot open"),
-        ("en --in-domain fr --general all.en --lines 1", "fr: expected an ARPA file"),
+        ("en --in-domain fr --general all.en --lines 1", "fr:1: expected an ARPA file"),
         (f"empty {MODELS} --lines 1", "empty: expected a tokenised text, found no word"),
         (f"en short {MODELS} --lines 1 --target-output o", "short:2: expected as many lines as en"),
         ("bad --random --lines 1", "bad:2: "),

@@ -20,6 +20,7 @@ from tests.phrasescore.cli.test_decode_characters import LM as CHARACTER_LM
 from tests.phrasescore.cli.test_decode_characters import SETTING, SOURCE
 from tests.phrasescore.cli.test_decode_characters import TABLE as CHARACTER_TABLE
 from tests.random_networks import RandomNetwork
+from tests.tiny_generator import TinyGenerator
 
 TEXT = "la maison\n\nmaison xyz la bleue maison\nla la maison bleue\n"
 WEIGHTS = """\
@@ -65,13 +66,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def three_commands(*options: str, source: str = "source") -> bytes:
+COLUMNS = ("--model", "attention", "--feature", "unknown_words")
+
+
+def three_commands(
+    *options: str, source: str = "source", columns: tuple[str, ...] = COLUMNS
+) -> bytes:
     """Return the translations of decode, rescore and rerank; their lists are in ``rescored``."""
     search = ["--feature", "cslm", "--model", "cslm", "--stack", "30", "--processes", "1"]
     wanted = ["--weights", "weights", "--nbest", "nbest", "9", "--distinct", "-o", "decoded"]
     succeeded(run("decode", source, "--config", "moses.ini", *search, *wanted, *options))
-    columns = ["--model", "attention", "--feature", "unknown_words", "--threads", "1"]
-    succeeded(run("rescore", "nbest", "--source", source, *columns, "-o", "rescored"))
+    given = (*columns, "--threads", "1", "-o", "rescored")
+    succeeded(run("rescore", "nbest", "--source", source, *given))
     succeeded(run("rerank", "rescored", "--weights", "weights", "-o", "reranked"))
     return Path("reranked").read_bytes()
 
@@ -86,6 +92,32 @@ def test_translations_are_those_of_three_commands(folder: Path, workers: str) ->
     # The lists are sorted by the new score, and have it as total.
     succeeded(run("rerank", "rescored", "--weights", "weights", "--nbest", "-o", "sorted"))
     assert (folder / "lists").read_bytes() == (folder / "sorted").read_bytes()
+
+
+def test_programs_and_language_models_rescore_the_lists(folder: Path) -> None:
+    TinyGenerator(folder / "gpt")
+    (folder / "program.py").write_text(
+        "import sys\nfor line in sys.stdin: print(line.count('e'), flush=True)\n"
+    )
+    command = f"{sys.executable} program.py"
+    own = SYSTEM.replace('model = "attention"', f'scores_command = "{command}"')
+    own = own.replace('feature = "unknown_words"', "ctranslate2 = 'gpt'\ntext.prompt = '{source}='")
+    (folder / "system.toml").write_text(own)
+    weights = WEIGHTS.replace("Attention0", "Program0").replace("UnknownWords0", "CT20")
+    (folder / "weights").write_text(weights)
+    succeeded(run("translate", "system.toml", "source", "--workers", "1", "-o", "out"))
+    columns = ("--scores-command", command, "--ctranslate2", "gpt", "--prompt", "{source}=")
+    assert (folder / "out").read_bytes() == three_commands(columns=columns)
+    for old, new, problem in (
+        ("program.py", "no.py", "ended with exit code 2"),
+        (sys.executable, "no-program", "there is no program 'no-program'"),
+        ("ctranslate2 = 'gpt'", "ctranslate2 = 'no'", "no: "),
+        ("ctranslate2 = 'gpt'", "feature = 'target_length'", "text: requires ctranslate2"),
+        ("text.prompt", "text.promt", "did you mean 'prompt'?"),
+    ):
+        (folder / "system.toml").write_text(own.replace(old, new))
+        result = run("translate", "system.toml", "source", "--workers", "1", "-o", "out")
+        check_refusal(result, problem)
 
 
 def test_a_moses_ini_alone_is_a_system(folder: Path) -> None:

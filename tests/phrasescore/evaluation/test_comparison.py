@@ -18,6 +18,7 @@ from phrasescore.evaluation.comparison import (
     Comparison,
     GroupScore,
     group_by_unknown_words,
+    read_translations,
 )
 from phrasescore.evaluation.sentences import Sentences, read_sentences
 from phrasescore.evaluation.significance import (
@@ -109,10 +110,10 @@ def test_texts_of_other_lengths_and_n_best_lists_are_refused(tmp_path: Path) -> 
     Path(whole).write_text("a\nb\n")
     Path(short).write_text("a\n")
     Path(lists).write_text("0 ||| a ||| F= 1 ||| 1\n" * 2)
-    with pytest.raises(DataError, match="short:1: the file ends with this line"):
-        Comparison.read([("one", [whole, short])], [whole])
+    with pytest.raises(DataError, match="short:1: the text ends with this line"):
+        Comparison([ComparedSystem("one", [read_translations(short)])], [read_sentences(whole)])
     with pytest.raises(DataError, match=r"lists:1: .*found an n-best list"):
-        Comparison.read([("one", [lists])], [whole])
+        read_translations(lists)
 
 
 def texts(seed: int, spoilt: float) -> list[list[str]]:
@@ -281,3 +282,16 @@ def test_only_spaces_separate_words_and_newlines_sentences(tmp_path: Path) -> No
         ("a\v", "\f", "\x1cb\u00a0c"),
         ("\u2028", "\u0085", "\u3000d\t", "e"),
     ]
+
+
+def test_lines_of_few_words_are_compared_by_their_right_words() -> None:
+    # A substituted, a missing and an added word among five words: 1 - 3 / 5, against 1 - 1 / 5.
+    references = sentences(["a b", "c d", "e"])
+    systems = [
+        ComparedSystem("first", [sentences(["a x", "c", "e f"])]),
+        ComparedSystem("second", [sentences(["a b", "c", "e"])]),
+    ]
+    first, second = Comparison(systems, [references], metric="word_accuracy").scores
+    assert [first.mean, second.mean] == pytest.approx([40, 80])
+    assert second.difference == pytest.approx(40)
+    assert second.p_value is not None

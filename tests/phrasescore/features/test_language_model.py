@@ -1,10 +1,9 @@
-"""KenLM as a feature: against sums by hand, and what it says of files that are no models."""
+"""N-gram models as a feature: sums by hand, KenLM's binary files, and files that are no models."""
 
 import gzip
 import math
 from pathlib import Path
 
-import kenlm
 import pytest
 
 from phrasescore.errors import DataError, ModelError
@@ -59,34 +58,54 @@ def test_gzip_is_read(arpa: Path, tmp_path: Path) -> None:
 
 
 def test_a_score_that_is_no_number_is_refused(arpa: Path) -> None:
-    arpa.write_text(TINY_ARPA.replace("-0.3\tla maison", "-inf\tla maison"))
+    arpa.write_text(TINY_ARPA.replace("-0.3\tla maison", "-1e39\tla maison"))  # -inf in float32
     with pytest.raises(ModelError, match=r"lm\.arpa: the log-probability of 'la maison' is -inf"):
         scores(arpa, "la maison")
+
+
+@pytest.mark.parametrize("kind", ["probing", "trie"])
+def test_a_binary_of_kenlm_has_the_values_of_its_arpa_file(
+    arpa: Path, repository: Path, kind: str
+) -> None:
+    texts = ["la maison", "", "maison la", "la rare", "rare", "la\tmaison", "la\x0b maison"]
+    binary = repository / "tests/data" / f"tiny.{kind}.kenlm"
+    assert scores(binary, *texts) == pytest.approx(scores(arpa, *texts), abs=1e-6)
+
+
+def test_a_damaged_binary_is_one_line_with_the_reason(tmp_path: Path, repository: Path) -> None:
+    path = tmp_path / "lm"
+    path.write_bytes((repository / "tests/data" / "tiny.trie.kenlm").read_bytes()[:90])
+    with pytest.raises(DataError) as caught:
+        LanguageModelScore(str(path))
+    assert str(caught.value).startswith(f"{path}: KenLM cannot load this binary file: ")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_model_of_a_higher_order_is_refused_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "lm.arpa"
     counts = "".join(f"ngram {n}=1\n" for n in range(1, 41))
     path.write_text(f"\\data\\\n{counts}\n\\1-grams:\n")
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match="expected counts for 1 to 16 orders, found 40"):
         LanguageModelScore(str(path))
-    assert str(caught.value).startswith(f"{path}: expected an ARPA file or a KenLM binary; kenlm ")
-    assert "model has order 40 but KenLM was compiled to support up to " in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b"hello\n", 'first non-empty line was "hello" not'),
-        (b"", "expected an ARPA file or a KenLM binary"),
-        (TINY_ARPA[:60].encode(), "expected an ARPA file or a KenLM binary"),
-        (TINY_ARPA.replace("-0.75\tm", "x\tm").encode(), 'Could not parse "x'),
-        (b"\\data\\\nngram \xff1=57\n", "starting with 1: ngram \\xff1=57"),
-        (b"\\data\\\nngram 1=" + b"9" * 5000, "expected an ARPA file or a KenLM binary"),
+        (b"hello\n", r":1: expected an ARPA file, which begins with \data\, found 'hello'"),
+        (b"", r":1: expected an ARPA file, which begins with \data\, found ''"),
+        (TINY_ARPA[:60].encode(), ": expected "),
+        (TINY_ARPA.replace("-0.75\tm", "x\tm").encode(), ":11: expected numbers"),
+        (b"\\data\\\nngram \xff1=57\n", r":2: expected 'ngram 1=COUNT', found 'ngram \\xff1=57'"),
+        (b"\\data\\\nngram 1=" + b"9" * 5000, ":2: expected 'ngram 1=COUNT'"),
+        (
+            TINY_ARPA.encode().replace(b"maison", b"mais\xff"),
+            ":11: expected UTF-8, found byte 0xff",
+        ),
         (gzip.compress(TINY_ARPA.encode() * 9, mtime=0)[:90], "the gzip data end too early"),
     ],
 )
-def test_what_is_no_model_is_one_line_with_the_reason(
+def test_what_is_no_model_is_one_line_with_its_number(
     tmp_path: Path, data: bytes, problem: str
 ) -> None:
     path = tmp_path / "lm"
@@ -94,7 +113,7 @@ def test_what_is_no_model_is_one_line_with_the_reason(
     with pytest.raises(DataError) as caught:
         LanguageModelScore(str(path))
     message = str(caught.value)
-    assert message.startswith(f"{path}: ")
+    assert message.startswith(str(path))
     assert problem in message
     assert "\n" not in message
     assert len(message) < 800
@@ -105,10 +124,3 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
     path = name if name == "-" else str(tmp_path / name)
     with pytest.raises(DataError, match=r"expected a file|cannot open"):
         LanguageModelScore(path)
-
-
-def test_kenlm_is_quiet(arpa: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    LanguageModelScore(str(arpa))
-    assert capfd.readouterr() == ("", "")
-    kenlm.Model(str(arpa))  # where nobody asks it to be
-    assert "Reading" in capfd.readouterr().err

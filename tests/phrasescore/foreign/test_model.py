@@ -120,13 +120,13 @@ def test_no_pair_is_given_to_the_network_alone(
     # The product of a single row may have other last bits, of networks of the usual sizes.
     network = ForeignFolder(str(tiny.path), FRENCH).load()
     sizes = []
-    inner = network._score
+    inner = network.score_batch
 
     def noted(batch: list[tuple[module.Pieces, module.Pieces]]) -> Iterator[module.PieceScore]:
         sizes.append(len(batch))
         return inner(batch)
 
-    monkeypatch.setattr(network, "_score", noted)
+    monkeypatch.setattr(network, "score_batch", noted)
     network.score([pair("the house", "la maison")])
     network.score(PAIRS)
     assert min(sizes) == 2

@@ -117,6 +117,13 @@ def test_an_experiment_has_its_table_and_bars_with_their_deviation() -> None:
     assert section.lead == "one. two."
 
 
+def test_an_experiment_with_another_metric_is_titled_by_it() -> None:
+    row = {"name": "base", "dev": {"word_accuracy": 80.0, "replicas": [80.0]}}
+    section = experiment_section({"row": [row]})
+    found = table_of(section, "experiment-table")
+    assert (found.title, found.rows) == ("Word accuracy", (("base", 80.0, None, None, None, ""),))
+
+
 def trained(*curve: CurvePoint) -> Checkpoint:
     made = RandomNetwork("lstm", ["a"], ["b", "c"]).checkpoint
     record = TrainingRecord(curve=curve, best_update=20, updates=30, minutes=1.26)

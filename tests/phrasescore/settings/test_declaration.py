@@ -58,6 +58,12 @@ def test_values_in_range_pass() -> None:
     assert (made.pots, made.tables) == (9, 0)
 
 
+def test_settings_print_what_differs_from_the_defaults_as_code() -> None:
+    made = Restaurant(heat=0.5, pots=2, names=["a"])
+    assert repr(made) == "Restaurant(heat=0.5, names=['a'])"
+    assert repr(Kitchen()) == "Kitchen()"
+
+
 def test_a_declaration_has_all_that_the_annotation_says() -> None:
     found = {setting.name: setting for setting in settings_of(Restaurant)}
     pots = found["pots"]

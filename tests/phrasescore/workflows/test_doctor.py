@@ -22,7 +22,7 @@ def _found(name: str) -> Finding:
 
 def test_each_thing_has_what_was_found_and_what_to_do() -> None:
     findings = doctor().findings
-    names = "versions processor threads GPU Moses kenlm ctranslate2 ray uvicorn"
+    names = "versions processor threads GPU Moses kenlm ctranslate2 ray plotly uvicorn"
     assert [finding.name for finding in findings] == names.split()
     assert all(finding.found and finding.advice for finding in findings)
     assert findings[0].found.startswith(f"phrasescore {__version__}, Python 3.")
@@ -138,8 +138,8 @@ def test_a_missing_kenlm_says_how_it_is_installed(monkeypatch: pytest.MonkeyPatc
     assert _found("kenlm") == Finding(
         "kenlm",
         False,
-        "kenlm is not installed, which reads n-gram models",
-        "pip install kenlm (it needs a C++ compiler and Python's headers)",
+        "kenlm is not installed, which reads KenLM's binary files",
+        "pip install kenlm (it needs a C++ compiler and Python's headers), or use the ARPA file",
     )
 
 
@@ -156,10 +156,12 @@ def test_packages_that_are_missing_are_named_with_their_extra(
     assert [(finding.name, finding.is_there) for finding in missing] == [
         ("ctranslate2", False),
         ("ray", False),
+        ("plotly", False),
         ("uvicorn", False),
     ]
     assert [finding.advice.partition("pip install ")[2] for finding in missing] == [
         "'phrasescore[ctranslate2]'",
         "'phrasescore[cluster]'",
+        "'phrasescore[report]'",
         "'phrasescore[server]'",
     ]

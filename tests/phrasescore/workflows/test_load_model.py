@@ -1,17 +1,23 @@
 """A model scores pairs and lists from Python as the reference network does."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import phrasescore
-from phrasescore.models.checkpoint import save_checkpoint
+from moses_integration.nbest_lines import format_value
+from phrasescore.errors import ArgumentError, ModelError
+from phrasescore.models.checkpoint import CurvePoint, save_checkpoint
 from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
+from phrasescore.vocabulary import Vocabulary
 from tests import reference_attention, reference_grconv, reference_lstm
-from tests.doubles import RandomModel
+from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
+from tests.reference_cslm import word_log_probs
 
 PAIRS = [
     phrasescore.PhrasePair(("la", "maison"), ("the", "house")),
@@ -102,3 +108,123 @@ def test_a_model_warns_once_of_words_that_it_does_not_know(
         list(model.score_pairs([("la maison", "the|D house|N mouse|N")]))
     (message,) = caplog.messages
     assert message.startswith(f"the targets: 3 of 5 counted words are unknown to {tmp_path}/model")
+
+
+def _load(
+    folder: Path, kind: str, *, reverse: bool = False, right_to_left: bool = False
+) -> phrasescore.ScoringModel:
+    sides = ["la", "maison", "rue"], ["the", "house", "street"]
+    words = sides[::-1] if reverse else sides
+    network = RandomNetwork(kind, *words, seed=3, reverse=reverse, right_to_left=right_to_left)
+    save_checkpoint(folder, network.checkpoint)
+    return phrasescore.load_model(folder, compute=Compute(device="cpu", threads=2))
+
+
+SOURCES = ["la maison", "", "la rue rare la", "maison"]
+TARGETS = ["the house", "rare", "", "house street"]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("right_to_left", [False, True])
+@pytest.mark.parametrize("kind", ["attention", "lstm"])
+def test_scores_and_word_scores_equal_the_command_s(
+    tmp_path: Path, kind: str, reverse: bool, right_to_left: bool
+) -> None:
+    model = _load(tmp_path / "model", kind, reverse=reverse, right_to_left=right_to_left)
+    for name, texts in (("source", SOURCES), ("target", TARGETS)):
+        (tmp_path / name).write_text("".join(f"{text}\n" for text in texts))
+    phrasescore.score(
+        *(tmp_path / "source", tmp_path / "target", [tmp_path / "model"], tmp_path / "scores"),
+        word_scores=tmp_path / "words",
+        compute=Compute(device="cpu", threads=1),
+    )
+    scores = model.score(SOURCES, [tuple(text.split()) for text in TARGETS])
+    assert (str(scores.dtype), scores.shape) == ("float64", (4,))
+    written = (tmp_path / "scores").read_bytes()
+    assert b"".join(format_value(score) + b"\n" for score in scores.tolist()) == written
+    lines = []
+    for number, pair in enumerate(zip(SOURCES, TARGETS, strict=True)):
+        words = model.word_scores(*pair)
+        assert sum(value for _, value in words) == pytest.approx(scores[number], abs=1e-9)
+        shown = " ".join(f"{word}={format_value(value).decode()}" for word, value in words)
+        lines.append(f"{number} ||| {shown}\n")
+    assert "".join(lines) == (tmp_path / "words").read_text()
+    assert model.score([], []).shape == (0,)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_translations_equal_the_command_s(tmp_path: Path, reverse: bool) -> None:
+    model = _load(tmp_path / "model", "attention", reverse=reverse)
+    texts = TARGETS if reverse else SOURCES
+    (tmp_path / "text").write_text("".join(f"{text}\n" for text in texts))
+    settings = phrasescore.Generating(beam=3, copy_unknown=True, max_length=4)
+    phrasescore.generate(
+        *(tmp_path / "text", tmp_path / "model", tmp_path / "out"),
+        settings=settings,
+        nbest=(tmp_path / "nbest", 2),
+        compute=Compute(device="cpu", threads=1),
+    )
+    found = list(model.translate_all(map(str.split, texts), settings=settings, num_best=2))
+    best = [str(each[0]) for each in found]
+    assert "".join(f"{text}\n" for text in best) == (tmp_path / "out").read_text()
+    values = [format_value(each.log_prob).decode() for targets in found for each in targets]
+    lists = (tmp_path / "nbest").read_text().splitlines()
+    assert values == [line.split(" ||| ")[3] for line in lists]
+    # The best of a search for one translation, which ends earlier.
+    assert model.translate(texts[0], settings=settings) == found[0][0]
+    assert model.translate("", settings=settings).words == ()
+
+
+def test_a_language_model_scores_targets_and_translates_nothing(tmp_path: Path) -> None:
+    random = RandomCslm(["the", "house"], path=tmp_path / "model")
+    model = phrasescore.load_model(tmp_path / "model", compute=Compute(device="cpu", threads=1))
+    scores = model.score(["", "x"], ["the house", "house"])
+    ids = [random.vocabulary.ids(words) for words in (("the", "house"), ("house",))]
+    expected = [sum(word_log_probs(random.parameters, 4, each)) for each in ids]
+    assert scores.tolist() == pytest.approx(expected, abs=1e-4)
+    with pytest.raises(ModelError, match="a model of the kind cslm reads no source"):
+        model.translate("the house")
+
+
+def test_a_model_prints_what_it_is(tmp_path: Path) -> None:
+    sides = Vocabulary(["la", "maison"]), Vocabulary(["the", "house", "street"])
+    checkpoint = RandomNetwork("attention", *sides).checkpoint
+    points = (CurvePoint(10, 0.5, 2.0, 9.0), CurvePoint(20, 1.0, 1.5, 7.25))
+    record = replace(checkpoint.record, curve=points, best_update=20, stopped_by="updates")
+    save_checkpoint(tmp_path / "model", replace(checkpoint, record=record))
+    model = phrasescore.load_model(tmp_path / "model", compute=Compute(device="cpu", threads=1))
+    lines = repr(model).splitlines()
+    assert lines[0] == "ScoringModel"
+    shown = dict(line.split(None, 1) for line in lines[1:])
+    assert shown["kind"] == "attention, p(target | source) (direction target-given-source)"
+    assert shown["sizes"].startswith("hidden_size 7, ")
+    assert "shortlist of 2 words" in shown["reads"]
+    assert "shortlist of 3 words" in shown["predicts"]
+    assert shown["quality"] == "stopped by updates; validation perplexity 7.250 after update 20"
+    assert model.record.curve == points
+    assert "CurvePoint" not in repr(model.record)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda m: m.score("la", ["the"]), ArgumentError, "sources: expected a sequence, got"),
+        (lambda m: m.score(["la"], "the"), ArgumentError, "targets: expected a sequence, got"),
+        (lambda m: m.score(["la"], []), ArgumentError, "sources and targets: .* got 1 and 0"),
+        (lambda m: m.score(["la", 5], ["the"] * 2), TypeError, r"sources\[1\]: expected words"),
+        (lambda m: m.score([["a b"]], ["the"]), TypeError, r"sources\[0\]: expected single words"),
+        (lambda m: m.translate(None), TypeError, "expected words, or a sentence as a string"),
+        (lambda m: m.translate_all("la"), ArgumentError, "sentences: expected a sequence, got"),
+        (lambda m: m.translate_all([], num_best=0), ArgumentError, "--num-best: expected at least"),
+        (
+            lambda m: m.translate("la", settings=phrasescore.Generating(sample=2)),
+            *(ArgumentError, "--sample: has no effect here"),
+        ),
+    ],
+)
+def test_wrong_arguments_are_named(
+    tmp_path: Path, call: Callable[[Any], object], error: type[Exception], message: str
+) -> None:
+    model = _load(tmp_path / "model", "lstm")
+    with pytest.raises(error, match=message):
+        call(model)

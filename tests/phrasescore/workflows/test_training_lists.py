@@ -127,8 +127,8 @@ def test_features_without_weights_are_named(
     [
         ({"RNN0": (1.0,)}, "nbest:1: expected the features RNN0, which have weights in W, found"),
         ({"LM0": (1.0, 1.0)}, "nbest:1: LM0 has 1 values, and 2 weights in W"),
-        ({"source": ["a b", ""]}, "source:2: the file ends with this line, but"),
-        ({"references": ["A B"]}, "references:1: the file ends with this line, but"),
+        ({"source": ["a b", ""]}, "source:2: the text ends with this line, but"),
+        ({"references": ["A B"]}, "references:1: the text ends with this line, but"),
         ({"nbest": NBEST[:4]}, "nbest: expected lists of the 3 sentences of"),
         ({"nbest": [*NBEST, "3 ||| A  ||| LM0= 0 TM0= 0 0 ||| 0"]}, "nbest:6: expected lists of"),
         ({"nbest": NBEST[:3] + NBEST[4:]}, "nbest:4: expected id 1, found 2: a sentence has no"),

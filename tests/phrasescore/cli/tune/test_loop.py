@@ -4,6 +4,8 @@ import gzip
 import re
 import shlex
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,8 @@ from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomModel
 from tests.phrasescore.workflows.tune.loop_folder import Folder, rounds
+from tests.tiny_generator import TinyGenerator
+from tests.tiny_translator import tiny_translator
 
 
 def test_rounds_raise_bleu_and_the_best_of_them_is_kept(folder: Folder) -> None:
@@ -149,6 +153,46 @@ def test_lists_that_are_rescored_elsewhere_give_the_same_weights(folder: Folder)
         succeeded(folder.run(*options, "--engine", engine, "--working-dir", str(work)))
         found.append((load_weights("out"), (work / "run2.rescored.gz").read_bytes()))
     assert found[0] == found[1]
+
+
+def test_programs_and_models_of_ctranslate2_join_each_round(folder: Folder, tmp_path: Path) -> None:
+    tiny_translator(tmp_path / "seq2seq", positions=200)
+    TinyGenerator(tmp_path / "gpt")
+    starts = tmp_path / "starts"
+    (tmp_path / "program.py").write_text(
+        f"import sys\nopen({str(starts)!r}, 'a').write('x')\n"
+        "for line in sys.stdin: print(line.count('w1'), flush=True)\n"
+    )
+    command = shlex.join([sys.executable, "program.py"])
+    options = ["--rescore-ctranslate2", "seq2seq", "--rescore-scores-command", command]
+    result = succeeded(folder.run(*options, "--iterations", "2", "--target-language", "fr"))
+    assert {"CT20", "Program0"} <= load_weights("out").lists.keys()
+    assert starts.read_text() == "x"  # in both rounds
+    wanted = f"SOURCE --ctranslate2 seq2seq --scores-command '{command}' --target-language fr"
+    assert f"{wanted} -o RESCORED" in result.stderr
+    with gzip.open("work/run2.rescored.gz", "rt") as stream:
+        for line in stream:
+            words, features = line.split(" ||| ")[1:3]
+            assert f"Program0= {words.count('w1')}" in features
+    # The printed command adds the same values to the decoder's lists.
+    arguments = ["work/run2.nbest", "--source", "source", "--ctranslate2", "seq2seq"]
+    arguments += ["--scores-command", command, "--target-language", "fr", "-o", "again.gz"]
+    succeeded(run("rescore", *arguments))
+    texts = [
+        gzip.decompress(Path(name).read_bytes()) for name in ("again.gz", "work/run2.rescored.gz")
+    ]
+    assert texts[0] == texts[1]
+    # Another program, other settings of a model, and another model are other runs.
+    again = [*options, "--iterations", "2", "--target-language", "fr", "--resume"]
+    assert succeeded(folder.run(*again))
+    assert folder.run(*again, "--detruecase").exit_code == 1
+    with (tmp_path / "program.py").open("a") as stream:
+        stream.write("# another version")
+    assert "program.py" not in result.stdout
+    assert folder.run(*again).exit_code == 1
+    options = ["--rescore-ctranslate2", "gpt", "--prompt", "{source}:", "--working-dir", "other"]
+    succeeded(folder.run(*options, "--iterations", "2"))
+    assert "CT20" in load_weights("out").lists
 
 
 def test_what_is_no_network_joins_each_round_without_one(folder: Folder) -> None:

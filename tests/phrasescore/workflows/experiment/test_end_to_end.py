@@ -1,6 +1,8 @@
 """``phrasescore experiment`` with the real commands, on a language of ten words."""
 
-import random
+import gzip
+import os
+import sys
 import tomllib
 from pathlib import Path
 
@@ -8,22 +10,10 @@ import pytest
 
 from moses_integration.moses_ini import load_weights
 from tests.command_line import run, succeeded
+from tests.phrasescore.workflows.experiment.tiny_language import write_language
+from tests.plugin_site import GOOD, REPOSITORY, install
+from tests.tiny_generator import TinyGenerator
 
-INI = """\
-[feature]
-UnknownWordPenalty
-WordPenalty
-PhraseDictionaryMemory name=TM0 num-features=1 path=table
-Distortion
-KENLM name=LM0 factor=0 path=lm.arpa
-[distortion-limit]
-2
-[weight]
-WordPenalty0= -0.1
-TM0= 1
-Distortion0= 0.1
-LM0= 0.1
-"""
 CONFIG = """\
 systems = ["Baseline", "+CSLM+RNN", { name = "+LSTM", search = ["cslm"], rescore = ["lstm"] }]
 [data]
@@ -53,23 +43,8 @@ set.model.hidden_size = 8
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Words ``s3`` mean ``t3``; the table has another translation of each, a likelier one."""
     monkeypatch.chdir(tmp_path)
-    numbers = random.Random(1)
-    for name, size in (("train", 60), ("dev", 12), ("test", 12)):
-        sentences = [numbers.choices(range(10), k=numbers.randint(3, 7)) for _ in range(size)]
-        for side in "st":
-            lines = (" ".join(f"{side}{word}" for word in words) for words in sentences)
-            (tmp_path / f"{name}.{side}").write_text("".join(f"{line}\n" for line in lines))
-    table = []
-    for word in range(10):
-        table.append(f"s{word} ||| t{word} ||| 0.4 ||| 0-0 ||| 1 1 1\n")
-        table.append(f"s{word} ||| t{(word + 3) % 10} x ||| 0.5 ||| 0-0 ||| 1 1 1\n")
-    (tmp_path / "table").write_text("".join(sorted(table)))
-    grams = "".join(f"-1\tt{word}\n" for word in range(10))
-    lm = f"\\data\\\nngram 1=14\nngram 2=1\n\n\\1-grams:\n-3\t<unk>\n-1\t<s>\n-1\t</s>\n{grams}"
-    (tmp_path / "lm.arpa").write_text(f"{lm}-4\tx\n\n\\2-grams:\n-0.5\tt1 t1\n\n\\end\\\n")
-    (tmp_path / "moses.ini").write_text(INI)
+    write_language(tmp_path)
     (tmp_path / "x.toml").write_text(CONFIG)
     return tmp_path
 
@@ -94,3 +69,46 @@ def test_the_whole_way_from_text_to_the_table(folder: Path) -> None:
         own = folder / "out" / "systems" / row / "seed1"
         succeeded(run("translate", own / "system.toml", "test.s", "--workers", "1", "-o", "again"))
         assert (folder / "again").read_bytes() == (own / "test.out").read_bytes()
+
+
+@pytest.mark.slow
+def test_programs_language_models_and_features_of_other_packages_rescore_lists(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = folder / "site"
+    site.mkdir()
+    install(GOOD, site)
+    monkeypatch.setenv("PYTHONPATH", f"{REPOSITORY}{os.pathsep}{site}")
+    monkeypatch.syspath_prepend(str(site))
+    TinyGenerator(folder / "gpt")
+    (folder / "qe.py").write_text(
+        "import sys\nfor line in sys.stdin: print(-line.count('x'), flush=True)\n"
+    )
+    row = '{ name = "+all", columns = ["copied_words"], '
+    row += 'rescore = ["qe", "copied_words:shortest=2", "gpt"] }'
+    (folder / "x.toml").write_text(
+        f'systems = ["Baseline", {row}]\n'
+        + CONFIG.partition("\n")[2].replace("replicas = 1", "replicas = 1\nmethod = 'mira'")
+        + f"[features.qe]\ncommand = '{sys.executable} qe.py'\n"
+        + "[features.gpt]\nctranslate2 = 'gpt'\ntext.prompt = '{source}='\n"
+    )
+    succeeded(run("experiment", "x.toml", "-o", "out"))
+    table = tomllib.loads((folder / "out" / "table.toml").read_text())
+    assert table["row"][1]["test"]["bleu"] > 10
+    own = folder / "out" / "systems" / "+all" / "seed1"
+    weights = load_weights(str(own / "weights")).lists
+    assert {"Program0", "CopiedWords0", "CT20"} <= weights.keys()
+    assert len(weights["TM0"]) == 2
+    with gzip.open(own / "test.rescored.gz", "rt") as stream:
+        for line in stream:
+            words, features = line.split(" ||| ")[1:3]
+            assert f"Program0= {-words.count('x')} ".replace("-0", "0") in features
+    succeeded(run("translate", own / "system.toml", "test.s", "--workers", "1", "-o", "again"))
+    assert (folder / "again").read_bytes() == (own / "test.out").read_bytes()
+    result = succeeded(run("experiment", "x.toml", "-o", "out"))
+    assert "step 1" not in result.stderr
+    (folder / "qe.py").write_text("import sys\nfor line in sys.stdin: print(1, flush=True)\n")
+    result = succeeded(run("experiment", "x.toml", "-o", "out", "--dry-run"))
+    assert [
+        line.split("  ")[1].split(":")[0] for line in result.stdout.splitlines() if "to do" in line
+    ]

@@ -329,3 +329,16 @@ def test_a_folder_whose_name_moses_ini_cannot_hold_is_named_from_here(
         run("experiment", "y.toml", "-o", "out"),
         "moses.ini:3: [feature] TM0: expected a path without blanks",
     )
+
+
+def test_another_metric_is_an_option_of_tuning(folder: Path) -> None:
+    (tune,) = [
+        step
+        for step in plan_of(
+            folder, "[tuning]\nmetric = 'word_accuracy'\nreplicas = 1", "systems = ['Baseline']"
+        ).steps
+        if step.words[0] == "tune"
+    ]
+    assert tune.words[tune.words.index("--metric") + 1] == "word_accuracy"
+    usual = plan_of(folder)
+    assert not any("--metric" in step.words for step in usual.steps)

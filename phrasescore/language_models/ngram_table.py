@@ -18,18 +18,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from moses_integration import nbest_kernels
-from phrasescore.io import hashing
+from phrasescore.io import hashing, numbers
 from phrasescore.io.hashing import combine, find, make_table
 from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
 
 MAX_ORDER = 16
-BEGIN, END = 1, 2  # ids of <s> and </s>
+UNKNOWN, BEGIN, END = range(3)  # ids of <unk>, <s> and </s>
 LN_10 = math.log(10)  # Moses: 2.30258509299405f (moses/Util.h, TransformLMScore)
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 
-drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__), Path(nbest_kernels.__file__))
+drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__), Path(numbers.__file__))
 KERNEL = kept_njit()
 
 
@@ -54,11 +53,6 @@ def make_tables(num_ngrams: int) -> NgramTables:
     keys = make_table(num_ngrams, 2)
     ids = np.empty((0, 1), np.int32)
     return NgramTables(1, ids, unigrams, unigrams, keys, keys.view(np.float32))
-
-
-def with_keys(tables: NgramTables, keys: Any) -> NgramTables:
-    """Return the tables with another table of n-grams."""
-    return tables._replace(keys=keys, values=keys.view(np.float32))
 
 
 @KERNEL

@@ -3,18 +3,19 @@
 import gzip
 import random
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import kenlm
 import numpy as np
 import pytest
 
-from moses_integration.decoder.language_model import NgramModel, read_arpa, read_arpa_order
-from moses_integration.decoder.ngram_table import score_word
 from phrasescore.errors import DataError
 from phrasescore.features.language_model import LanguageModelScore
-from phrasescore.language_models.kenlm_model import LN_10, load_kenlm
-from phrasescore.language_models.perplexity import score_with_kenlm
+from phrasescore.language_models.arpa import NgramModel, read_arpa, read_arpa_order
+from phrasescore.language_models.estimation import estimate
+from phrasescore.language_models.ngram_scorer import load_ngrams
+from phrasescore.language_models.ngram_table import LN_10, score_word
 from phrasescore.records import PhrasePair
 from tests.feature_values import values_of
 
@@ -167,7 +168,7 @@ def test_a_model_that_lacks_most_suffixes_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "problem"),
     [
-        ("\\data\\", "data", 2, r"expected \data\, found 'data'"),
+        ("\\data\\", "data", 2, r"which begins with \data\, found 'data'"),
         ("\\data\\", "mmap lm http://kheafield.com/code", 2, "ARPA file it was built from"),
         ("ngram 2=6", "ngram 2=" + "6" * 5000, 4, "expected 'ngram 2=COUNT'"),
         ("ngram 2=6", "ngram 3=6", 4, "expected 'ngram 2=COUNT'"),
@@ -177,7 +178,7 @@ def test_a_model_that_lacks_most_suffixes_is_read(tmp_path: Path) -> None:
         ("-0.5\ta b", "-0.5x\ta b", 18, "expected numbers"),
         ("-0.5\ta b", "0.5\ta b", 18, "at most 0"),
         ("-0.5\ta b", "-0.5\ta z", 18, "listed as 1-grams"),
-        ("-0.5\ta b\t", "-0.5\ta b a\t0 ", 18, "expected a log10 probability, 2"),
+        ("-0.5\ta b\t", "-0.5\ta b a\t0 ", 18, "expected a log10 probability, a 2-gram"),
         ("-0.5\ta b", "-0.5\ta <unk>", 18, "listed as 1-grams"),
         ("-.25\ta b c", "-.25\ta b c\t-1", 25, "expected no backoff"),
         ("-.25\ta b c", "-.25\tb c a", 25, "first 2 words are listed as a 2"),
@@ -288,21 +289,32 @@ class PeculiarArpa:
         end = "\r\n" if "carriage returns" in self.has else "\n"
         return end.join([*lines, "", *blank, "\\end\\", *blank, ""])
 
-    def log_prob(self, words: tuple[str, ...]) -> float:
-        if words in self.entries:
-            return self.entries[words][0]
-        if len(words) == 1:
-            return self.entries.get(("<unk>",), (-100.0, 0.0))[0]
-        _, backoff = self.entries.get(words[:-1], (0.0, 0.0))
-        return backoff + self.log_prob(words[1:])
-
     def sentence(self, words: Sequence[str]) -> list[float]:
-        known = [word if (word,) in self.entries else "<unk>" for word in words]
-        line = ["<s>", *known, "</s>"]
-        return [
-            self.log_prob(tuple(line[max(0, at - self.order + 1) : at + 1]))
-            for at in range(1, len(line))
-        ]
+        return plain_scores(self.entries, self.order, words)
+
+
+def plain_scores(entries: Entries, order: int, words: Sequence[str]) -> list[float]:
+    """Return log10 p of each word and ``</s>`` by the definition of backing off."""
+
+    def log_prob(ngram: tuple[str, ...]) -> float:
+        if ngram in entries:
+            return entries[ngram][0]
+        if len(ngram) == 1:
+            return entries.get(("<unk>",), (-100.0, 0.0))[0]
+        _, backoff = entries.get(ngram[:-1], (0.0, 0.0))
+        return backoff + log_prob(ngram[1:])
+
+    line = ["<s>", *(word if (word,) in entries else "<unk>" for word in words), "</s>"]
+    return [log_prob(tuple(line[max(0, at - order + 1) : at + 1])) for at in range(1, len(line))]
+
+
+def read_plainly(path: str) -> Entries:
+    lines = [line.split("\t") for line in Path(path).read_text("utf-8").split("\n")]
+    return {
+        tuple(line[1].split(" ")): (float(line[0]), float(line[2]) if len(line) > 2 else 0.0)
+        for line in lines
+        if len(line) > 1
+    }
 
 
 @pytest.mark.parametrize("order", [*range(1, 8), 10])
@@ -321,13 +333,49 @@ def test_an_odd_file_is_the_same_to_the_search_to_kenlm_and_by_definition(
     for words, log_probs in zip(texts, wanted, strict=True):
         found = [score for score, _ in scores(model, [*words, "</s>"], begin=True)]
         assert found == pytest.approx(log_probs, abs=1e-5)
-    if not 2 <= order <= 6:
-        return  # no model to this kenlm
-    of_events = score_with_kenlm(load_kenlm(arpa.path), texts).log_probs / LN_10
-    assert of_events == pytest.approx([one for log_probs in wanted for one in log_probs], abs=1e-5)
+    # Words of lists and texts are read as those of a search.
+    of_words, unknown = load_ngrams(arpa.path).score_words(texts)
+    assert of_words / LN_10 == pytest.approx([*chain.from_iterable(wanted)], abs=1e-5)
+    events = chain.from_iterable([*words, "</s>"] for words in texts)
+    assert unknown.tolist() == [word == "<unk>" or (word,) not in arpa.entries for word in events]
     pairs = [PhrasePair(("a",), tuple(words)) for words in texts]
     of_sentences = [value / LN_10 for value in values_of(LanguageModelScore(arpa.path), pairs)]
-    assert of_sentences == pytest.approx([sum(log_probs) for log_probs in wanted], abs=1e-4)
+    assert of_sentences == pytest.approx([*map(sum, wanted)], abs=1e-4)
+    if 2 <= order <= 6:  # what kenlm reads
+        found = [score for words in texts for score in kenlm_scores(arpa.path, words)]
+        assert found == pytest.approx([*chain.from_iterable(wanted)], abs=1e-5)
+
+
+def kenlm_scores(path: str, words: Sequence[str]) -> list[float]:
+    model, state, after = kenlm.Model(path), kenlm.State(), kenlm.State()
+    model.BeginSentenceWrite(state)
+    found = []
+    for word in [*words, "</s>"]:
+        found.append(model.BaseScore(state, word, after))
+        state, after = after, state
+    return found
+
+
+@pytest.mark.parametrize("order", range(1, 10))
+def test_the_models_of_build_lm_are_those_that_kenlm_reads(
+    tmp_path: Path, repository: Path, order: int
+) -> None:
+    """Real text, up to the order that kenlm is compiled for, and the definition beyond."""
+    folder = repository / "examples" / "english-french"
+    lines = gzip.decompress((folder / "train.fr.gz").read_bytes()).decode().split("\n")[:300]
+    with (tmp_path / "lm.arpa").open("wb") as stream:
+        estimate(map(str.split, lines), stream, order=order, discount_fallback=True)
+    path = str(tmp_path / "lm.arpa")
+    texts = [line.split() for line in (folder / "dev.fr").read_text("utf-8").split("\n")[:20]]
+    texts += [line.split() for line in lines[:20]]
+    log_probs, unknown = load_ngrams(path).score_words(texts)
+    assert 0 < unknown.sum() < len(unknown) / 2
+    entries = read_plainly(path)
+    wanted = [score for words in texts for score in plain_scores(entries, order, words)]
+    assert log_probs / LN_10 == pytest.approx(wanted, abs=1e-5)
+    if 2 <= order <= 6:
+        wanted = [score for words in texts for score in kenlm_scores(path, words)]
+        assert log_probs / LN_10 == pytest.approx(wanted, abs=1e-5)
 
 
 def test_several_models_are_read_as_each_alone(tmp_path: Path) -> None:

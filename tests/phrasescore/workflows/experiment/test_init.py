@@ -1,0 +1,297 @@
+"""``phrasescore init``: the file that it writes, what it finds, and what it refuses."""
+
+import re
+import shutil
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from phrasescore.workflows.experiment import choice
+from phrasescore.workflows.experiment.choice import NetworkChoice, choose_networks, divide_time
+from phrasescore.workflows.experiment.config import read_experiment
+from phrasescore.workflows.experiment.forecast import total_seconds
+from phrasescore.workflows.experiment.plan import build_plan
+from phrasescore.workflows.experiment.steps import Step
+from tests.command_line import check_refusal, run, succeeded
+from tests.phrasescore.workflows.experiment.tiny_language import write_language
+from tests.tiny_bitext import sentence_pairs
+
+TEXTS = "--train train.s train.t --dev dev.s dev.t --test test.s test.t"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The small language, with enough text for a joint model."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    write_language(home, 1_200)
+    lengths = [len(line.split()) for line in (home / "train.s").read_text().splitlines()]
+    links = (" ".join(f"{at}-{at}" for at in range(length)) for length in lengths)
+    (home / "aligned.grow-diag-final-and").write_text("".join(f"{line}\n" for line in links))
+    return home
+
+
+def init(texts: str = TEXTS, options: str = "", ini: str = "moses.ini") -> Result:
+    return run("init", ini, *texts.split(), *options.split(), "-o", "new.toml")
+
+
+def values(path: str = "new.toml") -> dict[str, Any]:
+    return tomllib.loads(Path(path).read_text())
+
+
+def kept(choices: Sequence[NetworkChoice]) -> list[str]:
+    return [each.model for each in choices if not each.problem]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "models"),
+    [
+        (999, []),
+        (1_500, ["joint", "attention", "rnn"]),
+        (9_200, ["joint", "attention", "rnn"]),
+        (29_000, ["joint", "attention", "rnn", "backward"]),
+        (1_000_000, ["joint", "attention", "rnn", "backward"]),
+    ],
+)
+def test_more_text_has_more_networks(pairs: int, models: list[str]) -> None:
+    assert kept(choose_networks(pairs)) == models
+    without = ["cslm" if model == "joint" else model for model in models]
+    assert kept(choose_networks(pairs, has_alignment=False)) == without
+
+
+def test_characters_have_only_networks_that_read_the_lists_words() -> None:
+    choices = choose_networks(29_000, characters=True)
+    assert kept(choices) == ["attention", "backward"]
+    assert {each.settings["vocabulary.subwords"] for each in choices if not each.problem} == {1}
+
+
+@pytest.mark.parametrize("pairs", [1_000, 1_500, 9_200, 29_000])
+def test_the_epochs_leave_networks_of_text_enough_updates(pairs: int) -> None:
+    # The presets' batches: 64 pairs for attention-small, 32 for the others.
+    sizes = {"joint": 32, "cslm": 32, "attention": 64, "backward": 64}
+    for each in choose_networks(pairs):
+        if each.model in sizes:
+            size = each.settings.get("training.batch_size", sizes[each.model])
+            assert each.epochs * pairs / size >= 3_000, each.model
+
+
+def time_of(choices: Sequence[NetworkChoice], rounds: int) -> float:
+    """A minute for each round of each row, and training one after another."""
+    return 60 * (rounds * (1 + len(choices)) + sum(each.minutes for each in choices))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "models", "rounds"),
+    [
+        # The networks have at least 3, 8, 4 and 12 minutes; a row has a minute per round.
+        (57, ["joint", "attention", "rnn", "backward"], 6),
+        (56, ["joint", "attention", "rnn", "backward"], 3),
+        (37, ["joint", "attention", "rnn", "backward"], 2),
+        (36, ["joint", "attention", "rnn"], 3),
+        (15, ["joint", "rnn"], 2),
+        (9, ["joint"], 3),
+        (6, [], 6),
+        (1, [], 2),
+    ],
+)
+def test_the_time_is_divided_until_it_is_used(minutes: int, models: list[str], rounds: int) -> None:
+    choices, found = divide_time(choose_networks(29_000), time_of, minutes)
+    assert (kept(choices), found) == (models, rounds)
+    used = time_of([each for each in choices if not each.problem], found) / 60
+    if models:
+        # Minutes are rounded down to 0.1.
+        assert minutes - 0.1 * len(models) <= used <= minutes
+    problems = {each.problem for each in choices if each.model not in (*models, "cslm")}
+    assert problems <= {f"there is no time for it in {minutes} minutes"}
+
+
+def test_without_a_time_every_network_has_its_usual_one() -> None:
+    choices, rounds = divide_time(choose_networks(29_000), time_of, None)
+    minutes = {each.model: each.minutes for each in choices if not each.problem}
+    assert minutes == {"joint": 16, "attention": 30, "rnn": 24, "backward": 30}
+    assert rounds == choice.ROUNDS[0]
+
+
+def test_steps_wait_for_their_inputs() -> None:
+    # With two jobs: a and b from 0, c from 4 (after a), d from 5 (after b and a free place).
+    steps = [
+        Step(name, (name,), tuple(map(Path, reads)), (Path(name),))
+        for name, reads in (("a", ""), ("b", ""), ("c", "a"), ("d", "b"))
+    ]
+    seconds = {"a": 4.0, "b": 5.0, "c": 10.0, "d": 3.0}
+    assert total_seconds(steps, seconds, 2) == 14
+    assert total_seconds(steps, seconds, 1) == 22
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_file_is_an_experiment_that_says_what_is_in_it() -> None:
+    result = succeeded(init(options="--minutes 3"))
+    assert "--dev: 0 of " in result.stderr
+    assert re.search(r"^ *\d+:\d\d  train joint$", result.stdout, re.MULTILINE)
+    total = re.search(r"^In all: (\d):(\d\d) minutes, on \d+ cores$", result.stdout, re.MULTILINE)
+    assert total is not None
+    assert 60 * int(total[1]) + int(total[2]) <= 180
+    assert "Without backward: it learns too little from 1,200 sentence pairs" in result.stdout
+    shown = succeeded(run("experiment", "new.toml", "-o", "out", "--dry-run")).stdout
+    assert "tune +joint seed 1" in shown
+    found = values()
+    assert found["data"]["alignments"] == "aligned.grow-diag-final-and"
+    assert found["data"]["test"] == {"test": {"source": "test.s", "references": ["test.t"]}}
+    assert found["models"]["joint"]["unnormalized"] is True
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_time_that_is_too_short_for_the_system_itself_is_said() -> None:
+    result = succeeded(init(options="--minutes 0.01"))
+    assert "warning: the system without networks alone takes 0:" in result.stderr
+    assert "train" not in result.stdout
+
+
+def test_paths_in_the_folder_move_with_it_and_others_are_absolute(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.move(folder / "test.s", folder.parent / "test.s")
+    succeeded(init(TEXTS.replace("test.s", "../test.s")))
+    assert values()["data"]["test"]["test"]["source"] == str(folder.parent / "test.s")
+    assert values()["data"]["moses_ini"] == "moses.ini"
+    moved = folder.rename(folder.parent / "moved")
+    monkeypatch.chdir(folder.parent)
+    succeeded(run("experiment", moved / "new.toml", "-o", "out", "--dry-run"))
+
+
+def test_paths_in_a_moses_ini_may_start_in_the_working_folder(folder: Path) -> None:
+    (folder / "model").mkdir()
+    shutil.move(folder / "moses.ini", folder / "model" / "moses.ini")
+    succeeded(init(ini="model/moses.ini"))
+    assert values()["data"]["paths_from"] == "."
+    succeeded(run("experiment", "new.toml", "-o", "out", "--dry-run"))
+
+
+def test_all_that_is_switched_off_can_be_switched_on(folder: Path) -> None:
+    succeeded(init())
+    text = (folder / "new.toml").read_text()
+    switched = re.sub(r"^( *)# (?=\{|\"|\[models|set\.|(kind|minutes|epochs|right_to_left|"
+                      r"seed|unnormalized) = )", r"\1", text, flags=re.MULTILINE)  # fmt: skip
+    (folder / "all.toml").write_text(switched)
+    wanted = read_experiment("all.toml")
+    names = ["+joint", "+CSLM", "+RNNsearch", "+RNN", "+RNNsearch both ways"]
+    assert [row.name for row in wanted.systems][:6] == ["Baseline", *names]
+    assert {"joint", "cslm", "attention", "rnn", "backward"} == set(wanted.models)
+    build_plan(wanted, folder / "out")
+
+
+def test_a_name_stands_for_numbered_references(folder: Path) -> None:
+    for number in range(2):
+        shutil.copy(folder / "dev.t", folder / f"dev.ref{number}")
+    succeeded(init(TEXTS.replace("dev.t", "dev.ref")))
+    assert values()["data"]["dev"]["references"] == ["dev.ref0", "dev.ref1"]
+
+
+def test_text_is_prepared_as_the_system_s_own_text(folder: Path) -> None:
+    ini = (folder / "moses.ini").read_text()
+    (folder / "moses.ini").write_text(f"# phrasescore: lowercase = true\n{ini}")
+    for name in ("dev.s", "dev.t"):
+        (folder / name).write_text((folder / name).read_text().upper())
+    plain = (folder / "dev.s").read_text().lower()
+    result = succeeded(init())
+    assert "--dev: it is prepared as the training text was; 0 of " in result.stderr
+    assert values()["data"]["dev"]["source"] == "new.text/dev.source"
+    assert (folder / "new.text" / "dev.source").read_text() == plain
+    # The others are in lower case already.
+    assert sorted(path.name for path in (folder / "new.text").iterdir()) == [
+        "dev.source",
+        "dev.target0",
+    ]
+    assert values()["data"]["train"] == ["train.s", "train.t"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "problem"),
+    [
+        (TEXTS.replace("dev.s", "no"), "no: expected the file of --dev, found no file"),
+        (TEXTS.replace("train.s train.t", "train.t train.s"), "and its translation swapped?"),
+        (TEXTS.replace("dev.s dev.t", "dev.t dev.s"), "dev.t: "),
+        (TEXTS.replace("train.t", "short"), "short:1200: expected as many lines as train.s has"),
+        (TEXTS.replace("dev.t", "short"), "dev.s:13: expected as many lines as short has"),
+        (TEXTS.replace("train.t", "copy"), "in the model's language"),
+        (TEXTS + " --alignments dev.t", "dev.t: expected 1,200 lines, as train.s has, found 12"),
+    ],
+)
+def test_texts_that_cannot_be_right_are_refused(folder: Path, texts: str, problem: str) -> None:
+    lines = (folder / "train.t").read_text().splitlines(keepends=True)
+    (folder / "short").write_text("".join(lines[:-1]))
+    shutil.copy(folder / "train.s", folder / "copy")
+    check_refusal(init(texts), problem)
+    assert not list(folder.glob("new*"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("[weight]", "[search-algorithm]\n3\n[weight]", "[search-algorithm] : expected 0 (stacks)"),
+        ("path=table", "path=none", "moses.ini:4: [feature] TM0: cannot open"),
+        ("[feature]", "[ttable-file]\n0 0 0 5 table\n[feature]", "an old format of moses.ini"),
+        ("Distortion\n", "Distortion\nSRILM name=LM1 path=lm.arpa\n", "does not support SRILM"),
+    ],
+)
+def test_a_system_that_the_search_does_not_support_is_refused(
+    folder: Path, old: str, new: str, problem: str
+) -> None:
+    ini = (folder / "moses.ini").read_text()
+    (folder / "moses.ini").write_text(ini.replace(old, new))
+    check_refusal(init(), problem)
+    assert not (folder / "new.toml").exists()
+
+
+def test_a_file_is_never_overwritten(folder: Path) -> None:
+    (folder / "new.toml").write_text("mine")
+    check_refusal(init(), "new.toml: the file exists: name another one, or remove it")
+    assert (folder / "new.toml").read_text() == "mine"
+    check_refusal(run("init", "moses.ini", *TEXTS.split(), "-o", "-"), "the name of a new file")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_text_is_no_translation_of_itself() -> None:
+    result = init(TEXTS.replace("dev.t", "dev.s"))
+    check_refusal(result, "--dev: the source and its translation are the same file", code=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["--tokenize en fr --truecase", "--characters"])
+def test_from_raw_text_to_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pairs = sentence_pairs(1_200)
+    if how == "--characters":
+        pairs = [(source.split()[1], target.split()[2]) for source, target in pairs]
+    else:
+        pairs = [(f"{one.capitalize()}.", f"{two.capitalize()}.") for one, two in pairs]
+        pairs[7] = ("", "")  # left out by build
+    for name, part in (("train", pairs[:1_100]), ("dev", pairs[1100:1120]), ("test", pairs[1150:])):
+        for side, end in enumerate("st"):
+            (tmp_path / f"{name}.{end}").write_text("".join(f"{pair[side]}\n" for pair in part))
+    succeeded(run("build", "train.s", "train.t", "-o", "model", *how.split(), "--workers", "1"))
+    result = succeeded(init(ini="model/moses.ini", options="--minutes 2"))
+    found = values()
+    text = (tmp_path / "new.toml").read_text()
+    if how == "--characters":
+        assert found["tuning"]["metric"] == "word_accuracy"
+        assert found["data"]["train"] == ["train.s", "train.t"]
+    else:
+        assert "--dev: it is prepared as the training text was" in result.stderr
+        assert found["data"]["train"] == ["model/corpus.source.gz", "model/corpus.target.gz"]
+        assert found["data"]["alignments"] == "model/aligned.grow-diag-final-and"
+        text = re.sub(r"^minutes = .*", "minutes = 0.02", text, flags=re.MULTILINE)
+        text = text.replace("iterations = 6", "iterations = 2").replace('"+RNN",', "")
+        assert '"+joint"' in text
+    (tmp_path / "new.toml").write_text(text)
+    succeeded(run("experiment", "new.toml", "-o", "out"))
+    rows = values("out/table.toml")["row"]
+    key = "word_accuracy" if how == "--characters" else "bleu"
+    assert rows[0]["test"][key] > 80

@@ -1,0 +1,99 @@
+"""Rows with programs, models of CTranslate2, and features and metrics of other packages."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from phrasescore.errors import PhrasescoreError
+from phrasescore.workflows.experiment.commands import shown
+from tests.phrasescore.workflows.experiment.experiment_folder import plan_of
+from tests.plugin_site import GOOD, install
+
+FEATURES = """
+[features.qe]
+command = "{python} qe.py --gpus 1"
+[features.gpt]
+ctranslate2 = "gpt"
+text = {{ prompt = "{{source}}\\n", target_language = "fr" }}
+"""
+
+
+def test_programs_and_models_of_ctranslate2_are_tuned_and_rescored_with(folder: Path) -> None:
+    (folder / "qe.py").write_text("")
+    (folder / "gpt").mkdir()
+    row = "systems = ['Baseline', {name = '+qe', rescore = ['qe', 'length_ratio', 'gpt']}]"
+    plan = plan_of(folder, f"{FEATURES.format(python=sys.executable)}[tuning]\nreplicas = 1", row)
+    steps = {step.name: step for step in plan.steps}
+    command = f"'{sys.executable} {folder}/qe.py --gpus 1'"
+    text = "--target-language fr --prompt '{source}\n'"
+    words = shown(steps["tune +qe seed 1"].words)
+    assert f"--rescore-scores-command {command} --rescore-feature length_ratio" in words
+    assert f"--rescore-ctranslate2 {folder}/gpt {text}" in words
+    words = shown(steps["rescore news +qe seed 1"].words)
+    assert f"--scores-command {command} --feature length_ratio --ctranslate2 {folder}/gpt" in words
+    assert text in words
+    for name in ("tune +qe seed 1", "rescore news +qe seed 1"):
+        assert {folder / "qe.py", folder / "gpt"} <= set(steps[name].inputs)
+    assert plan.runs[1].added == {
+        "Program0_0": "qe",
+        "LengthRatio0_0": "length_ratio",
+        "CT20_0": "gpt",
+    }
+
+
+def test_features_and_metrics_of_other_packages_are_rows_and_metrics(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "site").mkdir()
+    install(GOOD, folder / "site")
+    monkeypatch.syspath_prepend(str(folder / "site"))
+    (folder / "list").write_text("")
+    rows = "columns = ['copied_words'], rescore = ['uneven_brackets:list=list,n=2']"
+    row = f"systems = ['Baseline', {{name = '+own', {rows}}}]"
+    plan = plan_of(folder, "[tuning]\nreplicas = 1\nmetric = ['word_f:path=list', 'bleu=0.5']", row)
+    steps = {step.name: step for step in plan.steps}
+    words = shown(steps["tune +own seed 1"].words)
+    assert f"--metric word_f:path={folder}/list --metric bleu=0.5" in words
+    assert f"--rescore-feature uneven_brackets:list={folder}/list,n=2" in words
+    assert folder / "list" in steps["tune +own seed 1"].inputs
+    assert "--feature copied_words" in shown(steps["annotate copied_words"].words)
+    assert f"for word_f:path={folder}/list, bleu=0.5, seeds 1" in " ".join(plan.notes)
+
+
+@pytest.mark.parametrize(
+    ("row", "more", "problem"),
+    [
+        ("columns = ['qe']", "", "qe scores sentences: expected it in rescore"),
+        ("search = ['qe']", "", "qe scores sentences: expected it in rescore"),
+        ("rescore = ['qee']", "", "unknown model or feature 'qee'; did you mean 'qe'?"),
+        ("columns = ['uneven_brackets']", "", "feature uneven_brackets is only for rescore"),
+        ("search = ['copied_words']", "", "unknown model or feature 'copied_words'"),
+        ("rescore = ['copied_words:x']", "", "expected NAME:KEY=VALUE"),
+        ("", "[features.lm]\ncommand = 'x'", "is another model's or feature's name"),
+        ("", "[features.x]", "expected either command or ctranslate2"),
+        ("", "[features.x]\ncommand = 'x'\nctranslate2 = 'y'", "expected either command or ctr"),
+        ("", "[features.x]\ncommand = 'no-such-program'", "there is no program 'no-such-program'"),
+        ("", "[features.x]\ncommand = 'a \"b'", "No closing quotation"),
+        ("", "[features.x]\nctranslate2 = 'nowhere'", "nowhere: cannot open: No such file"),
+        ("", "[features.x]\ncomand = 'x'", "did you mean 'command'?"),
+        ("", "[features.x]\ntext.promt = 'x'", "did you mean 'prompt'?"),
+        (
+            "rescore = ['gpt', 'x']",
+            "[features.x]\nctranslate2 = 'gpt'",
+            "expected CTranslate2 models with the same settings in text",
+        ),
+        ("", "[tuning]\nmetric = 'blue'", "unknown value; did you mean 'bleu'?"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_place(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, row: str, more: str, problem: str
+) -> None:
+    (folder / "site").mkdir()
+    install(GOOD, folder / "site")
+    monkeypatch.syspath_prepend(str(folder / "site"))
+    (folder / "gpt").mkdir()
+    systems = f"systems = ['Baseline', {{name = '+x'{row and ', '}{row}}}]"
+    with pytest.raises(PhrasescoreError, match=re.escape(problem)):
+        plan_of(folder, FEATURES.format(python=sys.executable) + more, systems)

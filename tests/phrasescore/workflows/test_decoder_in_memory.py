@@ -1,0 +1,102 @@
+"""A decoder in memory translates as the commands do."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import phrasescore
+from phrasescore.errors import ArgumentError, ConfigError, DataError
+from phrasescore.models.checkpoint import save_checkpoint
+from tests.doubles import RandomCslm
+from tests.phrasescore.cli.test_decode import INI, LM, TABLE
+from tests.phrasescore.cli.test_translate import TEXT, WEIGHTS
+from tests.random_networks import RandomNetwork
+
+SENTENCES = TEXT.splitlines()
+OWN = "WordPenalty0= -0.5\nTM0= 1 0.25\nDistortion0= 1\nLM0= 0.5\n"
+pytestmark = pytest.mark.usefixtures("folder")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    texts = {"table": TABLE, "lm.arpa": LM, "moses.ini": INI, "source": TEXT}
+    for name, text in (texts | {"weights": WEIGHTS, "own": OWN}).items():
+        (tmp_path / name).write_text(text)
+    RandomCslm(["the", "house", "home"], order=3, path=tmp_path / "cslm")
+    network = RandomNetwork("attention", ["la", "maison"], ["the", "house", "home"])
+    save_checkpoint(tmp_path / "attention", network.checkpoint)
+
+
+@pytest.mark.parametrize("weights", [None, "own"])
+def test_translations_and_lists_are_those_of_decode(weights: str | None) -> None:
+    decoder = phrasescore.Decoder("moses.ini", weights=weights)
+    search = phrasescore.SearchSettings(processes=1)
+    request: Any = ("lists", 100, True)
+    phrasescore.decode(
+        *("source", "moses.ini", "decoded"), weights=weights, nbest=request, search=search
+    )
+    found = list(decoder.translate(SENTENCES, nbest=100))
+    assert [str(each) for each in found] == Path("decoded").read_text().splitlines()
+    assert [each.to_list() for each in found] == phrasescore.read_lists("lists")
+    words: list[Any] = [sentence.split() for sentence in SENTENCES]
+    assert [each.text for each in decoder.translate(words)] == [each.text for each in found]
+    lines = [f"{sentence}\n" for sentence in SENTENCES]
+    assert [each.text for each in decoder.translate(lines)] == [each.text for each in found]
+    assert list(decoder.translate([])) == []
+    assert next(decoder.translate(["la maison"])).to_list() == []
+    assert repr(decoder) == "Decoder('moses.ini'): WordPenalty0, TM0, Distortion0, LM0"
+
+
+def test_networks_and_features_of_lists_give_what_three_commands_give() -> None:
+    search = phrasescore.SearchSettings(
+        features=["cslm"], models=["cslm"], stack_size=30, processes=1
+    )
+    columns: list[Any] = ["attention", phrasescore.ColumnSpec("feature", "unknown_words")]
+    one = phrasescore.Compute(device="cpu", threads=1)
+    request: Any = ("lists", 9, True)
+    phrasescore.decode(
+        *("source", "moses.ini", "decoded"), weights="weights", nbest=request, search=search
+    )
+    phrasescore.rescore("lists", "source", columns, "rescored", compute=one)
+    phrasescore.rerank("rescored", "reranked", weights="weights")
+    expected = Path("reranked").read_text().splitlines()
+    decoder = phrasescore.Decoder(
+        "moses.ini", weights="weights", search=search, columns=columns, nbest_size=9
+    )
+    found = list(decoder.translate(SENTENCES, nbest=9))
+    assert [each.text for each in found] == expected
+    assert repr(decoder).endswith(" LM0, CSLM0, attention, unknown_words")
+    # The same in memory, step by step.
+    lists = phrasescore.read_lists("lists")
+    lists = phrasescore.rescore_lists(lists, SENTENCES, columns, compute=one)
+    lists = phrasescore.rerank_lists(lists, weights="weights")
+    assert [each.to_list() for each in found] == lists
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda d: d.translate("la"), TypeError, "expected a list of sentences, got the string"),
+        (lambda d: d.translate(["la\nla"]), TypeError, "expected single words, or one sentence"),
+        (lambda d: d.translate(["la", 5]), TypeError, "expected words, or a sentence as a string"),
+        (lambda d: d.translate(["la|N"]), DataError, "the text:1: expected words without factors"),
+        (lambda _: [phrasescore.Decoder("nothing.ini")], DataError, "nothing.ini: cannot open"),
+        (
+            lambda _: [phrasescore.Decoder("moses.ini", columns=["attention"])],
+            *(ConfigError, "moses.ini: weights: no weight for Attention0"),
+        ),
+        (
+            lambda _: [phrasescore.Decoder("moses.ini", weights={"LM0": (1.0, 2.0)})],
+            *(ConfigError, "moses.ini: weights: expected 1 weights for LM0, found 2"),
+        ),
+        (
+            lambda _: [phrasescore.Decoder("moses.ini", columns="attention")],
+            *(ArgumentError, "columns: expected a sequence, got the string 'attention'"),
+        ),
+    ],
+)
+def test_wrong_arguments_are_named(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=f"^{message}"):
+        list(call(phrasescore.Decoder("moses.ini")))
