@@ -31,6 +31,7 @@ from phrasescore.records import Weights, to_words
 from phrasescore.settings.compute import Compute
 from phrasescore.workflows.search_settings import moses_limits
 from phrasescore.workflows.translation.pipeline import (
+    Attention,
     ExplainedHypothesis,
     SystemOutput,
     SystemTask,
@@ -57,6 +58,7 @@ class SystemTranslation:
     nbest: bytes  # the n-best list in Moses' format with the system's features, if requested
     # The best hypotheses with their features, if requested.
     hypotheses: tuple[ExplainedHypothesis, ...]
+    attention: tuple[Attention, ...] = ()  # of each hypothesis, if requested
 
     def __str__(self) -> str:
         return self.text
@@ -66,8 +68,9 @@ class SystemTranslation:
         return hypotheses_of(self.nbest)[0] if self.nbest else []
 
     def to_json(self) -> bytes:
-        """Return the fields as a JSON object, except ``nbest``."""
-        fields = {name: getattr(self, name) for name in self.__slots__ if name != "nbest"}
+        """Return the fields as a JSON object, except ``nbest`` and ``attention``."""
+        names = [name for name in self.__slots__ if name not in ("nbest", "attention")]
+        fields = {name: getattr(self, name) for name in names}
         fields["hypotheses"] = [
             {**each._asdict(), "features": [part._asdict() for part in each.features]}
             for each in self.hypotheses
@@ -117,16 +120,27 @@ class SystemTranslator:
     def __repr__(self) -> str:
         return f"<SystemTranslator of {self.system.path}>"
 
-    def open(self, sentences: Sequence[SystemSentence] | None = None) -> Self:
+    def open(
+        self,
+        sentences: Sequence[SystemSentence] | None = None,
+        *,
+        apart: bool = False,
+        closed: Iterable[int] = (),
+    ) -> Self:
         """Load the system, and start the workers.
 
         :param sentences: the text, if it is known: only its lines of the tables are then kept.
+        :param apart: whether a single worker on the CPU is a process of its own, too.
+        :param closed: file descriptors that worker processes close.
         """
         system = self.system
         if system.search.models:
             system = replace(system, search=replace(system.search, device=self._device))
         work = SystemWork(system, sentences, self._device)
-        self._pool = open_pool(self._compute, work).__enter__()
+        compute = self._compute
+        if apart and self._device == "cpu":
+            compute = replace(compute, engine="processes")
+        self._pool = open_pool(compute, work, closed=closed).__enter__()
         return self
 
     def __enter__(self) -> Self:
@@ -135,6 +149,13 @@ class SystemTranslator:
     def __exit__(self, *error: object) -> None:
         if self._pool is not None:
             self._pool.__exit__(*error)
+
+    @property
+    def pool(self) -> WorkerPool[SystemTask, SystemOutput]:
+        """The workers; one thread submits the sentences."""
+        if self._pool is None:
+            raise ArgumentError("a SystemTranslator is a context manager: use it in a with block")
+        return self._pool
 
     def prepare(self, number: int, raw: bytes) -> SystemSentence:
         """Return the sentence in a line of the text, given by its number from 1 and its bytes."""
@@ -178,9 +199,7 @@ class SystemTranslator:
             SystemTask(number, self.prepare(number + 1, line), nbest, confidence, explain)
             for number, line in enumerate(lines)
         )
-        if self._pool is None:
-            raise ArgumentError("a SystemTranslator is a context manager: use it in a with block")
-        pool = self._pool
+        pool = self.pool
         with ExitStack() as stack:
             if self.system.moses_bin is not None:
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="phrasescore-"))
@@ -191,14 +210,19 @@ class SystemTranslator:
                 next_task = _read_in_thread(tasks, _AHEAD * pool.workers)
             for task, output in _in_order(pool, next_task):
                 self.untranslated += output.counts["untranslated"]
-                yield SystemTranslation(
-                    task.sentence.words,
-                    self._converter.restore(output.words),
-                    tuple(output.words.split(" ")) if output.words else (),
-                    output.confidence if confidence else None,
-                    output.nbest,
-                    output.explained,
-                )
+                yield self.finish(task, output)
+
+    def finish(self, task: SystemTask, output: SystemOutput) -> SystemTranslation:
+        """Return the translation of a sentence, given what a worker returned."""
+        return SystemTranslation(
+            task.sentence.words,
+            self._converter.restore(output.words),
+            tuple(output.words.split(" ")) if output.words else (),
+            output.confidence if task.confidence else None,
+            output.nbest,
+            output.explained,
+            output.attention,
+        )
 
     def _decode(self, folder: Path, tasks: Sequence[SystemTask]) -> Iterator[SystemTask]:
         """Yield the tasks with Moses' translations and lists."""
