@@ -2,11 +2,9 @@
 
 import logging
 import os
-import queue
 import tempfile
-import threading
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -22,8 +20,8 @@ from moses_integration.nbest_values import Hypothesis, hypotheses_of
 from moses_integration.source_text import markup_of
 from phrasescore.arguments import StrPath
 from phrasescore.devices import choose_device, usable_threads
-from phrasescore.engines import Pending, WorkerPool, open_pool
-from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.engines import WorkerPool, open_pool
+from phrasescore.errors import ArgumentError
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text import is_stream, read_lines
 from phrasescore.progress import Meter, ProgressCallback
@@ -38,12 +36,17 @@ from phrasescore.workflows.translation.pipeline import (
     SystemWork,
 )
 from phrasescore.workflows.translation.sentences import OutputLines
+from phrasescore.workflows.translation.streaming import (
+    AHEAD,
+    END,
+    NextTask,
+    in_order,
+    read_in_thread,
+)
 from phrasescore.workflows.translation.system import TranslationSystem, read_system
 from phrasescore.workflows.translation.text import SystemSentence, TextConverter, TextProcessing
 
 _logger = logging.getLogger(__name__)
-
-_AHEAD = 4  # sentences queued per worker, so that all stay busy during a slow sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +208,10 @@ class SystemTranslator:
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="phrasescore-"))
                 tasks = self._decode(Path(folder), list(tasks))
             is_read = is_live and self.system.moses_bin is None
-            next_task: _Next = lambda _: next(tasks, _END)  # noqa: E731
+            next_task: NextTask = lambda _: next(tasks, END)  # noqa: E731
             if is_read:
-                next_task = _read_in_thread(tasks, _AHEAD * pool.workers)
-            for task, output in _in_order(pool, next_task):
+                next_task = read_in_thread(tasks, AHEAD * pool.workers)
+            for task, output in in_order(pool, next_task):
                 self.untranslated += output.counts["untranslated"]
                 yield self.finish(task, output)
 
@@ -260,60 +263,6 @@ class SystemTranslator:
 def _as_line(sentence: str | Sequence[str]) -> bytes:
     words = to_words(sentence)
     return (sentence.rstrip("\r\n") if isinstance(sentence, str) else " ".join(words)).encode()
-
-
-_END = object()  # after the last task
-_Next = Callable[[bool], object]  # returns a task or `_END`; if it need not wait, maybe None
-
-
-def _in_order(
-    pool: WorkerPool[SystemTask, SystemOutput], next_task: _Next
-) -> Iterator[tuple[SystemTask, SystemOutput]]:
-    """Yield tasks with their outputs, each as soon as it is ready and those before it are."""
-    pending: deque[tuple[SystemTask, Pending[SystemOutput]]] = deque()
-    window = _AHEAD * pool.workers
-    task: object = None
-    problem: PhrasescoreError | None = None
-    while task is not _END or pending:
-        if task is not _END and len(pending) < window:
-            try:
-                task = next_task(not pending)
-            except PhrasescoreError as error:  # it is raised after the sentences before it
-                task, problem = _END, error
-            if isinstance(task, SystemTask):
-                pending.append((task, pool.submit(task)))
-                continue
-        if pending:
-            first, output = pending.popleft()
-            yield first, output.result()
-    if problem is not None:
-        raise problem
-
-
-def _read_in_thread(tasks: Iterator[SystemTask], size: int) -> _Next:
-    """Return a function that returns the next task, or None if it would have to wait."""
-    read: queue.Queue[tuple[object, Exception | None]] = queue.Queue(size)
-
-    def run() -> None:
-        try:
-            for task in tasks:
-                read.put((task, None))
-            read.put((_END, None))
-        except Exception as error:
-            read.put((_END, error))
-
-    threading.Thread(target=run, daemon=True).start()
-
-    def next_task(wait: bool) -> object:
-        try:
-            task, error = read.get(wait)
-        except queue.Empty:
-            return None
-        if error is not None:
-            raise error
-        return task
-
-    return next_task
 
 
 def load_system(
