@@ -140,9 +140,8 @@ class SystemTranslator:
         if system.search.models:
             system = replace(system, search=replace(system.search, device=self._device))
         work = SystemWork(system, sentences, self._device)
-        compute = self._compute
-        if apart and self._device == "cpu":
-            compute = replace(compute, engine="processes")
+        apart = apart and self._device == "cpu"
+        compute = replace(self._compute, engine="processes") if apart else self._compute
         self._pool = open_pool(compute, work, closed=closed).__enter__()
         return self
 
