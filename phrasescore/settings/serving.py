@@ -19,4 +19,6 @@ class Serving(Settings, heading="Server"):
     max_words: int = option(
         250, "Longest sentence that is translated, in words (or characters).", ge=1, le=4000
     )
-    max_wait: float = option(60.0, "Longest time that a request may take, in seconds.", gt=0)
+    max_wait: float = option(
+        60.0, "Longest time that a request may take, in seconds.", gt=0, le=86_400
+    )

@@ -47,9 +47,15 @@ class SystemTask(NamedTuple):
     attention: bool = False  # whether to return the attention of a network, with ``explain``
     decoded: OutputLines | None = None  # Moses' output, so that there is no search
 
-    def needs_list(self, system: TranslationSystem) -> bool:
-        """Return whether the search must make an n-best list."""
-        return bool(system.columns or self.nbest or self.confidence or self.explain)
+    def list_size(self, system: TranslationSystem) -> int:
+        """Return the size of the search's n-best list; 0 if none is needed.
+
+        A system with features of lists has lists of one size, on which the translation depends.
+        """
+        if system.columns:
+            return system.nbest_size
+        is_needed = self.nbest or self.confidence or self.explain
+        return max(self.nbest, system.nbest_size) if is_needed else 0
 
 
 class FeaturePart(NamedTuple):
@@ -104,7 +110,9 @@ class SystemPipeline:
         names: Sequence[str] = ()
         if system.columns:
             settings = Rescoring(
-                backoff_lm=system.list_backoff, unnormalized=system.list_unnormalized
+                backoff_lm=system.list_backoff,
+                unnormalized=system.list_unnormalized,
+                answer_timeout=system.answer_timeout,
             )
             try:
                 compute = Compute(workers=1, device=work.device)
@@ -157,7 +165,8 @@ class SystemPipeline:
             found, scores = self._rescore(found, task.sentence)
             order = (-scores).argsort(kind="stable").tolist()
             best = found.hypothesis(order[0]).strip(b" ").decode()
-        shares = posterior(scores, self._system.confidence_scale)
+        # The scale is for lists of this size.
+        shares = posterior(scores[: self._system.nbest_size], self._system.confidence_scale)
         nbest = b"".join(sorted_lines(found, scores).splitlines(True)[: task.nbest])
         shown = order[: max(1, task.nbest)] if task.explain else []
         explained = tuple(self._explain(found, index, scores, task) for index in shown)
@@ -167,9 +176,9 @@ class SystemPipeline:
 
     def _request(self, task: SystemTask) -> NbestRequest | None:
         """Return which list of the search is needed, or None if only the best translation is."""
-        if not task.needs_list(self._system):
+        size = task.list_size(self._system)
+        if not size:
             return None
-        size = max(task.nbest, self._system.nbest_size)
         has_phrases = task.explain and task.sentence.tokens is task.sentence.words
         return NbestRequest("", size, distinct=True, segmentation=has_phrases)
 

@@ -12,12 +12,13 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from moses_integration.ini_text import with_paths_from
+from moses_integration.ini_text import named_files, with_paths_from
 from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ConfigError, DataError, PhrasescoreError
 from phrasescore.features import ColumnSpec, column_files
 from phrasescore.foreign import ForeignText
+from phrasescore.io.output import optional_path
 from phrasescore.records import WeightPair, Weights
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import get_kind
@@ -69,6 +70,7 @@ class _SystemFile:
     backoff_lm: Path | None = None
     unnormalized: bool = False
     confidence_scale: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+    answer_timeout: Annotated[float, msgspec.Meta(gt=0)] = 600.0
     search: dict[str, Any] = field(default_factory=dict)
     text: TextProcessing | None = None
     rescore: Any = ()
@@ -91,6 +93,21 @@ class TranslationSystem:
     confidence_scale: float = 1.0
     list_backoff: Path | None = None  # for the models among the columns, as for `rescore`
     list_unnormalized: bool = False
+    answer_timeout: float = 600.0  # seconds to wait for a program among the columns
+
+    def files(self) -> list[str]:
+        """Return the files that the system reads, except those in folders of models."""
+        texts = (self.text.truecase_source, self.text.truecase_target)
+        own = (self.moses_ini, self.weights_path, self.list_backoff, *texts)
+        backoff = optional_path(self.search.backoff_lm)
+        return [
+            *(str(path) for path in own if path is not None),
+            *([] if backoff is None else [backoff]),
+            *self.search.models,
+            *map(str, named_files(self.read_ini())),
+            *(column.value for column in self.columns if column.kind in ("model", "ctranslate2")),
+            *column_files(self.columns),
+        ]
 
     def read_ini(self) -> MosesIni:
         """Return the moses.ini, with paths that do not depend on the working folder."""
@@ -171,7 +188,10 @@ def read_system(path: StrPath) -> TranslationSystem:
         search.check()
     except PhrasescoreError as error:
         raise whole.error("search_models", str(error)) from error
-    for each in (file.moses_ini, file.weights, file.moses_bin, file.backoff_lm, *_files(columns)):
+    text = file.text or TextProcessing()
+    moses = None if file.moses_bin is None else file.moses_bin / "moses"
+    own = (file.moses_ini, file.weights, moses, file.backoff_lm)
+    for each in (*own, text.truecase_source, text.truecase_target, *_files(columns)):
         if each is not None and not Path(each).exists():
             raise DataError(str(each), None, f"{path} names it: cannot open: No such file")
     unnormalized = file.unnormalized and any(get_kind(kind).is_feed_forward for kind in listed)
@@ -179,7 +199,7 @@ def read_system(path: StrPath) -> TranslationSystem:
         path=path,
         moses_ini=file.moses_ini,
         paths_from=file.paths_from or file.moses_ini.parent,
-        text=file.text or TextProcessing(),
+        text=text,
         search=search,
         columns=columns,
         weights_path=file.weights,
@@ -187,6 +207,7 @@ def read_system(path: StrPath) -> TranslationSystem:
         moses_bin=file.moses_bin,
         nbest_size=file.nbest_size,
         confidence_scale=file.confidence_scale,
+        answer_timeout=file.answer_timeout,
         list_backoff=file.backoff_lm if _is_cslm(listed) else None,
         list_unnormalized=unnormalized,
     )

@@ -36,13 +36,7 @@ from phrasescore.workflows.translation.pipeline import (
     SystemWork,
 )
 from phrasescore.workflows.translation.sentences import OutputLines
-from phrasescore.workflows.translation.streaming import (
-    AHEAD,
-    END,
-    NextTask,
-    in_order,
-    read_in_thread,
-)
+from phrasescore.workflows.translation.streaming import in_order
 from phrasescore.workflows.translation.system import TranslationSystem, read_system
 from phrasescore.workflows.translation.text import SystemSentence, TextConverter, TextProcessing
 
@@ -179,38 +173,37 @@ class SystemTranslator:
         """
         if isinstance(sentences, str):
             raise TypeError(f"expected a list of sentences, got the string {sentences!r}")
-        return self.translate_lines(
-            map(_as_line, sentences), nbest=nbest, confidence=confidence, explain=explain
+        prepared = (
+            self.prepare(number, _as_line(each)) for number, each in enumerate(sentences, start=1)
+        )
+        return self.translate_prepared(
+            prepared, nbest=nbest, confidence=confidence, explain=explain
         )
 
-    def translate_lines(
+    def translate_prepared(
         self,
-        lines: Iterable[bytes],
+        sentences: Iterable[SystemSentence],
         *,
         nbest: int = 0,
         confidence: bool = False,
         explain: bool = False,
         is_live: bool = False,
     ) -> Iterator[SystemTranslation]:
-        """Yield the translation of each line, as `translate` does.
+        """Yield the translation of each sentence, which `prepare` has returned.
 
-        :param is_live: whether to yield translations while the next line is awaited. Moses reads
-            all lines first.
+        :param is_live: whether to yield translations while the next sentence is awaited. Moses
+            reads all sentences first.
         """
         tasks: Iterator[SystemTask] = (
-            SystemTask(number, self.prepare(number + 1, line), nbest, confidence, explain)
-            for number, line in enumerate(lines)
+            SystemTask(number, sentence, nbest, confidence, explain)
+            for number, sentence in enumerate(sentences)
         )
         pool = self.pool
         with ExitStack() as stack:
             if self.system.moses_bin is not None:
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="phrasescore-"))
-                tasks = self._decode(Path(folder), list(tasks))
-            is_read = is_live and self.system.moses_bin is None
-            next_task: NextTask = lambda _: next(tasks, END)  # noqa: E731
-            if is_read:
-                next_task = read_in_thread(tasks, AHEAD * pool.workers)
-            for task, output in in_order(pool, next_task):
+                tasks, is_live = self._decode(Path(folder), list(tasks)), False
+            for task, output in in_order(pool, tasks, is_live=is_live):
                 self.untranslated += output.counts["untranslated"]
                 yield self.finish(task, output)
 
@@ -232,11 +225,8 @@ class SystemTranslator:
         assert system.moses_bin is not None
         ini_path = folder / "moses.ini"
         self._ini.write(str(ini_path))
-        request = None
-        if tasks and tasks[0].needs_list(system):
-            request = NbestRequest(
-                str(nbest), max(tasks[0].nbest, system.nbest_size), distinct=True
-            )
+        size = tasks[0].list_size(system) if tasks else 0
+        request = NbestRequest(str(nbest), size, distinct=True) if size else None
         translate_with_moses(
             str(system.moses_bin / "moses"),
             MosesIni.read(str(ini_path)),
@@ -304,27 +294,23 @@ def translate(
     system, source, output = os.fspath(system), os.fspath(source), os.fspath(output)
     lists = None if nbest is None else os.fspath(nbest[0])
     read = read_system(system)
-    files = (read.moses_ini, read.weights_path, *read.search.models)
-    check_files(
-        (source, system, *map(optional_path, files)), (output, lists, optional_path(explain))
-    )
+    check_files((source, system, *read.files()), (output, lists, optional_path(explain)))
     translator = SystemTranslator(read, compute, tokenized=tokenized, path=source)
     is_live = is_stream(source)
-    sentences = None
-    if not is_live:
-        numbered = enumerate(read_lines(source), start=1)
-        sentences = [translator.prepare(number, raw) for number, raw in numbered]
+    numbered = enumerate(read_lines(source), start=1)
+    sentences: Iterable[SystemSentence] = (translator.prepare(*line) for line in numbered)
+    known = None if is_live else list(sentences)
     with ExitStack() as stack:
-        stack.enter_context(translator.open(sentences))
+        stack.enter_context(translator.open(known))
         target = stack.enter_context(open_output(output))
         list_file, json_file = (
             None if path is None else stack.enter_context(open_output(os.fspath(path)))
             for path in (lists, explain)
         )
-        total = None if sentences is None else len(sentences)
+        total = None if known is None else len(known)
         meter = stack.enter_context(Meter("translate", "sentences", progress, total=total))
-        for found in translator.translate_lines(
-            read_lines(source),
+        for found in translator.translate_prepared(
+            sentences if known is None else known,
             nbest=0 if nbest is None else nbest[1],
             confidence=confidence,
             explain=explain is not None,
